@@ -1,0 +1,28 @@
+//! Chores of the project: what a person would otherwise do by hand and get wrong.
+
+mod demo;
+mod letter_to_sound;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(about = "Chores of the Voxmill project")]
+struct Chores {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Make the built-in demo corpus anew (needs flite, espeak-ng and oggenc)
+    Demo(demo::DemoArgs),
+    /// Train the letter-to-sound model on the pronouncing dictionary and measure it
+    LetterToSound(letter_to_sound::LetterToSoundArgs),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Chores::parse().chore {
+        Chore::Demo(args) => demo::run(args),
+        Chore::LetterToSound(args) => letter_to_sound::run(args),
+    }
+}
