@@ -1,0 +1,284 @@
+use super::*;
+use crate::manifest::read_rows;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+const HEADER: AudioHeader = AudioHeader {
+    sample_rate: 22_050,
+    channels: 1,
+    samples: 44_100,
+};
+
+fn dataset(ids: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest: String = ids.iter().map(|id| format!("{id}|Hello.\n")).collect();
+    fs::write(folder.path().join("metadata.csv"), manifest).unwrap();
+    fs::create_dir(folder.path().join("wavs")).unwrap();
+    folder
+}
+
+fn put(folder: &TempDir, name: &str) {
+    let path = folder.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "sound").unwrap();
+}
+
+/// The audio file of each row, or what is wrong with it.
+fn resolve_all(folder: &TempDir) -> Vec<Result<String, String>> {
+    resolve_with(folder, |_| Ok(HEADER))
+}
+
+fn resolve_with(
+    folder: &TempDir,
+    read_header: impl Fn(&Path) -> Result<AudioHeader, BadAudio>,
+) -> Vec<Result<String, String>> {
+    let rows = read_rows(folder.path(), None).unwrap();
+    let audio = AudioFolder::list(&rows).unwrap();
+    let rows = rows.rows.into_iter();
+    rows.map(
+        |row| match row.and_then(|row| audio.resolve(row, &read_header)) {
+            Ok(resolved) => {
+                assert!(resolved.clip.audio_path().is_file());
+                Ok(resolved.clip.audio_file.into())
+            }
+            Err(entry) => Err(format!("{}: {}", entry.reason, entry.audio_file)),
+        },
+    )
+    .collect()
+}
+
+fn found(name: &str) -> Result<String, String> {
+    Ok(name.to_owned())
+}
+
+fn fault(reason: Reason, audio_file: &str) -> Result<String, String> {
+    Err(format!("{reason}: {audio_file}"))
+}
+
+#[test]
+fn all_spellings_of_an_id_find_its_file() {
+    for id in [
+        "x",
+        "x.wav",
+        "wavs/x.wav",
+        "wavs/x",
+        "./wavs//x",
+        "wavs\\x.WAV",
+        "x.flac",
+    ] {
+        let folder = dataset(&[id]);
+        put(&folder, "wavs/x.wav");
+        assert_eq!(resolve_all(&folder), [found("wavs/x.wav")], "{id}");
+    }
+    let folder = dataset(&["ann/x", "a.b.c", "ü", "y"]);
+    put(&folder, "wavs/ann/x.ogg");
+    put(&folder, "wavs/a.b.c.flac");
+    put(&folder, "wavs/ü.mp3");
+    put(&folder, "wavs/y.WAV");
+    assert_eq!(
+        resolve_all(&folder),
+        [
+            found("wavs/ann/x.ogg"),
+            found("wavs/a.b.c.flac"),
+            found("wavs/ü.mp3"),
+            found("wavs/y.WAV")
+        ]
+    );
+}
+
+#[test]
+fn of_several_files_the_named_one_or_the_first_format_is_taken() {
+    let folder = dataset(&["a", "b.mp3", "c"]);
+    for name in [
+        "a.mp3",
+        "a.ogg",
+        "a.flac",
+        "a.wav",
+        "a-2.wav",
+        "a.wav.bak",
+        "b.wav",
+        "b.mp3",
+    ] {
+        put(&folder, &format!("wavs/{name}"));
+    }
+    put(&folder, "wavs/c.mp3");
+    put(&folder, "wavs/c.ogg");
+    assert_eq!(
+        resolve_all(&folder),
+        [
+            found("wavs/a.wav"),
+            found("wavs/b.mp3"),
+            found("wavs/c.ogg")
+        ]
+    );
+}
+
+#[test]
+fn missing_and_foreign_audio_is_told_apart() {
+    let folder = dataset(&["a", "b", "c.opus", "sub/d", "aa"]);
+    put(&folder, "wavs/b.m4a");
+    put(&folder, "wavs/c.opus");
+    put(&folder, "wavs/aaa.wav");
+    assert_eq!(
+        resolve_all(&folder),
+        [
+            fault(Reason::MISSING_AUDIO, ""),
+            fault(Reason::UNSUPPORTED_AUDIO, ""),
+            fault(Reason::UNSUPPORTED_AUDIO, ""),
+            fault(Reason::MISSING_AUDIO, ""),
+            fault(Reason::MISSING_AUDIO, ""),
+        ]
+    );
+}
+
+#[test]
+fn only_regular_files_are_opened() {
+    let folder = dataset(&[
+        "folder", "fifo", "socket", "device", "empty", "loop", "dangling",
+    ]);
+    let wavs = folder.path().join("wavs");
+    fs::create_dir(wavs.join("folder.wav")).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, wavs.join("fifo.wav"), mode).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(wavs.join("socket.wav")).unwrap();
+    symlink("/dev/zero", wavs.join("device.wav")).unwrap();
+    fs::write(wavs.join("empty.wav"), "").unwrap();
+    symlink("loop.wav", wavs.join("loop.wav")).unwrap();
+    symlink("nowhere.wav", wavs.join("dangling.wav")).unwrap();
+    let results = resolve_with(&folder, |path| panic!("opened {}", path.display()));
+    assert_eq!(
+        results,
+        [
+            fault(Reason::NOT_A_FILE, "wavs/folder.wav"),
+            fault(Reason::NOT_A_FILE, "wavs/fifo.wav"),
+            fault(Reason::NOT_A_FILE, "wavs/socket.wav"),
+            fault(Reason::OUTSIDE_FOLDER, "wavs/device.wav"),
+            fault(Reason::EMPTY_AUDIO, "wavs/empty.wav"),
+            fault(Reason::UNREADABLE_AUDIO, "wavs/loop.wav"),
+            fault(Reason::MISSING_AUDIO, "wavs/dangling.wav"),
+        ]
+    );
+}
+
+#[test]
+fn links_may_not_leave_the_folder() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    put(&elsewhere, "x.wav");
+    let folder = dataset(&["inside", "outside", "sub/x", "near/x"]);
+    put(&folder, "more/x.wav");
+    let wavs = folder.path().join("wavs");
+    symlink("../more/x.wav", wavs.join("inside.wav")).unwrap();
+    symlink(elsewhere.path().join("x.wav"), wavs.join("outside.wav")).unwrap();
+    symlink(elsewhere.path(), wavs.join("sub")).unwrap();
+    symlink("../more", wavs.join("near")).unwrap();
+    assert_eq!(
+        resolve_all(&folder),
+        [
+            found("wavs/inside.wav"),
+            fault(Reason::OUTSIDE_FOLDER, "wavs/outside.wav"),
+            fault(Reason::OUTSIDE_FOLDER, ""),
+            found("wavs/near/x.wav"),
+        ]
+    );
+
+    // A sibling whose name begins like the folder's is outside, too.
+    let both = tempfile::tempdir().unwrap();
+    let (set, sibling) = (both.path().join("set"), both.path().join("set-2"));
+    fs::create_dir_all(set.join("wavs")).unwrap();
+    fs::create_dir(&sibling).unwrap();
+    fs::write(sibling.join("x.wav"), "sound").unwrap();
+    fs::write(set.join("metadata.csv"), "x|Hello.\n").unwrap();
+    symlink(sibling.join("x.wav"), set.join("wavs/x.wav")).unwrap();
+    let rows = read_rows(&set, None).unwrap();
+    let audio = AudioFolder::list(&rows).unwrap();
+    let row = rows.rows[0].clone().unwrap();
+    let entry = audio.resolve(row, |_| Ok(HEADER)).unwrap_err();
+    assert_eq!(entry.reason, Reason::OUTSIDE_FOLDER);
+}
+
+#[test]
+fn the_dataset_folder_may_be_a_link_but_its_audio_folder_may_not_leave() {
+    let folder = dataset(&["x"]);
+    put(&folder, "wavs/x.wav");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    symlink(folder.path(), &link).unwrap();
+    let rows = read_rows(&link, None).unwrap();
+    let audio = AudioFolder::list(&rows).unwrap();
+    let row = rows.rows[0].clone().unwrap();
+    let resolved = audio.resolve(row, |_| Ok(HEADER)).unwrap();
+    assert_eq!(resolved.clip.audio_path(), link.join("wavs/x.wav"));
+
+    let linked = dataset(&["x"]);
+    fs::remove_dir(linked.path().join("wavs")).unwrap();
+    symlink(folder.path().join("wavs"), linked.path().join("wavs")).unwrap();
+    let error = AudioFolder::list(&read_rows(linked.path(), None).unwrap()).unwrap_err();
+    assert!(matches!(error, ManifestError::AudioFolderOutside { .. }));
+    let target = fs::canonicalize(folder.path()).unwrap();
+    assert!(
+        error.hint().contains(&*target.to_string_lossy()),
+        "{}",
+        error.hint()
+    );
+}
+
+#[test]
+fn a_dataset_without_an_audio_folder_is_an_error() {
+    let folder = dataset(&["x"]);
+    let wavs = folder.path().join("wavs");
+    fs::remove_dir(&wavs).unwrap();
+    let list = || AudioFolder::list(&read_rows(folder.path(), None).unwrap()).unwrap_err();
+    assert!(list().to_string().ends_with("which holds metadata.csv"));
+    fs::write(&wavs, "").unwrap();
+    assert!(matches!(list(), ManifestError::Io { .. }));
+}
+
+#[test]
+fn what_the_header_reader_says_is_kept() {
+    let folder = dataset(&["bad", "none", "odd"]);
+    for name in ["bad", "none", "odd"] {
+        put(&folder, &format!("wavs/{name}.wav"));
+    }
+    let results = resolve_with(&folder, |path| {
+        match path.file_stem().unwrap().to_str().unwrap() {
+            "bad" => Err(BadAudio {
+                kind: "truncated",
+                detail: "ends at byte 3".to_owned(),
+            }),
+            "none" => Ok(AudioHeader {
+                samples: 0,
+                ..HEADER
+            }),
+            _ => Ok(AudioHeader {
+                sample_rate: 0,
+                ..HEADER
+            }),
+        }
+    });
+    assert_eq!(
+        results,
+        [
+            fault(Reason::named("truncated"), "wavs/bad.wav"),
+            fault(Reason::EMPTY_AUDIO, "wavs/none.wav"),
+            fault(Reason::EMPTY_AUDIO, "wavs/odd.wav"),
+        ]
+    );
+}
+
+#[test]
+fn size_and_time_are_those_of_the_file_behind_a_link() {
+    let folder = dataset(&["x"]);
+    put(&folder, "wavs/real.wav");
+    symlink("real.wav", folder.path().join("wavs/x.wav")).unwrap();
+    let file = fs::File::options()
+        .write(true)
+        .open(folder.path().join("wavs/real.wav"))
+        .unwrap();
+    let before_1970 = UNIX_EPOCH - std::time::Duration::from_nanos(1_500_000_007);
+    file.set_modified(before_1970).unwrap();
+    let rows = read_rows(folder.path(), None).unwrap();
+    let audio = AudioFolder::list(&rows).unwrap();
+    let row = rows.rows[0].clone().unwrap();
+    let clip = audio.resolve(row, |_| Ok(HEADER)).unwrap().clip;
+    assert_eq!((clip.audio_bytes, clip.audio_mtime_ns), (5, -1_500_000_007));
+}

@@ -1,0 +1,116 @@
+//! Folders with which nothing can be done, each with the next move.
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    #[error("there is no folder `{}`", folder.display())]
+    MissingFolder { folder: PathBuf },
+
+    #[error("`{}` is not a folder", folder.display())]
+    NotAFolder { folder: PathBuf },
+
+    #[error("no manifest in `{}`, which holds {found}", folder.display())]
+    MissingManifest {
+        folder: PathBuf,
+        /// Some of what is there, as a phrase.
+        found: String,
+        /// A folder nearby that does have a manifest.
+        nearby: Option<PathBuf>,
+    },
+
+    #[error("`{}` has metadata_eval.csv but no metadata_train.csv", folder.display())]
+    EvalWithoutTrain { folder: PathBuf },
+
+    #[error("the manifest `{}` is not a regular file", file.display())]
+    NotAFile { file: PathBuf },
+
+    #[error("the manifest `{}` is UTF-16", file.display())]
+    Utf16 { file: PathBuf },
+
+    #[error("the manifest `{}` has no rows", file.display())]
+    Empty { file: PathBuf },
+
+    #[error(
+        "no row of the manifest `{}` has a `|`{}",
+        file.display(),
+        likely.map(|name| format!("; it looks separated by {name}")).unwrap_or_default()
+    )]
+    WrongDelimiter {
+        file: PathBuf,
+        likely: Option<&'static str>,
+    },
+
+    #[error("the header row of `{}` {problem}", file.display())]
+    Header { file: PathBuf, problem: String },
+
+    #[error("no folder `wavs` in `{}`, which holds {found}", folder.display())]
+    MissingAudioFolder { folder: PathBuf, found: String },
+
+    #[error(
+        "`{}` is a link to `{}`, outside the dataset folder",
+        link.display(),
+        target.display()
+    )]
+    AudioFolderOutside { link: PathBuf, target: PathBuf },
+
+    #[error("cannot read `{}`", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ManifestError {
+    /// The next move, as a sentence.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::MissingFolder { .. } => {
+                "give the folder that holds metadata.csv and wavs/".to_owned()
+            }
+            Self::NotAFolder { .. } => {
+                "give the folder, not a file in it: it should hold metadata.csv and wavs/"
+                    .to_owned()
+            }
+            Self::MissingManifest {
+                nearby: Some(nearby),
+                ..
+            } => format!("`{}` has one: give that folder", nearby.display()),
+            Self::MissingManifest { nearby: None, .. } => {
+                "write metadata.csv with one `id|text` line per clip, and the audio to \
+                 wavs/<id>.wav (or .flac, .ogg, .mp3)"
+                    .to_owned()
+            }
+            Self::EvalWithoutTrain { .. } => {
+                "add metadata_train.csv, or rename the file to metadata.csv to have its clips \
+                 divided into training and validation"
+                    .to_owned()
+            }
+            Self::NotAFile { .. } => "put a text file in its place".to_owned(),
+            Self::Utf16 { file } => format!(
+                "save it as UTF-8: iconv -f UTF-16 -t UTF-8 '{0}' > new && mv new '{0}'",
+                file.display()
+            ),
+            Self::Empty { .. } => "write one `id|text` line per clip".to_owned(),
+            Self::WrongDelimiter { .. } => {
+                "separate the columns by `|`, as in `clip-1|What is said.`; quote characters are \
+                 taken as text"
+                    .to_owned()
+            }
+            Self::Header { .. } => "name each column once, with at least `id` and `text`, as in \
+                 `id|text|normalized|speaker|language`"
+                .to_owned(),
+            Self::MissingAudioFolder { .. } => {
+                "put the audio into wavs/<id>.wav (or .flac, .ogg, .mp3)".to_owned()
+            }
+            Self::AudioFolderOutside { target, .. } => format!(
+                "a manifest may not read outside its folder: put metadata.csv beside the audio \
+                 folder, in `{}`, and give that; a link to the whole dataset folder is fine",
+                target.parent().unwrap_or(target).display()
+            ),
+            Self::Io { .. } => "check that the path is right and that you may read it".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Which clips are held back for validation, by hash of the clip's id.
+//!
+//! A clip is in the validation set when its own draw falls below the fraction: adding or removing
+//! other clips does not move it. Two corners of small datasets break that rule for one clip each,
+//! because an empty set is worse: when no draw falls below the fraction, the clip with the
+//! smallest draw is held back; when all do, the one with the largest stays in training. A dataset
+//! of one clip trains on it.
+
+use super::Clip;
+use crate::draw::{draw, unit};
+
+/// Part of the format of a run: another value would move clips between the sets of old runs.
+const SPLIT_SEED: u64 = 0x766f_786d_696c_6c01;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Split {
+    Train,
+    Validation,
+}
+
+/// Divides the clips at `undivided`; the others have their split.
+pub(super) fn divide(clips: &mut [Clip], undivided: &[usize], val_fraction: f64) {
+    let is_validation = |clip: &Clip| clip.split == Split::Validation;
+    // `!(x > 0)` and not `x <= 0`, so that a NaN holds nothing back.
+    if undivided.is_empty() || !(val_fraction > 0.0) {
+        return;
+    }
+    for &index in undivided {
+        if unit(split_draw(&clips[index])) < val_fraction {
+            clips[index].split = Split::Validation;
+        }
+    }
+    if clips.len() < 2 {
+        clips[0].split = Split::Train;
+    } else if !clips.iter().any(is_validation) {
+        let smallest = undivided.iter().min_by_key(|&&at| split_draw(&clips[at]));
+        if let Some(&smallest) = smallest {
+            clips[smallest].split = Split::Validation;
+        }
+    } else if clips.iter().all(is_validation) {
+        let largest = undivided.iter().max_by_key(|&&at| split_draw(&clips[at]));
+        if let Some(&largest) = largest {
+            clips[largest].split = Split::Train;
+        }
+    }
+}
+
+pub(super) fn split_draw(clip: &Clip) -> u64 {
+    draw(SPLIT_SEED, 0, &clip.id, "split")
+}

@@ -1,0 +1,289 @@
+//! Clips that a person should listen to: listed, never dropped.
+//!
+//! The surest sign that a text belongs to another audio file is its pace. Phones per second vary
+//! little within a speaker, so a clip far from the speaker's median, measured in the speaker's own
+//! spread, is odd. Median and median absolute deviation are used because the odd clips are in the
+//! data too, and would pull a mean towards themselves; logarithms, so that half and double the
+//! pace are equally far.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+use super::table::{TableError, write_table};
+use crate::features::Levels;
+
+/// Fewer clips tell no norm: such speakers are held to the norm of all clips.
+const MIN_CLIPS_FOR_NORM: usize = 8;
+/// Both must be passed: many deviations (or a lively speaker's list would be long) and a plain
+/// factor (or a machine-even speaker's would).
+const MAX_DEVIATIONS: f64 = 6.0;
+const MAX_PACE_FACTOR: f64 = 1.8;
+/// The deviation of a normal distribution in median absolute deviations.
+const DEVIATION_PER_MAD: f64 = 1.4826;
+
+const MAX_CLIPPED_SHARE: f32 = 0.001;
+const MIN_RMS_DBFS: f32 = -50.0;
+const MIN_PEAK: f32 = 0.01;
+
+const HEADER: [&str; 6] = ["clip", "speaker", "suspicion", "value", "usual", "unit"];
+
+/// What is known of a clip once its features are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    pub clip: &'a str,
+    pub speaker: &'a str,
+    /// Phones, or characters where the front-end has no phones.
+    pub phones: usize,
+    pub seconds: f64,
+    pub levels: Levels,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Suspicion {
+    /// More text than the audio has room for.
+    TooFast,
+    /// Less text than the audio has room for.
+    TooSlow,
+    Clipped,
+    NearlySilent,
+}
+
+impl fmt::Display for Suspicion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Suspicion::TooFast => "text too long for audio",
+            Suspicion::TooSlow => "text too short for audio",
+            Suspicion::Clipped => "clipped",
+            Suspicion::NearlySilent => "nearly silent",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspicious {
+    pub clip: String,
+    pub speaker: String,
+    pub suspicion: Suspicion,
+    pub value: f64,
+    /// The speaker's median pace, or the limit of the level.
+    pub usual: f64,
+    /// Of both numbers.
+    pub unit: &'static str,
+}
+
+/// In the order of `clips`; a clip may be suspicious for several reasons.
+pub fn find_suspicious(clips: &[Measured<'_>]) -> Vec<Suspicious> {
+    let mut paces_of: HashMap<&str, Vec<f64>> = HashMap::new();
+    for clip in clips {
+        let pace = log_pace(clip);
+        if pace.is_finite() {
+            paces_of.entry(clip.speaker).or_default().push(pace);
+        }
+    }
+    let mut all: Vec<f64> = paces_of.values().flatten().copied().collect();
+    let norm_of_all = Norm::of(&mut all);
+    let norms: HashMap<&str, Norm> = paces_of
+        .iter_mut()
+        .filter_map(|(speaker, paces)| Some((*speaker, Norm::of(paces)?)))
+        .collect();
+
+    let mut found = Vec::new();
+    for clip in clips {
+        let mut add = |suspicion, value, usual, unit| {
+            found.push(Suspicious {
+                clip: clip.clip.to_owned(),
+                speaker: clip.speaker.to_owned(),
+                suspicion,
+                value,
+                usual,
+                unit,
+            });
+        };
+        let norm = norms.get(clip.speaker).or(norm_of_all.as_ref());
+        let pace = log_pace(clip);
+        if let Some(norm) = norm
+            && norm.is_far(pace)
+        {
+            let suspicion = if pace > norm.median {
+                Suspicion::TooFast
+            } else {
+                Suspicion::TooSlow
+            };
+            add(suspicion, pace.exp(), norm.median.exp(), "phones/s");
+        }
+        let levels = clip.levels;
+        if levels.clipped_share > MAX_CLIPPED_SHARE {
+            let (value, usual) = (levels.clipped_share, MAX_CLIPPED_SHARE);
+            add(
+                Suspicion::Clipped,
+                f64::from(value) * 100.0,
+                f64::from(usual) * 100.0,
+                "% of samples at full scale",
+            );
+        }
+        if levels.rms_dbfs < MIN_RMS_DBFS {
+            let (value, usual) = (levels.rms_dbfs, MIN_RMS_DBFS);
+            add(
+                Suspicion::NearlySilent,
+                value.into(),
+                usual.into(),
+                "dBFS rms",
+            );
+        } else if levels.peak < MIN_PEAK {
+            let (value, usual) = (levels.peak, MIN_PEAK);
+            add(Suspicion::NearlySilent, value.into(), usual.into(), "peak");
+        }
+    }
+    found
+}
+
+/// Replaces the file at `path`, also with an empty list.
+pub fn write_suspicious(path: &Path, list: &[Suspicious]) -> Result<(), TableError> {
+    let rows = list.iter().map(|item| {
+        [
+            item.clip.clone(),
+            item.speaker.clone(),
+            item.suspicion.to_string(),
+            format!("{:.3}", item.value),
+            format!("{:.3}", item.usual),
+            item.unit.to_owned(),
+        ]
+    });
+    write_table(path, HEADER, rows)
+}
+
+/// Infinite for a clip without phones or without length.
+fn log_pace(clip: &Measured<'_>) -> f64 {
+    (clip.phones as f64).ln() - clip.seconds.max(0.0).ln()
+}
+
+struct Norm {
+    median: f64,
+    deviation: f64,
+}
+
+impl Norm {
+    fn of(paces: &mut [f64]) -> Option<Norm> {
+        if paces.len() < MIN_CLIPS_FOR_NORM {
+            return None;
+        }
+        let median = median(paces);
+        let mut distances: Vec<f64> = paces.iter().map(|pace| (pace - median).abs()).collect();
+        Some(Norm {
+            median,
+            deviation: DEVIATION_PER_MAD * self::median(&mut distances),
+        })
+    }
+
+    fn is_far(&self, pace: f64) -> bool {
+        let distance = (pace - self.median).abs();
+        distance > MAX_DEVIATIONS * self.deviation && distance > MAX_PACE_FACTOR.ln()
+    }
+}
+
+/// The upper one of the two middle values of an even number. `values` is not empty.
+fn median(values: &mut [f64]) -> f64 {
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const FINE: Levels = Levels {
+        peak: 0.7,
+        rms_dbfs: -22.0,
+        clipped_share: 0.0,
+    };
+
+    fn measured<'a>(clip: &'a str, speaker: &'a str, phones: usize, seconds: f64) -> Measured<'a> {
+        Measured {
+            clip,
+            speaker,
+            phones,
+            seconds,
+            levels: FINE,
+        }
+    }
+
+    /// 20 clips around 12 phones a second, within a tenth.
+    fn usual(speaker: &str) -> Vec<Measured<'_>> {
+        (0..20)
+            .map(|n| measured("usual", speaker, 110 + n, 9.5))
+            .collect()
+    }
+
+    #[test]
+    fn a_text_that_does_not_fit_its_audio_is_listed_with_the_usual_pace() {
+        let mut clips = usual("ann");
+        clips.push(measured("swapped", "ann", 120, 2.0));
+        clips.push(measured("cut", "ann", 20, 9.0));
+        clips.push(measured("no text", "ann", 0, 9.0));
+        clips.push(measured("no audio", "ann", 20, 0.0));
+        clips.push(measured("hurried", "ann", 120, 6.5));
+        let found = find_suspicious(&clips);
+        let what: Vec<_> = found
+            .iter()
+            .map(|item| (item.clip.as_str(), item.suspicion))
+            .collect();
+        assert_eq!(
+            what,
+            [
+                ("swapped", Suspicion::TooFast),
+                ("cut", Suspicion::TooSlow),
+                ("no text", Suspicion::TooSlow),
+                ("no audio", Suspicion::TooFast),
+            ]
+        );
+        assert!((found[0].value - 60.0).abs() < 1e-9);
+        assert!((11.0..14.0).contains(&found[0].usual));
+    }
+
+    #[test]
+    fn each_speaker_has_a_norm_and_rare_speakers_take_the_common_one() {
+        let mut clips = usual("ann");
+        // A slow speaker is no suspect when they are always slow.
+        clips.extend((0..12).map(|n| measured("slow", "bob", 40 + n, 9.5)));
+        assert_eq!(find_suspicious(&clips), []);
+        clips.push(measured("rare", "eve", 100, 0.1));
+        let found = find_suspicious(&clips);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].clip, "rare");
+        // Nothing is known from seven clips.
+        let few: Vec<_> = (1..=7)
+            .map(|n| measured("few", "ann", n * n * n, 1.0))
+            .collect();
+        assert_eq!(find_suspicious(&few), []);
+    }
+
+    #[test]
+    fn clipped_and_silent_clips_are_listed() {
+        let mut clips = usual("ann");
+        clips[3].levels.clipped_share = 0.02;
+        clips[4].levels.rms_dbfs = f32::NEG_INFINITY;
+        clips[5].levels.peak = 0.005;
+        let found = find_suspicious(&clips);
+        let what: Vec<_> = found
+            .iter()
+            .map(|item| (item.suspicion, item.unit))
+            .collect();
+        assert_eq!(
+            what,
+            [
+                (Suspicion::Clipped, "% of samples at full scale"),
+                (Suspicion::NearlySilent, "dBFS rms"),
+                (Suspicion::NearlySilent, "peak"),
+            ]
+        );
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("suspicious.csv");
+        write_suspicious(&path, &found).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("usual,ann,clipped,2.000,0.100,% of samples at full scale\n"));
+        assert!(text.contains("usual,ann,nearly silent,-inf,-50.000,dBFS rms\n"));
+    }
+}

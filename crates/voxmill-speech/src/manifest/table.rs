@@ -1,0 +1,214 @@
+//! Small tables for people: `quarantine.csv` and `suspicious.csv`.
+//!
+//! Comma-separated with RFC 4180 quoting and `\n` line ends, so that a spreadsheet, pandas and
+//! `grep` can all read them whatever an id contains. The header row is the format's version: a
+//! table with other columns is refused. A table appears whole or not at all: it is written under a
+//! temporary name, synced and renamed. Thirty lines of quoting did not seem worth a dependency.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{}`, line {line}: {problem}", path.display())]
+    Malformed {
+        path: PathBuf,
+        line: usize,
+        problem: String,
+    },
+}
+
+/// Replaces the file at `path`.
+pub(super) fn write_table<const N: usize>(
+    path: &Path,
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Result<(), TableError> {
+    let write = || -> io::Result<()> {
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let file = temporary_file(folder)?;
+        let mut out = BufWriter::new(file);
+        write_row(&mut out, header)?;
+        for row in rows {
+            write_row(&mut out, row.each_ref().map(String::as_str))?;
+        }
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(|source| TableError::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn temporary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".table-").suffix(".tmp");
+    // Temporary files are private by default; a report is as open as the user's umask says.
+    #[cfg(unix)]
+    let builder = {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666))
+    };
+    builder.tempfile_in(folder)
+}
+
+fn write_row<const N: usize>(out: &mut impl Write, row: [&str; N]) -> io::Result<()> {
+    for (index, field) in row.into_iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        // A lone empty field would make a blank line; quoting it costs two bytes.
+        if field.contains(['"', ',', '\n', '\r']) || (N == 1 && field.is_empty()) {
+            write!(out, "\"{}\"", field.replace('"', "\"\""))?;
+        } else {
+            out.write_all(field.as_bytes())?;
+        }
+    }
+    out.write_all(b"\n")
+}
+
+/// Reads a table that [`write_table`] wrote, without its header; each row with its line.
+pub(super) fn read_table<const N: usize>(
+    path: &Path,
+    header: [&str; N],
+) -> Result<Vec<(usize, [String; N])>, TableError> {
+    let text = fs::read_to_string(path).map_err(|source| TableError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let malformed = |line, problem: String| TableError::Malformed {
+        path: path.to_owned(),
+        line,
+        problem,
+    };
+    let mut rest = text.as_str();
+    let mut line = 1;
+    let mut rows = Vec::new();
+    while !rest.is_empty() {
+        let before = rest;
+        let fields = take_row(&mut rest).map_err(|problem| malformed(line, problem.to_owned()))?;
+        let count = fields.len();
+        let row: [String; N] = fields
+            .try_into()
+            .map_err(|_| malformed(line, format!("{count} fields where {N} are expected")))?;
+        if line == 1 {
+            if row != header {
+                return Err(malformed(line, "the columns are others".to_owned()));
+            }
+        } else {
+            rows.push((line, row));
+        }
+        line += before[..before.len() - rest.len()].matches('\n').count();
+    }
+    Ok(rows)
+}
+
+/// Takes one row off the front of `rest`.
+fn take_row(rest: &mut &str) -> Result<Vec<String>, &'static str> {
+    let mut fields = Vec::new();
+    loop {
+        let mut field = String::new();
+        if let Some(mut quoted) = rest.strip_prefix('"') {
+            loop {
+                let end = quoted.find('"').ok_or("a quote is not closed")?;
+                field.push_str(&quoted[..end]);
+                quoted = &quoted[end + 1..];
+                match quoted.strip_prefix('"') {
+                    Some(more) => {
+                        field.push('"');
+                        quoted = more;
+                    }
+                    None => break,
+                }
+            }
+            *rest = quoted;
+        } else {
+            let end = rest.find([',', '\n']).unwrap_or(rest.len());
+            field.push_str(&rest[..end]);
+            *rest = &rest[end..];
+        }
+        fields.push(field);
+        if let Some(more) = rest.strip_prefix(',') {
+            *rest = more;
+        } else if let Some(more) = rest.strip_prefix('\n') {
+            *rest = more;
+            return Ok(fields);
+        } else if rest.is_empty() {
+            return Err("the last row is cut off");
+        } else {
+            return Err("text after a closing quote");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_fields_come_back(rows in prop::collection::vec(any::<[String; 3]>(), 0..8)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("table.csv");
+            write_table(&path, ["a", "b", "c"], rows.clone()).unwrap();
+            let read = read_table(&path, ["a", "b", "c"]).unwrap();
+            let read: Vec<_> = read.into_iter().map(|(_, row)| row).collect();
+            prop_assert_eq!(read, rows);
+        }
+
+        #[test]
+        fn any_file_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("table.csv");
+            fs::write(&path, bytes).unwrap();
+            let _ = read_table(&path, ["a"]);
+        }
+    }
+
+    #[test]
+    fn other_columns_and_damage_are_refused_with_the_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        let problem = |text: &str| {
+            fs::write(&path, text).unwrap();
+            read_table(&path, ["a", "b"]).unwrap_err().to_string()
+        };
+        assert!(problem("a,c\n").contains("line 1: the columns are others"));
+        assert!(problem("a,b\n\"1\n2\",3\n4\n").contains("line 4: 1 fields"));
+        assert!(problem("a,b\n1,\"2\n").contains("line 2: a quote is not closed"));
+        assert!(problem("a,b\n1,2").contains("line 2: the last row is cut off"));
+        assert!(problem("a,b\n1,\"2\"x\n").contains("line 2: text after"));
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_written_leaves_the_old_one_and_no_rubbish() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("kept"), "").unwrap();
+        let error = write_table(&path, ["a"], []).unwrap_err();
+        assert!(error.to_string().contains("table.csv"));
+        assert!(path.join("kept").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
