@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::rows::contents_of;
+use super::files::contents_of;
 use super::{Clip, ManifestError, QuarantineEntry, Reason, Row, Rows, Split};
 use crate::audio::AudioHeader;
 

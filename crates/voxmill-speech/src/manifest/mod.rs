@@ -23,6 +23,7 @@
 mod audio_folder;
 mod columns;
 mod error;
+mod files;
 mod quarantine;
 mod rows;
 mod split;
@@ -46,7 +47,7 @@ pub use table::TableError;
 
 /// One (text, audio file) row that can be trained on, as far as its header tells.
 ///
-/// About 130 bytes beside its strings: a million of them fit in a third of a gigabyte.
+/// About 100 bytes beside its strings: a million LJSpeech clips take a third of a gigabyte.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clip {
     /// The audio file's path below `wavs/` without its extension; unique in its folder.

@@ -21,8 +21,7 @@ pub enum Split {
 /// Divides the clips at `undivided`; the others have their split.
 pub(super) fn divide(clips: &mut [Clip], undivided: &[usize], val_fraction: f64) {
     let is_validation = |clip: &Clip| clip.split == Split::Validation;
-    // `!(x > 0)` and not `x <= 0`, so that a NaN holds nothing back.
-    if undivided.is_empty() || !(val_fraction > 0.0) {
+    if undivided.is_empty() || val_fraction.is_nan() || val_fraction <= 0.0 {
         return;
     }
     for &index in undivided {

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::fs;
 
 fn source() -> Arc<ManifestFile> {
     Arc::new(ManifestFile {
