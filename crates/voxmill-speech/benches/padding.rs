@@ -28,7 +28,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         .join("../../../shared/data/ljspeech-13100-transcripts.csv");
     let text = std::fs::read_to_string(&path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let clips: Vec<_> = text.lines().filter_map(estimated_clip).collect();
+    let estimated = |letters_per_second, spread| -> Vec<_> {
+        text.lines()
+            .filter_map(|line| estimated_clip(line, letters_per_second, spread))
+            .collect()
+    };
+    let clips = estimated(15.0, 0.12);
 
     let seconds: Vec<f64> = clips.iter().map(|clip| seconds(clip.frames)).collect();
     let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
@@ -42,6 +47,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
 
     print_waste(&clips)?;
+    println!("were the estimate another one (letters a second, spread):");
+    for (letters_per_second, spread) in [(14.0, 0.12), (16.0, 0.12), (15.0, 0.06), (15.0, 0.18)] {
+        let clips = estimated(letters_per_second, spread);
+        let [eight, twelve] = [waste(&clips, 8)?, waste(&clips, 12)?];
+        println!(
+            "{letters_per_second}, {spread}: 8 shapes {} (optimum {}), 12 shapes {}",
+            percent(eight),
+            percent(least_padded_frames(&clips, 8).waste()),
+            percent(twelve),
+        );
+    }
+    println!();
     for count in [100, 500, 2_000] {
         print_small(&clips, count)?;
     }
@@ -58,16 +75,16 @@ fn seconds(frames: u32) -> f64 {
     f64::from(frames) * 256.0 / 22_050.0
 }
 
-fn estimated_clip(line: &str) -> Option<PlanClip> {
+fn estimated_clip(line: &str, letters_per_second: f64, spread: f64) -> Option<PlanClip> {
     let (id, rest) = line.split_once('|')?;
     let letters = rest.rsplit('|').next()?.chars().count();
     let estimate = |attempt: u64| {
         // The sum of four even draws is near enough to a bell; its deviation is √(1/3).
-        let spread: f64 = ["a", "b", "c", "d"]
+        let bell: f64 = ["a", "b", "c", "d"]
             .iter()
             .map(|part| unit(draw(0, attempt, id, part)) - 0.5)
             .sum();
-        letters as f64 / 15.0 * (1.0 + 0.12 * spread * 3f64.sqrt())
+        letters as f64 / letters_per_second * (1.0 + spread * bell * 3f64.sqrt())
     };
     let seconds = (0..32)
         .map(estimate)
@@ -87,6 +104,11 @@ fn settings(shapes: u8) -> BatchSettings {
         bucket_count: NonZeroU8::new(shapes).unwrap_or(NonZeroU8::MIN),
         ..BatchSettings::default()
     }
+}
+
+fn waste(clips: &[PlanClip], shapes: u8) -> Result<f64, Box<dyn Error>> {
+    let plan = BatchPlan::new(clips.to_vec(), settings(shapes))?;
+    Ok(PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.waste())
 }
 
 fn percent(share: f64) -> String {

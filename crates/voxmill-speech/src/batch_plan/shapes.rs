@@ -2,8 +2,7 @@
 //!
 //! Two steps. Dynamic programming finds the lengths to which clips, sorted by length, are padded
 //! with the fewest frames wasted. Then each bucket gives the clips that do not fill a batch to the
-//! next longer one, so that only the longest bucket can end on a partial batch: a dozen partial
-//! batches would cost more than the twelfth shape saves.
+//! next longer one, because a dozen partial batches cost more than the twelfth shape saves.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +70,7 @@ pub(super) fn buckets(clips: &[PlanClip], settings: &BatchSettings) -> Vec<Bucke
                     tokens: tokens
                         .expect("a bucket ends after it starts")
                         .next_multiple_of(settings.token_multiple.get()),
-                    rows: u32::try_from(rows).expect("rows are at most the batch size or 2^32"),
+                    rows: u32::try_from(rows).expect("there are no more rows than clips, and fewer than 2^32 of those fit in memory"),
                 },
                 clips: members,
             }
@@ -98,17 +97,18 @@ impl FrameBudget {
     fn rows(&self, frames: u32) -> u64 {
         let per_row = u128::from(frames) * self.clips;
         let nearest = (2 * self.frames + per_row) / (2 * per_row);
-        // More rows than clips could never be used.
-        nearest.clamp(1, self.clips) as u64
+        // Where that is beyond 32 bits there are not so many clips either.
+        nearest.clamp(1, u32::MAX.into()) as u64
     }
 
-    fn covers(&self, frames: u64) -> bool {
-        u128::from(frames) * self.clips < self.frames
+    /// Whether so many frames are less than half a batch.
+    fn is_hardly_touched_by(&self, frames: u64) -> bool {
+        2 * u128::from(frames) * self.clips < self.frames
     }
 }
 
 /// Ends (in clips) of the buckets, by dynamic programming. Shapes are added as long as the next
-/// one saves at least a batch an epoch: below that it is not worth its compilation, and its
+/// one saves at least half a batch an epoch: below that it is not worth its compilation, and its
 /// few batches would bring the same clips together in every epoch.
 fn worthwhile_ends(lengths: &[u32], settings: &BatchSettings, budget: &FrameBudget) -> Vec<usize> {
     let mut padding = LeastPadding::new(lengths);
@@ -116,7 +116,7 @@ fn worthwhile_ends(lengths: &[u32], settings: &BatchSettings, budget: &FrameBudg
     while count < usize::from(settings.bucket_count.get()) {
         let before = padding.padded_frames();
         // The saving shrinks with every shape, so the first that is too small ends the search.
-        if !padding.add_shape() || budget.covers(before - padding.padded_frames()) {
+        if !padding.add_shape() || budget.is_hardly_touched_by(before - padding.padded_frames()) {
             break;
         }
         count += 1;
@@ -124,30 +124,41 @@ fn worthwhile_ends(lengths: &[u32], settings: &BatchSettings, budget: &FrameBudg
     padding.ends(count)
 }
 
-/// Moves the ends down to where batches are full, and gives each bucket (end, rows).
-/// A bucket that does not fill one batch merges into the next.
+/// Gives each bucket (end, rows), with ends moved down to where batches are full.
+///
+/// What does not fill a batch goes up into the next bucket if padding it to that length costs no
+/// more than a batch of its own; a bucket that does not fill one batch so merges into the next.
+/// Otherwise (almost a full batch, or an outlier comes next) it stays, in a partial batch.
 fn whole_batches(lengths: &[u32], ends: &[usize], budget: &FrameBudget) -> Vec<(usize, u64)> {
     let mut sized = Vec::with_capacity(ends.len());
     let mut start = 0;
-    for &end in &ends[..ends.len() - 1] {
-        let mut end = end;
+    for pair in ends.windows(2) {
+        let mut end = pair[0];
+        let next = u64::from(lengths[pair[1] - 1]);
         while end > start {
+            let clips = (end - start) as u64;
             let frames = lengths[end - 1];
             let rows = budget.rows(frames);
-            end = start + (end - start) / rows as usize * rows as usize;
-            // Without its longest clips a bucket may be shorter, and then hold more rows.
-            if end > start && lengths[end - 1] == frames {
-                sized.push((end, rows));
+            let left_over = clips % rows;
+            if left_over == 0 || left_over * next > rows * u64::from(frames) {
+                sized.push((end, even_rows(clips, rows)));
                 start = end;
                 break;
             }
+            // Without its longest clips a bucket may be shorter, and then hold more rows.
+            end -= left_over as usize;
         }
     }
-    // The last bucket takes the rest, in even batches: 17 clips make 9 + 8, not 16 + 1.
-    let rest = (lengths.len() - start) as u64;
+    let clips = (lengths.len() - start) as u64;
     let rows = budget.rows(lengths[lengths.len() - 1]);
-    sized.push((lengths.len(), rest.div_ceil(rest.div_ceil(rows))));
+    sized.push((lengths.len(), even_rows(clips, rows)));
     sized
+}
+
+/// The rows that divide clips evenly over the batches they need: 17 clips in batches of at most 16
+/// make 9 + 8, not 16 + 1, with one masked row instead of 15.
+fn even_rows(clips: u64, rows: u64) -> u64 {
+    clips.div_ceil(clips.div_ceil(rows))
 }
 
 /// The fewest padded frames for 1, 2, 3 … shapes.
