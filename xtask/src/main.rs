@@ -2,6 +2,7 @@
 
 mod demo;
 mod letter_to_sound;
+mod test;
 
 use clap::{Parser, Subcommand};
 
@@ -14,6 +15,8 @@ struct Chores {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
+    /// Format, lints and all tests, with the Python packages that they read our files with
+    Test(test::TestArgs),
     /// Make the built-in demo corpus anew (needs flite, espeak-ng and oggenc)
     Demo(demo::DemoArgs),
     /// Train the letter-to-sound model on the pronouncing dictionary and measure it
@@ -22,6 +25,7 @@ enum Chore {
 
 fn main() -> anyhow::Result<()> {
     match Chores::parse().chore {
+        Chore::Test(args) => test::run(args),
         Chore::Demo(args) => demo::run(args),
         Chore::LetterToSound(args) => letter_to_sound::run(args),
     }

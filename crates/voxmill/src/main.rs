@@ -1,1 +1,3 @@
+mod complaint;
+mod config;
 fn main() {}
