@@ -9,6 +9,8 @@
 //! differ in a value's last bit; one machine always gives the same bits, on any thread.
 
 mod filterbank;
+#[cfg(test)]
+mod golden;
 mod natural_log;
 
 use std::fmt;
