@@ -1,6 +1,34 @@
 //! From an audio file to mono samples at the target rate, and from those to log-mel frames.
+//!
+//! A file's header is a promise: [`read_header`] says how many samples it holds, cheaply, and
+//! decoding gives exactly that many or an error. Batches can therefore be planned, and frames
+//! counted, before anything is decoded.
 
-use std::path::Path;
+mod container;
+mod decode;
+mod error;
+mod featurizer;
+mod levels;
+mod loudness;
+mod mel;
+mod resample;
+mod settings;
+mod trim;
+mod wav;
+
+#[cfg(test)]
+mod hostile_files;
+
+pub use container::read_header;
+pub use decode::{Waveform, decode_mono};
+pub use error::AudioError;
+pub use featurizer::Featurizer;
+pub use levels::measure_levels;
+pub use loudness::normalize_loudness;
+pub use mel::LogMel;
+pub use resample::Resampler;
+pub use settings::{AudioSettings, AudioSettingsError};
+pub use trim::trim_silence;
 
 /// What an audio file's header says, before anything is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +43,4 @@ impl AudioHeader {
     pub fn seconds(&self) -> f64 {
         self.samples as f64 / f64::from(self.sample_rate)
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum AudioError {
-    #[error("placeholder")]
-    Placeholder,
-}
-
-/// Reads a file's header only.
-pub fn read_header(_path: &Path) -> Result<AudioHeader, AudioError> {
-    Err(AudioError::Placeholder)
 }

@@ -1,0 +1,67 @@
+//! From a file to the audio half of a clip's features.
+
+use std::path::Path;
+
+use super::decode::{self, Scratch};
+use super::settings::{AudioSettings, AudioSettingsError};
+use super::{
+    AudioError, LogMel, Resampler, container, measure_levels, normalize_loudness, trim_silence,
+};
+use crate::features::AudioFeatures;
+
+/// Featurizes one clip at a time, reusing its buffers; each worker has its own.
+#[derive(Debug)]
+pub struct Featurizer {
+    settings: AudioSettings,
+    log_mel: LogMel,
+    resampler: Resampler,
+    scratch: Scratch,
+    decoded: Vec<f32>,
+    samples: Vec<f32>,
+}
+
+impl Featurizer {
+    pub fn new(settings: &AudioSettings) -> Result<Self, AudioSettingsError> {
+        Ok(Self {
+            log_mel: LogMel::new(settings)?,
+            resampler: Resampler::new(settings.sample_rate),
+            settings: settings.clone(),
+            scratch: Scratch::default(),
+            decoded: Vec::new(),
+            samples: Vec::new(),
+        })
+    }
+
+    /// Decode, measure, resample, trim, normalise, log-mel. Without trimming, the frames are as
+    /// many as [`AudioSettings::frames_for_header`] says.
+    pub fn featurize(&mut self, path: &Path) -> Result<AudioFeatures, AudioError> {
+        let opened = container::open(path)?;
+        self.settings.check_length(&opened.header)?;
+        let from_hz = opened.header.sample_rate;
+        decode::decode_opened(opened, &mut self.scratch, &mut self.decoded)?;
+        let levels = measure_levels(&self.decoded)?;
+
+        let samples = if from_hz == self.settings.sample_rate {
+            &mut self.decoded
+        } else {
+            self.resampler
+                .resample(&self.decoded, from_hz, &mut self.samples)?;
+            &mut self.samples
+        };
+        if let Some(trim_db) = self.settings.trim_db {
+            let kept = trim_silence(samples, trim_db, &self.settings);
+            samples.truncate(kept.end);
+            samples.drain(..kept.start);
+        }
+        if let Some(lufs) = self.settings.loudness_lufs {
+            normalize_loudness(samples, self.settings.sample_rate, lufs)?;
+        }
+        let mut mel = Vec::new();
+        self.log_mel.log_mel(samples, &mut mel);
+        Ok(AudioFeatures {
+            mel,
+            mel_channels: self.settings.n_mels as u16,
+            levels,
+        })
+    }
+}

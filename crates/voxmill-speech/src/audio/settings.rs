@@ -1,0 +1,199 @@
+//! How audio becomes features. Everything here but `max_seconds` changes the features' values.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AudioError, AudioHeader};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AudioSettings {
+    /// Every clip is resampled to this rate, in Hz.
+    pub sample_rate: u32,
+    /// Samples in a window of the Fourier transform; even.
+    pub n_fft: usize,
+    /// Samples between two frames.
+    pub hop_length: usize,
+    pub n_mels: usize,
+    /// Lower edge of the first mel filter, in Hz.
+    pub f_min: f32,
+    /// Upper edge of the last mel filter, in Hz.
+    pub f_max: f32,
+    /// Cut leading and trailing frames this many dB below the clip's loudest frame.
+    pub trim_db: Option<f32>,
+    /// Bring each clip to this integrated loudness, as far as its peak allows.
+    pub loudness_lufs: Option<f32>,
+    /// Longer clips are refused by their header, before memory is spent on them. Not serialised:
+    /// it says which clips pass, not what their features are, so it is no part of a fingerprint.
+    #[serde(skip, default = "default_max_seconds")]
+    pub max_seconds: f32,
+}
+
+fn default_max_seconds() -> f32 {
+    600.0
+}
+
+impl Default for AudioSettings {
+    fn default() -> Self {
+        Self {
+            sample_rate: 22_050,
+            n_fft: 1024,
+            hop_length: 256,
+            n_mels: 80,
+            f_min: 0.0,
+            f_max: 8000.0,
+            trim_db: None,
+            loudness_lufs: None,
+            max_seconds: default_max_seconds(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AudioSettingsError {
+    #[error("sample_rate is {0} Hz; it must be between 4000 and 192000")]
+    SampleRate(u32),
+    #[error("n_fft is {0}; it must be even and between 32 and 16384")]
+    WindowLength(usize),
+    #[error("hop_length is {hop_length}; it must be between 1 and n_fft ({n_fft})")]
+    HopLength { hop_length: usize, n_fft: usize },
+    #[error("n_mels is {0}; it must be between 1 and 512")]
+    Mels(usize),
+    #[error(
+        "f_min is {f_min} and f_max {f_max} Hz; they must rise from 0 or more to at most half the sample rate ({half_rate} Hz)"
+    )]
+    Band {
+        f_min: f32,
+        f_max: f32,
+        half_rate: f32,
+    },
+    #[error("trim_db is {0}; it must be above 0")]
+    Trim(f32),
+    #[error("loudness_lufs is {0}; it must be between -70 and 0")]
+    Loudness(f32),
+    #[error("max_seconds is {0}; it must be above 0 and at most 3600")]
+    MaxSeconds(f32),
+}
+
+impl AudioSettings {
+    pub fn validate(&self) -> Result<(), AudioSettingsError> {
+        use AudioSettingsError as Error;
+        if !(4_000..=192_000).contains(&self.sample_rate) {
+            return Err(Error::SampleRate(self.sample_rate));
+        }
+        if !(32..=16_384).contains(&self.n_fft) || !self.n_fft.is_multiple_of(2) {
+            return Err(Error::WindowLength(self.n_fft));
+        }
+        if !(1..=self.n_fft).contains(&self.hop_length) {
+            let (hop_length, n_fft) = (self.hop_length, self.n_fft);
+            return Err(Error::HopLength { hop_length, n_fft });
+        }
+        if !(1..=512).contains(&self.n_mels) {
+            return Err(Error::Mels(self.n_mels));
+        }
+        let (f_min, f_max) = (self.f_min, self.f_max);
+        let half_rate = self.sample_rate as f32 / 2.0;
+        if !(f_min >= 0.0 && f_min < f_max && f_max <= half_rate) {
+            return Err(Error::Band {
+                f_min,
+                f_max,
+                half_rate,
+            });
+        }
+        if let Some(trim_db) = self.trim_db.filter(|&db| !(db > 0.0 && db.is_finite())) {
+            return Err(Error::Trim(trim_db));
+        }
+        if let Some(lufs) = self
+            .loudness_lufs
+            .filter(|lufs| !(-70.0..=0.0).contains(lufs))
+        {
+            return Err(Error::Loudness(lufs));
+        }
+        if !(self.max_seconds > 0.0 && self.max_seconds <= 3600.0) {
+            return Err(Error::MaxSeconds(self.max_seconds));
+        }
+        Ok(())
+    }
+
+    /// Frames of a clip with this many samples at the target rate. Frames are centred, so a clip
+    /// always has at least one.
+    pub fn frames_for(&self, samples: u64) -> usize {
+        1 + usize::try_from(samples / self.hop_length as u64).unwrap_or(usize::MAX - 1)
+    }
+
+    /// Exactly the frames that featurizing the file will give, unless trimming shortens it.
+    pub fn frames_for_header(&self, header: &AudioHeader) -> usize {
+        self.frames_for(self.resampled_samples(header))
+    }
+
+    /// Samples after resampling to the target rate: the last one is the last whose time lies
+    /// within the clip.
+    pub fn resampled_samples(&self, header: &AudioHeader) -> u64 {
+        let samples = u128::from(header.samples) * u128::from(self.sample_rate);
+        let resampled = samples.div_ceil(u128::from(header.sample_rate.max(1)));
+        u64::try_from(resampled).unwrap_or(u64::MAX)
+    }
+
+    pub fn check_length(&self, header: &AudioHeader) -> Result<(), AudioError> {
+        let seconds = header.seconds();
+        if seconds > f64::from(self.max_seconds) {
+            let limit_seconds = self.max_seconds;
+            return Err(AudioError::TooLong {
+                seconds,
+                limit_seconds,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid() {
+        assert_eq!(AudioSettings::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn each_field_is_checked() {
+        let refuse = |change: fn(&mut AudioSettings)| {
+            let mut settings = AudioSettings::default();
+            change(&mut settings);
+            assert!(settings.validate().is_err(), "{settings:?}");
+        };
+        refuse(|s| s.sample_rate = 0);
+        refuse(|s| s.n_fft = 1023);
+        refuse(|s| s.hop_length = 0);
+        refuse(|s| s.hop_length = 1025);
+        refuse(|s| s.n_mels = 0);
+        refuse(|s| s.f_max = 11_026.0);
+        refuse(|s| s.f_min = 8000.0);
+        refuse(|s| s.f_min = f32::NAN);
+        refuse(|s| s.trim_db = Some(0.0));
+        refuse(|s| s.loudness_lufs = Some(f32::NAN));
+        refuse(|s| s.max_seconds = f32::INFINITY);
+    }
+
+    #[test]
+    fn frames_are_counted_from_the_header() {
+        let settings = AudioSettings::default();
+        let header = |sample_rate, samples| AudioHeader {
+            sample_rate,
+            channels: 1,
+            samples,
+        };
+        assert_eq!(settings.frames_for_header(&header(22_050, 255)), 1);
+        assert_eq!(settings.frames_for_header(&header(22_050, 256)), 2);
+        assert_eq!(settings.frames_for_header(&header(44_100, 511)), 2);
+        assert_eq!(settings.frames_for_header(&header(44_100, 510)), 1);
+        assert!(settings.frames_for_header(&header(1, u64::MAX)) > 0);
+    }
+
+    #[test]
+    fn the_length_limit_is_not_part_of_a_fingerprint() {
+        let json = serde_json::to_string(&AudioSettings::default()).unwrap();
+        assert!(!json.contains("max_seconds"), "{json}");
+        let back: AudioSettings = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, AudioSettings::default());
+    }
+}
