@@ -12,6 +12,8 @@
 //! becomes a masked row of the batch it was planned for, and the plan stands.
 
 mod epoch;
+#[cfg(test)]
+mod properties;
 mod reference;
 mod shapes;
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub(super) fn buckets(clips: &[PlanClip], settings: &BatchSettings) -> Vec<Bucke
                     tokens: tokens
                         .expect("a bucket ends after it starts")
                         .next_multiple_of(settings.token_multiple.get()),
-                    rows: u32::try_from(rows).expect("there are no more rows than clips, and fewer than 2^32 of those fit in memory"),
+                    rows: u32::try_from(rows).expect("rows are capped to 32 bits"),
                 },
                 clips: members,
             }
@@ -101,8 +101,8 @@ impl FrameBudget {
         nearest.clamp(1, u32::MAX.into()) as u64
     }
 
-    /// Whether so many frames are less than half a batch.
-    fn is_hardly_touched_by(&self, frames: u64) -> bool {
+    /// Whether a batch is more than twice so many frames.
+    fn is_over_twice(&self, frames: u64) -> bool {
         2 * u128::from(frames) * self.clips < self.frames
     }
 }
@@ -116,7 +116,7 @@ fn worthwhile_ends(lengths: &[u32], settings: &BatchSettings, budget: &FrameBudg
     while count < usize::from(settings.bucket_count.get()) {
         let before = padding.padded_frames();
         // The saving shrinks with every shape, so the first that is too small ends the search.
-        if !padding.add_shape() || budget.is_hardly_touched_by(before - padding.padded_frames()) {
+        if !padding.add_shape() || budget.is_over_twice(before - padding.padded_frames()) {
             break;
         }
         count += 1;
