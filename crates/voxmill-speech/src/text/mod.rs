@@ -1,1 +1,3 @@
-//! placeholder
+pub mod dictionary;
+pub mod letter_to_sound;
+pub mod phonemes;
