@@ -3,6 +3,7 @@
 //! Stress is part of the vowel: `AH0`, `AH1` and `AH2` are three phones, because a model that reads
 //! one token per phone learns the stressed vowel as a sound of its own.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 /// One phone: an index into [`PHONES`].
@@ -99,7 +100,11 @@ fn nearest_phone(written: &str) -> &'static str {
     let upper: Vec<u8> = written.to_ascii_uppercase().bytes().take(8).collect();
     PHONES
         .into_iter()
-        .min_by_key(|phone| edit_distance(phone.as_bytes(), &upper))
+        .min_by_key(|phone| {
+            let phone = phone.as_bytes();
+            let alike = phone.iter().zip(&upper).take_while(|(a, b)| a == b).count();
+            (edit_distance(phone, &upper), Reverse(alike))
+        })
         .unwrap_or(PHONES[0])
 }
 
