@@ -1,0 +1,48 @@
+//! Names the state of the text tables, so that the cache can tell when one of them changed.
+//!
+//! The tables are many and belong to several modules; hashing the folders catches a row added to
+//! any of them without anybody remembering to count a version up.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+const TEXT_TABLES: [&str; 4] = [
+    "data/english",
+    "data/persian",
+    "data/symbols",
+    "data/letter_to_sound.bin",
+];
+
+fn main() -> io::Result<()> {
+    let mut files = Vec::new();
+    println!("cargo::rerun-if-changed=data");
+    for table in TEXT_TABLES {
+        collect(Path::new(table), &mut files)?;
+    }
+    files.sort();
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    for file in files {
+        hash = fnv1a(hash, file.to_string_lossy().as_bytes());
+        hash = fnv1a(hash, &fs::read(&file)?);
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
+    fs::write(out.join("text_tables_hash.txt"), format!("{hash:016x}"))
+}
+
+fn collect(path: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            collect(&entry?.path(), into)?;
+        }
+    } else if path.exists() {
+        into.push(path.to_owned());
+    }
+    Ok(())
+}
+
+fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+    let length = (bytes.len() as u64).to_le_bytes();
+    length.iter().chain(bytes).fold(hash, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,30 @@
+//! What a front-end's output depends on besides the text, for the cache to compare.
+
+use serde::{Deserialize, Serialize};
+
+/// Two front-ends with equal fingerprints make the same of every text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// What a person would call it, and its state.
+    pub parts: Vec<(String, String)>,
+}
+
+impl Fingerprint {
+    pub fn hash(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        for text in self.parts.iter().flat_map(|(name, state)| [name, state]) {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.finalize().into()
+    }
+
+    /// The names of the parts in which `before` was different.
+    pub fn changes_since(&self, before: &Fingerprint) -> Vec<&str> {
+        self.parts
+            .iter()
+            .filter(|part| !before.parts.contains(part))
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+}

@@ -1,0 +1,216 @@
+//! Pronunciations given by the user, which go before all others.
+//!
+//! One word a line, `word<TAB>pronunciation`; `#` begins a comment line. A word in Latin letters
+//! takes English phones (`Voxmill<TAB>V AA1 K S M IH2 L`). A word in another script takes the
+//! characters to read in its place: Persian with its short vowels written out, for instance.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::phonemes::{Phone, UnknownPhone, parse_phones};
+
+#[derive(Debug, Default)]
+pub(super) struct Lexicon {
+    phones: HashMap<String, Vec<Phone>>,
+    characters: HashMap<String, String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LexiconError {
+    #[error("cannot read the lexicon {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("{}:{line}: {problem}", path.display())]
+    Line {
+        path: PathBuf,
+        line: usize,
+        problem: LexiconProblem,
+    },
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LexiconProblem {
+    #[error("no tab between the word and its pronunciation")]
+    NoTab,
+    #[error("the word is empty or holds white space")]
+    Word,
+    #[error("no pronunciation after the tab")]
+    Empty,
+    #[error(transparent)]
+    Phone(#[from] UnknownPhone),
+    #[error("`{0}` was given on line {1} already")]
+    Twice(String, usize),
+}
+
+impl Lexicon {
+    /// Reads a lexicon file; its text comes second, for the fingerprint.
+    pub(super) fn read(path: &Path) -> Result<(Lexicon, String), LexiconError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| LexiconError::Read {
+            path: path.to_owned(),
+            cause,
+        })?;
+        let lexicon = Lexicon::parse(&text).map_err(|(line, problem)| LexiconError::Line {
+            path: path.to_owned(),
+            line,
+            problem,
+        })?;
+        Ok((lexicon, text))
+    }
+
+    /// An error carries its line, counted from 1.
+    pub(super) fn parse(text: &str) -> Result<Lexicon, (usize, LexiconProblem)> {
+        let mut lexicon = Lexicon::default();
+        let mut lines = HashMap::new();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let word = lexicon.add(line).map_err(|problem| (number, problem))?;
+            if let Some(before) = lines.insert(word.clone(), number) {
+                return Err((number, LexiconProblem::Twice(word, before)));
+            }
+        }
+        Ok(lexicon)
+    }
+
+    fn add(&mut self, line: &str) -> Result<String, LexiconProblem> {
+        let (word, pronunciation) = line.split_once('\t').ok_or(LexiconProblem::NoTab)?;
+        let word: String = word.trim().to_lowercase().replace('’', "'").nfc().collect();
+        let pronunciation = pronunciation.trim();
+        if word.is_empty() || word.contains(char::is_whitespace) {
+            return Err(LexiconProblem::Word);
+        }
+        if pronunciation.is_empty() {
+            return Err(LexiconProblem::Empty);
+        }
+        match fold_to_ascii(&word) {
+            Some(folded) => {
+                let phones = parse_phones(pronunciation)?;
+                self.phones.insert(folded, phones);
+            }
+            None => {
+                let characters = pronunciation.nfc().collect();
+                self.characters.insert(word.clone(), characters);
+            }
+        }
+        Ok(word)
+    }
+
+    /// `word` is lower-case ASCII.
+    pub(super) fn phones(&self, word: &str) -> Option<&[Phone]> {
+        self.phones.get(word).map(Vec::as_slice)
+    }
+
+    /// `word` is lower-case and NFC.
+    pub(super) fn characters(&self, word: &str) -> Option<&str> {
+        self.characters.get(word).map(String::as_str)
+    }
+}
+
+/// The word in plain Latin letters, or `None` where a letter has no like among them.
+fn fold_to_ascii(word: &str) -> Option<String> {
+    let mut folded = String::with_capacity(word.len());
+    let mut whole = true;
+    fold(word, &mut folded, |_| whole = false);
+    (whole && !folded.is_empty()).then_some(folded)
+}
+
+/// Appends `word` in lower-case ASCII letters and apostrophes: `Café’s` → `cafe's`. Characters
+/// that have no Latin likeness go to `unknown`.
+pub(super) fn fold(word: &str, into: &mut String, mut unknown: impl FnMut(char)) {
+    for c in word.chars() {
+        match c {
+            'a'..='z' | '\'' => into.push(c),
+            'A'..='Z' => into.push(c.to_ascii_lowercase()),
+            '’' => into.push('\''),
+            _ => fold_foreign(c, into, &mut unknown),
+        }
+    }
+}
+
+fn fold_foreign(c: char, into: &mut String, unknown: &mut impl FnMut(char)) {
+    let spelled = match c {
+        'ß' => "ss",
+        'æ' | 'Æ' => "ae",
+        'œ' | 'Œ' => "oe",
+        'ø' | 'Ø' => "o",
+        'ł' | 'Ł' => "l",
+        'đ' | 'Đ' => "d",
+        'ı' => "i",
+        'þ' | 'Þ' | 'ð' | 'Ð' => "th",
+        _ => "",
+    };
+    into.push_str(spelled);
+    if !spelled.is_empty() {
+        return;
+    }
+    let mut known = false;
+    // Compatibility forms too: ligatures and full-width letters are the letters they show.
+    for part in c.to_lowercase().nfkd() {
+        match part {
+            'a'..='z' => into.push(part),
+            _ if unicode_normalization::char::is_combining_mark(part) => {}
+            _ => continue,
+        }
+        known = true;
+    }
+    if !known {
+        unknown(c);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_whatever_their_case_and_accents() {
+        let lexicon =
+            Lexicon::parse("# ours\nVoxmill\tV AA1 K S M IH2 L\n\nCafé\tK AE0 F EY1\nگل\tگُل\n")
+                .unwrap();
+        assert_eq!(lexicon.phones("voxmill").unwrap().len(), 7);
+        assert_eq!(lexicon.phones("cafe").unwrap().len(), 4);
+        assert_eq!(lexicon.characters("گل"), Some("گُل"));
+        assert_eq!(lexicon.phones("گل"), None);
+    }
+
+    #[test]
+    fn an_error_names_its_line_and_the_nearest_phone() {
+        let problem = |text| Lexicon::parse(text).unwrap_err();
+        assert_eq!(problem("a\tEY1\nb B IY1\n"), (2, LexiconProblem::NoTab));
+        assert_eq!(problem("a\t\n"), (1, LexiconProblem::Empty));
+        assert_eq!(problem("a b\tEY1\n"), (1, LexiconProblem::Word));
+        let twice = LexiconProblem::Twice("a".to_owned(), 1);
+        assert_eq!(problem("a\tEY1\nA\tAH0\n"), (2, twice));
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words.tsv");
+        std::fs::write(&path, "a\tEY1\nhello\tHH AX0 L OW1\n").unwrap();
+        let error = Lexicon::read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("words.tsv:2: `AX0` is not a phone"),
+            "{error}"
+        );
+        assert!(error.ends_with("the nearest is `AA0`"), "{error}");
+        let missing = Lexicon::read(&folder.path().join("none")).unwrap_err();
+        assert!(matches!(missing, LexiconError::Read { .. }));
+    }
+
+    #[test]
+    fn folding_keeps_what_has_a_latin_likeness_and_names_the_rest() {
+        let (mut folded, mut unknown) = (String::new(), Vec::new());
+        fold(
+            "Ærøskøbing’s naïve ﬁ Łódźжß漢",
+            &mut folded,
+            |c| unknown.push(c),
+        );
+        assert_eq!(folded, "aeroskobing'snaivefilodzss");
+        assert_eq!(unknown, [' ', ' ', ' ', 'ж', '漢']);
+    }
+}

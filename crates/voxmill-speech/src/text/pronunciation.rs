@@ -1,0 +1,179 @@
+//! How an English word is said, and who says so.
+//!
+//! The user's lexicon goes first, then the dictionary, then the dictionary's word with an ending
+//! such as `'s` or `'ll` taken off, and last the letter-to-sound model.
+
+use std::sync::OnceLock;
+
+use super::dictionary::Dictionary;
+use super::letter_to_sound::LetterToSound;
+use super::lexicon::Lexicon;
+use super::phonemes::{Phone, parse_phones};
+use super::utterance::PronunciationSource;
+
+#[derive(Debug)]
+pub(super) struct EnglishWords {
+    pub(super) lexicon: Lexicon,
+    pub(super) dictionary: Dictionary<'static>,
+    pub(super) letter_to_sound: LetterToSound<'static>,
+}
+
+impl EnglishWords {
+    /// Appends the phones of `word`, which is lower-case ASCII letters and apostrophes with at
+    /// least one letter.
+    pub(super) fn pronounce(&self, word: &str, phones: &mut Vec<Phone>) -> PronunciationSource {
+        if let Some(source) = self.look_up(word, phones) {
+            return source;
+        }
+        let bare = word.trim_matches('\'');
+        if bare.len() < word.len()
+            && let Some(source) = self.look_up(bare, phones)
+        {
+            return source;
+        }
+        if let Some((base, ending)) = split_ending(bare) {
+            let source = self.pronounce(base, phones);
+            let after = phones.last().copied();
+            phones.extend_from_slice(ending.phones(after));
+            return source;
+        }
+        phones.extend(self.letter_to_sound.pronounce(bare));
+        PronunciationSource::LetterToSound
+    }
+
+    fn look_up(&self, word: &str, phones: &mut Vec<Phone>) -> Option<PronunciationSource> {
+        if let Some(given) = self.lexicon.phones(word) {
+            phones.extend_from_slice(given);
+            return Some(PronunciationSource::Lexicon);
+        }
+        if let Some(known) = self.dictionary.get(word) {
+            phones.extend(known);
+            return Some(PronunciationSource::Dictionary);
+        }
+        phones.extend_from_slice(supplement().phones(word)?);
+        Some(PronunciationSource::Dictionary)
+    }
+}
+
+/// Words that CMUdict lacks, added by hand.
+fn supplement() -> &'static Lexicon {
+    static SUPPLEMENT: OnceLock<Lexicon> = OnceLock::new();
+    SUPPLEMENT.get_or_init(|| {
+        Lexicon::parse(include_str!("../../data/english/supplement.tsv"))
+            .expect("the supplement is checked by a test")
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// `'s`: possessive, "is" or "has".
+    S,
+    /// `'d`: "would" or "had".
+    D,
+    Ll,
+    Ve,
+    Re,
+    M,
+}
+
+fn split_ending(word: &str) -> Option<(&str, Ending)> {
+    [
+        ("'s", Ending::S),
+        ("'d", Ending::D),
+        ("'ll", Ending::Ll),
+        ("'ve", Ending::Ve),
+        ("'re", Ending::Re),
+        ("'m", Ending::M),
+    ]
+    .into_iter()
+    .find_map(|(written, ending)| Some((word.strip_suffix(written)?, ending)))
+    .filter(|(base, _)| base.contains(|c: char| c != '\''))
+}
+
+impl Ending {
+    /// The ending's phones after a word that ends in `after`.
+    fn phones(self, after: Option<Phone>) -> &'static [Phone] {
+        struct Endings {
+            s: [Vec<Phone>; 3],
+            d: [Vec<Phone>; 2],
+            ll: Vec<Phone>,
+            ve: [Vec<Phone>; 2],
+            re: Vec<Phone>,
+            m: Vec<Phone>,
+        }
+        static ENDINGS: OnceLock<Endings> = OnceLock::new();
+        let of = |written| parse_phones(written).expect("these are phones");
+        let endings = ENDINGS.get_or_init(|| Endings {
+            s: ["S", "Z", "IH0 Z"].map(of),
+            d: ["D", "IH0 D"].map(of),
+            ll: of("AH0 L"),
+            ve: ["AH0 V", "V"].map(of),
+            re: of("ER0"),
+            m: of("M"),
+        });
+        let last = after.map_or("", Phone::as_str);
+        match self {
+            Ending::S => match last {
+                "S" | "Z" | "SH" | "ZH" | "CH" | "JH" => &endings.s[2],
+                "P" | "T" | "K" | "F" | "TH" => &endings.s[0],
+                _ => &endings.s[1],
+            },
+            Ending::D => &endings.d[usize::from(matches!(last, "T" | "D"))],
+            Ending::Ll => &endings.ll,
+            Ending::Ve => &endings.ve[usize::from(after.is_some_and(Phone::is_vowel))],
+            Ending::Re => &endings.re,
+            Ending::M => &endings.m,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(word: &str) -> (String, PronunciationSource) {
+        let words = EnglishWords {
+            lexicon: Lexicon::parse("voxmill\tV AA1 K S M IH2 L").unwrap(),
+            dictionary: Dictionary::built_in(),
+            letter_to_sound: LetterToSound::built_in(),
+        };
+        let mut phones = Vec::new();
+        let source = words.pronounce(word, &mut phones);
+        let names: Vec<_> = phones.iter().map(|phone| phone.as_str()).collect();
+        (names.join(" "), source)
+    }
+
+    #[test]
+    fn endings_sound_as_the_word_before_them_asks() {
+        use PronunciationSource::{Dictionary, LetterToSound, Lexicon};
+        for (word, phones, source) in [
+            ("voxmill's", "V AA1 K S M IH2 L Z", Lexicon),
+            ("tulip's", "T UW1 L IH0 P S", Dictionary),
+            ("walrus's", "W AO1 L R AH0 S IH0 Z", Dictionary),
+            ("kettle'll", "K EH1 T AH0 L AH0 L", Dictionary),
+            ("tree've", "T R IY1 V", Dictionary),
+            ("kettle'd", "K EH1 T AH0 L D", Dictionary),
+            ("boat'd", "B OW1 T IH0 D", Dictionary),
+            ("tulips'", "T UW1 L AH0 P S", Dictionary),
+            ("'hello'", "HH AH0 L OW1", Dictionary),
+            ("aitch", "EY1 CH", Dictionary),
+            ("blorple's", "B L AO1 R P AH0 L Z", LetterToSound),
+        ] {
+            assert_eq!(said(word), (phones.to_owned(), source), "{word}");
+        }
+    }
+
+    #[test]
+    fn contractions_of_the_dictionary_are_not_taken_apart() {
+        assert_eq!(said("won't").0, "W OW1 N T");
+        assert_eq!(said("they're").0, "DH EH1 R");
+        assert_eq!(said("'tis").0, "T IH1 Z");
+    }
+
+    #[test]
+    fn odd_apostrophes_do_no_harm() {
+        for word in ["a'''s", "''s'", "x'y'z", "'s's's", "q'"] {
+            assert!(!said(word).0.is_empty(), "{word}");
+        }
+    }
+}
