@@ -17,6 +17,8 @@ mod trim;
 mod wav;
 
 #[cfg(test)]
+mod formats;
+#[cfg(test)]
 mod hostile_files;
 
 pub use container::read_header;
