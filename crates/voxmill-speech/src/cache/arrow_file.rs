@@ -1,0 +1,175 @@
+//! Arrow IPC files, written through a [`Draft`] and read from bytes that were checked and mapped.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
+use arrow_ipc::{Block, MetadataVersion, root_as_footer};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use bytes::Bytes;
+
+use super::fingerprint::Hash128;
+use super::layout::{Draft, FileName, Kind};
+
+/// A cache line, and what Arrow recommends for vector units.
+const ALIGNMENT: usize = 64;
+
+pub(super) struct ArrowDraft {
+    writer: FileWriter<BufWriter<Draft>>,
+}
+
+impl fmt::Debug for ArrowDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.writer.get_ref().fmt(f)
+    }
+}
+
+impl ArrowDraft {
+    pub(super) fn create(dir: &Path, schema: &Schema) -> Result<Self, ArrowError> {
+        let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
+        let out = BufWriter::new(Draft::create(dir)?);
+        let writer = FileWriter::try_new_with_options(out, schema, options)?;
+        Ok(ArrowDraft { writer })
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        self.writer.write(batch)
+    }
+
+    /// Written so far, up to the buffer's 8 KiB.
+    pub(super) fn bytes(&self) -> u64 {
+        let out = self.writer.get_ref();
+        out.get_ref().bytes() + out.buffer().len() as u64
+    }
+
+    /// Returns the file's name and size.
+    pub(super) fn publish(
+        mut self,
+        dir: &Path,
+        kind: Kind,
+        number: u64,
+    ) -> Result<(FileName, u64), ArrowError> {
+        self.writer.finish()?;
+        let out = self.writer.into_inner()?;
+        let draft = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let bytes = draft.bytes();
+        Ok((draft.publish(dir, kind, number)?, bytes))
+    }
+}
+
+/// Maps a file of the cache. Costs some microseconds; pages are read when they are touched.
+pub(super) fn map(path: &Path) -> io::Result<Bytes> {
+    let file = File::open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(Bytes::new());
+    }
+    #[expect(unsafe_code, reason = "a memory map is the point of the cache")]
+    // SAFETY: published files are never written to again, only unlinked, which leaves the mapping
+    // intact. Somebody else who writes into one while we run breaks this; no program can map a file
+    // and be safe from that.
+    let mapping = unsafe { memmap2::Mmap::map(&file)? };
+    Ok(Bytes::from_owner(mapping))
+}
+
+/// Checks bytes against the hash in their file's name, and only then lets Arrow see them.
+pub(super) fn check_and_read(
+    name: &FileName,
+    bytes: &Bytes,
+) -> Result<(SchemaRef, Vec<RecordBatch>), String> {
+    if Hash128::of(bytes) != name.hash {
+        return Err("its content does not match the hash in its name".to_owned());
+    }
+    read(bytes).map_err(|error| error.to_string())
+}
+
+/// The arrays borrow from `bytes`: nothing is copied, and misalignment is an error.
+fn read(bytes: &Bytes) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
+    let buffer = Buffer::from(bytes.clone());
+    let short = || ArrowError::ParseError("the file is too short".to_owned());
+    let trailer: [u8; 10] = *buffer.last_chunk().ok_or_else(short)?;
+    let footer_end = buffer.len() - trailer.len();
+    let footer_start = footer_end
+        .checked_sub(read_footer_length(trailer)?)
+        .ok_or_else(short)?;
+    let footer = root_as_footer(&buffer[footer_start..footer_end])
+        .map_err(|error| ArrowError::ParseError(error.to_string()))?;
+    let schema = footer
+        .schema()
+        .ok_or_else(|| ArrowError::ParseError("the file has no schema".to_owned()))?;
+    let schema: SchemaRef = Arc::new(try_fb_to_schema(schema)?);
+    let decoder =
+        FileDecoder::new(Arc::clone(&schema), footer.version()).with_require_alignment(true);
+    let mut batches = Vec::new();
+    for block in footer.recordBatches().iter().flatten() {
+        let body = slice(&buffer, block).ok_or_else(short)?;
+        batches.extend(decoder.read_record_batch(block, &body)?);
+    }
+    Ok((schema, batches))
+}
+
+fn slice(buffer: &Buffer, block: &Block) -> Option<Buffer> {
+    let offset = usize::try_from(block.offset()).ok()?;
+    let header = usize::try_from(block.metaDataLength()).ok()?;
+    let length = usize::try_from(block.bodyLength())
+        .ok()?
+        .checked_add(header)?;
+    let fits = offset.checked_add(length)? <= buffer.len() && header >= 8;
+    fits.then(|| buffer.slice_with_length(offset, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Float32Array};
+    use std::fs;
+
+    fn published(dir: &Path) -> FileName {
+        let values: ArrayRef = Arc::new(Float32Array::from_iter_values((0..100).map(|i| i as f32)));
+        let batch = RecordBatch::try_from_iter([("x", values)]).unwrap();
+        let mut draft = ArrowDraft::create(dir, &batch.schema()).unwrap();
+        draft.write(&batch).unwrap();
+        draft.write(&batch).unwrap();
+        let (name, bytes) = draft.publish(dir, Kind::Shard, 1).unwrap();
+        let length = fs::metadata(dir.join(name.to_string())).unwrap().len();
+        assert_eq!(length, bytes);
+        name
+    }
+
+    #[test]
+    fn arrays_lie_inside_the_mapping() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = published(dir.path());
+        let bytes = map(&dir.path().join(name.to_string())).unwrap();
+        let (_, batches) = check_and_read(&name, &bytes).unwrap();
+        assert_eq!(batches.len(), 2);
+        let file = bytes.as_ptr_range();
+        for batch in &batches {
+            let values = batch.column(0).to_data().buffers()[0].as_ptr();
+            assert!(file.contains(&values));
+            assert_eq!(values.align_offset(ALIGNMENT), 0);
+        }
+    }
+
+    /// Even bytes whose hash is right, which only a forger could make, give an error, not a panic.
+    #[test]
+    fn any_truncation_or_flipped_byte_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = published(dir.path());
+        let whole = fs::read(dir.path().join(name.to_string())).unwrap();
+        for length in 0..whole.len() {
+            let cut = Bytes::copy_from_slice(&whole[..length]);
+            assert!(check_and_read(&name, &cut).is_err());
+            assert!(read(&cut).is_err());
+            let mut flipped = whole.clone();
+            flipped[length] ^= 0x10;
+            assert!(check_and_read(&name, &flipped.into()).is_err());
+        }
+    }
+}

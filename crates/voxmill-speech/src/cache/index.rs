@@ -1,0 +1,157 @@
+//! The index: which clip is in which row of which shard, loaded whole when a cache is opened.
+//!
+//! It exists for speed (no shard is touched on opening) and for memory of what was removed; the
+//! shards alone would do.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::FORMAT_VERSION;
+use super::arrow_file::{ArrowDraft, check_and_read};
+use super::columns::{self, Entry, Place, column};
+use super::fingerprint::FeatureSettings;
+use super::layout::{FileName, Kind};
+
+const SUMMARY_KEY: &str = "voxmill.index";
+
+/// Sorted by id, on disk as in memory: looking up needs no hashing, and the file is reproducible.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) shards: Vec<ShardRecord>,
+    /// Shards numbered from here on were written after this index.
+    pub(super) next_shard: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ShardRecord {
+    pub(super) name: FileName,
+    pub(super) bytes: u64,
+    /// Live and dead.
+    pub(super) rows: u32,
+    pub(super) settings: Arc<FeatureSettings>,
+}
+
+/// What does not fit a table of clips, as JSON in the schema's metadata.
+#[derive(Serialize, Deserialize)]
+struct Summary {
+    version: u32,
+    next_shard: u64,
+    shards: Vec<ShardSummary>,
+    /// Each set once: nearly always there is one.
+    settings: Vec<FeatureSettings>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ShardSummary {
+    file: String,
+    bytes: u64,
+    rows: u32,
+    settings: usize,
+}
+
+/// Writes an index beside its predecessors and returns its name and size.
+pub(super) fn write(
+    dir: &Path,
+    generation: u64,
+    entries: &BTreeMap<String, Entry>,
+    shards: &[ShardRecord],
+    next_shard: u64,
+) -> Result<(FileName, u64), ArrowError> {
+    let mut fields = columns::fields();
+    fields.push(Field::new("shard", DataType::UInt64, false));
+    fields.push(Field::new("row", DataType::UInt32, false));
+    let summary = summarize(shards, next_shard)
+        .map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+    let metadata = HashMap::from([(SUMMARY_KEY.to_owned(), summary)]);
+    let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+
+    let rows: Vec<(&str, &Entry)> = entries.iter().map(|(id, e)| (id.as_str(), e)).collect();
+    let shard_numbers = rows.iter().map(|(_, entry)| entry.place.shard);
+    let shard_rows = rows.iter().map(|(_, entry)| entry.place.row);
+    let places: [ArrayRef; 2] = [
+        Arc::new(PrimitiveArray::<UInt64Type>::from_iter_values(
+            shard_numbers,
+        )),
+        Arc::new(PrimitiveArray::<UInt32Type>::from_iter_values(shard_rows)),
+    ];
+    let mut arrays = columns::arrays(&rows);
+    arrays.extend(places);
+    let mut draft = ArrowDraft::create(dir, &schema)?;
+    draft.write(&RecordBatch::try_new(schema, arrays)?)?;
+    draft.publish(dir, Kind::Index, generation)
+}
+
+fn summarize(shards: &[ShardRecord], next_shard: u64) -> Result<String, serde_json::Error> {
+    let mut settings: Vec<FeatureSettings> = Vec::new();
+    let mut records = Vec::with_capacity(shards.len());
+    for shard in shards {
+        let known = settings.iter().position(|s| *s == *shard.settings);
+        let position = known.unwrap_or_else(|| {
+            settings.push((*shard.settings).clone());
+            settings.len() - 1
+        });
+        records.push(ShardSummary {
+            file: shard.name.to_string(),
+            bytes: shard.bytes,
+            rows: shard.rows,
+            settings: position,
+        });
+    }
+    serde_json::to_string(&Summary {
+        version: FORMAT_VERSION,
+        next_shard,
+        shards: records,
+        settings,
+    })
+}
+
+/// Checks and reads an index; the error says what is wrong with it.
+pub(super) fn read(name: &FileName, bytes: &Bytes) -> Result<Index, String> {
+    let (schema, batches) = check_and_read(name, bytes)?;
+    let summary = schema.metadata().get(SUMMARY_KEY);
+    let summary = summary.ok_or("it has no summary")?;
+    let summary: Summary = serde_json::from_str(summary).map_err(|error| error.to_string())?;
+    if summary.version != FORMAT_VERSION {
+        return Err("its version is not that of its name".to_owned());
+    }
+    let settings: Vec<_> = summary.settings.into_iter().map(Arc::new).collect();
+    let mut shards = Vec::with_capacity(summary.shards.len());
+    for shard in summary.shards {
+        shards.push(ShardRecord {
+            name: FileName::parse(&shard.file).ok_or("it names a file that is not a shard")?,
+            bytes: shard.bytes,
+            rows: shard.rows,
+            settings: Arc::clone(settings.get(shard.settings).ok_or("it lacks settings")?),
+        });
+    }
+    let mut entries = Vec::new();
+    for batch in &batches {
+        let numbers: &UInt64Array = column(batch, "shard")?;
+        let rows: &UInt32Array = column(batch, "row")?;
+        entries.extend(columns::entries(batch, |row| Place {
+            shard: numbers.value(row),
+            row: rows.value(row),
+        })?);
+    }
+    let known: BTreeSet<u64> = shards.iter().map(|shard| shard.name.number).collect();
+    if entries
+        .iter()
+        .any(|(_, entry)| !known.contains(&entry.place.shard))
+    {
+        return Err("it names a shard without describing it".to_owned());
+    }
+    Ok(Index {
+        // Sorted already: collecting into the tree is one linear pass.
+        entries: entries.into_iter().collect(),
+        shards,
+        next_shard: summary.next_shard,
+    })
+}

@@ -1,0 +1,72 @@
+//! One writer at a time: an advisory lock that dies with its process, however that dies.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+const LOCK_FILE: &str = "lock";
+
+/// Held until dropped. The file stays: removing it would let two processes lock two files of one name.
+#[derive(Debug)]
+pub(super) struct WriteLock {
+    _file: File,
+}
+
+pub(super) enum Attempt {
+    Taken(WriteLock),
+    /// By this process, as far as it said so.
+    HeldBy(Option<u32>),
+}
+
+impl WriteLock {
+    pub(super) fn attempt(dir: &Path) -> io::Result<Attempt> {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(dir.join(LOCK_FILE))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Attempt::HeldBy(holder(&mut file))),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // The process id is a courtesy to those who wait; the lock holds without it, so a full disk
+        // does not keep a cache from being collected.
+        let _ = write_process_id(&mut file);
+        Ok(Attempt::Taken(WriteLock { _file: file }))
+    }
+}
+
+fn write_process_id(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_learns_who_is_first_and_gets_it_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = WriteLock::attempt(dir.path()).unwrap();
+        assert!(matches!(first, Attempt::Taken(_)));
+        match WriteLock::attempt(dir.path()).unwrap() {
+            Attempt::HeldBy(pid) => assert_eq!(pid, Some(std::process::id())),
+            Attempt::Taken(_) => panic!("two writers"),
+        }
+        drop(first);
+        assert!(matches!(
+            WriteLock::attempt(dir.path()).unwrap(),
+            Attempt::Taken(_)
+        ));
+    }
+}

@@ -1,0 +1,298 @@
+//! Reading a cache: no lock, no write, no copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::FORMAT_VERSION;
+use super::arrow_file::map;
+use super::columns::Entry;
+use super::error::{CacheError, DamagedShard, Warning};
+use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, Reason, compare};
+use super::index::{self, Index, ShardRecord};
+use super::layout::{FileName, Listing};
+use super::shard::{ClipView, Shard};
+
+/// A writer may replace index and shards while we list them; then we look again. Two of its commits
+/// would have to fall into each of our attempts for all of them to fail.
+const ATTEMPTS: usize = 4;
+
+/// A cache as it was when it was opened; what others write later is seen by opening it again.
+///
+/// Shared between threads by reference: looking up takes no lock, apart from the first who reads a
+/// shard and checks it.
+#[derive(Debug)]
+pub struct Cache {
+    pub(super) dir: PathBuf,
+    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) shards: BTreeMap<u64, Shard>,
+    pub(super) next_shard: u64,
+    pub(super) next_generation: u64,
+    older_version: Option<u32>,
+    warnings: Vec<Warning>,
+    pub(super) leftovers: Leftovers,
+}
+
+/// What a writer puts in order, and a reader leaves.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// Shards that count but are not in the index yet.
+    pub(super) adopted: bool,
+    /// Files of no use: of killed writers, of older versions, damaged beyond knowing what they were.
+    pub(super) files: Vec<PathBuf>,
+}
+
+impl Cache {
+    /// Opens a cache for reading. A folder that does not exist is an empty cache.
+    pub fn open(dir: &Path) -> Result<Self, CacheError> {
+        let io_error = |source| CacheError::Io {
+            dir: dir.to_owned(),
+            source,
+        };
+        let mut attempt = 1;
+        loop {
+            let listing = Listing::read(dir).map_err(io_error)?;
+            if let Some(found) = listing.newer_version {
+                return Err(CacheError::NewerVersion {
+                    dir: dir.to_owned(),
+                    found,
+                    supported: FORMAT_VERSION,
+                });
+            }
+            let (cache, moved) = Cache::from_listing(dir, listing);
+            if !moved || attempt == ATTEMPTS {
+                return Ok(cache);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Also says whether files were missed that a running writer may have replaced meanwhile.
+    fn from_listing(dir: &Path, listing: Listing) -> (Self, bool) {
+        let mut warnings = Vec::new();
+        let mut files = listing.temporaries;
+        files.extend(listing.older);
+        let newest = listing.indexes.first().map_or(0, |name| name.number + 1);
+        let mut moved = false;
+        let mut found = None;
+        for name in &listing.indexes {
+            match read_index(dir, name) {
+                Ok(index) => {
+                    found = Some(index);
+                    break;
+                }
+                Err(IndexFault::Gone) => moved = true,
+                Err(IndexFault::Damaged(why)) => {
+                    files.push(dir.join(name.to_string()));
+                    warnings.push(Warning::DamagedIndex {
+                        file: name.to_string(),
+                        why,
+                    });
+                }
+            }
+        }
+        moved |= found.is_none() && !listing.shards.is_empty();
+        let index = found.unwrap_or_default();
+
+        let described = index.shards.into_iter().map(|record| {
+            let number = record.name.number;
+            (number, open_shard(dir, record, &mut moved))
+        });
+        let mut cache = Cache {
+            dir: dir.to_owned(),
+            shards: described.collect(),
+            entries: index.entries,
+            next_shard: index.next_shard,
+            next_generation: newest,
+            older_version: listing.older_version,
+            warnings,
+            leftovers: Leftovers {
+                adopted: false,
+                files,
+            },
+        };
+        for (number, name) in listing.shards {
+            let described = cache.shards.get(&number);
+            if described.is_none_or(|shard| shard.record.name != name) {
+                cache.take_in(name);
+            }
+        }
+        (cache, moved)
+    }
+
+    /// A file that the index does not name: written after it, or discarded by it.
+    fn take_in(&mut self, name: FileName) {
+        let path = self.dir.join(name.to_string());
+        if name.number < self.next_shard {
+            self.leftovers.files.push(path);
+            return;
+        }
+        self.next_shard = name.number + 1;
+        let adopted = map(&path)
+            .map_err(|error| error.to_string())
+            .and_then(|mapping| Shard::adopt(name, mapping))
+            .and_then(|shard| {
+                let content = shard.content().map_err(|damage| damage.why)?;
+                let entries = content.entries(name.number)?;
+                Ok((entries, shard))
+            });
+        match adopted {
+            Ok((entries, shard)) => {
+                self.entries.extend(entries);
+                self.shards.insert(name.number, shard);
+                self.leftovers.adopted = true;
+            }
+            Err(why) => {
+                self.leftovers.files.push(path);
+                let file = name.to_string();
+                let damage = DamagedShard { file, why };
+                self.warnings.push(Warning::DamagedShard(damage, 0));
+            }
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Number of clips.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All clips by id, in order of id. Touches no shard.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(id, entry)| (id.as_str(), entry))
+    }
+
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.entries.get(id)
+    }
+
+    /// Whether a clip's features can be reused, and if not, why. Touches no shard: damage that
+    /// nobody has met yet shows up in [`Cache::get`], or beforehand by [`Cache::check_shards`].
+    pub fn freshness(&self, id: &str, now: &Fingerprint, settings: &FeatureSettings) -> Freshness {
+        let rebuild = |reason| Freshness::Rebuild {
+            reason,
+            audio_fresh: false,
+        };
+        let Some(entry) = self.entries.get(id) else {
+            return rebuild(match self.older_version {
+                Some(old) => Reason::VersionChanged {
+                    old,
+                    new: FORMAT_VERSION,
+                },
+                None => Reason::New,
+            });
+        };
+        let shard = self.shard_of(entry);
+        if shard.known_damage().is_some() {
+            return rebuild(Reason::DamagedShard);
+        }
+        let stored = (&entry.fingerprint, &*shard.record.settings);
+        compare(stored, (now, settings))
+    }
+
+    /// A clip's features, borrowed from the memory map. The first read of a shard checks it.
+    pub fn get(&self, id: &str) -> Result<Option<ClipView<'_>>, DamagedShard> {
+        let Some(entry) = self.entries.get(id) else {
+            return Ok(None);
+        };
+        let shard = self.shard_of(entry);
+        match shard.content()?.clip(id, entry) {
+            Some(clip) => Ok(Some(clip)),
+            None => Err(shard.damage(format!("row {} is not clip `{id}`", entry.place.row))),
+        }
+    }
+
+    fn shard_of(&self, entry: &Entry) -> &Shard {
+        self.shards
+            .get(&entry.place.shard)
+            .expect("an index that names an unknown shard is refused when read")
+    }
+
+    /// Reads and checks every shard (for `--verify`); afterwards [`Cache::freshness`] knows all
+    /// damage, and [`Cache::warnings`] tells it. Costs the reading of the whole cache.
+    pub fn check_shards(&self) {
+        for shard in self.shards.values() {
+            // The outcome stays in the shard.
+            let _ = shard.content();
+        }
+    }
+
+    /// What is wrong, as far as it is known by now.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.warnings.clone();
+        for (number, shard) in &self.shards {
+            if let Some(damage) = shard.known_damage() {
+                let lost = |entry: &&Entry| entry.place.shard == *number;
+                let clips = self.entries.values().filter(lost).count();
+                warnings.push(Warning::DamagedShard(damage.clone(), clips));
+            }
+        }
+        warnings
+    }
+
+    /// Bytes of all files in the folder, as the file system counts them.
+    pub fn disk_bytes(&self) -> io::Result<u64> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            entries => entries?,
+        };
+        let mut bytes = 0;
+        for entry in entries {
+            match entry?.metadata() {
+                // A file may go while we count.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                metadata => bytes += metadata?.len(),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Numbers of the shards that hold at least one clip of the index.
+    pub(super) fn live_rows(&self) -> BTreeMap<u64, u32> {
+        let mut live = BTreeMap::new();
+        for entry in self.entries.values() {
+            *live.entry(entry.place.shard).or_insert(0) += 1;
+        }
+        live
+    }
+
+    pub(super) fn dead_shards(&self) -> BTreeSet<u64> {
+        let live = self.live_rows();
+        let numbers = self.shards.keys().copied();
+        numbers
+            .filter(|number| !live.contains_key(number))
+            .collect()
+    }
+}
+
+enum IndexFault {
+    Gone,
+    Damaged(String),
+}
+
+fn read_index(dir: &Path, name: &FileName) -> Result<Index, IndexFault> {
+    let bytes = map(&dir.join(name.to_string())).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => IndexFault::Gone,
+        _ => IndexFault::Damaged(error.to_string()),
+    })?;
+    index::read(name, &bytes).map_err(IndexFault::Damaged)
+}
+
+fn open_shard(dir: &Path, record: ShardRecord, moved: &mut bool) -> Shard {
+    match map(&dir.join(record.name.to_string())) {
+        Ok(mapping) => Shard::new(record, mapping),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            *moved = true;
+            Shard::missing(record, "it is missing")
+        }
+        Err(error) => Shard::missing(record, &error.to_string()),
+    }
+}
