@@ -1,3 +1,25 @@
+//! The program: parse what was typed, run the verb, print what went wrong, pick the exit code.
+
+mod args;
+mod commands;
 mod complaint;
 mod config;
-fn main() {}
+mod feed;
+mod interrupt;
+mod progress;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let outcome = match args::Cli::parse().verb {
+        args::Verb::Prepare(args) => commands::prepare::run(args),
+        args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|error| {
+        commands::tell(&complaint::describe(&error));
+        ExitCode::FAILURE
+    })
+}

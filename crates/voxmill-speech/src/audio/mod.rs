@@ -32,6 +32,9 @@ pub use resample::Resampler;
 pub use settings::{AudioSettings, AudioSettingsError};
 pub use trim::trim_silence;
 
+/// Counts up whenever any file may give other frames than before: cached ones are then remade.
+pub const AUDIO_VERSION: u32 = 1;
+
 /// What an audio file's header says, before anything is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AudioHeader {

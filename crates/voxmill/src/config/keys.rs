@@ -43,13 +43,6 @@ pub(crate) struct Key {
     pub(crate) role: Role,
 }
 
-impl Key {
-    /// The flag that sets the same thing.
-    pub(crate) fn flag(&self) -> String {
-        format!("--{}", self.name.replace('_', "-"))
-    }
-}
-
 const fn whole(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max }
 }

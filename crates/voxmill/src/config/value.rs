@@ -146,6 +146,24 @@ macro_rules! whole_numbers {
 }
 whole_numbers!(u32, u64, usize);
 
+macro_rules! whole_numbers_above_0 {
+    ($($ty:ty),*) => {$(
+        impl FromValue for std::num::NonZero<$ty> {
+            fn from_value(value: Value) -> Option<Self> {
+                match value {
+                    Value::Whole(number) => Self::new(number.try_into().ok()?),
+                    _ => None,
+                }
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+whole_numbers_above_0!(u8, u32);
+
 impl FromValue for f64 {
     fn from_value(value: Value) -> Option<Self> {
         match value {

@@ -1,0 +1,33 @@
+//! One file a verb.
+
+pub(crate) mod prepare;
+pub(crate) mod text;
+
+use std::io::Write as _;
+
+use crate::settings::Shown;
+
+/// Writes to standard output: data only. A reader that has gone (`| head`) is no error.
+pub(crate) fn say(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Writes to standard error: everything that is not data. Nobody to hear it is no error.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+pub(crate) fn show_settings(shown: &[Shown]) -> anyhow::Result<()> {
+    let width = |cell: fn(&Shown) -> usize| shown.iter().map(cell).max().unwrap_or(0);
+    let names = width(|line| line.key.name.chars().count());
+    let values = width(|line| line.value.chars().count());
+    let lines: Vec<_> = shown
+        .iter()
+        .map(|line| format!("{:names$}  {:values$}  {}", line.key.name, line.value, line.origin))
+        .collect();
+    say(&lines.join("\n"))
+}

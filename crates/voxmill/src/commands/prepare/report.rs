@@ -1,0 +1,295 @@
+//! What `prepare` found and did, as plain numbers: the table and the JSON are two views of this.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use voxmill_speech::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
+use voxmill_speech::cache::{Cache, Collected};
+use voxmill_speech::manifest::{Manifest, Split, Suspicious};
+
+use crate::feed::Known;
+use crate::settings::PrepareSettings;
+
+pub(super) struct FolderFacts<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) demo: bool,
+    pub(super) manifest: &'a Manifest,
+    pub(super) rows: usize,
+    /// By clip number; `None` for a clip that turned out bad or was not reached.
+    pub(super) known: &'a [Option<Known>],
+    pub(super) suspicious: &'a [Suspicious],
+    pub(super) settings: &'a PrepareSettings,
+    pub(super) cache: &'a Cache,
+    pub(super) cache_home: &'a Path,
+    /// Clips to be made in this run, by reason.
+    pub(super) rebuilt: &'a BTreeMap<String, usize>,
+    pub(super) not_cached: usize,
+    pub(super) audio_kept: usize,
+    pub(super) collected: Option<Collected>,
+    pub(super) timing: Timing,
+}
+
+pub(super) struct Timing {
+    pub(super) scan: Duration,
+    pub(super) build: Duration,
+    pub(super) total: Duration,
+    pub(super) built_clips: usize,
+    pub(super) built_audio_seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FolderReport {
+    pub(super) folder: String,
+    pub(super) demo: bool,
+    pub(super) clips: ClipCounts,
+    pub(super) hours: f64,
+    pub(super) languages: Vec<Group>,
+    pub(super) speakers: Vec<Group>,
+    pub(super) seconds: Percentiles,
+    pub(super) tokens: Percentiles,
+    /// `None` where the folder holds no training clip.
+    pub(super) batches: Option<Batches>,
+    pub(super) quarantine: BTreeMap<String, usize>,
+    pub(super) quarantine_file: String,
+    pub(super) filtered: BTreeMap<&'static str, usize>,
+    pub(super) suspicious: BTreeMap<String, usize>,
+    pub(super) suspicious_file: String,
+    pub(super) cache: CacheFacts,
+    pub(super) time: TimeFacts,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ClipCounts {
+    pub(super) rows: usize,
+    pub(super) usable: usize,
+    pub(super) training: usize,
+    pub(super) validation: usize,
+    pub(super) bad: usize,
+    pub(super) filtered: usize,
+    pub(super) not_reached: usize,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) clips: usize,
+    pub(super) hours: f64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Percentiles {
+    pub(super) min: f64,
+    pub(super) p5: f64,
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+    pub(super) max: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Batches {
+    pub(super) batch_size: u32,
+    pub(super) per_epoch: u64,
+    pub(super) shapes: Vec<ShapeFacts>,
+    /// 1 − valid frames / padded frames, masked rows and last batches included.
+    pub(super) padding_waste: f64,
+    pub(super) padding_waste_of_random_batches: f64,
+    pub(super) padding_waste_of_padding_to_the_longest: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ShapeFacts {
+    pub(super) frames: u32,
+    pub(super) tokens: u32,
+    pub(super) rows: u32,
+    pub(super) clips: usize,
+    pub(super) batches: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CacheFacts {
+    pub(super) folder: String,
+    pub(super) clips: usize,
+    pub(super) bytes: u64,
+    pub(super) budget: Option<u64>,
+    pub(super) reused: usize,
+    pub(super) rebuilt: usize,
+    pub(super) reasons: BTreeMap<String, usize>,
+    /// Of the rebuilt: only the text was new, the frames were taken over.
+    pub(super) frames_kept: usize,
+    pub(super) not_cached_for_budget: usize,
+    pub(super) up_to_date: bool,
+    pub(super) collected: Option<CollectedFacts>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CollectedFacts {
+    pub(super) clips: usize,
+    pub(super) bytes_freed: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct TimeFacts {
+    pub(super) scan_seconds: f64,
+    pub(super) features_seconds: f64,
+    pub(super) total_seconds: f64,
+    /// `None` when nothing was made.
+    pub(super) clips_per_second: Option<f64>,
+    pub(super) audio_hours_per_hour: Option<f64>,
+}
+
+impl FolderReport {
+    pub(super) fn new(facts: FolderFacts) -> anyhow::Result<FolderReport> {
+        let manifest = facts.manifest;
+        let usable: Vec<_> =
+            manifest.clips.iter().zip(facts.known).filter_map(|(clip, known)| Some((clip, (*known)?))).collect();
+        let mut languages = BTreeMap::<&str, Group>::new();
+        let mut speakers = BTreeMap::<&str, Group>::new();
+        for (clip, known) in &usable {
+            for (groups, name) in [(&mut languages, known.language.code()), (&mut speakers, manifest.speaker(clip))] {
+                let group = groups.entry(name).or_default();
+                group.clips += 1;
+                group.hours += clip.header.seconds() / 3600.0;
+            }
+        }
+        let training = usable.iter().filter(|(clip, _)| clip.split == Split::Train).count();
+        let bad = manifest.quarantine.len();
+        let filtered = manifest.filtered;
+        let counts = ClipCounts {
+            rows: facts.rows,
+            usable: usable.len(),
+            training,
+            validation: usable.len() - training,
+            bad,
+            filtered: filtered.total(),
+            not_reached: facts.rows.saturating_sub(usable.len() + bad + filtered.total()),
+        };
+        let asked: usize = facts.rebuilt.values().sum();
+        let time = &facts.timing;
+        let build_seconds = time.build.as_secs_f64();
+        let rate = |amount: f64| (time.built_clips > 0).then(|| amount / build_seconds);
+        Ok(FolderReport {
+            folder: facts.folder.display().to_string(),
+            demo: facts.demo,
+            hours: usable.iter().map(|(clip, _)| clip.header.seconds()).sum::<f64>() / 3600.0,
+            seconds: percentiles(usable.iter().map(|(clip, _)| clip.header.seconds())),
+            tokens: percentiles(usable.iter().map(|(_, known)| f64::from(known.tokens))),
+            batches: batches(&facts)?,
+            languages: named(languages),
+            speakers: named(speakers),
+            quarantine: manifest.quarantine.counts().into_iter().map(|(reason, n)| (reason.as_str().to_owned(), n)).collect(),
+            quarantine_file: facts.cache_home.join("quarantine.csv").display().to_string(),
+            filtered: [
+                ("audio too long", filtered.audio_too_long),
+                ("audio too short", filtered.audio_too_short),
+                ("text too long", filtered.text_too_long),
+            ]
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect(),
+            suspicious: facts.suspicious.iter().fold(BTreeMap::new(), |mut counts, one| {
+                *counts.entry(one.suspicion.to_string()).or_default() += 1;
+                counts
+            }),
+            suspicious_file: facts.cache_home.join("suspicious.csv").display().to_string(),
+            cache: CacheFacts {
+                folder: facts.cache.dir().display().to_string(),
+                clips: facts.cache.len(),
+                bytes: facts.cache.disk_bytes()?,
+                budget: facts.settings.cache_budget,
+                reused: counts.usable - time.built_clips,
+                rebuilt: time.built_clips - facts.not_cached,
+                reasons: facts.rebuilt.clone(),
+                frames_kept: facts.audio_kept,
+                not_cached_for_budget: facts.not_cached,
+                up_to_date: asked == 0 && facts.collected.is_none_or(|collected| collected.clips_removed == 0),
+                collected: facts
+                    .collected
+                    .map(|collected| CollectedFacts { clips: collected.clips_removed, bytes_freed: collected.bytes_freed }),
+            },
+            time: TimeFacts {
+                scan_seconds: time.scan.as_secs_f64(),
+                features_seconds: build_seconds,
+                total_seconds: time.total.as_secs_f64(),
+                clips_per_second: rate(time.built_clips as f64),
+                audio_hours_per_hour: rate(time.built_audio_seconds),
+            },
+            clips: counts,
+        })
+    }
+}
+
+fn named(groups: BTreeMap<&str, Group>) -> Vec<Group> {
+    let mut groups: Vec<_> = groups.into_iter().map(|(name, group)| Group { name: name.to_owned(), ..group }).collect();
+    groups.sort_by(|a, b| b.clips.cmp(&a.clips).then_with(|| a.name.cmp(&b.name)));
+    groups
+}
+
+/// Nearest-rank percentiles: every figure is the length of a clip that exists.
+fn percentiles(values: impl Iterator<Item = f64>) -> Percentiles {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let rank = (share * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.max(1) - 1).copied().unwrap_or_default()
+    };
+    Percentiles { min: at(0.0), p5: at(0.05), p50: at(0.5), p95: at(0.95), max: at(1.0) }
+}
+
+/// The plan of the training clips, with the lengths that their headers give.
+fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
+    let settings = facts.settings;
+    let clips: Vec<_> = facts
+        .manifest
+        .clips
+        .iter()
+        .zip(facts.known)
+        .filter(|(clip, _)| clip.split == Split::Train)
+        .filter_map(|(clip, known)| {
+            Some(PlanClip {
+                id: clip.id.to_string(),
+                frames: settings.audio.frames_for_header(&clip.header) as u32,
+                tokens: (*known)?.tokens,
+                speaker: clip.speaker,
+            })
+        })
+        .collect();
+    if clips.is_empty() {
+        return Ok(None);
+    }
+    let plan = BatchPlan::new(clips, settings.batches)?;
+    let batch_size = settings.batches.batch_size.get();
+    let random = PaddingWaste::of_random_batches(plan.clips(), batch_size as usize, settings.batches.seed);
+    Ok(Some(Batches {
+        batch_size,
+        per_epoch: plan.batches_per_epoch(),
+        shapes: plan
+            .buckets()
+            .iter()
+            .map(|bucket| ShapeFacts {
+                frames: bucket.shape.frames,
+                tokens: bucket.shape.tokens,
+                rows: bucket.shape.rows,
+                clips: bucket.clips.len(),
+                batches: bucket.batches(),
+            })
+            .collect(),
+        padding_waste: PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.waste(),
+        padding_waste_of_random_batches: random.frames.waste(),
+        padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(plan.clips()).frames.waste(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_lengths_that_exist() {
+        let p = percentiles((1..=100).map(f64::from));
+        assert_eq!((p.min, p.p5, p.p50, p.p95, p.max), (1.0, 5.0, 50.0, 95.0, 100.0));
+        let one = percentiles([3.0].into_iter());
+        assert_eq!((one.min, one.p50, one.max), (3.0, 3.0, 3.0));
+    }
+}

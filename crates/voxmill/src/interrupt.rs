@@ -1,0 +1,21 @@
+//! Ctrl-C and SIGTERM: the first asks the work to stop and keep what is done, the second ends it at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+
+/// Exit code of a run that was interrupted and kept its work: 128 + SIGINT, as shells count.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+static ASKED_TO_STOP: AtomicBool = AtomicBool::new(false);
+
+/// The flag that long work looks at between items.
+pub(crate) fn watch() -> anyhow::Result<&'static AtomicBool> {
+    ctrlc::set_handler(|| {
+        if ASKED_TO_STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(EXIT_INTERRUPTED));
+        }
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(&ASKED_TO_STOP)
+}

@@ -1,0 +1,71 @@
+//! Progress of work on clips: a bar on a terminal, plain lines elsewhere, nothing for short work.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::commands::tell;
+
+/// Shorter work shows nothing: a bar that flashes by is noise.
+const QUIET: Duration = Duration::from_millis(500);
+const BETWEEN_LINES: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct ClipProgress {
+    total: usize,
+    done: usize,
+    audio_seconds: f64,
+    begin: Instant,
+    last_shown: Instant,
+    /// `None` where standard error is no terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl ClipProgress {
+    pub(crate) fn new(total: usize) -> Self {
+        let now = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
+            let style = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        ClipProgress { total, done: 0, audio_seconds: 0.0, begin: now, last_shown: now, bar }
+    }
+
+    pub(crate) fn clip(&mut self, audio_seconds: f64) {
+        self.done += 1;
+        self.audio_seconds += audio_seconds;
+        let elapsed = self.begin.elapsed();
+        if elapsed < QUIET {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
+                bar.set_message(self.rate(elapsed));
+                bar.set_position(self.done as u64);
+            }
+            None if self.last_shown.elapsed() >= BETWEEN_LINES => {
+                self.last_shown = Instant::now();
+                let left = elapsed.mul_f64((self.total - self.done) as f64 / self.done as f64);
+                tell(&format!("{}/{} clips  {}  ETA {:.0} s", self.done, self.total, self.rate(elapsed), left.as_secs_f64()));
+            }
+            None => {}
+        }
+    }
+
+    fn rate(&self, elapsed: Duration) -> String {
+        let seconds = elapsed.as_secs_f64();
+        format!("{:.0} clips/s  {:.0} audio-hours/h", self.done as f64 / seconds, self.audio_seconds / seconds)
+    }
+
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

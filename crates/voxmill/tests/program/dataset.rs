@@ -1,0 +1,96 @@
+//! Small datasets of tones, written with as few lines as a wav file takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) struct Dataset {
+    folder: tempfile::TempDir,
+}
+
+const SENTENCES: [&str; 6] = [
+    "The river runs past the old mill.",
+    "She paid $3.50 for 2 apples.",
+    "We leave at noon.",
+    "Dr. Smith came on May 4, 1999.",
+    "Nobody knew the name of the boat.",
+    "It rained all day and all night.",
+];
+
+impl Dataset {
+    /// `clips` clips of 0.7 to 1.5 s named c000, c001, …
+    pub(crate) fn new(clips: usize) -> Dataset {
+        let dataset = Dataset { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(dataset.path().join("wavs")).unwrap();
+        let rows: Vec<_> = (0..clips).map(|n| format!("c{n:03}|{}", SENTENCES[n % SENTENCES.len()])).collect();
+        dataset.manifest(&(rows.join("\n") + "\n"));
+        for n in 0..clips {
+            dataset.tone(n, 0.7 + 0.1 * (n % 9) as f32);
+        }
+        dataset
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn manifest(&self, text: &str) {
+        fs::write(self.path().join("metadata.csv"), text).unwrap();
+    }
+
+    pub(crate) fn append(&self, row: &str) {
+        let old = fs::read_to_string(self.path().join("metadata.csv")).unwrap();
+        self.manifest(&format!("{old}{row}\n"));
+    }
+
+    pub(crate) fn wav(&self, n: usize) -> PathBuf {
+        self.path().join(format!("wavs/c{n:03}.wav"))
+    }
+
+    pub(crate) fn tone(&self, n: usize, seconds: f32) {
+        fs::write(self.wav(n), tone(seconds, 200.0 + 10.0 * n as f32)).unwrap();
+    }
+}
+
+/// 16-bit mono at 22,050 Hz.
+pub(crate) fn tone(seconds: f32, hz: f32) -> Vec<u8> {
+    let samples = (seconds * 22_050.0) as u32;
+    let mut wav = Vec::new();
+    wav.extend(b"RIFF");
+    wav.extend((36 + 2 * samples).to_le_bytes());
+    wav.extend(b"WAVEfmt ");
+    wav.extend(16u32.to_le_bytes());
+    for half in [1u16, 1] {
+        wav.extend(half.to_le_bytes());
+    }
+    wav.extend(22_050u32.to_le_bytes());
+    wav.extend(44_100u32.to_le_bytes());
+    for half in [2u16, 16] {
+        wav.extend(half.to_le_bytes());
+    }
+    wav.extend(b"data");
+    wav.extend((2 * samples).to_le_bytes());
+    for n in 0..samples {
+        let value = (std::f32::consts::TAU * hz * n as f32 / 22_050.0).sin() * 8_000.0;
+        wav.extend((value as i16).to_le_bytes());
+    }
+    wav
+}
+
+/// Name, size and time of change of every file below a folder.
+pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let entry = entry.unwrap();
+            let facts = entry.metadata().unwrap();
+            if facts.is_dir() {
+                folders.push(entry.path());
+            } else {
+                found.push((entry.path(), facts.len(), facts.modified().unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
