@@ -231,3 +231,14 @@ pub(super) fn contain_panic<T>(
 ) -> Result<T, AudioError> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or(Err(AudioError::DecoderPanicked))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_decoder_is_an_error() {
+        let result: Result<(), _> = contain_panic(|| panic!("as a decoder might"));
+        assert_eq!(result.unwrap_err().kind(), "decoder_panicked");
+    }
+}
