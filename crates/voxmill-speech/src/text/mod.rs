@@ -1,1 +1,4 @@
 //! placeholder
+
+pub mod detect;
+pub mod persian;
