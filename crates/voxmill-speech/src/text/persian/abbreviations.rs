@@ -1,7 +1,7 @@
 //! Abbreviations in the contexts in which they are one.
 
 use super::tables::{ABBREVIATIONS, Abbreviation, Context};
-use super::{ZWNJ, is_persian};
+use super::{ZWNJ, is_letter, is_persian};
 
 /// Replaces the abbreviations of `data/persian/abbreviations.tsv`. Digits must be ASCII already.
 pub(super) fn expand(text: &str) -> String {
@@ -34,7 +34,7 @@ pub(super) fn expand(text: &str) -> String {
 }
 
 fn in_word(c: char) -> bool {
-    c == ZWNJ || (c.is_alphabetic() && !c.is_ascii_digit())
+    c == ZWNJ || is_letter(c)
 }
 
 /// Where the abbreviation ends if it stands at `at` in its context.

@@ -40,10 +40,14 @@ pub(super) fn date(groups: &[String]) -> Option<String> {
         return None;
     }
     let number = |digits: &str| digits.parse::<u32>().ok();
-    let (y, m, d) = (number(year)?, number(second)?, number(day)?);
+    let (y, mut m, mut d) = (number(year)?, number(second)?, number(day)?);
     let jalali = is_jalali(y) || y < 100;
     if !jalali && !is_gregorian(y) {
         return None;
+    }
+    // 12/25/2023 can only be American.
+    if !jalali && third.len() == 4 && m > 12 {
+        (m, d) = (d, m);
     }
     let longest = match (jalali, m) {
         (true, 1..=6) => 31,
@@ -56,17 +60,18 @@ pub(super) fn date(groups: &[String]) -> Option<String> {
         return None;
     }
     let month = month_name(jalali, m)?;
-    let day = ordinal(&cardinal(day));
+    let day = ordinal(&cardinal(&d.to_string()));
     Some(format!("{day} {month} {}", cardinal(year)))
 }
 
-/// «مرداد هزار و چهارصد و دو» for ۱۴۰۲/۰۵. Only Jalali years and two-digit months: ۱۴۰۲/۵ may be a
-/// decimal.
+/// «مرداد هزار و چهارصد و دو» for ۱۴۰۲/۰۵. Only two-digit months: ۱۴۰۲/۵ may be a decimal.
 pub(super) fn year_and_month(year: &str, month: &str) -> Option<String> {
-    if year.len() != 4 || month.len() != 2 || !is_jalali(year.parse().ok()?) {
+    let number: u32 = year.parse().ok()?;
+    let known = is_jalali(number) || is_gregorian(number);
+    if year.len() != 4 || month.len() != 2 || !known {
         return None;
     }
-    let month = month_name(true, month.parse().ok()?)?;
+    let month = month_name(is_jalali(number), month.parse().ok()?)?;
     Some(format!("{month} {}", cardinal(year)))
 }
 

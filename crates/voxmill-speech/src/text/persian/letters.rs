@@ -95,11 +95,8 @@ pub(super) fn canonical(text: &str) -> String {
             }
             ALEF_HAMZA if !last.is_some_and(is_persian) => out.push('ا'),
             HAMZA_ABOVE => {
-                let joined = out.iter().rposition(|c| *c != ZWNJ).map(|at| out[at]);
-                if joined == Some('ه') {
-                    while out.last() == Some(&ZWNJ) {
-                        out.pop();
-                    }
+                if last == Some('ه') || out.ends_with(&['ه', ZWNJ]) {
+                    // A second ZWNJ goes with the rest of the tidying.
                     out.extend([ZWNJ, 'ی']);
                 } else if last == Some('ی') {
                     out.pop();
@@ -110,7 +107,7 @@ pub(super) fn canonical(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out.into_iter().nfc().collect()
+    super::composed(out.into_iter().collect())
 }
 
 /// Whether the rest of the text begins with the Arabic article, perhaps after a space or ZWNJ:

@@ -1,9 +1,8 @@
 //! Punctuation and spacing: six ASCII marks, single spaces, ZWNJ only where it shows.
 
-use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::{ZWNJ, is_persian, stands_apart};
+use super::{ZWNJ, is_letter, is_persian, stands_apart};
 
 /// The marks that remain, weakest first: of several in a row the strongest is heard.
 pub(super) const MARKS: [char; 6] = [',', ';', ':', '.', '!', '?'];
@@ -25,7 +24,7 @@ fn strength(mark: char) -> Option<usize> {
 }
 
 fn is_foreign_letter(c: char) -> bool {
-    c.is_alphabetic() && !is_persian(c)
+    is_letter(c) && !is_persian(c)
 }
 
 /// Leaves letters, single spaces, ZWNJ between Persian letters, and marks directly after a word.
@@ -42,7 +41,7 @@ pub(super) fn tidy(text: &str) -> String {
         let inside_foreign =
             before.is_some_and(is_foreign_letter) && after.is_some_and(is_foreign_letter);
         match c {
-            c if c.is_alphabetic() => {
+            c if is_letter(c) => {
                 separate(&mut out, &mut space, &mut pause);
                 out.push(c);
             }
@@ -58,7 +57,7 @@ pub(super) fn tidy(text: &str) -> String {
                 }
             }
             c if is_combining_mark(c) => {
-                if !space && !pause && out.chars().next_back().is_some_and(char::is_alphabetic) {
+                if !space && !pause && out.chars().next_back().is_some_and(is_letter) {
                     out.push(c);
                 }
             }
@@ -76,7 +75,7 @@ pub(super) fn tidy(text: &str) -> String {
             }
         }
     }
-    out.nfc().collect()
+    super::composed(out)
 }
 
 /// Writes what stands between the last word and the next one.

@@ -2,6 +2,8 @@
 //!
 //! All functions take ASCII digits as text, so that size has no limit and leading zeros are seen.
 
+use super::ZWNJ;
+
 const ONES: [&str; 20] = [
     "صفر",
     "یک",
@@ -102,7 +104,7 @@ fn below_thousand(value: usize) -> String {
     }
     if rest >= 20 {
         parts.push(TENS[rest / 10]);
-        if rest % 10 > 0 {
+        if !rest.is_multiple_of(10) {
             parts.push(ONES[rest % 10]);
         }
     } else if rest > 0 {
@@ -148,7 +150,7 @@ pub(super) fn ordinal(cardinal: &str) -> String {
         // Both «سه» and «بیست و سه»; no other number ends so.
         format!("{stem}سوم")
     } else if cardinal.ends_with('ی') {
-        format!("{cardinal}‌ام")
+        format!("{cardinal}{ZWNJ}ام")
     } else {
         format!("{cardinal}م")
     }

@@ -4,6 +4,7 @@
 //! why no digit survives.
 
 use super::calendar;
+use super::is_persian;
 use super::numbers::{as_written, cardinal, decimal, digit_by_digit, fraction, in_pairs};
 use super::tables::SLASH_DECIMALS;
 
@@ -68,19 +69,27 @@ fn other(words: String, end: usize) -> Option<Numeral> {
 /// Eleven digits from a zero, in any grouping: mobile numbers are read 4-3-2-2, as Iranians do,
 /// others as a code of three digits and pairs. With the country's code (+98…) likewise.
 fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
+    let run = digits(chars, at);
+    if (7..=8).contains(&run.len()) && follows_telephone_word(chars, at) {
+        return other(in_pairs(&run), at + run.len());
+    }
     let abroad = at > 0 && chars[at - 1] == '+';
-    let (all, _) = groups(chars, at, &[' ', '-', '–']);
     let wanted = if abroad { 12 } else { 11 };
-    let mut whole = String::new();
-    let mut end = at;
-    for (index, group) in all.iter().enumerate() {
-        whole.push_str(group);
-        end += group.len() + usize::from(index > 0);
-        if whole.len() >= wanted {
+    if run.len() < 2 {
+        return None;
+    }
+    let mut end = at + run.len();
+    let mut whole = run;
+    // Stops at the wanted length: a long list of numbers is not read anew for each of them.
+    while whole.len() < wanted && matches!(chars.get(end), Some(' ' | '-' | '–')) {
+        let group = digits(chars, end + 1);
+        if group.is_empty() {
             break;
         }
+        end += 1 + group.len();
+        whole.push_str(&group);
     }
-    if whole.len() != wanted || all[0].len() < 2 {
+    if whole.len() != wanted {
         return None;
     }
     let (country, local) = if abroad {
@@ -107,6 +116,22 @@ fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
         "صفر "
     };
     other(format!("{prefix}{words}"), end)
+}
+
+/// Local numbers (seven or eight digits) are known only by the word before them.
+fn follows_telephone_word(chars: &[char], at: usize) -> bool {
+    let mut before = chars[..at]
+        .iter()
+        .rev()
+        .skip_while(|c| matches!(c, ' ' | ':'));
+    let word: Vec<char> = before
+        .by_ref()
+        .take_while(|c| is_persian(**c))
+        .copied()
+        .collect();
+    ["تلفن", "تلفنی", "تماس", "فکس", "نمابر", "موبایل"]
+        .iter()
+        .any(|name| name.chars().rev().eq(word.iter().copied()))
 }
 
 fn date(chars: &[char], at: usize) -> Option<Numeral> {
@@ -153,15 +178,31 @@ fn chain(chars: &[char], at: usize) -> Option<Numeral> {
     };
     for (separators, least, between) in [
         (&['.'][..], 3, " نقطه "),
+        (&['/'][..], 3, ", "),
         (&['-', '–', '\u{2011}'][..], 3, ", "),
         (&[':'][..], 2, " به "),
     ] {
         let (all, end) = groups(chars, at, separators);
         if all.len() >= least {
+            if separators == ['.'] && are_thousands(&all) {
+                return other(cardinal(&all.concat()), end);
+            }
             return other(read(&all, between), end);
         }
     }
     None
+}
+
+/// Dots between groups of three digits, where they cannot be a network address (four groups, none
+/// above 255).
+fn are_thousands(all: &[String]) -> bool {
+    let threes = all[1..].iter().all(|group| group.len() == 3);
+    let address = all.len() == 4
+        && all
+            .iter()
+            .all(|group| group.as_str() <= "255" || group.len() < 3);
+    let padded = all[1..].iter().any(|group| group.starts_with('0'));
+    threes && all[0].len() <= 3 && !all[0].starts_with('0') && (padded || !address)
 }
 
 /// An integer with thousands separators, a decimal, a fraction or a mixed number.
@@ -244,7 +285,8 @@ fn slash(chars: &[char], end: usize, left: String, right: String) -> Numeral {
     if !decimal_word && is_fraction(&left, &right) {
         return named(fraction_words(&left, &right, chars[end]));
     }
-    if right.len() <= 3 && left.len() <= 4 && !typographic {
+    let zero_is_heard = left.len() > 1 && left.starts_with('0');
+    if right.len() <= 3 && left.len() <= 4 && !typographic && !zero_is_heard {
         return Numeral {
             words: decimal(&left, &right),
             end: after,

@@ -4,7 +4,7 @@ use super::calendar::is_month;
 use super::numbers::{as_written, cardinal, ordinal};
 use super::numerals::{Kind, Numeral, ascends, digits, numeral, spelled};
 use super::tables::{CURRENCIES, Currency, SYMBOLS, UNITS, Unit};
-use super::{ZWNJ, is_persian};
+use super::{ZWNJ, is_letter, is_persian};
 
 /// Numbers too long for a price or a count are telephone numbers when a plus stands before them.
 const SHORTEST_NUMBER_ABROAD: usize = 9;
@@ -15,9 +15,14 @@ pub(super) fn read(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < chars.len() {
-        let found = quantity(&chars, at).or_else(|| sign(&chars, at, &out));
+        let c = chars[at];
+        // Most characters: no need to ask the tables.
+        let silent = is_letter(c) || c == ' ' || c == ZWNJ;
+        let found = (!silent)
+            .then(|| quantity(&chars, at).or_else(|| sign(&chars, at, &out)))
+            .flatten();
         let Some((words, end)) = found else {
-            out.push(chars[at]);
+            out.push(c);
             at += 1;
             continue;
         };
@@ -260,8 +265,20 @@ fn half_of_day(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
     }
 }
 
-/// A unit's symbol at `at`, with a power where it can have one.
+/// A unit at `at`, or one per another (kg/m).
 fn unit(chars: &[char], at: usize) -> Found {
+    let (words, end) = single_unit(chars, at)?;
+    let per = (chars.get(end) == Some(&'/') && end + 1 < chars.len())
+        .then(|| single_unit(chars, end + 1))
+        .flatten();
+    match per {
+        Some((per, after)) => Some((format!("{words} بر {per}"), after)),
+        None => Some((words, end)),
+    }
+}
+
+/// A unit's symbol, with a power where it can have one.
+fn single_unit(chars: &[char], at: usize) -> Found {
     UNITS.iter().find_map(|unit| {
         if !chars[at..].starts_with(&unit.symbol) {
             return None;
