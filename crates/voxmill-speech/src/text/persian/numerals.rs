@@ -329,9 +329,11 @@ fn precedes_decimal_word(chars: &[char], at: usize) -> bool {
     })
 }
 
-/// For ranges: whether the second number is larger. ۱۳۹۸-۹۹ counts, the century being left out.
+/// For ranges: whether the second number is larger. ۱۳۹۸-۹۹ counts, the century being left out; a
+/// code that begins with a zero does not.
 pub(super) fn ascends(first: &Kind, second: &Kind) -> bool {
     let value = |kind: &Kind| match kind {
+        Kind::Integer(digits) if digits.len() > 1 && digits.starts_with('0') => None,
         Kind::Integer(digits) => digits.parse::<f64>().ok(),
         Kind::Decimal { whole, places } => format!("{whole}.{places}").parse().ok(),
         Kind::Moment | Kind::Other => None,

@@ -90,6 +90,13 @@ fn sign(chars: &[char], at: usize, out: &str) -> Found {
             _ => Some((format!("به توان {}", cardinal(&power)), end)),
         };
     }
+    // کیلومتر/ساعت, unlike و/یا.
+    if c == '/' {
+        let word = out.rsplit([' ', '(']).next().unwrap_or_default();
+        let per = UNITS.iter().any(|unit| unit.read == word)
+            && chars.get(at + 1).is_some_and(|c| is_persian(*c));
+        return per.then(|| ("بر".to_owned(), at + 1));
+    }
     let words = match CURRENCIES.get(&c) {
         Some(currency) => currency.unit,
         None => SYMBOLS.get(&c)?,
