@@ -1,0 +1,363 @@
+//! What the digits at one place are: a date, a time, a telephone number, a decimal, a plain number.
+//!
+//! The order of the attempts is the order of certainty; a plain number always succeeds, which is
+//! why no digit survives.
+
+use super::calendar;
+use super::is_persian;
+use super::numbers::{as_written, cardinal, decimal, digit_by_digit, fraction, in_pairs};
+use super::tables::SLASH_DECIMALS;
+
+/// A number found in the text and how it is read.
+pub(super) struct Numeral {
+    pub(super) words: String,
+    /// Index of the first character after it.
+    pub(super) end: usize,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Integer(String),
+    Decimal {
+        whole: String,
+        places: String,
+    },
+    /// A date or a time of day; two of them always make a range.
+    Moment,
+    /// Telephone numbers, fractions, versions: nothing may be added to it but a unit.
+    Other,
+}
+
+/// Reads the number that starts at `at`, which must be an ASCII digit.
+pub(super) fn numeral(chars: &[char], at: usize) -> Numeral {
+    telephone(chars, at)
+        .or_else(|| date(chars, at))
+        .or_else(|| clock(chars, at))
+        .or_else(|| chain(chars, at))
+        .unwrap_or_else(|| number(chars, at))
+}
+
+/// The run of digits from `at` on; empty if there is none.
+pub(super) fn digits(chars: &[char], at: usize) -> String {
+    chars[at.min(chars.len())..]
+        .iter()
+        .take_while(|c| c.is_ascii_digit())
+        .collect()
+}
+
+/// Runs of digits with one of `separators` between each two, and where they end.
+fn groups(chars: &[char], at: usize, separators: &[char]) -> (Vec<String>, usize) {
+    let first = digits(chars, at);
+    let mut end = at + first.len();
+    let mut all = vec![first];
+    while chars.get(end).is_some_and(|c| separators.contains(c)) {
+        let next = digits(chars, end + 1);
+        if next.is_empty() {
+            break;
+        }
+        end += 1 + next.len();
+        all.push(next);
+    }
+    (all, end)
+}
+
+fn other(words: String, end: usize) -> Option<Numeral> {
+    let kind = Kind::Other;
+    Some(Numeral { words, end, kind })
+}
+
+/// Eleven digits from a zero, in any grouping: mobile numbers are read 4-3-2-2, as Iranians do,
+/// others as a code of three digits and pairs. With the country's code (+98…) likewise.
+fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
+    let run = digits(chars, at);
+    if (7..=8).contains(&run.len()) && follows_telephone_word(chars, at) {
+        return other(in_pairs(&run), at + run.len());
+    }
+    let abroad = at > 0 && chars[at - 1] == '+';
+    let wanted = if abroad { 12 } else { 11 };
+    if run.len() < 2 {
+        return None;
+    }
+    let mut end = at + run.len();
+    let mut whole = run;
+    // Stops at the wanted length: a long list of numbers is not read anew for each of them.
+    while whole.len() < wanted && matches!(chars.get(end), Some(' ' | '-' | '–')) {
+        let group = digits(chars, end + 1);
+        if group.is_empty() {
+            break;
+        }
+        end += 1 + group.len();
+        whole.push_str(&group);
+    }
+    if whole.len() != wanted {
+        return None;
+    }
+    let (country, local) = if abroad {
+        (Some(whole.strip_prefix("98")?), &whole[2..])
+    } else {
+        (None, whole.strip_prefix('0')?)
+    };
+    let words = if local.starts_with('9') {
+        let (operator, rest) = local.split_at(3);
+        let (middle, rest) = rest.split_at(3);
+        format!(
+            "{}, {}, {}",
+            cardinal(operator),
+            as_written(middle),
+            in_pairs(rest)
+        )
+    } else {
+        let (code, rest) = local.split_at(2);
+        format!("{}, {}", as_written(code), in_pairs(rest))
+    };
+    let prefix = if country.is_some() {
+        "نود و هشت, "
+    } else {
+        "صفر "
+    };
+    other(format!("{prefix}{words}"), end)
+}
+
+/// Local numbers (seven or eight digits) are known only by the word before them.
+fn follows_telephone_word(chars: &[char], at: usize) -> bool {
+    let mut before = chars[..at]
+        .iter()
+        .rev()
+        .skip_while(|c| matches!(c, ' ' | ':'));
+    let word: Vec<char> = before
+        .by_ref()
+        .take_while(|c| is_persian(**c))
+        .copied()
+        .collect();
+    ["تلفن", "تلفنی", "تماس", "فکس", "نمابر", "موبایل"]
+        .iter()
+        .any(|name| name.chars().rev().eq(word.iter().copied()))
+}
+
+fn date(chars: &[char], at: usize) -> Option<Numeral> {
+    ['/', '-', '.'].into_iter().find_map(|separator| {
+        let (all, end) = groups(chars, at, &[separator]);
+        let words = calendar::date(&all)?;
+        let kind = Kind::Moment;
+        Some(Numeral { words, end, kind })
+    })
+}
+
+/// ۱۰:۳۰ → «ده و سی دقیقه», with seconds if they are there; «ده» on the hour.
+fn clock(chars: &[char], at: usize) -> Option<Numeral> {
+    let (all, end) = groups(chars, at, &[':']);
+    let (hour, minutes) = all.split_first()?;
+    let below = |digits: &str, limit: u32| {
+        (1..=2).contains(&digits.len()) && digits.parse::<u32>().is_ok_and(|n| n < limit)
+    };
+    let possible = below(hour, 25)
+        && (1..=2).contains(&minutes.len())
+        && minutes
+            .iter()
+            .all(|part| part.len() == 2 && below(part, 60));
+    if !possible {
+        return None;
+    }
+    let mut parts = vec![cardinal(hour)];
+    for (part, name) in minutes.iter().zip(["دقیقه", "ثانیه"]) {
+        if part != "00" {
+            parts.push(format!("{} {name}", cardinal(part)));
+        }
+    }
+    let words = parts.join(" و ");
+    let kind = Kind::Moment;
+    Some(Numeral { words, end, kind })
+}
+
+/// Three or more groups that are no date: a version or address with dots is read with «نقطه», a
+/// card number with hyphens group by group, and two groups with a colon are a ratio.
+fn chain(chars: &[char], at: usize) -> Option<Numeral> {
+    let read = |all: &[String], between: &str| {
+        let words: Vec<String> = all.iter().map(|group| as_written(group)).collect();
+        words.join(between)
+    };
+    for (separators, least, between) in [
+        (&['.'][..], 3, " نقطه "),
+        (&['/'][..], 3, ", "),
+        (&['-', '–', '\u{2011}'][..], 3, ", "),
+        (&[':'][..], 2, " به "),
+    ] {
+        let (all, end) = groups(chars, at, separators);
+        if all.len() >= least {
+            if separators == ['.'] && are_thousands(&all) {
+                return other(cardinal(&all.concat()), end);
+            }
+            return other(read(&all, between), end);
+        }
+    }
+    None
+}
+
+/// Dots between groups of three digits, where they cannot be a network address (four groups, none
+/// above 255).
+fn are_thousands(all: &[String]) -> bool {
+    let threes = all[1..].iter().all(|group| group.len() == 3);
+    let address = all.len() == 4
+        && all
+            .iter()
+            .all(|group| group.as_str() <= "255" || group.len() < 3);
+    let padded = all[1..].iter().any(|group| group.starts_with('0'));
+    threes && all[0].len() <= 3 && !all[0].starts_with('0') && (padded || !address)
+}
+
+/// An integer with thousands separators, a decimal, a fraction or a mixed number.
+fn number(chars: &[char], at: usize) -> Numeral {
+    let (whole, end) = integer(chars, at);
+    let places = match chars.get(end) {
+        Some('.' | '٫' | '/' | '⁄') => digits(chars, end + 1),
+        _ => String::new(),
+    };
+    if places.is_empty() {
+        return mixed(chars, &whole, end).unwrap_or_else(|| Numeral {
+            words: as_written(&whole),
+            end,
+            kind: Kind::Integer(whole),
+        });
+    }
+    let after = end + 1 + places.len();
+    if matches!(chars[end], '/' | '⁄') {
+        return slash(chars, end, whole, places);
+    }
+    Numeral {
+        words: decimal(&whole, &places),
+        end: after,
+        kind: Kind::Decimal { whole, places },
+    }
+}
+
+fn integer(chars: &[char], at: usize) -> (String, usize) {
+    let mut whole = digits(chars, at);
+    let mut end = at + whole.len();
+    if whole.len() > 3 || whole.starts_with('0') {
+        return (whole, end);
+    }
+    let Some(separator) = chars.get(end).filter(|c| matches!(c, ',' | '٬' | '،')) else {
+        return (whole, end);
+    };
+    while chars.get(end) == Some(separator) {
+        let group = digits(chars, end + 1);
+        if group.len() != 3 {
+            break;
+        }
+        whole.push_str(&group);
+        end += 4;
+    }
+    (whole, end)
+}
+
+/// ۲ ½ and ۲ ۱/۲ → «دو و نیم», «دو و یک دوم».
+fn mixed(chars: &[char], whole: &str, end: usize) -> Option<Numeral> {
+    if chars.get(end) != Some(&' ') {
+        return None;
+    }
+    let above = digits(chars, end + 1);
+    let slash = end + 1 + above.len();
+    if above.is_empty() || !matches!(chars.get(slash), Some('/' | '⁄')) {
+        return None;
+    }
+    let (all, after) = groups(chars, end + 1, &['/', '⁄']);
+    let [_, below] = &all[..] else { return None };
+    if !is_fraction(&above, below) || precedes_decimal_word(chars, after) {
+        return None;
+    }
+    let part = fraction_words(&above, below, chars[slash]);
+    other(format!("{} و {part}", as_written(whole)), after)
+}
+
+/// A slash is a year with its month, a decimal sign or a fraction, see `slash_decimals.tsv`.
+fn slash(chars: &[char], end: usize, left: String, right: String) -> Numeral {
+    let after = end + 1 + right.len();
+    let typographic = chars[end] == '⁄';
+    let named = |words| Numeral {
+        words,
+        end: after,
+        kind: Kind::Other,
+    };
+    if !typographic && let Some(words) = calendar::year_and_month(&left, &right) {
+        return named(words);
+    }
+    let decimal_word = !typographic && precedes_decimal_word(chars, after);
+    if !decimal_word && is_fraction(&left, &right) {
+        return named(fraction_words(&left, &right, chars[end]));
+    }
+    let zero_is_heard = left.len() > 1 && left.starts_with('0');
+    if right.len() <= 3 && left.len() <= 4 && !typographic && !zero_is_heard {
+        return Numeral {
+            words: decimal(&left, &right),
+            end: after,
+            kind: Kind::Decimal {
+                whole: left,
+                places: right,
+            },
+        };
+    }
+    named(format!("{}, {}", as_written(&left), as_written(&right)))
+}
+
+/// Proper fractions with a denominator that people say.
+fn is_fraction(above: &str, below: &str) -> bool {
+    let value = |digits: &str| match digits.as_bytes() {
+        [b'1'..=b'9', ..] if digits.len() <= 7 => digits.parse::<u32>().ok(),
+        _ => None,
+    };
+    match (value(above), value(below)) {
+        (Some(above), Some(below)) => {
+            above < below && (below <= 1000 || [10_000, 100_000, 1_000_000].contains(&below))
+        }
+        _ => false,
+    }
+}
+
+fn fraction_words(above: &str, below: &str, slash: char) -> String {
+    if slash == '⁄' && (above, below) == ("1", "2") {
+        "نیم".to_owned()
+    } else {
+        fraction(above, below)
+    }
+}
+
+fn precedes_decimal_word(chars: &[char], at: usize) -> bool {
+    let spaces = chars[at..].iter().take_while(|c| **c == ' ').count();
+    let rest = &chars[at + spaces..];
+    SLASH_DECIMALS.iter().any(|word| {
+        rest.starts_with(word) && !rest.get(word.len()).is_some_and(|c| c.is_alphabetic())
+    })
+}
+
+/// For ranges: whether the second number is larger. ۱۳۹۸-۹۹ counts, the century being left out; a
+/// code that begins with a zero does not.
+pub(super) fn ascends(first: &Kind, second: &Kind) -> bool {
+    let value = |kind: &Kind| match kind {
+        Kind::Integer(digits) if digits.len() > 1 && digits.starts_with('0') => None,
+        Kind::Integer(digits) => digits.parse::<f64>().ok(),
+        Kind::Decimal { whole, places } => format!("{whole}.{places}").parse().ok(),
+        Kind::Moment | Kind::Other => None,
+    };
+    if let (Kind::Integer(first), Kind::Integer(second)) = (first, second)
+        && first.len() == 4
+        && second.len() == 2
+    {
+        return &first[2..] < second.as_str();
+    }
+    match (first, second) {
+        (Kind::Moment, Kind::Moment) => true,
+        _ => value(first)
+            .zip(value(second))
+            .is_some_and(|(first, second)| first < second),
+    }
+}
+
+/// «صفر صفر هفت» for numbers abroad and the like.
+pub(super) fn spelled(chars: &[char], at: usize) -> Numeral {
+    let run = digits(chars, at);
+    Numeral {
+        words: digit_by_digit(&run),
+        end: at + run.len(),
+        kind: Kind::Other,
+    }
+}

@@ -1,0 +1,314 @@
+//! Numbers with what hangs on them: sign, currency, per cent, unit, ordinal ending, range.
+
+use super::calendar::is_month;
+use super::numbers::{as_written, cardinal, ordinal};
+use super::numerals::{Kind, Numeral, ascends, digits, numeral, spelled};
+use super::tables::{CURRENCIES, Currency, SYMBOLS, UNITS, Unit};
+use super::{ZWNJ, is_letter, is_persian};
+
+/// Numbers too long for a price or a count are telephone numbers when a plus stands before them.
+const SHORTEST_NUMBER_ABROAD: usize = 9;
+
+/// Reads out every number and every sign that has a name. Digits must be ASCII.
+pub(super) fn read(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let c = chars[at];
+        // Most characters: no need to ask the tables.
+        let silent = is_letter(c) || c == ' ' || c == ZWNJ;
+        let found = (!silent)
+            .then(|| quantity(&chars, at).or_else(|| sign(&chars, at, &out)))
+            .flatten();
+        let Some((words, end)) = found else {
+            out.push(c);
+            at += 1;
+            continue;
+        };
+        // A ZWNJ ties the number to its neighbour (۲۰‌ساله → بیست‌ساله); else spaces part them.
+        if !out.ends_with(ZWNJ) {
+            out.push(' ');
+        }
+        out.push_str(&words);
+        if chars.get(end) != Some(&ZWNJ) {
+            out.push(' ');
+        }
+        at = end;
+    }
+    out
+}
+
+type Found = Option<(String, usize)>;
+
+/// A number at `at`, perhaps behind a sign.
+fn quantity(chars: &[char], at: usize) -> Found {
+    let c = chars[at];
+    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+    if c.is_ascii_digit() {
+        return Some(phrase(chars, at, None));
+    }
+    let free = at == 0 || chars[at - 1].is_whitespace() || matches!(chars[at - 1], '(' | '[' | '«');
+    match c {
+        '-' | '−' | '+' if free && is_digit(at + 1) => {
+            let name = if c == '+' { "مثبت" } else { "منفی" };
+            let abroad = c == '+' && digits(chars, at + 1).len() >= SHORTEST_NUMBER_ABROAD;
+            let first = numeral(chars, at + 1);
+            let (words, end) = match first.kind {
+                Kind::Integer(_) if abroad => {
+                    let run = spelled(chars, at + 1);
+                    (run.words, run.end)
+                }
+                _ => phrase(chars, at + 1, None),
+            };
+            Some((format!("{name} {words}"), end))
+        }
+        '٪' | '%' if is_digit(at + 1) => {
+            let (words, end) = phrase(chars, at + 1, None);
+            Some((format!("{words} درصد"), end))
+        }
+        _ => {
+            let currency = CURRENCIES.get(&c)?;
+            let start = at + 1 + usize::from(chars.get(at + 1) == Some(&' '));
+            is_digit(start).then(|| phrase(chars, start, Some(currency)))
+        }
+    }
+}
+
+/// A sign with a name, or an exponent.
+fn sign(chars: &[char], at: usize, out: &str) -> Found {
+    let c = chars[at];
+    if c == '^' {
+        let power = digits(chars, at + 1);
+        let end = at + 1 + power.len();
+        return match (power.as_str(), out.trim_end().ends_with("متر")) {
+            ("", _) => None,
+            ("2", true) => Some(("مربع".to_owned(), end)),
+            ("3", true) => Some(("مکعب".to_owned(), end)),
+            // On a Persian word it is the number of a footnote, which nobody reads.
+            _ if at > 0 && is_persian(chars[at - 1]) => Some((String::new(), end)),
+            _ => Some((format!("به توان {}", cardinal(&power)), end)),
+        };
+    }
+    // کیلومتر/ساعت, unlike و/یا.
+    if c == '/' {
+        let word = out.rsplit([' ', '(']).next().unwrap_or_default();
+        let per = UNITS.iter().any(|unit| unit.read == word)
+            && chars.get(at + 1).is_some_and(|c| is_persian(*c));
+        return per.then(|| ("بر".to_owned(), at + 1));
+    }
+    let words = match CURRENCIES.get(&c) {
+        Some(currency) => currency.unit,
+        None => SYMBOLS.get(&c)?,
+    };
+    Some((words.to_owned(), at + 1))
+}
+
+/// A number or a range of numbers from `at` on, with its unit. `currency` was written in front.
+fn phrase(chars: &[char], at: usize, currency: Option<&Currency>) -> (String, usize) {
+    let mut number = numeral(chars, at);
+    if let Some(second) = after_dash(chars, number.end) {
+        number = range(number, second);
+    }
+    if let Some(currency) = currency {
+        return amount(chars, number, currency);
+    }
+    let bare = number.end;
+    let (mut words, mut end) = with_unit(chars, number);
+    // ۵٪-۱۰٪: both numbers carry the unit.
+    if end > bare
+        && let Some(second) = after_dash(chars, end)
+    {
+        let (second, second_end) = with_unit(chars, second);
+        words = format!("{words} تا {second}");
+        end = second_end;
+    }
+    (words, end)
+}
+
+/// The number behind a dash at `at`, spaces on both sides of the dash or on none.
+fn after_dash(chars: &[char], at: usize) -> Option<Numeral> {
+    let spaced = chars.get(at) == Some(&' ');
+    let dash = at + usize::from(spaced);
+    let is_dash = matches!(
+        chars.get(dash),
+        Some('-' | '–' | '—' | '−' | '\u{2010}' | '\u{2011}' | '\u{2012}')
+    );
+    let spaced_after = chars.get(dash + 1) == Some(&' ');
+    let start = dash + 1 + usize::from(spaced_after);
+    let follows = chars.get(start).is_some_and(char::is_ascii_digit);
+    (is_dash && spaced == spaced_after && follows).then(|| numeral(chars, start))
+}
+
+/// «پنج تا ده»; numbers that do not rise (scores, codes) are read one after the other.
+fn range(first: Numeral, second: Numeral) -> Numeral {
+    let between = if ascends(&first.kind, &second.kind) {
+        " تا "
+    } else {
+        ", "
+    };
+    Numeral {
+        words: format!("{}{between}{}", first.words, second.words),
+        ..second
+    }
+}
+
+/// An amount of money, the scale before the currency: $۲ میلیون → «دو میلیون دلار».
+fn amount(chars: &[char], number: Numeral, currency: &Currency) -> (String, usize) {
+    let mut words = number.words;
+    let mut end = number.end;
+    let mut scaled = false;
+    while let Some((word, after)) = next_word(chars, end)
+        && ["هزار", "میلیون", "میلیارد", "تریلیون"].contains(&word.as_str())
+    {
+        words = format!("{words} {word}");
+        end = after;
+        scaled = true;
+    }
+    if !scaled && let Some(split) = in_hundredths(&number.kind, currency) {
+        return (split, end);
+    }
+    (format!("{words} {}", currency.unit), end)
+}
+
+/// «پنج دلار و پنجاه سنت» for 5.50.
+fn in_hundredths(kind: &Kind, currency: &Currency) -> Option<String> {
+    let (Kind::Decimal { whole, places }, Some(hundredth)) = (kind, currency.hundredth) else {
+        return None;
+    };
+    if places.len() != 2 {
+        return None;
+    }
+    let is_zero = |digits: &str| digits.bytes().all(|digit| digit == b'0');
+    let units = format!("{} {}", cardinal(whole), currency.unit);
+    let hundredths = format!("{} {hundredth}", cardinal(places));
+    Some(match (is_zero(whole), is_zero(places)) {
+        (_, true) => units,
+        (true, false) => hundredths,
+        _ => format!("{units} و {hundredths}"),
+    })
+}
+
+/// The number with whatever is written behind it and belongs to it.
+fn with_unit(chars: &[char], number: Numeral) -> (String, usize) {
+    let end = number.end;
+    if let Kind::Integer(digits) = &number.kind
+        && let Some(found) = as_ordinal(chars, &number.words, digits, end)
+    {
+        return found;
+    }
+    let words = number.words;
+    let start = end + usize::from(chars.get(end) == Some(&' '));
+    let Some(&c) = chars.get(start) else {
+        return (words, end);
+    };
+    if matches!(number.kind, Kind::Moment)
+        && let Some((half, after)) = half_of_day(chars, start)
+    {
+        return (format!("{words} {half}"), after);
+    }
+    if let Some((unit, after)) = unit(chars, start) {
+        return (format!("{words} {unit}"), after);
+    }
+    if let Some(currency) = CURRENCIES.get(&c) {
+        // «۵ $۳»: the sign belongs to the next number.
+        let next = chars.get(start + 1);
+        if start == end || !next.is_some_and(char::is_ascii_digit) {
+            let split = in_hundredths(&number.kind, currency);
+            let words = split.unwrap_or_else(|| format!("{words} {}", currency.unit));
+            return (words, start + 1);
+        }
+    }
+    if matches!(c, '٪' | '%' | '‰') {
+        let next = chars.get(start + 1);
+        if start == end || !next.is_some_and(char::is_ascii_digit) {
+            let name = SYMBOLS.get(&c).copied().unwrap_or_default();
+            return (format!("{words} {name}"), start + 1);
+        }
+    }
+    (words, end)
+}
+
+/// ۵م, ۳ام, ۵‌امین, and the day before the name of a month.
+fn as_ordinal(chars: &[char], words: &str, digits: &str, end: usize) -> Found {
+    let gap = chars.get(end).copied();
+    let start = end + usize::from(matches!(gap, Some(ZWNJ | ' ')));
+    let (word, after) = next_word(chars, start)?;
+    match word.as_str() {
+        "م" | "مین" if gap == Some(' ') => None,
+        "م" | "ام" => Some((ordinal(words), after)),
+        "مین" | "امین" => Some((format!("{}ین", ordinal(words)), after)),
+        _ => {
+            let day =
+                digits.len() <= 2 && digits.parse().is_ok_and(|day: u32| (1..=31).contains(&day));
+            // A zero before a day (۰۵ مرداد) is not read.
+            let head = words.strip_suffix(&as_written(digits))?;
+            let words = format!("{head}{}", cardinal(digits));
+            (day && gap == Some(' ') && is_month(&word)).then(|| (ordinal(&words), end))
+        }
+    }
+}
+
+/// The Persian word after `at` (and one space), and where it ends.
+fn next_word(chars: &[char], at: usize) -> Found {
+    let start = at + usize::from(chars.get(at) == Some(&' '));
+    let word: String = chars[start.min(chars.len())..]
+        .iter()
+        .take_while(|c| is_persian(**c) || **c == ZWNJ)
+        .collect();
+    let end = start + word.chars().count();
+    (!word.is_empty()).then_some((word, end))
+}
+
+fn half_of_day(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
+    let word: String = chars[at..].iter().take(2).collect();
+    if chars.get(at + 2).is_some_and(|c| c.is_alphanumeric()) {
+        return None;
+    }
+    match word.as_str() {
+        "AM" | "am" => Some(("قبل از ظهر", at + 2)),
+        "PM" | "pm" => Some(("بعد از ظهر", at + 2)),
+        _ => None,
+    }
+}
+
+/// A unit at `at`, or one per another (kg/m).
+fn unit(chars: &[char], at: usize) -> Found {
+    let (words, end) = single_unit(chars, at)?;
+    let per = (chars.get(end) == Some(&'/') && end + 1 < chars.len())
+        .then(|| single_unit(chars, end + 1))
+        .flatten();
+    match per {
+        Some((per, after)) => Some((format!("{words} بر {per}"), after)),
+        None => Some((words, end)),
+    }
+}
+
+/// A unit's symbol, with a power where it can have one.
+fn single_unit(chars: &[char], at: usize) -> Found {
+    UNITS.iter().find_map(|unit| {
+        if !chars[at..].starts_with(&unit.symbol) {
+            return None;
+        }
+        let end = at + unit.symbol.len();
+        if let Some((power, after)) = power(chars, unit, end) {
+            return Some((format!("{} {power}", unit.read), after));
+        }
+        let ends = !chars.get(end).is_some_and(|c| c.is_alphanumeric());
+        ends.then(|| (unit.read.to_owned(), end))
+    })
+}
+
+fn power(chars: &[char], unit: &Unit, end: usize) -> Option<(&'static str, usize)> {
+    if !unit.powers {
+        return None;
+    }
+    let end = end + usize::from(chars.get(end) == Some(&'^'));
+    let name = match digits(chars, end).as_str() {
+        "2" => "مربع",
+        "3" => "مکعب",
+        _ => return None,
+    };
+    let ends = !chars.get(end + 1).is_some_and(|c| c.is_alphanumeric());
+    ends.then_some((name, end + 1))
+}
