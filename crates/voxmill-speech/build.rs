@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const TEXT_TABLES: [&str; 4] = [
+const TEXT_TABLES: [&str; 5] = [
     "data/english",
     "data/persian",
+    "data/languages",
     "data/symbols",
     "data/letter_to_sound.bin",
 ];

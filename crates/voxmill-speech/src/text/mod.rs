@@ -1,4 +1,28 @@
-//! placeholder
+//! From what is written to what is read aloud: normalised text, phones, token ids.
+//!
+//! Raw text goes one way: NFC → language → words (numbers and abbreviations read out) → phones or
+//! characters → ids of the symbol table. [`FrontEnd`] ties the steps together; each step is a pure
+//! function in its own module.
 
 pub mod detect;
+pub mod dictionary;
+pub mod english;
+mod espeak;
+mod fingerprint;
+mod front_end;
+mod inline;
+pub mod letter_to_sound;
+mod lexicon;
 pub mod persian;
+pub mod phonemes;
+mod pronunciation;
+mod speller;
+pub mod symbols;
+mod utterance;
+
+pub use espeak::EspeakError;
+pub use fingerprint::Fingerprint;
+pub use front_end::{FRONT_END_VERSION, FrontEnd, FrontEndOptions, TextError};
+pub use inline::InlineProblem;
+pub use lexicon::{LexiconError, LexiconProblem};
+pub use utterance::{LanguageSource, PronunciationSource, Utterance, Word};
