@@ -14,9 +14,9 @@ use super::index::{self, Index, ShardRecord};
 use super::layout::{FileName, Listing};
 use super::shard::{ClipView, Shard};
 
-/// A writer may replace index and shards while we list them; then we look again. Two of its commits
-/// would have to fall into each of our attempts for all of them to fail.
-const ATTEMPTS: usize = 4;
+/// A writer may replace index and shards between our listing them and opening them; then we look
+/// again, until nothing moves. The bound is for a folder that never comes to rest.
+const ATTEMPTS: usize = 100;
 
 /// A cache as it was when it was opened; what others write later is seen by opening it again.
 ///
@@ -50,6 +50,7 @@ impl Cache {
             dir: dir.to_owned(),
             source,
         };
+        let mut before = None;
         let mut attempt = 1;
         loop {
             let listing = Listing::read(dir).map_err(io_error)?;
@@ -60,21 +61,22 @@ impl Cache {
                     supported: FORMAT_VERSION,
                 });
             }
-            let (cache, moved) = Cache::from_listing(dir, listing);
-            if !moved || attempt == ATTEMPTS {
+            let (cache, missed) = Cache::from_listing(dir, &listing);
+            // Missing in an unchanged folder means lost, not replaced.
+            if !missed || before.as_ref() == Some(&listing) || attempt == ATTEMPTS {
                 return Ok(cache);
             }
+            before = Some(listing);
             attempt += 1;
         }
     }
 
     /// Also says whether files were missed that a running writer may have replaced meanwhile.
-    fn from_listing(dir: &Path, listing: Listing) -> (Self, bool) {
+    fn from_listing(dir: &Path, listing: &Listing) -> (Self, bool) {
         let mut warnings = Vec::new();
-        let mut files = listing.temporaries;
-        files.extend(listing.older);
+        let mut files = [&listing.temporaries[..], &listing.older[..]].concat();
         let newest = listing.indexes.first().map_or(0, |name| name.number + 1);
-        let mut moved = false;
+        let mut missed = false;
         let mut found = None;
         for name in &listing.indexes {
             match read_index(dir, name) {
@@ -82,7 +84,7 @@ impl Cache {
                     found = Some(index);
                     break;
                 }
-                Err(IndexFault::Gone) => moved = true,
+                Err(IndexFault::Gone) => missed = true,
                 Err(IndexFault::Damaged(why)) => {
                     files.push(dir.join(name.to_string()));
                     warnings.push(Warning::DamagedIndex {
@@ -92,12 +94,12 @@ impl Cache {
                 }
             }
         }
-        moved |= found.is_none() && !listing.shards.is_empty();
+        missed |= found.is_none() && !listing.shards.is_empty();
         let index = found.unwrap_or_default();
 
         let described = index.shards.into_iter().map(|record| {
             let number = record.name.number;
-            (number, open_shard(dir, record, &mut moved))
+            (number, open_shard(dir, record, &mut missed))
         });
         let mut cache = Cache {
             dir: dir.to_owned(),
@@ -112,25 +114,28 @@ impl Cache {
                 files,
             },
         };
-        for (number, name) in listing.shards {
-            let described = cache.shards.get(&number);
-            if described.is_none_or(|shard| shard.record.name != name) {
-                cache.take_in(name);
+        for (number, name) in &listing.shards {
+            let described = cache.shards.get(number);
+            if described.is_none_or(|shard| shard.record.name != *name) {
+                missed |= cache.take_in(*name).is_err();
             }
         }
-        (cache, moved)
+        (cache, missed)
     }
 
     /// A file that the index does not name: written after it, or discarded by it.
-    fn take_in(&mut self, name: FileName) {
+    fn take_in(&mut self, name: FileName) -> Result<(), Gone> {
         let path = self.dir.join(name.to_string());
         if name.number < self.next_shard {
             self.leftovers.files.push(path);
-            return;
+            return Ok(());
         }
+        let mapping = match map(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Gone),
+            mapping => mapping.map_err(|error| error.to_string()),
+        };
         self.next_shard = name.number + 1;
-        let adopted = map(&path)
-            .map_err(|error| error.to_string())
+        let adopted = mapping
             .and_then(|mapping| Shard::adopt(name, mapping))
             .and_then(|shard| {
                 let content = shard.content().map_err(|damage| damage.why)?;
@@ -150,6 +155,7 @@ impl Cache {
                 self.warnings.push(Warning::DamagedShard(damage, 0));
             }
         }
+        Ok(())
     }
 
     pub fn dir(&self) -> &Path {
@@ -273,6 +279,9 @@ impl Cache {
     }
 }
 
+/// Listed a moment ago, and no longer there.
+struct Gone;
+
 enum IndexFault {
     Gone,
     Damaged(String),
@@ -286,11 +295,11 @@ fn read_index(dir: &Path, name: &FileName) -> Result<Index, IndexFault> {
     index::read(name, &bytes).map_err(IndexFault::Damaged)
 }
 
-fn open_shard(dir: &Path, record: ShardRecord, moved: &mut bool) -> Shard {
+fn open_shard(dir: &Path, record: ShardRecord, missed: &mut bool) -> Shard {
     match map(&dir.join(record.name.to_string())) {
         Ok(mapping) => Shard::new(record, mapping),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            *moved = true;
+            *missed = true;
             Shard::missing(record, "it is missing")
         }
         Err(error) => Shard::missing(record, &error.to_string()),
