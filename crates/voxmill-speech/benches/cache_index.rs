@@ -123,3 +123,33 @@ fn get_all(bencher: Bencher<'_, '_>) {
         }
     });
 }
+
+/// The first read of a shard of 64 MB, warm in the page cache: mapping it and hashing all of it.
+#[divan::bench]
+fn check_a_shard_of_64_mb(bencher: Bencher<'_, '_>) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut writer =
+        CacheWriter::open(dir.path(), settings(), WriterOptions::default()).expect("a new cache");
+    for number in 0..250 {
+        let clip = ClipView {
+            language: Language::English,
+            normalized: "in being comparatively modern.",
+            tokens: &[7; 100],
+            mel: &[-5.0; 800 * 80],
+            mel_channels: 80,
+            levels: Levels {
+                peak: 0.7,
+                rms_dbfs: -22.0,
+                clipped_share: 0.0,
+            },
+        };
+        writer
+            .add(&id(number), &fingerprint(number), clip)
+            .expect("room on disk");
+    }
+    writer.commit().expect("room on disk");
+    bencher
+        .counter(divan::counter::BytesCount::of_many::<f32>(250 * 800 * 80))
+        .with_inputs(|| Cache::open(dir.path()).expect("a valid cache"))
+        .bench_refs(|cache| cache.check_shards());
+}

@@ -5,12 +5,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use super::FORMAT_VERSION;
 use super::arrow_file::map;
 use super::columns::Entry;
 use super::error::{CacheError, DamagedShard, Warning};
 use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, Reason, compare};
-use super::index::{self, Index, ShardRecord};
+use super::index::{self, Index};
 use super::layout::{FileName, Listing};
 use super::shard::{ClipView, Shard};
 
@@ -61,7 +63,7 @@ impl Cache {
                     supported: FORMAT_VERSION,
                 });
             }
-            let (cache, missed) = Cache::from_listing(dir, &listing);
+            let (cache, missed) = Cache::from_listing(dir, &listing).map_err(io_error)?;
             // Missing in an unchanged folder means lost, not replaced.
             if !missed || before.as_ref() == Some(&listing) || attempt == ATTEMPTS {
                 return Ok(cache);
@@ -72,20 +74,26 @@ impl Cache {
     }
 
     /// Also says whether files were missed that a running writer may have replaced meanwhile.
-    fn from_listing(dir: &Path, listing: &Listing) -> (Self, bool) {
+    ///
+    /// A file that cannot be opened is an error, not damage: too many open files, say, will pass,
+    /// and must not cost the cache its index.
+    fn from_listing(dir: &Path, listing: &Listing) -> io::Result<(Self, bool)> {
         let mut warnings = Vec::new();
         let mut files = [&listing.temporaries[..], &listing.older[..]].concat();
         let newest = listing.indexes.first().map_or(0, |name| name.number + 1);
         let mut missed = false;
         let mut found = None;
         for name in &listing.indexes {
-            match read_index(dir, name) {
+            let Some(bytes) = map_listed(dir, name)? else {
+                missed = true;
+                continue;
+            };
+            match index::read(name, &bytes) {
                 Ok(index) => {
                     found = Some(index);
                     break;
                 }
-                Err(IndexFault::Gone) => missed = true,
-                Err(IndexFault::Damaged(why)) => {
+                Err(why) => {
                     files.push(dir.join(name.to_string()));
                     warnings.push(Warning::DamagedIndex {
                         file: name.to_string(),
@@ -95,16 +103,18 @@ impl Cache {
             }
         }
         missed |= found.is_none() && !listing.shards.is_empty();
-        let index = found.unwrap_or_default();
+        let index: Index = found.unwrap_or_default();
 
-        let described = index.shards.into_iter().map(|record| {
-            let number = record.name.number;
-            (number, open_shard(dir, record, &mut missed))
-        });
+        let mut shards = BTreeMap::new();
+        for record in index.shards {
+            let mapping = map_listed(dir, &record.name)?;
+            missed |= mapping.is_none();
+            shards.insert(record.name.number, Shard::new(record, mapping));
+        }
         let mut cache = Cache {
             dir: dir.to_owned(),
-            shards: described.collect(),
             entries: index.entries,
+            shards,
             next_shard: index.next_shard,
             next_generation: newest,
             older_version: listing.older_version,
@@ -117,31 +127,29 @@ impl Cache {
         for (number, name) in &listing.shards {
             let described = cache.shards.get(number);
             if described.is_none_or(|shard| shard.record.name != *name) {
-                missed |= cache.take_in(*name).is_err();
+                missed |= !cache.take_in(*name)?;
             }
         }
-        (cache, missed)
+        Ok((cache, missed))
     }
 
-    /// A file that the index does not name: written after it, or discarded by it.
-    fn take_in(&mut self, name: FileName) -> Result<(), Gone> {
+    /// A file that the index does not name: written after it, or discarded by it. Says whether it
+    /// was still there.
+    fn take_in(&mut self, name: FileName) -> io::Result<bool> {
         let path = self.dir.join(name.to_string());
         if name.number < self.next_shard {
             self.leftovers.files.push(path);
-            return Ok(());
+            return Ok(true);
         }
-        let mapping = match map(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Gone),
-            mapping => mapping.map_err(|error| error.to_string()),
+        let Some(mapping) = map_listed(&self.dir, &name)? else {
+            return Ok(false);
         };
         self.next_shard = name.number + 1;
-        let adopted = mapping
-            .and_then(|mapping| Shard::adopt(name, mapping))
-            .and_then(|shard| {
-                let content = shard.content().map_err(|damage| damage.why)?;
-                let entries = content.entries(name.number)?;
-                Ok((entries, shard))
-            });
+        let adopted = Shard::adopt(name, mapping).and_then(|shard| {
+            let content = shard.content().map_err(|damage| damage.why)?;
+            let entries = content.entries(name.number)?;
+            Ok((entries, shard))
+        });
         match adopted {
             Ok((entries, shard)) => {
                 self.entries.extend(entries);
@@ -155,7 +163,7 @@ impl Cache {
                 self.warnings.push(Warning::DamagedShard(damage, 0));
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     pub fn dir(&self) -> &Path {
@@ -279,29 +287,10 @@ impl Cache {
     }
 }
 
-/// Listed a moment ago, and no longer there.
-struct Gone;
-
-enum IndexFault {
-    Gone,
-    Damaged(String),
-}
-
-fn read_index(dir: &Path, name: &FileName) -> Result<Index, IndexFault> {
-    let bytes = map(&dir.join(name.to_string())).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => IndexFault::Gone,
-        _ => IndexFault::Damaged(error.to_string()),
-    })?;
-    index::read(name, &bytes).map_err(IndexFault::Damaged)
-}
-
-fn open_shard(dir: &Path, record: ShardRecord, missed: &mut bool) -> Shard {
-    match map(&dir.join(record.name.to_string())) {
-        Ok(mapping) => Shard::new(record, mapping),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            *missed = true;
-            Shard::missing(record, "it is missing")
-        }
-        Err(error) => Shard::missing(record, &error.to_string()),
+/// `None` for a file that was there a moment ago, and no longer is.
+fn map_listed(dir: &Path, name: &FileName) -> io::Result<Option<Bytes>> {
+    match map(&dir.join(name.to_string())) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        mapping => mapping.map(Some),
     }
 }

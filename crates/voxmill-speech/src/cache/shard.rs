@@ -318,32 +318,27 @@ pub(super) struct ShardContent {
 }
 
 impl Shard {
-    pub(super) fn new(record: ShardRecord, mapping: Bytes) -> Self {
-        let truncated = mapping.len() as u64 != record.bytes;
+    /// `None` for a file that is missing.
+    pub(super) fn new(record: ShardRecord, mapping: Option<Bytes>) -> Self {
+        let fault = match &mapping {
+            None => Some("it is missing"),
+            Some(bytes) if bytes.len() as u64 != record.bytes => {
+                Some("its size is not what was written")
+            }
+            Some(_) => None,
+        };
         let shard = Shard {
             record,
-            mapping,
+            mapping: mapping.unwrap_or_default(),
             content: OnceLock::new(),
         };
-        if truncated {
-            shard.condemn("its size is not what was written");
+        match fault {
+            Some(why) => Shard {
+                content: OnceLock::from(Err(shard.damage(why.to_owned()))),
+                ..shard
+            },
+            None => shard,
         }
-        shard
-    }
-
-    pub(super) fn missing(record: ShardRecord, why: &str) -> Self {
-        let shard = Shard {
-            record,
-            mapping: Bytes::new(),
-            content: OnceLock::new(),
-        };
-        shard.condemn(why);
-        shard
-    }
-
-    fn condemn(&self, why: &str) {
-        // Only called on a shard nobody has read yet, so the cell is empty.
-        let _ = self.content.set(Err(self.damage(why.to_owned())));
     }
 
     pub(super) fn damage(&self, why: String) -> DamagedShard {

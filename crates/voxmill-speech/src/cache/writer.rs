@@ -220,7 +220,7 @@ impl CacheWriter {
             let number = record.name.number;
             self.cache
                 .shards
-                .insert(number, Shard::new(record, mapping));
+                .insert(number, Shard::new(record, Some(mapping)));
             self.cache.next_shard = number + 1;
             self.cache.entries.extend(rows);
             self.dirty = true;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use voxmill_speech::cache::{
@@ -255,12 +256,9 @@ fn an_older_cache_is_rebuilt_and_says_so() {
 fn a_folder_that_cannot_be_written_is_a_typed_error() {
     let dir = tempfile::tempdir().unwrap();
     fill(&mut writer(dir.path(), 4), 3, 1);
-    let read_only = {
-        use std::os::unix::fs::PermissionsExt;
-        fs::remove_file(dir.path().join("lock")).unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
-        fs::write(dir.path().join("probe"), b"").is_err()
-    };
+    fs::remove_file(dir.path().join("lock")).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    let read_only = fs::write(dir.path().join("probe"), b"").is_err();
     assert_eq!(Cache::open(dir.path()).unwrap().len(), 3);
     let place = match read_only {
         true => dir.path(),
@@ -271,6 +269,46 @@ fn a_folder_that_cannot_be_written_is_a_typed_error() {
         matches!(refused, Err(CacheError::NotWritable { .. })),
         "{refused:?}"
     );
+    // Or it could not be cleared away.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(&mut writer(dir.path(), 4), 3, 1);
+    // Neither missing nor damaged: a folder of that name cannot be mapped.
+    let index = dir.path().join(&files(dir.path(), "index-")[0]);
+    let aside = dir.path().join("aside");
+    fs::rename(&index, &aside).unwrap();
+    fs::create_dir(&index).unwrap();
+    assert!(matches!(
+        Cache::open(dir.path()),
+        Err(CacheError::Io { .. })
+    ));
+    let opened = CacheWriter::open(dir.path(), settings(), small_shards(4));
+    assert!(matches!(opened, Err(CacheError::Io { .. })));
+    fs::remove_dir(&index).unwrap();
+    fs::rename(&aside, &index).unwrap();
+    assert_eq!(Cache::open(dir.path()).unwrap().len(), 3);
+}
+
+#[test]
+fn a_cache_is_shared_between_threads() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Cache>();
+    let dir = tempfile::tempdir().unwrap();
+    fill(&mut writer(dir.path(), 4), 10, 1);
+    let cache = Cache::open(dir.path()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for (id, _) in cache.entries() {
+                    assert_eq!(cache.get(id).unwrap().unwrap(), Made::new(id, 1, 5).view());
+                }
+            });
+        }
+    });
 }
 
 #[test]

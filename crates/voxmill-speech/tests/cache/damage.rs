@@ -100,7 +100,13 @@ fn verification_finds_damage_before_anything_is_read() {
     let cache = Cache::open(dir.path()).unwrap();
     assert_eq!(cache.warnings(), []);
     cache.check_shards();
-    assert_eq!(cache.warnings().len(), 1);
+    let told: Vec<String> = cache.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1);
+    assert!(
+        told[0].starts_with("the cache's file shard-v1-000000-"),
+        "{told:?}"
+    );
+    assert!(told[0].ends_with("; 2 clips are rebuilt"), "{told:?}");
 }
 
 #[test]

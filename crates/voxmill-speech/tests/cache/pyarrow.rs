@@ -37,7 +37,7 @@ fn pyarrow_reads_what_we_wrote() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let expected: Vec<serde_json::Value> = [1, 2, 3, 4, 6, 7].map(|number| as_json(number)).into();
+    let expected: Vec<serde_json::Value> = [1, 2, 3, 4, 6, 7].map(as_json).into();
     assert_eq!(lines, expected);
 }
 
