@@ -9,12 +9,13 @@ use bytes::Bytes;
 
 use super::FORMAT_VERSION;
 use super::arrow_file::map;
+use super::clip::ClipView;
 use super::columns::Entry;
 use super::error::{CacheError, DamagedShard, Warning};
 use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, Reason, compare};
 use super::index::{self, Index};
 use super::layout::{FileName, Listing};
-use super::shard::{ClipView, Shard};
+use super::shard::Shard;
 
 /// A writer may replace index and shards between our listing them and opening them; then we look
 /// again, until nothing moves. The bound is for a folder that never comes to rest.
@@ -56,17 +57,16 @@ impl Cache {
         let mut attempt = 1;
         loop {
             let listing = Listing::read(dir).map_err(io_error)?;
-            if let Some(found) = listing.newer_version {
-                return Err(CacheError::NewerVersion {
-                    dir: dir.to_owned(),
-                    found,
-                    supported: FORMAT_VERSION,
-                });
-            }
-            let (cache, missed) = Cache::from_listing(dir, &listing).map_err(io_error)?;
+            refuse_newer(dir, &listing)?;
             // Missing in an unchanged folder means lost, not replaced.
-            if !missed || before.as_ref() == Some(&listing) || attempt == ATTEMPTS {
-                return Ok(cache);
+            let at_rest = before.as_ref() == Some(&listing) || attempt == ATTEMPTS;
+            let no_index = listing.indexes.is_empty() && !listing.shards.is_empty();
+            // Taking in all shards reads them all, so that is not done on suspicion.
+            if at_rest || !no_index {
+                let (cache, missed) = Cache::from_listing(dir, &listing).map_err(io_error)?;
+                if at_rest || !missed {
+                    return Ok(cache);
+                }
             }
             before = Some(listing);
             attempt += 1;
@@ -102,7 +102,6 @@ impl Cache {
                 }
             }
         }
-        missed |= found.is_none() && !listing.shards.is_empty();
         let index: Index = found.unwrap_or_default();
 
         let mut shards = BTreeMap::new();
@@ -284,6 +283,18 @@ impl Cache {
         numbers
             .filter(|number| !live.contains_key(number))
             .collect()
+    }
+}
+
+/// A cache of a newer version is left alone.
+pub(super) fn refuse_newer(dir: &Path, listing: &Listing) -> Result<(), CacheError> {
+    match listing.newer_version {
+        None => Ok(()),
+        Some(found) => Err(CacheError::NewerVersion {
+            dir: dir.to_owned(),
+            found,
+            supported: FORMAT_VERSION,
+        }),
     }
 }
 
