@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field};
 
 use super::fingerprint::{AudioStamp, Fingerprint, Hash128};
 use crate::features::Levels;
-use crate::language::Language;
+use crate::language::{Language, UnknownLanguage};
 
 /// A clip in the index: enough for every table and check that `prepare` prints, so that a run on an
 /// unchanged dataset touches no shard.
@@ -113,12 +113,19 @@ pub(super) fn entries(
             .map_err(|_| "a hash is not 16 bytes long")
     };
     let mut rows = Vec::with_capacity(batch.num_rows());
+    // Neighbours mostly share their language, and parsing it allocates.
+    let mut language = Language::UNDETERMINED;
     for row in 0..batch.num_rows() {
         let content = match audio_hashes.is_valid(row) {
             true => Some(hash(audio_hashes, row)?),
             false => None,
         };
-        let language = languages.value(row).parse::<Language>();
+        let code = languages.value(row);
+        if code != language.code() {
+            language = code
+                .parse()
+                .map_err(|error: UnknownLanguage| error.to_string())?;
+        }
         let entry = Entry {
             fingerprint: Fingerprint {
                 audio: AudioStamp {
@@ -128,7 +135,7 @@ pub(super) fn entries(
                 },
                 text: hash(text_hashes, row)?,
             },
-            language: language.map_err(|error| error.to_string())?,
+            language,
             frames: frames.value(row),
             mel_channels: mel_channels.value(row),
             token_count: token_counts.value(row),

@@ -218,6 +218,10 @@ fn first_difference(
     old: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
 ) -> Option<Reason> {
+    // Nearly always, and asked for every clip.
+    if old == new {
+        return None;
+    }
     let changed = |name: &String| Reason::SettingChanged {
         name: name.clone(),
         old: old.get(name).cloned(),

@@ -66,7 +66,7 @@ fn split_version(name: &str) -> Option<(Kind, u32, &str)> {
 }
 
 /// What a cache folder holds at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     /// Newest first.
     pub(super) indexes: Vec<FileName>,
@@ -108,7 +108,9 @@ impl Listing {
                 }
             }
         }
-        listing.indexes.sort_by(|a, b| b.number.cmp(&a.number));
+        listing
+            .indexes
+            .sort_by_key(|name| std::cmp::Reverse(name.number));
         Ok(listing)
     }
 }

@@ -9,7 +9,7 @@ const LOCK_FILE: &str = "lock";
 /// Held until dropped. The file stays: removing it would let two processes lock two files of one name.
 #[derive(Debug)]
 pub(super) struct WriteLock {
-    _file: File,
+    file: File,
 }
 
 pub(super) enum Attempt {
@@ -34,7 +34,16 @@ impl WriteLock {
         // The process id is a courtesy to those who wait; the lock holds without it, so a full disk
         // does not keep a cache from being collected.
         let _ = write_process_id(&mut file);
-        Ok(Attempt::Taken(WriteLock { _file: file }))
+        Ok(Attempt::Taken(WriteLock { file }))
+    }
+}
+
+impl Drop for WriteLock {
+    /// Closing the file alone is not enough: a child that was forked at this moment and has not yet
+    /// called exec shares the lock, and would hold it a little longer.
+    fn drop(&mut self) {
+        // Nothing is lost if it fails: the closing that follows unlocks as well.
+        let _ = self.file.unlock();
     }
 }
 

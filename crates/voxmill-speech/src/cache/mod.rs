@@ -29,6 +29,7 @@
 //! (`xtask/python/read_cache.py` shows how).
 
 mod arrow_file;
+mod clip;
 mod columns;
 mod error;
 mod fingerprint;
@@ -41,13 +42,13 @@ mod room;
 mod shard;
 mod writer;
 
+pub use clip::ClipView;
 pub use columns::Entry;
 pub use error::{CacheError, DamagedShard, Warning};
 pub use fingerprint::{AudioStamp, FeatureSettings, Fingerprint, Freshness, Hash128, Reason};
 pub use gc::Collected;
 pub use reader::Cache;
 pub use room::{clip_bytes, free_space};
-pub use shard::ClipView;
 pub use writer::{Added, CacheWriter, WriterOptions};
 
 /// Version of the layout and of the columns. Settings and front-ends have their own fingerprints;

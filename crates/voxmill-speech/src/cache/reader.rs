@@ -5,18 +5,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use super::FORMAT_VERSION;
 use super::arrow_file::map;
+use super::clip::ClipView;
 use super::columns::Entry;
 use super::error::{CacheError, DamagedShard, Warning};
 use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, Reason, compare};
-use super::index::{self, Index, ShardRecord};
+use super::index::{self, Index};
 use super::layout::{FileName, Listing};
-use super::shard::{ClipView, Shard};
+use super::shard::Shard;
 
-/// A writer may replace index and shards while we list them; then we look again. Two of its commits
-/// would have to fall into each of our attempts for all of them to fail.
-const ATTEMPTS: usize = 4;
+/// A writer may replace index and shards between our listing them and opening them; then we look
+/// again, until nothing moves. The bound is for a folder that never comes to rest.
+const ATTEMPTS: usize = 100;
 
 /// A cache as it was when it was opened; what others write later is seen by opening it again.
 ///
@@ -50,40 +53,47 @@ impl Cache {
             dir: dir.to_owned(),
             source,
         };
+        let mut before = None;
         let mut attempt = 1;
         loop {
             let listing = Listing::read(dir).map_err(io_error)?;
-            if let Some(found) = listing.newer_version {
-                return Err(CacheError::NewerVersion {
-                    dir: dir.to_owned(),
-                    found,
-                    supported: FORMAT_VERSION,
-                });
+            refuse_newer(dir, &listing)?;
+            // Missing in an unchanged folder means lost, not replaced.
+            let at_rest = before.as_ref() == Some(&listing) || attempt == ATTEMPTS;
+            let no_index = listing.indexes.is_empty() && !listing.shards.is_empty();
+            // Taking in all shards reads them all, so that is not done on suspicion.
+            if at_rest || !no_index {
+                let (cache, missed) = Cache::from_listing(dir, &listing).map_err(io_error)?;
+                if at_rest || !missed {
+                    return Ok(cache);
+                }
             }
-            let (cache, moved) = Cache::from_listing(dir, listing);
-            if !moved || attempt == ATTEMPTS {
-                return Ok(cache);
-            }
+            before = Some(listing);
             attempt += 1;
         }
     }
 
     /// Also says whether files were missed that a running writer may have replaced meanwhile.
-    fn from_listing(dir: &Path, listing: Listing) -> (Self, bool) {
+    ///
+    /// A file that cannot be opened is an error, not damage: too many open files, say, will pass,
+    /// and must not cost the cache its index.
+    fn from_listing(dir: &Path, listing: &Listing) -> io::Result<(Self, bool)> {
         let mut warnings = Vec::new();
-        let mut files = listing.temporaries;
-        files.extend(listing.older);
+        let mut files = [&listing.temporaries[..], &listing.older[..]].concat();
         let newest = listing.indexes.first().map_or(0, |name| name.number + 1);
-        let mut moved = false;
+        let mut missed = false;
         let mut found = None;
         for name in &listing.indexes {
-            match read_index(dir, name) {
+            let Some(bytes) = map_listed(dir, name)? else {
+                missed = true;
+                continue;
+            };
+            match index::read(name, &bytes) {
                 Ok(index) => {
                     found = Some(index);
                     break;
                 }
-                Err(IndexFault::Gone) => moved = true,
-                Err(IndexFault::Damaged(why)) => {
+                Err(why) => {
                     files.push(dir.join(name.to_string()));
                     warnings.push(Warning::DamagedIndex {
                         file: name.to_string(),
@@ -92,17 +102,18 @@ impl Cache {
                 }
             }
         }
-        moved |= found.is_none() && !listing.shards.is_empty();
-        let index = found.unwrap_or_default();
+        let index: Index = found.unwrap_or_default();
 
-        let described = index.shards.into_iter().map(|record| {
-            let number = record.name.number;
-            (number, open_shard(dir, record, &mut moved))
-        });
+        let mut shards = BTreeMap::new();
+        for record in index.shards {
+            let mapping = map_listed(dir, &record.name)?;
+            missed |= mapping.is_none();
+            shards.insert(record.name.number, Shard::new(record, mapping));
+        }
         let mut cache = Cache {
             dir: dir.to_owned(),
-            shards: described.collect(),
             entries: index.entries,
+            shards,
             next_shard: index.next_shard,
             next_generation: newest,
             older_version: listing.older_version,
@@ -112,31 +123,32 @@ impl Cache {
                 files,
             },
         };
-        for (number, name) in listing.shards {
-            let described = cache.shards.get(&number);
-            if described.is_none_or(|shard| shard.record.name != name) {
-                cache.take_in(name);
+        for (number, name) in &listing.shards {
+            let described = cache.shards.get(number);
+            if described.is_none_or(|shard| shard.record.name != *name) {
+                missed |= !cache.take_in(*name)?;
             }
         }
-        (cache, moved)
+        Ok((cache, missed))
     }
 
-    /// A file that the index does not name: written after it, or discarded by it.
-    fn take_in(&mut self, name: FileName) {
+    /// A file that the index does not name: written after it, or discarded by it. Says whether it
+    /// was still there.
+    fn take_in(&mut self, name: FileName) -> io::Result<bool> {
         let path = self.dir.join(name.to_string());
         if name.number < self.next_shard {
             self.leftovers.files.push(path);
-            return;
+            return Ok(true);
         }
+        let Some(mapping) = map_listed(&self.dir, &name)? else {
+            return Ok(false);
+        };
         self.next_shard = name.number + 1;
-        let adopted = map(&path)
-            .map_err(|error| error.to_string())
-            .and_then(|mapping| Shard::adopt(name, mapping))
-            .and_then(|shard| {
-                let content = shard.content().map_err(|damage| damage.why)?;
-                let entries = content.entries(name.number)?;
-                Ok((entries, shard))
-            });
+        let adopted = Shard::adopt(name, mapping).and_then(|shard| {
+            let content = shard.content().map_err(|damage| damage.why)?;
+            let entries = content.entries(name.number)?;
+            Ok((entries, shard))
+        });
         match adopted {
             Ok((entries, shard)) => {
                 self.entries.extend(entries);
@@ -150,6 +162,7 @@ impl Cache {
                 self.warnings.push(Warning::DamagedShard(damage, 0));
             }
         }
+        Ok(true)
     }
 
     pub fn dir(&self) -> &Path {
@@ -273,26 +286,22 @@ impl Cache {
     }
 }
 
-enum IndexFault {
-    Gone,
-    Damaged(String),
+/// A cache of a newer version is left alone.
+pub(super) fn refuse_newer(dir: &Path, listing: &Listing) -> Result<(), CacheError> {
+    match listing.newer_version {
+        None => Ok(()),
+        Some(found) => Err(CacheError::NewerVersion {
+            dir: dir.to_owned(),
+            found,
+            supported: FORMAT_VERSION,
+        }),
+    }
 }
 
-fn read_index(dir: &Path, name: &FileName) -> Result<Index, IndexFault> {
-    let bytes = map(&dir.join(name.to_string())).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => IndexFault::Gone,
-        _ => IndexFault::Damaged(error.to_string()),
-    })?;
-    index::read(name, &bytes).map_err(IndexFault::Damaged)
-}
-
-fn open_shard(dir: &Path, record: ShardRecord, moved: &mut bool) -> Shard {
-    match map(&dir.join(record.name.to_string())) {
-        Ok(mapping) => Shard::new(record, mapping),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            *moved = true;
-            Shard::missing(record, "it is missing")
-        }
-        Err(error) => Shard::missing(record, &error.to_string()),
+/// `None` for a file that was there a moment ago, and no longer is.
+fn map_listed(dir: &Path, name: &FileName) -> io::Result<Option<Bytes>> {
+    match map(&dir.join(name.to_string())) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        mapping => mapping.map(Some),
     }
 }

@@ -13,14 +13,13 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
 use super::arrow_file::{ArrowDraft, check_and_read};
+use super::clip::ClipView;
 use super::columns::{self, Entry, Place, column, list_row};
-use super::error::{CacheError, DamagedShard};
+use super::error::DamagedShard;
 use super::fingerprint::{FeatureSettings, Fingerprint};
 use super::index::ShardRecord;
 use super::layout::{FileName, Kind};
-use super::room::{clip_bytes, index_row_bytes};
-use crate::features::{AudioFeatures, Levels, TextFeatures};
-use crate::language::Language;
+use super::room::index_row_bytes;
 
 const SETTINGS_KEY: &str = "voxmill.settings";
 const VERSION_KEY: &str = "voxmill.version";
@@ -28,93 +27,6 @@ const VERSION_KEY: &str = "voxmill.version";
 /// Rows are handed to the file in portions of this size, so that a writer holds a few megabytes
 /// whatever the size of its shards.
 const PORTION_BYTES: usize = 4 << 20;
-
-/// A clip's features, borrowed: from the caller when writing, from the memory map when reading.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClipView<'a> {
-    pub language: Language,
-    pub normalized: &'a str,
-    pub tokens: &'a [u16],
-    /// Log-mel frames, frame after frame.
-    pub mel: &'a [f32],
-    pub mel_channels: u16,
-    pub levels: Levels,
-}
-
-impl<'a> ClipView<'a> {
-    pub fn new(text: &'a TextFeatures, audio: &'a AudioFeatures) -> Self {
-        ClipView {
-            language: text.language,
-            normalized: &text.normalized,
-            tokens: &text.tokens,
-            mel: &audio.mel,
-            mel_channels: audio.mel_channels,
-            levels: audio.levels,
-        }
-    }
-
-    /// The same audio with other text: for clips of which only the text half was rebuilt.
-    pub fn with_text(self, text: &'a TextFeatures) -> Self {
-        ClipView {
-            language: text.language,
-            normalized: &text.normalized,
-            tokens: &text.tokens,
-            ..self
-        }
-    }
-
-    pub fn frames(&self) -> usize {
-        self.mel.len() / usize::from(self.mel_channels)
-    }
-
-    pub fn to_text(&self) -> TextFeatures {
-        TextFeatures {
-            language: self.language,
-            normalized: self.normalized.to_owned(),
-            tokens: self.tokens.to_vec(),
-        }
-    }
-
-    pub fn to_audio(&self) -> AudioFeatures {
-        AudioFeatures {
-            mel: self.mel.to_vec(),
-            mel_channels: self.mel_channels,
-            levels: self.levels,
-        }
-    }
-
-    /// What it takes on disk, roughly: see [`clip_bytes`].
-    pub(super) fn bytes(&self) -> u64 {
-        let values = self.mel.len() as u64;
-        clip_bytes(
-            values,
-            1,
-            self.tokens.len() as u64,
-            self.normalized.len() as u64,
-        )
-    }
-
-    fn fault(&self) -> Option<&'static str> {
-        if self.mel_channels == 0 {
-            Some("it has no mel channels")
-        } else if !self
-            .mel
-            .len()
-            .is_multiple_of(usize::from(self.mel_channels))
-        {
-            Some("its mel is not a whole number of frames")
-        } else if self.mel.len() >= MAX_VALUES || self.tokens.len() >= MAX_VALUES {
-            Some("it is too long")
-        } else if self.normalized.len() >= MAX_VALUES {
-            Some("its text is too long")
-        } else {
-            None
-        }
-    }
-}
-
-/// Arrow's list offsets have 31 bits; a portion holds at most one clip beyond [`PORTION_BYTES`].
-const MAX_VALUES: usize = 1 << 30;
 
 /// A shard being written. Dropped, it leaves nothing behind.
 #[derive(Debug)]
@@ -266,17 +178,6 @@ impl ShardDraft {
     }
 }
 
-/// Refuses what could not be read back.
-pub(super) fn check_fit(id: &str, clip: &ClipView<'_>) -> Result<(), CacheError> {
-    match clip.fault() {
-        None => Ok(()),
-        Some(why) => Err(CacheError::UnfitFeatures {
-            id: id.to_owned(),
-            why,
-        }),
-    }
-}
-
 fn list_field(name: &str, item: DataType) -> Field {
     Field::new(name, DataType::List(item_field(item)), false)
 }
@@ -318,32 +219,27 @@ pub(super) struct ShardContent {
 }
 
 impl Shard {
-    pub(super) fn new(record: ShardRecord, mapping: Bytes) -> Self {
-        let truncated = mapping.len() as u64 != record.bytes;
+    /// `None` for a file that is missing.
+    pub(super) fn new(record: ShardRecord, mapping: Option<Bytes>) -> Self {
+        let fault = match &mapping {
+            None => Some("it is missing"),
+            Some(bytes) if bytes.len() as u64 != record.bytes => {
+                Some("its size is not what was written")
+            }
+            Some(_) => None,
+        };
         let shard = Shard {
             record,
-            mapping,
+            mapping: mapping.unwrap_or_default(),
             content: OnceLock::new(),
         };
-        if truncated {
-            shard.condemn("its size is not what was written");
+        match fault {
+            Some(why) => Shard {
+                content: OnceLock::from(Err(shard.damage(why.to_owned()))),
+                ..shard
+            },
+            None => shard,
         }
-        shard
-    }
-
-    pub(super) fn missing(record: ShardRecord, why: &str) -> Self {
-        let shard = Shard {
-            record,
-            mapping: Bytes::new(),
-            content: OnceLock::new(),
-        };
-        shard.condemn(why);
-        shard
-    }
-
-    fn condemn(&self, why: &str) {
-        // Only called on a shard nobody has read yet, so the cell is empty.
-        let _ = self.content.set(Err(self.damage(why.to_owned())));
     }
 
     pub(super) fn damage(&self, why: String) -> DamagedShard {

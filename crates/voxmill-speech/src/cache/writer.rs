@@ -8,14 +8,15 @@ use std::thread;
 use std::time::Duration;
 
 use super::arrow_file::map;
+use super::clip::ClipView;
 use super::error::CacheError;
 use super::fingerprint::{AudioStamp, FeatureSettings, Fingerprint};
 use super::index;
-use super::layout;
+use super::layout::{self, Listing};
 use super::lock::{Attempt, WriteLock};
-use super::reader::Cache;
+use super::reader::{Cache, refuse_newer};
 use super::room::{FILE_BYTES, index_row_bytes};
-use super::shard::{ClipView, Shard, ShardDraft, check_fit};
+use super::shard::{Shard, ShardDraft};
 
 /// How often a waiting writer tries again.
 const LOCK_POLL: Duration = Duration::from_millis(50);
@@ -86,8 +87,8 @@ impl CacheWriter {
         mut on_wait: impl FnMut(Option<u32>) -> ControlFlow<()>,
     ) -> Result<Self, CacheError> {
         let io_error = |error| CacheError::from_io(dir, error);
-        // A cache of a newer version is left alone, down to its lock file.
-        Cache::open(dir)?;
+        // Before the lock: a cache of a newer version gets not even that file from us.
+        refuse_newer(dir, &Listing::read(dir).map_err(io_error)?)?;
         fs::create_dir_all(dir).map_err(io_error)?;
         let lock = loop {
             match WriteLock::attempt(dir).map_err(io_error)? {
@@ -131,7 +132,7 @@ impl CacheWriter {
         fingerprint: &Fingerprint,
         clip: ClipView<'_>,
     ) -> Result<Added, CacheError> {
-        check_fit(id, &clip)?;
+        clip.check_fit(id)?;
         if let Some(budget) = self.options.budget_bytes {
             let needed = self.bytes_with(id, &clip);
             if needed > budget {
@@ -220,7 +221,7 @@ impl CacheWriter {
             let number = record.name.number;
             self.cache
                 .shards
-                .insert(number, Shard::new(record, mapping));
+                .insert(number, Shard::new(record, Some(mapping)));
             self.cache.next_shard = number + 1;
             self.cache.entries.extend(rows);
             self.dirty = true;
@@ -251,8 +252,8 @@ impl CacheWriter {
         cache.next_generation = generation + 1;
         self.dirty = false;
         // Only now: until the new index is on disk, the old one needs them.
-        let listing = layout::Listing::read(&cache.dir)
-            .map_err(|error| CacheError::from_io(&cache.dir, error))?;
+        let listing =
+            Listing::read(&cache.dir).map_err(|error| CacheError::from_io(&cache.dir, error))?;
         // The spare stays: for a reader who is listing the folder now, and for a damaged index.
         let superseded = listing.indexes.iter().skip(2).map(ToString::to_string);
         let emptied = dead.iter().filter_map(|number| cache.shards.remove(number));
