@@ -166,17 +166,20 @@ struct Made {
     clip: usize,
     fingerprint: Fingerprint,
     text: TextFeatures,
-    /// `None`: the cached frames are still good.
-    audio: Option<AudioFeatures>,
+    audio: AudioFeatures,
+    /// The frames were taken over from the cache; only the text was new.
+    audio_kept: bool,
 }
 
 /// Makes the features of all stale clips on `workers` threads and writes them as they come.
 ///
+/// `before` is the cache as it was: frames that are still good are taken over from it.
 /// `stop` is looked at between clips; what was made by then is kept. `progress` hears each clip.
 pub(crate) fn build(
     clips: &[Clip],
     staleness: Staleness,
     recipe: &Recipe,
+    before: &Cache,
     writer: &mut CacheWriter,
     workers: usize,
     stop: &AtomicBool,
@@ -199,7 +202,7 @@ pub(crate) fn build(
             let work = move || {
                 while !halt.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
                     let Some(stale) = stale.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                    let made = make(&clips[stale.clip], stale, recipe, &mut featurizer);
+                    let made = make(&clips[stale.clip], stale, recipe, before, &mut featurizer);
                     if sender.send((stale.clip, made)).is_err() {
                         break;
                     }
@@ -238,8 +241,13 @@ pub(crate) fn build(
     Ok(built)
 }
 
-fn make(clip: &Clip, stale: &Stale, recipe: &Recipe, featurizer: &mut Featurizer) -> Result<Made, QuarantineEntry> {
-    let path = clip.audio_path();
+fn make(
+    clip: &Clip,
+    stale: &Stale,
+    recipe: &Recipe,
+    before: &Cache,
+    featurizer: &mut Featurizer,
+) -> Result<Made, QuarantineEntry> {
     let text = recipe
         .front_end
         .features(&clip.text, recipe.language_of(clip))
@@ -248,50 +256,34 @@ fn make(clip: &Clip, stale: &Stale, recipe: &Recipe, featurizer: &mut Featurizer
         return Err(clip.quarantine(BadReason::named("nothing to say"), "the text has no letter and no number"));
     }
     let mut fingerprint = stale.fingerprint;
-    let audio = if stale.audio_fresh {
-        None
-    } else {
-        // Before decoding: a file that changes in between then differs from its stamp and is rebuilt next time.
-        fingerprint.audio = AudioStamp::with_content(&path)
-            .map_err(|error| clip.quarantine(BadReason::UNREADABLE_AUDIO, error.to_string()))?;
-        let audio = featurizer
-            .featurize(&path)
-            .map_err(|error| clip.quarantine(BadReason::named(error.kind()), error.to_string()))?;
-        Some(audio)
-    };
-    Ok(Made { clip: stale.clip, fingerprint, text, audio })
+    if stale.audio_fresh
+        // A shard that proves damaged only now is no loss: the file is there to be read again.
+        && let Ok(Some(cached)) = before.get(&clip.id)
+    {
+        return Ok(Made { clip: stale.clip, fingerprint, text, audio: cached.to_audio(), audio_kept: true });
+    }
+    let path = clip.audio_path();
+    // Before decoding: a file that changes in between then differs from its stamp and is rebuilt next time.
+    fingerprint.audio = AudioStamp::with_content(&path)
+        .map_err(|error| clip.quarantine(BadReason::UNREADABLE_AUDIO, error.to_string()))?;
+    let audio = featurizer
+        .featurize(&path)
+        .map_err(|error| clip.quarantine(BadReason::named(error.kind()), error.to_string()))?;
+    Ok(Made { clip: stale.clip, fingerprint, text, audio, audio_kept: false })
 }
 
 fn store(clips: &[Clip], made: Made, writer: &mut CacheWriter, built: &mut Built) -> Result<(), CacheError> {
-    let clip = &clips[made.clip];
-    // Held here when the frames are taken over from the cache, so that the view has an owner.
-    let kept;
-    let audio = match &made.audio {
-        Some(audio) => audio,
-        None => match writer.cache().get(&clip.id) {
-            Ok(Some(view)) => {
-                built.audio_kept += 1;
-                kept = view.to_audio();
-                &kept
-            }
-            // The shard proved damaged only now. The entry goes, and the next run makes the clip anew.
-            Ok(None) | Err(_) => {
-                writer.remove(&clip.id);
-                built.bad.push(clip.quarantine(BadReason::named("damaged cache entry"), "run `voxmill prepare` once more to rebuild it"));
-                return Ok(());
-            }
-        },
-    };
-    let known = Known {
-        language: made.text.language,
-        tokens: made.text.tokens.len() as u32,
-        levels: audio.levels,
-    };
-    let view = ClipView::new(&made.text, audio);
-    match writer.add(&clip.id, &made.fingerprint, view)? {
+    let view = ClipView::new(&made.text, &made.audio);
+    match writer.add(&clips[made.clip].id, &made.fingerprint, view)? {
         Added::Stored => {}
         Added::BudgetReached { .. } => built.not_cached += 1,
     }
+    built.audio_kept += usize::from(made.audio_kept);
+    let known = Known {
+        language: made.text.language,
+        tokens: made.text.tokens.len() as u32,
+        levels: made.audio.levels,
+    };
     built.known.push((made.clip, known));
     Ok(())
 }

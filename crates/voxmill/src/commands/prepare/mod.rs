@@ -162,8 +162,7 @@ impl Preparing<'_> {
         if staleness.nothing_to_write() && !self.settings.gc {
             work.cache = Some(cache);
         } else {
-            drop(cache);
-            work = self.write(&manifest, &cache_dir, work)?;
+            work = self.write(&manifest, &cache, work)?;
         }
         let cache = work.cache.take().context("the cache was not opened again after writing")?;
         let build_time = begin.elapsed() - scanned;
@@ -203,8 +202,9 @@ impl Preparing<'_> {
     }
 
     /// Takes the cache's lock, looks again at what is stale (another run may have just made it), and makes it.
-    fn write(&self, manifest: &Manifest, cache_dir: &Path, mut work: Work) -> anyhow::Result<Work> {
+    fn write(&self, manifest: &Manifest, before: &Cache, mut work: Work) -> anyhow::Result<Work> {
         let settings = self.settings;
+        let cache_dir = before.dir();
         std::fs::create_dir_all(cache_dir).map_err(|error| {
             Complaint::new(
                 format!("cannot write the cache folder `{}`", cache_dir.display()),
@@ -222,6 +222,9 @@ impl Preparing<'_> {
             if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .map_err(cache_complaint)?;
+        if settings.verify {
+            writer.cache().check_shards();
+        }
         let staleness = feed::find_stale(&manifest.clips, writer.cache(), self.recipe, settings.verify);
         self.check_room(manifest, &staleness, writer.cache(), cache_dir)?;
         for stale in &staleness.stale {
@@ -233,6 +236,7 @@ impl Preparing<'_> {
             &manifest.clips,
             staleness,
             self.recipe,
+            before,
             &mut writer,
             settings.workers,
             self.stop,
