@@ -178,6 +178,8 @@ pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(Sound)) 
         match c {
             'ˈ' => stress = "ˈ",
             'ˌ' => stress = "ˌ",
+            // Where words are drawn together: no sound of its own.
+            '-' | '‿' => {}
             '(' => match after.split_once(')') {
                 Some((voice, after)) if is_voice(voice) => rest = after,
                 _ => take(Sound::Unknown(c)),
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn stress_and_length_go_into_the_vowel() {
         assert_eq!(sounds("xˈuːb ast"), "/x/ /ˈuː/ /b/ _ /a/ /s/ /t/");
-        assert_eq!(sounds("ˈtʃeː"), "/t/ /ʃ/ /ˈeː/");
+        assert_eq!(sounds("ˈt-ʃeː"), "/t/ /ʃ/ /ˈeː/");
         assert_eq!(sounds("gɑ̃ː(en)ɪz(fa)"), "/ɡ/ /ɑː/ /\u{303}/ /ɪ/ /z/");
         assert_eq!(sounds("a(b c)漢"), "/a/ ?( /b/ _ /c/ ?) ?漢");
     }

@@ -12,9 +12,8 @@
 //! index, two phone indices, 255 for none) sorted by letter; then for each n-gram length: node
 //! count `u32`, the nodes' last pairs `u16`, their costs `u8` and, where longer n-grams follow,
 //! their back-off costs `u8` (shifted by [`BACKOFF_BIAS`]) and their numbers of children (LEB128).
-//! Nodes are sorted by parent, then by pair. The pair ids after the last pair are [`end`] and begin.
-//!
-//! [`end`]: Pairs::end
+//! Nodes are sorted by parent, then by pair. The two ids after the last pair stand for the
+//! word's end and beginning.
 
 use std::ops::Range;
 

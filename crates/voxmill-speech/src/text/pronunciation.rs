@@ -9,16 +9,29 @@ use super::dictionary::Dictionary;
 use super::letter_to_sound::LetterToSound;
 use super::lexicon::Lexicon;
 use super::phonemes::{Phone, parse_phones};
+use super::symbols::SymbolIds;
 use super::utterance::PronunciationSource;
 
 #[derive(Debug)]
 pub(super) struct EnglishWords {
     pub(super) lexicon: Lexicon,
-    pub(super) dictionary: Dictionary<'static>,
-    pub(super) letter_to_sound: LetterToSound<'static>,
+    dictionary: Dictionary<'static>,
+    /// Words that the dictionary lacks, added by hand.
+    supplement: Lexicon,
+    letter_to_sound: LetterToSound<'static>,
 }
 
 impl EnglishWords {
+    pub(super) fn new(lexicon: Lexicon, ids: &SymbolIds) -> EnglishWords {
+        let supplement = include_str!("../../data/english/supplement.tsv");
+        EnglishWords {
+            lexicon,
+            dictionary: Dictionary::built_in(),
+            supplement: Lexicon::parse(supplement, ids).expect("the supplement is tested"),
+            letter_to_sound: LetterToSound::built_in(),
+        }
+    }
+
     /// Appends the phones of `word`, which is lower-case ASCII letters and apostrophes with at
     /// least one letter.
     pub(super) fn pronounce(&self, word: &str, phones: &mut Vec<Phone>) -> PronunciationSource {
@@ -50,18 +63,9 @@ impl EnglishWords {
             phones.extend(known);
             return Some(PronunciationSource::Dictionary);
         }
-        phones.extend_from_slice(supplement().phones(word)?);
+        phones.extend_from_slice(self.supplement.phones(word)?);
         Some(PronunciationSource::Dictionary)
     }
-}
-
-/// Words that CMUdict lacks, added by hand.
-fn supplement() -> &'static Lexicon {
-    static SUPPLEMENT: OnceLock<Lexicon> = OnceLock::new();
-    SUPPLEMENT.get_or_init(|| {
-        Lexicon::parse(include_str!("../../data/english/supplement.tsv"))
-            .expect("the supplement is checked by a test")
-    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,11 +136,9 @@ mod tests {
     use super::*;
 
     fn said(word: &str) -> (String, PronunciationSource) {
-        let words = EnglishWords {
-            lexicon: Lexicon::parse("voxmill\tV AA1 K S M IH2 L").unwrap(),
-            dictionary: Dictionary::built_in(),
-            letter_to_sound: LetterToSound::built_in(),
-        };
+        let ids = SymbolIds::built_in();
+        let lexicon = Lexicon::parse("voxmill\tV AA1 K S M IH2 L", &ids).unwrap();
+        let words = EnglishWords::new(lexicon, &ids);
         let mut phones = Vec::new();
         let source = words.pronounce(word, &mut phones);
         let names: Vec<_> = phones.iter().map(|phone| phone.as_str()).collect();
