@@ -118,7 +118,7 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
     reason = "a chore talks to the person who runs it"
 )]
 fn eprint_record(record: &str, start: Instant) {
-    eprint!("{record}took {:.1} s\n", start.elapsed().as_secs_f64());
+    eprintln!("{record}took {:.1} s", start.elapsed().as_secs_f64());
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -272,4 +272,82 @@ fn today() -> anyhow::Result<String> {
         bail!("date failed");
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(table: &[(&str, &str)]) -> Words {
+        let mut words = Words::new();
+        for (word, phones) in table {
+            let phones = parse_phones(phones).unwrap();
+            words.entry((*word).to_owned()).or_default().push(phones);
+        }
+        words
+    }
+
+    #[test]
+    fn a_model_says_the_words_it_was_trained_on() {
+        let table = [
+            ("thin", "TH IH1 N"),
+            ("then", "DH EH1 N"),
+            ("tin", "T IH1 N"),
+            ("hen", "HH EH1 N"),
+            ("ten", "T EH1 N"),
+            ("hit", "HH IH1 T"),
+            ("box", "B AA1 K S"),
+            ("ox", "AA1 K S"),
+        ];
+        // Several times over, so that no pair is too rare to keep.
+        let entries: Vec<Entry> = table
+            .iter()
+            .cycle()
+            .take(table.len() * 6)
+            .map(|(word, phones)| Entry {
+                letters: word.as_bytes().to_vec(),
+                phones: parse_phones(phones).unwrap(),
+            })
+            .collect();
+        let (aligned, left_out) = alignment::align(&entries);
+        assert_eq!(left_out, 0);
+        let ox: Vec<usize> = aligned[7]
+            .iter()
+            .map(|pair| pair.phones.iter().flatten().count())
+            .collect();
+        assert_eq!(ox, [1, 2], "x stands for K S");
+        let pairs: Vec<Pair> = BTreeSet::from_iter(aligned.iter().flatten().copied())
+            .into_iter()
+            .collect();
+        let model = letter_to_sound::pack(&pairs, &ngram::train(&aligned, &pairs, 4, 0.0));
+        let model = LetterToSound::from_bytes(&model).unwrap();
+        for (word, phones) in table {
+            assert_eq!(
+                model.pronounce(word),
+                parse_phones(phones).unwrap(),
+                "{word}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_are_counted_against_the_nearest_pronunciation() {
+        let words = words(&[("ox", "AA1 K S"), ("ox", "B IY1")]);
+        let model = LetterToSound::built_in();
+        let measured = measure(&model, &words, &BTreeSet::from(["ox"]));
+        assert_eq!((measured.phones, measured.errors), (3, 0));
+    }
+
+    #[test]
+    fn the_committed_list_is_what_the_rule_holds_out() {
+        let words = read_dictionary(&dictionary_path().unwrap()).unwrap();
+        let data = workspace_root().unwrap().join("crates/voxmill-speech/data");
+        let committed = std::fs::read_to_string(data.join("letter_to_sound.held-out.tsv"));
+        assert_eq!(
+            committed.unwrap(),
+            held_out_table(&words, &held_out(&words))
+        );
+        let packed = std::fs::read(data.join("english/dictionary.bin")).unwrap();
+        assert!(packed == pack_dictionary(&words).unwrap());
+    }
 }

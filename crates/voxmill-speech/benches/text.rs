@@ -63,11 +63,11 @@ fn load() -> FrontEnd {
 fn all_transcripts(bencher: divan::Bencher<'_, '_>, threads: usize) {
     let transcripts = transcripts();
     bencher.bench(|| {
-        let front_end = load();
+        let front_end = &load();
         let share = transcripts.len().div_ceil(threads);
         std::thread::scope(|scope| {
             for part in transcripts.chunks(share) {
-                scope.spawn(|| {
+                scope.spawn(move || {
                     for text in part {
                         let features = front_end.features(text, Some(Language::English));
                         divan::black_box(features.is_ok());

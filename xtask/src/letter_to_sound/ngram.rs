@@ -189,7 +189,7 @@ fn prune(levels: &mut [Grams], threshold: f64) {
                 needed[parent.expect("a prefix of an n-gram occurs")] = true;
             }
         }
-        for at in 0..level.keys.len() {
+        for (at, needed) in needed.into_iter().enumerate() {
             let above = &shorter[n - 1];
             let key = level.keys[at];
             let context = above.keys.binary_search(&(key >> BITS));
@@ -197,7 +197,7 @@ fn prune(levels: &mut [Grams], threshold: f64) {
             let backed_off = above.backoff[context.expect("a prefix of an n-gram occurs")]
                 * above.probability[lower.expect("a suffix of an n-gram occurs")];
             let loss = level.occurrences[at] as f64 * (level.probability[at] / backed_off).ln();
-            level.kept[at] = needed[at] || loss >= threshold;
+            level.kept[at] = needed || loss >= threshold;
         }
     }
 }

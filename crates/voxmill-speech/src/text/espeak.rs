@@ -178,6 +178,8 @@ pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(Sound)) 
         match c {
             'ˈ' => stress = "ˈ",
             'ˌ' => stress = "ˌ",
+            // Where words are drawn together: no sound of its own.
+            '-' | '‿' => {}
             '(' => match after.split_once(')') {
                 Some((voice, after)) if is_voice(voice) => rest = after,
                 _ => take(Sound::Unknown(c)),
@@ -221,6 +223,35 @@ fn is_voice(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
+/// A script in the place of espeak-ng, so that tests need no espeak-ng.
+#[cfg(all(test, unix))]
+pub(super) mod stand_in {
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    /// How a script answers `--version`.
+    pub(in crate::text) const VERSION: &str =
+        r#"[ "$1" = --version ] && echo "eSpeak NG text-to-speech: 9.9  Data at: /x" && exit"#;
+
+    /// Another process writes the script: had this one opened it, a test forking at that moment
+    /// would inherit the open file, and a file open for writing cannot be run.
+    pub(in crate::text) fn stand_in(script: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a test can write");
+        let path = folder.path().join("espeak-ng");
+        let status = Command::new("sh")
+            .args([
+                "-c",
+                r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod +x "$2""#,
+            ])
+            .args(["sh", script])
+            .arg(&path)
+            .status()
+            .expect("every Unix has sh");
+        assert!(status.success());
+        (folder, path)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +272,7 @@ mod tests {
     #[test]
     fn stress_and_length_go_into_the_vowel() {
         assert_eq!(sounds("xˈuːb ast"), "/x/ /ˈuː/ /b/ _ /a/ /s/ /t/");
-        assert_eq!(sounds("ˈtʃeː"), "/t/ /ʃ/ /ˈeː/");
+        assert_eq!(sounds("ˈt-ʃeː"), "/t/ /ʃ/ /ˈeː/");
         assert_eq!(sounds("gɑ̃ː(en)ɪz(fa)"), "/ɡ/ /ɑː/ /\u{303}/ /ɪ/ /z/");
         assert_eq!(sounds("a(b c)漢"), "/a/ ?( /b/ _ /c/ ?) ?漢");
     }
@@ -266,26 +297,7 @@ mod tests {
     mod with_a_stand_in {
         use super::*;
 
-        /// Another process writes the script: had this one opened it, a test forking at that moment
-        /// would inherit the open file, and a file open for writing cannot be run.
-        fn stand_in(script: &str) -> (tempfile::TempDir, PathBuf) {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("espeak-ng");
-            let status = Command::new("sh")
-                .args([
-                    "-c",
-                    r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod +x "$2""#,
-                ])
-                .args(["sh", script])
-                .arg(&path)
-                .status()
-                .unwrap();
-            assert!(status.success());
-            (folder, path)
-        }
-
-        const VERSION: &str =
-            r#"[ "$1" = --version ] && echo "eSpeak NG text-to-speech: 9.9  Data at: /x" && exit"#;
+        use super::super::stand_in::{VERSION, stand_in};
 
         #[test]
         fn each_clause_gets_its_own_line() {

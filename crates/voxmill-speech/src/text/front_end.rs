@@ -5,11 +5,9 @@ use std::path::PathBuf;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
-use super::dictionary::Dictionary;
 use super::espeak::{Espeak, EspeakError};
 use super::fingerprint::Fingerprint;
 use super::inline::{self, InlineProblem, Piece};
-use super::letter_to_sound::LetterToSound;
 use super::lexicon::{Lexicon, LexiconError};
 use super::pronunciation::EnglishWords;
 use super::speller::Speller;
@@ -53,8 +51,9 @@ pub struct FrontEnd {
 
 impl FrontEnd {
     pub fn new(options: FrontEndOptions) -> Result<FrontEnd, TextError> {
+        let ids = SymbolIds::built_in();
         let (lexicon, lexicon_text) = match &options.lexicon {
-            Some(path) => Lexicon::read(path).map(|(lexicon, text)| (lexicon, Some(text)))?,
+            Some(path) => Lexicon::read(path, &ids).map(|(lexicon, text)| (lexicon, Some(text)))?,
             None => (Lexicon::default(), None),
         };
         let espeak = match &options.espeak {
@@ -82,12 +81,8 @@ impl FrontEnd {
             .into(),
         };
         Ok(FrontEnd {
-            words: EnglishWords {
-                lexicon,
-                dictionary: Dictionary::built_in(),
-                letter_to_sound: LetterToSound::built_in(),
-            },
-            ids: SymbolIds::built_in(),
+            words: EnglishWords::new(lexicon, &ids),
+            ids,
             espeak,
             fingerprint,
         })

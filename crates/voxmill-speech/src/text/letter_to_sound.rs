@@ -12,9 +12,8 @@
 //! index, two phone indices, 255 for none) sorted by letter; then for each n-gram length: node
 //! count `u32`, the nodes' last pairs `u16`, their costs `u8` and, where longer n-grams follow,
 //! their back-off costs `u8` (shifted by [`BACKOFF_BIAS`]) and their numbers of children (LEB128).
-//! Nodes are sorted by parent, then by pair. The pair ids after the last pair are [`end`] and begin.
-//!
-//! [`end`]: Pairs::end
+//! Nodes are sorted by parent, then by pair. The two ids after the last pair stand for the
+//! word's end and beginning.
 
 use std::ops::Range;
 
@@ -27,8 +26,11 @@ pub const MAX_ORDER: usize = 8;
 pub const COST_PER_NAT: f64 = 20.0;
 /// Back-off weights above one happen in a pruned model; the bias keeps them in a `u8`.
 pub const BACKOFF_BIAS: i32 = 24;
-/// Hypotheses kept per letter. Twice as many change the measured error by less than 0.1 points.
-const BEAM: usize = 10;
+/// Hypotheses kept per letter. Phone error rate on the words held out: 10.5 % with 10, 10.0 % with
+/// 20, 9.9 % with 48; time grows with it (about 50 µs a word at 20).
+const BEAM: usize = 20;
+/// A hypothesis this much dearer than the best (6 nats) is dropped; twice as much gains 0.1 points.
+const MARGIN: i32 = 120;
 /// Letters decoded at a time: what is longer is no word, and must not cost memory without bound.
 const LONGEST_WORD: usize = 64;
 const NO_PHONE: u8 = 255;
@@ -89,6 +91,14 @@ struct Hypothesis {
     pair: u16,
     /// Index of the hypothesis it continues, among those of the letter before.
     previous: u16,
+}
+
+/// Scratch space of a search, kept from letter to letter.
+#[derive(Default)]
+struct Search {
+    costs: Vec<i32>,
+    /// Cost, pair and the hypothesis continued.
+    candidates: Vec<(i32, u16, u16)>,
 }
 
 impl LetterToSound<'static> {
@@ -155,16 +165,14 @@ impl<'a> LetterToSound<'a> {
             pair: self.begin(),
             previous: 0,
         };
+        let mut search = Search::default();
         let mut beams = vec![vec![start]];
-        let mut candidates = Vec::new();
         for letter in letters {
             let choices = self.by_letter[usize::from(letter - b'a')].clone();
-            self.extend(&beams[beams.len() - 1], choices, &mut candidates);
-            beams.push(best(&mut candidates));
+            beams.push(self.extend(&beams[beams.len() - 1], choices, &mut search));
         }
         let end = self.end();
-        self.extend(&beams[beams.len() - 1], end..end + 1, &mut candidates);
-        let last = best(&mut candidates);
+        let last = self.extend(&beams[beams.len() - 1], end..end + 1, &mut search);
         self.trace(&beams, last.first().map_or(0, |end| end.previous))
     }
 
@@ -176,54 +184,93 @@ impl<'a> LetterToSound<'a> {
         self.end() + 1
     }
 
-    fn extend(&self, beam: &[Hypothesis], choices: Range<u16>, into: &mut Vec<Hypothesis>) {
-        into.clear();
+    /// The cheapest continuations of `beam` by one of `choices`, no two with the same future.
+    fn extend(
+        &self,
+        beam: &[Hypothesis],
+        choices: Range<u16>,
+        search: &mut Search,
+    ) -> Vec<Hypothesis> {
+        search.candidates.clear();
+        let mut least = i32::MAX;
         for (previous, hypothesis) in (0..).zip(beam) {
-            for pair in choices.clone() {
-                let (cost, context) = self.step(&hypothesis.context, pair);
-                into.push(Hypothesis {
-                    cost: hypothesis.cost + cost,
+            self.weigh(&hypothesis.context, choices.clone(), &mut search.costs);
+            for (pair, cost) in choices.clone().zip(&search.costs) {
+                let cost = hypothesis.cost + cost;
+                least = least.min(cost);
+                if cost <= least + MARGIN {
+                    search.candidates.push((cost, pair, previous));
+                }
+            }
+        }
+        // Pair and origin sort too: ties fall the same way everywhere.
+        search.candidates.sort_unstable();
+        let mut kept: Vec<Hypothesis> = Vec::with_capacity(BEAM);
+        for &(cost, pair, previous) in &search.candidates {
+            if kept.len() == BEAM || cost > least + MARGIN {
+                break;
+            }
+            let context = self.follow(&beam[usize::from(previous)].context, pair);
+            if kept.iter().all(|other| other.context != context) {
+                kept.push(Hypothesis {
+                    cost,
                     context,
                     pair,
                     previous,
                 });
             }
         }
+        kept
     }
 
-    /// The cost of `pair` after `context`: that of the longest n-gram known, plus the back-offs of
-    /// the longer contexts that do not know it.
-    fn step(&self, context: &Context, pair: u16) -> (i32, Context) {
-        let mut next = [NO_NODE; MAX_ORDER - 1];
-        next[0] = pair.into();
-        let (mut cost, mut found) = (0, false);
+    /// The cost of each of `choices` after `context`: that of the longest n-gram known, plus the
+    /// back-offs of the longer contexts that do not know it. Walks the children that exist, which
+    /// are far fewer than choices times lengths.
+    fn weigh(&self, context: &Context, choices: Range<u16>, costs: &mut Vec<i32>) {
+        const OPEN: i32 = i32::MAX;
+        costs.clear();
+        costs.resize(choices.len(), OPEN);
+        let mut backoff = 0;
         for length in (1..self.levels.len()).rev() {
             let node = context[length - 1];
             if node == NO_NODE {
                 continue;
             }
-            let parents = &self.levels[length - 1];
+            let (parents, level) = (&self.levels[length - 1], &self.levels[length]);
             let children = parents.children(node);
-            match self.levels[length].find(children, pair) {
-                Some(child) => {
-                    if !found {
-                        cost += i32::from(self.levels[length].costs[child as usize]);
-                        found = true;
-                    }
-                    if length < self.levels.len() - 1 {
-                        next[length] = child;
-                    }
+            for child in level.lower_bound(children.clone(), choices.start)..children.end {
+                let pair = level.pair(child);
+                if pair >= choices.end {
+                    break;
                 }
-                None if !found => {
-                    cost += i32::from(parents.backoffs[node as usize]) - BACKOFF_BIAS;
+                let cost = &mut costs[usize::from(pair - choices.start)];
+                if *cost == OPEN {
+                    *cost = backoff + i32::from(level.costs[child as usize]);
                 }
-                None => {}
+            }
+            backoff += i32::from(parents.backoffs[node as usize]) - BACKOFF_BIAS;
+        }
+        for (pair, cost) in choices.zip(costs) {
+            if *cost == OPEN {
+                *cost = backoff + i32::from(self.levels[0].costs[usize::from(pair)]);
             }
         }
-        if !found {
-            cost += i32::from(self.levels[0].costs[usize::from(pair)]);
+    }
+
+    fn follow(&self, context: &Context, pair: u16) -> Context {
+        let mut next = [NO_NODE; MAX_ORDER - 1];
+        next[0] = pair.into();
+        for length in 1..self.levels.len() - 1 {
+            let node = context[length - 1];
+            if node != NO_NODE {
+                let children = self.levels[length - 1].children(node);
+                let at = self.levels[length].lower_bound(children.clone(), pair);
+                if at < children.end && self.levels[length].pair(at) == pair {
+                    next[length] = at;
+                }
+            }
         }
-        (cost, next)
+        next
     }
 
     fn trace(&self, beams: &[Vec<Hypothesis>], last: u16) -> Vec<Phone> {
@@ -240,22 +287,6 @@ impl<'a> LetterToSound<'a> {
         phones.reverse();
         phones
     }
-}
-
-/// The cheapest hypotheses, at most [`BEAM`], no two with the same future.
-fn best(candidates: &mut Vec<Hypothesis>) -> Vec<Hypothesis> {
-    // Sorting by pair and origin too makes ties fall the same way everywhere.
-    candidates.sort_unstable_by_key(|h| (h.cost, h.pair, h.previous));
-    let mut kept: Vec<Hypothesis> = Vec::with_capacity(BEAM);
-    for candidate in candidates.drain(..) {
-        if kept.iter().all(|h| h.context != candidate.context) {
-            kept.push(candidate);
-            if kept.len() == BEAM {
-                break;
-            }
-        }
-    }
-    kept
 }
 
 impl<'a> Nodes<'a> {
@@ -290,18 +321,23 @@ impl<'a> Nodes<'a> {
         self.first_child[node as usize]..self.first_child[node as usize + 1]
     }
 
-    fn find(&self, among: Range<u32>, pair: u16) -> Option<u32> {
+    fn pair(&self, node: u32) -> u16 {
+        let at = node as usize * 2;
+        u16::from_le_bytes([self.pairs[at], self.pairs[at + 1]])
+    }
+
+    /// The first of the nodes whose pair is not below `pair`.
+    fn lower_bound(&self, among: Range<u32>, pair: u16) -> u32 {
         let Range { mut start, mut end } = among;
         while start < end {
             let middle = start + (end - start) / 2;
-            let at = middle as usize * 2;
-            match u16::from_le_bytes([self.pairs[at], self.pairs[at + 1]]).cmp(&pair) {
-                std::cmp::Ordering::Less => start = middle + 1,
-                std::cmp::Ordering::Equal => return Some(middle),
-                std::cmp::Ordering::Greater => end = middle,
+            if self.pair(middle) < pair {
+                start = middle + 1;
+            } else {
+                end = middle;
             }
         }
-        None
+        start
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::phonemes::{Phone, UnknownPhone, parse_phones};
+use super::symbols::SymbolIds;
 
 #[derive(Debug, Default)]
 pub(super) struct Lexicon {
@@ -43,18 +44,20 @@ pub enum LexiconProblem {
     Empty,
     #[error(transparent)]
     Phone(#[from] UnknownPhone),
+    #[error("`{0}` is not in the symbol table")]
+    Character(char),
     #[error("`{0}` was given on line {1} already")]
     Twice(String, usize),
 }
 
 impl Lexicon {
     /// Reads a lexicon file; its text comes second, for the fingerprint.
-    pub(super) fn read(path: &Path) -> Result<(Lexicon, String), LexiconError> {
+    pub(super) fn read(path: &Path, ids: &SymbolIds) -> Result<(Lexicon, String), LexiconError> {
         let text = std::fs::read_to_string(path).map_err(|cause| LexiconError::Read {
             path: path.to_owned(),
             cause,
         })?;
-        let lexicon = Lexicon::parse(&text).map_err(|(line, problem)| LexiconError::Line {
+        let lexicon = Lexicon::parse(&text, ids).map_err(|(line, problem)| LexiconError::Line {
             path: path.to_owned(),
             line,
             problem,
@@ -63,7 +66,7 @@ impl Lexicon {
     }
 
     /// An error carries its line, counted from 1.
-    pub(super) fn parse(text: &str) -> Result<Lexicon, (usize, LexiconProblem)> {
+    pub(super) fn parse(text: &str, ids: &SymbolIds) -> Result<Lexicon, (usize, LexiconProblem)> {
         let mut lexicon = Lexicon::default();
         let mut lines = HashMap::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -71,7 +74,9 @@ impl Lexicon {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let word = lexicon.add(line).map_err(|problem| (number, problem))?;
+            let word = lexicon
+                .add(line, ids)
+                .map_err(|problem| (number, problem))?;
             if let Some(before) = lines.insert(word.clone(), number) {
                 return Err((number, LexiconProblem::Twice(word, before)));
             }
@@ -79,7 +84,8 @@ impl Lexicon {
         Ok(lexicon)
     }
 
-    fn add(&mut self, line: &str) -> Result<String, LexiconProblem> {
+    /// Adds a line; what comes back is the form under which its word will be found.
+    fn add(&mut self, line: &str, ids: &SymbolIds) -> Result<String, LexiconProblem> {
         let (word, pronunciation) = line.split_once('\t').ok_or(LexiconProblem::NoTab)?;
         let word: String = word.trim().to_lowercase().replace('’', "'").nfc().collect();
         let pronunciation = pronunciation.trim();
@@ -92,14 +98,18 @@ impl Lexicon {
         match fold_to_ascii(&word) {
             Some(folded) => {
                 let phones = parse_phones(pronunciation)?;
-                self.phones.insert(folded, phones);
+                self.phones.insert(folded.clone(), phones);
+                Ok(folded)
             }
             None => {
-                let characters = pronunciation.nfc().collect();
+                let characters: String = pronunciation.to_lowercase().nfc().collect();
+                if let Some(unknown) = characters.chars().find(|&c| ids.char(c).is_none()) {
+                    return Err(LexiconProblem::Character(unknown));
+                }
                 self.characters.insert(word.clone(), characters);
+                Ok(word)
             }
         }
-        Ok(word)
     }
 
     /// `word` is lower-case ASCII.
@@ -169,11 +179,14 @@ fn fold_foreign(c: char, into: &mut String, unknown: &mut impl FnMut(char)) {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Lexicon, (usize, LexiconProblem)> {
+        Lexicon::parse(text, &SymbolIds::built_in())
+    }
+
     #[test]
     fn words_are_found_whatever_their_case_and_accents() {
         let lexicon =
-            Lexicon::parse("# ours\nVoxmill\tV AA1 K S M IH2 L\n\nCafé\tK AE0 F EY1\nگل\tگُل\n")
-                .unwrap();
+            parse("# ours\nVoxmill\tV AA1 K S M IH2 L\n\nCafé\tK AE0 F EY1\nگل\tگُل\n").unwrap();
         assert_eq!(lexicon.phones("voxmill").unwrap().len(), 7);
         assert_eq!(lexicon.phones("cafe").unwrap().len(), 4);
         assert_eq!(lexicon.characters("گل"), Some("گُل"));
@@ -182,23 +195,28 @@ mod tests {
 
     #[test]
     fn an_error_names_its_line_and_the_nearest_phone() {
-        let problem = |text| Lexicon::parse(text).unwrap_err();
+        let problem = |text| parse(text).unwrap_err();
         assert_eq!(problem("a\tEY1\nb B IY1\n"), (2, LexiconProblem::NoTab));
         assert_eq!(problem("a\t\n"), (1, LexiconProblem::Empty));
         assert_eq!(problem("a b\tEY1\n"), (1, LexiconProblem::Word));
         let twice = LexiconProblem::Twice("a".to_owned(), 1);
         assert_eq!(problem("a\tEY1\nA\tAH0\n"), (2, twice));
 
+        let twice = LexiconProblem::Twice("resume".to_owned(), 1);
+        assert_eq!(problem("résumé\tEY1\nresume\tEY1\n"), (2, twice));
+        assert_eq!(problem("گل\tگ漢\n"), (1, LexiconProblem::Character('漢')));
+
+        let ids = SymbolIds::built_in();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("words.tsv");
         std::fs::write(&path, "a\tEY1\nhello\tHH AX0 L OW1\n").unwrap();
-        let error = Lexicon::read(&path).unwrap_err().to_string();
+        let error = Lexicon::read(&path, &ids).unwrap_err().to_string();
         assert!(
             error.contains("words.tsv:2: `AX0` is not a phone"),
             "{error}"
         );
         assert!(error.ends_with("the nearest is `AA0`"), "{error}");
-        let missing = Lexicon::read(&folder.path().join("none")).unwrap_err();
+        let missing = Lexicon::read(&folder.path().join("none"), &ids).unwrap_err();
         assert!(matches!(missing, LexiconError::Read { .. }));
     }
 
