@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         &self.text[self.at..]
     }
 
-    /// The byte `offset` after the place reached; a space behind the end.
+    /// The byte `offset` after the place reached; zero behind the end.
     pub(super) fn byte(&self, offset: usize) -> u8 {
         byte_at(self.text, self.at + offset)
     }
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         self.at += 1;
         if starts && (next.is_ascii_digit() || (next == b'.' && self.byte(1).is_ascii_digit())) {
             self.out.word("minus");
-        } else if starts && next == b' ' {
+        } else if starts && matches!(next, b' ' | 0) {
             self.out.mark('—');
         }
     }
@@ -175,9 +175,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The byte at `at`; a space behind the end.
+/// The byte at `at`; zero behind the end.
 pub(super) fn byte_at(text: &str, at: usize) -> u8 {
-    text.as_bytes().get(at).copied().unwrap_or(b' ')
+    text.as_bytes().get(at).copied().unwrap_or(0)
 }
 
 /// The letters, with inner apostrophes, at the beginning of `text`.

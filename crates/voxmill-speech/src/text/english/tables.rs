@@ -319,12 +319,4 @@ mod tests {
             assert_eq!(row[0].parse::<usize>().unwrap(), 3 * (index + 1));
         }
     }
-
-    #[test]
-    fn letter_names_are_words_of_the_pronouncing_dictionary() {
-        let dictionary = cmudict_fast::Cmudict::new().unwrap();
-        for name in TABLES.letters.iter().flat_map(|name| name.split(' ')) {
-            assert!(dictionary.get(name).is_some(), "{name} is not in CMUdict");
-        }
-    }
 }
