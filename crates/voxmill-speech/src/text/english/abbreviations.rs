@@ -105,14 +105,12 @@ impl<'a> Reader<'a> {
 
     /// `Nov. 22`, `Mar 3`: a short month before a number.
     fn read_short_month(&mut self, word: &'a str) -> bool {
-        let Some(month) = month_of(word) else {
-            return false;
-        };
-        if month.spoken.len() == word.len()
-            || !self.after(word).starts_with(|c: char| c.is_ascii_digit())
-        {
+        if !self.after(word).starts_with(|c: char| c.is_ascii_digit()) {
             return false;
         }
+        let Some(month) = month_of(word).filter(|month| month.spoken.len() > word.len()) else {
+            return false;
+        };
         self.say(month.spoken);
         self.at += word.len() + usize::from(self.byte(word.len()) == b'.');
         self.remember(word);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
-use super::tables::{LabelReading, TABLES, UnitWhen, YearLead};
+use super::tables::{LabelReading, TABLES, YearLead};
 
 /// A number as written: `1,234.5` has the digits `1234`, is grouped, and has the fraction `5`.
 #[derive(Debug)]
@@ -143,15 +143,15 @@ impl<'a> Reader<'a> {
         if !(3..=4).contains(&digits.len()) {
             return false;
         }
-        if matches!(self.expects, Expects::DayOrYear | Expects::Year) {
-            return digits.len() == 4;
-        }
         let after = self.rest()[len..].trim_start_matches([' ', ',']);
         if ["B.C", "BC", "A.D", "AD ", "CE", "C.E"]
             .iter()
             .any(|era| after.starts_with(era))
         {
             return true;
+        }
+        if matches!(self.expects, Expects::DayOrYear | Expects::Year) {
+            return digits.len() == 4;
         }
         let value = numbers::small(digits);
         let strength = TABLES.year_leads.get(lead);
@@ -160,9 +160,10 @@ impl<'a> Reader<'a> {
             .map_or("", leading_word);
         if digits.len() == 3 {
             // "in 605 Nabopolassar died", but "in 605 cases".
-            return strength == Some(&YearLead::Sure) && !next.starts_with(char::is_lowercase);
+            return strength == Some(&YearLead::Sure)
+                && (!next.starts_with(char::is_lowercase) || starts_clause(next));
         }
-        if self.unit_follows(len) || self.is_counted(next) {
+        if self.unit_follows(len) || strength != Some(&YearLead::Sure) && self.is_counted(next) {
             return false;
         }
         match value {
@@ -203,123 +204,6 @@ impl<'a> Reader<'a> {
             rest = next[word.len()..].trim_start_matches('.');
         }
         false
-    }
-
-    /// `555-1234`, `1-800-555-0199`, `123-45-6789`: telephone numbers and the like.
-    fn read_digit_groups(&mut self) -> bool {
-        let text = self.rest();
-        let mut groups = Vec::new();
-        let mut len = 0;
-        loop {
-            let digits = leading_digits(&text[len..]);
-            if digits == 0 {
-                return false;
-            }
-            groups.push(&text[len..len + digits]);
-            len += digits;
-            if byte_at(text, len) != b'-' || !byte_at(text, len + 1).is_ascii_digit() {
-                break;
-            }
-            len += 1;
-        }
-        let label = match groups.as_slice() {
-            [_] => return false,
-            [area, line] => area.len() == 3 && line.len() == 4 && !line.ends_with("00"),
-            _ => true,
-        };
-        if !label || byte_at(text, len) == b',' && byte_at(text, len + 1).is_ascii_digit() {
-            return false;
-        }
-        for (index, group) in groups.iter().enumerate() {
-            if index > 0 {
-                self.out.mark(',');
-            }
-            self.out.word(&numbers::by_digit(group));
-        }
-        self.at += len;
-        self.expects = Expects::Nothing;
-        true
-    }
-
-    /// `1.2.3`, `192.168.0.1`: versions and addresses, never a decimal.
-    fn read_dotted_numbers(&mut self) -> bool {
-        let text = self.rest();
-        let mut len = leading_digits(text);
-        let mut dots = 0;
-        while byte_at(text, len) == b'.' && byte_at(text, len + 1).is_ascii_digit() {
-            dots += 1;
-            len += 1 + leading_digits(&text[len + 1..]);
-        }
-        if dots < 2 || leading_digits(text) == 0 {
-            return false;
-        }
-        for (index, part) in text[..len].split('.').enumerate() {
-            if index > 0 {
-                self.out.word("point");
-            }
-            self.out.word(&numbers::cardinal(part));
-        }
-        self.at += len;
-        self.expects = Expects::Nothing;
-        true
-    }
-
-    /// The two numbers of `3/4` at `offset`, and the bytes they take.
-    fn fraction_at(&self, offset: usize) -> Option<(&'a str, &'a str, usize)> {
-        let text = &self.rest()[offset..];
-        let above = leading_digits(text);
-        if above == 0 || byte_at(text, above) != b'/' {
-            return None;
-        }
-        let below = leading_digits(&text[above + 1..]);
-        let len = above + 1 + below;
-        if below == 0 || byte_at(text, len) == b'/' {
-            return None;
-        }
-        Some((&text[..above], &text[above + 1..len], len))
-    }
-
-    fn read_fraction(&mut self) -> bool {
-        let Some((above, below, len)) = self.fraction_at(0) else {
-            return false;
-        };
-        let proper = above.len() < 5
-            && below.len() < 5
-            && (1..numbers::small(below)).contains(&numbers::small(above));
-        let reading = if proper && (above, below) != ("9", "11") {
-            numbers::fraction(above, below)
-        } else {
-            // 24/7, 9/11, 50/50
-            format!("{} {}", numbers::cardinal(above), numbers::cardinal(below))
-        };
-        self.say(&reading);
-        self.at += len;
-        self.expects = Expects::Nothing;
-        self.read_unit(proper);
-        self.read_glued_letters();
-        true
-    }
-
-    /// The ` 1/2` after the whole number of `2 1/2`.
-    fn read_mixed_fraction(&mut self) -> bool {
-        if !matches!(self.byte(0), b' ' | b'-') {
-            return false;
-        }
-        let Some((above, below, len)) = self.fraction_at(1) else {
-            return false;
-        };
-        let (numerator, denominator) = (numbers::small(above), numbers::small(below));
-        if below.len() > 3 || !(1..denominator).contains(&numerator) {
-            return false;
-        }
-        self.out.word("and");
-        let reading = numbers::fraction(above, below);
-        match reading.strip_prefix("one ") {
-            Some(part @ ("half" | "quarter")) => self.out.word(&format!("a {part}")),
-            _ => self.out.word(&reading),
-        }
-        self.at += 1 + len;
-        true
     }
 
     /// `22nd`, `1960s`, `'90s`, `1800's`.
@@ -419,99 +303,13 @@ impl<'a> Reader<'a> {
             .strip_prefix(' ')
             .map_or("", leading_word)
     }
+}
 
-    /// A unit at `offset`: its row, and the bytes up to its end, without a dot.
-    fn unit_at(&self, offset: usize) -> Option<(&'static super::tables::Unit, usize)> {
-        let text = &self.rest()[offset..];
-        let gap = match byte_at(text, 0) {
-            b' ' | b'-' => 1,
-            _ => 0,
-        };
-        let written = &text[gap..];
-        let end = written
-            .char_indices()
-            .find(|(_, c)| {
-                !(c.is_ascii_alphabetic() || matches!(c, '°' | '%' | '‰' | 'µ' | 'Ω' | '/'))
-            })
-            .map_or(written.len(), |(at, _)| at);
-        let name = &written[..end];
-        if name.is_empty() || end > 8 {
-            return None;
-        }
-        let (unit, len) = match TABLES.units.get(name) {
-            Some(unit) => (unit, end),
-            // °, % and the like need no word boundary behind them.
-            None => {
-                let sign = name.chars().next().filter(|c| !c.is_ascii_alphabetic())?;
-                (TABLES.units.get(&name[..sign.len_utf8()])?, sign.len_utf8())
-            }
-        };
-        let next = written[len..].chars().next().unwrap_or(' ');
-        let sign = !name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !sign && (next.is_alphanumeric() || matches!(next, '\'' | '@' | '&')) {
-            return None;
-        }
-        let fits = match unit.when {
-            UnitWhen::Any => true,
-            UnitWhen::Dot => next == '.',
-            UnitWhen::Glued => gap == 0,
-            UnitWhen::Spaced => gap == 1 && byte_at(text, 0) == b' ',
-        };
-        fits.then_some((unit, gap + len))
-    }
-
-    pub(super) fn unit_follows(&self, offset: usize) -> bool {
-        self.unit_at(offset).is_some()
-    }
-
-    /// Says a unit, or a currency written behind its amount.
-    pub(super) fn read_unit(&mut self, one: bool) {
-        if let Some((unit, len)) = self.unit_at(0) {
-            let hyphen = self.byte(0) == b'-';
-            let name = if one || hyphen { unit.one } else { unit.many };
-            if hyphen {
-                self.out.hyphenated(name);
-            } else {
-                self.out.word(name);
-            }
-            self.at += len;
-            self.read_abbreviation_dot(true);
-            return;
-        }
-        self.read_trailing_currency(one);
-    }
-
-    /// What hangs on a number without a space: `20-year`, `4K`, `133-A`, `4x4`.
-    pub(super) fn read_glued_letters(&mut self) {
-        let rest = self.rest();
-        let word = leading_word(rest);
-        if word.is_empty() {
-            self.read_hyphen_after_number();
-            return;
-        }
-        if matches!(word, "x" | "X") && byte_at(rest, 1).is_ascii_digit() {
-            self.out.word("by");
-            self.at += 1;
-        } else if word.len() <= 3 && word.is_ascii() && !word.contains('\'') {
-            self.say_letters(word);
-            self.at += word.len();
-        }
-    }
-
-    fn read_hyphen_after_number(&mut self) {
-        if self.byte(0) != b'-' {
-            return;
-        }
-        let word = leading_word(&self.rest()[1..]);
-        if word.is_empty() {
-            return;
-        }
-        self.at += 1;
-        // 133-A names a thing; 20-year makes one word.
-        self.glue = word.chars().nth(1).is_some() || word == "a";
-        if word == "A" {
-            self.say_letters(word);
-            self.at += 1;
-        }
-    }
+/// "in 538 the city fell": a word that begins a clause cannot be what was counted.
+fn starts_clause(word: &str) -> bool {
+    let mut letters = word.chars();
+    letters.next().is_some_and(|first| {
+        let capitalised = format!("{}{}", first.to_ascii_uppercase(), letters.as_str());
+        TABLES.sentence_starts.contains(capitalised.as_str())
+    })
 }

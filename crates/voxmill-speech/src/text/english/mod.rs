@@ -13,6 +13,7 @@
 mod abbreviations;
 mod addresses;
 mod cleaning;
+mod compounds;
 mod dates;
 mod figures;
 mod initialisms;
@@ -22,6 +23,7 @@ mod reader;
 mod roman;
 mod spoken;
 mod tables;
+mod units;
 mod words;
 
 /// A second reading nearly always changes nothing; odd neighbours that only meet once a sign between
@@ -30,15 +32,22 @@ const MOST_READINGS: usize = 8;
 
 /// Writes `text` (in Unicode NFC) as it is spoken. Pure, and reading its own output changes nothing.
 pub fn normalize(text: &str) -> String {
-    let mut spoken = reader::read(&cleaning::clean(text));
+    let mut spoken = read_once(text);
+    // Most texts hold nothing to expand: they come back as they were, which is proof enough.
+    let mut stable = spoken == text;
     for _ in 1..MOST_READINGS {
-        let again = reader::read(&cleaning::clean(&spoken));
-        if again == spoken {
+        if stable {
             break;
         }
+        let again = read_once(&spoken);
+        stable = again == spoken;
         spoken = again;
     }
     spoken
+}
+
+fn read_once(text: &str) -> String {
+    reader::read(&cleaning::clean(text))
 }
 
 #[cfg(test)]

@@ -46,10 +46,7 @@ impl<'a> Reader<'a> {
         };
         self.at += sign + figure.len;
         // "a five dollar bill", but "five dollars"
-        let adjective = matches!(
-            self.word_before(),
-            "a" | "A" | "an" | "An" | "per" | "every"
-        );
+        let adjective = matches!(self.word_before(), "a" | "A" | "an" | "An");
         let large = self.take_large();
         if large.is_none() && !currency.hundredth.is_empty() && figure.fraction.len() == 2 {
             self.say_coins(currency, &figure);

@@ -188,7 +188,7 @@ fn below_thousand(value: usize, words: &mut String) {
         append(words, ONES[value / 100]);
         append(words, "hundred");
     }
-    if value % 100 > 0 {
+    if !value.is_multiple_of(100) {
         below_hundred(value % 100, words);
     }
 }

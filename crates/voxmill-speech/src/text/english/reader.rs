@@ -138,19 +138,26 @@ impl<'a> Reader<'a> {
         }
         let next = byte_at(self.text, self.at + c.len_utf8());
         let before = self.before();
-        self.at += c.len_utf8();
         self.glue = false;
         let words = match c {
             '#' if next.is_ascii_alphabetic() => "hashtag",
             '~' if next.is_ascii_digit() => "about",
-            '*' if before.is_ascii_digit() && next.is_ascii_digit() => "times",
+            '*' if self.is_between_figures(c) => "times",
             '×' if before.is_ascii_digit() && next.is_ascii_digit() => "by",
             _ => TABLES.symbols.get(&c).copied().unwrap_or_default(),
         };
+        self.at += c.len_utf8();
         if !words.is_empty() {
             self.out.word(words);
             self.expects = Expects::Nothing;
         }
+    }
+
+    fn is_between_figures(&self, sign: char) -> bool {
+        let before = self.text[..self.at].trim_end_matches(' ');
+        let after = self.rest()[sign.len_utf8()..].trim_start_matches(' ');
+        before.ends_with(|c: char| c.is_ascii_digit())
+            && after.starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// An abbreviation's dot, if the text goes on with one: taken, and said only where it also
@@ -167,7 +174,8 @@ impl<'a> Reader<'a> {
         } else if strict {
             next.starts_with(char::is_uppercase)
         } else {
-            TABLES.sentence_starts.contains(word)
+            // "A. C. Johnson" begins with an initial, "A man" with a word.
+            TABLES.sentence_starts.contains(word) && (word.len() > 1 || byte_at(next, 1) != b'.')
         };
         if ends {
             self.out.mark('.');

@@ -4,30 +4,55 @@
 //! one key per row, and comment lines that begin with a hash and a space.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
-type Words = HashSet<&'static str>;
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<ShortKeyHasher>>;
+type Words = HashSet<&'static str, BuildHasherDefault<ShortKeyHasher>>;
+
+/// FNV-1a. Nearly every word is looked up and nobody chooses the keys, so the default hasher's
+/// defence against crafted collisions would cost more than the rest of the reading.
+#[derive(Clone, Debug)]
+pub(super) struct ShortKeyHasher(u64);
+
+impl Default for ShortKeyHasher {
+    fn default() -> Self {
+        ShortKeyHasher(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for ShortKeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(Tables::read);
 
 #[derive(Debug)]
 pub(super) struct Tables {
-    pub(super) abbreviations: HashMap<&'static str, Abbreviation>,
+    pub(super) abbreviations: Map<&'static str, Abbreviation>,
     pub(super) acronyms: Words,
     pub(super) calibers: Words,
     /// `head str`, `tail nds`: consonants that may begin or end a word.
     pub(super) clusters: Words,
     pub(super) counted: Words,
-    pub(super) currencies: HashMap<&'static str, Currency>,
-    pub(super) digit_leads: HashMap<&'static str, LabelReading>,
+    pub(super) currencies: Map<&'static str, Currency>,
+    pub(super) digit_leads: Map<&'static str, LabelReading>,
     /// The code point of each script's zero, ascending.
     pub(super) digit_zeros: Vec<u32>,
     pub(super) elisions: Words,
-    pub(super) initialisms: HashMap<&'static str, SpelledWhen>,
+    pub(super) initialisms: Map<&'static str, SpelledWhen>,
     /// Names of A to Z.
     pub(super) letters: [&'static str; 26],
-    pub(super) magnitudes: HashMap<&'static str, &'static str>,
-    pub(super) months: HashMap<&'static str, Month>,
+    pub(super) magnitudes: Map<&'static str, &'static str>,
+    pub(super) months: Map<&'static str, Month>,
     pub(super) numbered_nouns: Words,
     pub(super) regnal_names: Words,
     pub(super) saints: Words,
@@ -36,10 +61,10 @@ pub(super) struct Tables {
     pub(super) sentence_starts: Words,
     pub(super) singular_s: Words,
     pub(super) street_words: Words,
-    pub(super) symbols: HashMap<char, &'static str>,
+    pub(super) symbols: Map<char, &'static str>,
     pub(super) top_level_domains: Words,
-    pub(super) units: HashMap<&'static str, Unit>,
-    pub(super) year_leads: HashMap<&'static str, YearLead>,
+    pub(super) units: Map<&'static str, Unit>,
+    pub(super) year_leads: Map<&'static str, YearLead>,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -26,6 +26,12 @@ impl Reader<'_> {
         if self.read_dotted_letters() || self.read_abbreviation(word) {
             return;
         }
+        if self.is_beside_ampersand(word) {
+            self.say_letters(word);
+            self.at += word.len();
+            self.remember(word);
+            return;
+        }
         if next.is_ascii_digit() && word.is_ascii() {
             self.read_code(word);
             return;
@@ -41,22 +47,23 @@ impl Reader<'_> {
             }
         }
         self.at += word.len();
-        self.say_word(word);
+        let as_written = self.say_word(word);
         self.remember(word);
         if next == b'-' {
-            self.read_hyphen_in_word();
+            self.read_hyphen_in_word(as_written);
         }
         if month_of(word).is_some_and(|month| month.spoken.eq_ignore_ascii_case(word)) {
             self.expects = Expects::DayOrYear;
         }
     }
 
-    fn read_hyphen_in_word(&mut self) {
+    /// A hyphen stays between two words that are said as written.
+    fn read_hyphen_in_word(&mut self, as_written: bool) {
         let after = self.byte(1);
         let letters = leading_word(&self.rest()[1..]);
         if !letters.is_empty() {
             self.at += 1;
-            self.glue = true;
+            self.glue = as_written;
         } else if after.is_ascii_digit() {
             // COVID-19, B-52, Boeing-747
             self.at += 1;
@@ -71,6 +78,14 @@ impl Reader<'_> {
                 self.read_glued_letters();
             }
         }
+    }
+
+    /// `AT&T`, `R&D`: a few capitals right beside the sign.
+    fn is_beside_ampersand(&self, word: &str) -> bool {
+        word.len() <= 3
+            && word.bytes().all(|letter| letter.is_ascii_uppercase())
+            && (self.before() == '&'
+                || self.byte(word.len()) == b'&' && self.byte(word.len() + 1).is_ascii_uppercase())
     }
 
     /// `C2766`, `MP3`, `abc123`: letters and the digits on them.
@@ -112,17 +127,19 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// Says a word that is no abbreviation: a Roman numeral, letters to be named, or itself.
-    pub(super) fn say_word(&mut self, word: &str) {
+    /// Says a word that is no abbreviation: a Roman numeral, letters to be named, or itself. Tells
+    /// whether it was itself.
+    fn say_word(&mut self, word: &str) -> bool {
         let bytes = word.as_bytes();
         let numeral = bytes.iter().all(u8::is_ascii_alphabetic) && bytes.len() < 16;
         if numeral && self.say_roman(word) {
-            return;
+            return false;
         }
         if bytes[0].is_ascii_uppercase() && self.say_capitals(word) {
-            return;
+            return false;
         }
         self.say(word);
+        true
     }
 
     /// `Henry VIII` → the eighth; `Chapter IV` → four; `XIX century` → nineteenth.
