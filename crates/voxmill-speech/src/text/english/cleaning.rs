@@ -219,7 +219,7 @@ impl Cleaned {
                 any = true;
             }
         }
-        if !any || fraction || power {
+        if !any || fraction {
             self.text.push(' ');
         }
         rest
@@ -256,7 +256,7 @@ mod tests {
             ("Ⅷ", "VIII"),
             ("“quoted” ‘it’s’", " quoted  'it's'"),
             ("10–12 – no—yes--well", "10-12  —  no — yes — well"),
-            ("10⁶ m² x³", "10 to the power of 6  m squared  x cubed "),
+            ("10⁶ m² x³", "10 to the power of 6 m squared  x cubed "),
             ("wait... what... No…", "wait,  what.  No. "),
             ("ﬁne ＡＢ", "fine AB"),
             ("soft\u{ad}ly ☃", "softly  "),

@@ -162,6 +162,10 @@ impl Reader<'_> {
         if self.half_of_day_follows() {
             self.read_unit(false);
         }
+        if self.byte(0) == b'-' && self.byte(1).is_ascii_digit() {
+            self.at += 1;
+            self.out.word("to");
+        }
         self.read_glued_letters();
         true
     }

@@ -90,6 +90,7 @@ impl<'a> Reader<'a> {
         if self.read_shillings_or_pence(&figure) {
             return;
         }
+        let house = self.house_follows(figure.len);
         let reading = self.reading(&figure);
         self.say(&reading);
         self.at += figure.len;
@@ -97,6 +98,10 @@ impl<'a> Reader<'a> {
             Expects::DayOrYear if figure.whole.len() <= 2 => Expects::Year,
             _ => Expects::Nothing,
         };
+        if house {
+            // The W in "214 W. Neely Street" is no watt.
+            return;
+        }
         if self.read_mixed_fraction() {
             self.read_unit(false);
         } else {
@@ -197,11 +202,12 @@ impl<'a> Reader<'a> {
             if !starts_upper(word) {
                 return false;
             }
-            let initial = word.len() == 1 && matches!(word, "N" | "S" | "E" | "W");
-            if TABLES.street_words.contains(word) || initial {
+            rest = next[word.len()..].trim_start_matches('.');
+            let quarter = matches!(word, "N" | "S" | "E" | "W")
+                && rest.strip_prefix(' ').is_some_and(starts_upper);
+            if TABLES.street_words.contains(word) || quarter {
                 return true;
             }
-            rest = next[word.len()..].trim_start_matches('.');
         }
         false
     }

@@ -5,7 +5,7 @@
 //! vowel, or when no English word begins or ends like it. Everything else is a word that someone
 //! wrote large.
 
-use super::reader::{Reader, byte_at};
+use super::reader::{Reader, byte_at, leading_word};
 use super::tables::{SpelledWhen, TABLES};
 
 /// The longest word that is spelled for its unusual consonants; longer ones are names.
@@ -61,7 +61,8 @@ impl<'a> Reader<'a> {
     /// An initial of a name, or a letter as such. A, I and O are words unless a dot and a name follow.
     fn say_lone_capital(&mut self, letter: &str) -> bool {
         let initial = self.byte(0) == b'.' && self.is_initial(letter);
-        if matches!(letter, "A" | "I" | "O") && !initial {
+        let named = letter == "A" && self.word_before() == "an";
+        if matches!(letter, "A" | "I" | "O") && !initial && !named {
             return false;
         }
         self.glue = false;
@@ -74,8 +75,11 @@ impl<'a> Reader<'a> {
 
     /// Whether the dot after a single capital abbreviates a name and does not end the sentence.
     fn is_initial(&self, letter: &str) -> bool {
-        let next = self.rest()[1..].trim_start_matches(' ').as_bytes();
-        let capital = next.first().is_some_and(u8::is_ascii_uppercase);
+        let next = self.rest()[1..].trim_start_matches(' ');
+        let word = leading_word(next);
+        let next = next.as_bytes();
+        let starts = word.len() > 1 && TABLES.sentence_starts.contains(word);
+        let capital = next.first().is_some_and(u8::is_ascii_uppercase) && !starts;
         let another = capital && next.get(1) == Some(&b'.');
         let before = self.word_before();
         let after_initial = before.len() == 1 && before.as_bytes()[0].is_ascii_uppercase();

@@ -143,7 +143,12 @@ impl<'a> Reader<'a> {
             '#' if next.is_ascii_alphabetic() => "hashtag",
             '~' if next.is_ascii_digit() => "about",
             '*' if self.is_between_figures(c) => "times",
-            '×' if before.is_ascii_digit() && next.is_ascii_digit() => "by",
+            '×' if before.is_ascii_digit() && next.is_ascii_digit() && !self.power_follows(c) => {
+                "by"
+            }
+            '/' if before.is_ascii_digit() && next.is_ascii_alphabetic() => {
+                return self.read_per();
+            }
             _ => TABLES.symbols.get(&c).copied().unwrap_or_default(),
         };
         self.at += c.len_utf8();
@@ -151,6 +156,25 @@ impl<'a> Reader<'a> {
             self.out.word(words);
             self.expects = Expects::Nothing;
         }
+    }
+
+    /// In 3×10⁸ the sign is "times", in a 3×4 grid it is "by".
+    fn power_follows(&self, sign: char) -> bool {
+        self.rest()[sign.len_utf8()..]
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+            .starts_with(" to the power")
+    }
+
+    /// `£3.50/kg`, `$5/day`.
+    fn read_per(&mut self) {
+        self.at += 1;
+        self.out.word("per");
+        let word = leading_word(self.rest());
+        if let Some(unit) = TABLES.units.get(word) {
+            self.out.word(unit.one);
+            self.at += word.len();
+        }
+        self.expects = Expects::Nothing;
     }
 
     fn is_between_figures(&self, sign: char) -> bool {
