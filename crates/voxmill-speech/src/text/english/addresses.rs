@@ -4,13 +4,23 @@ use super::numbers;
 use super::reader::{Reader, leading_digits};
 use super::tables::TABLES;
 
+/// Longer runs without a space are not read as addresses.
+const LONGEST: usize = 256;
+
 impl Reader<'_> {
     /// `https://example.com/a`, `www.example.org`, `name@example.com`, `example.com`.
     pub(super) fn read_web_address(&mut self) -> bool {
         let rest = self.rest();
-        let token = &rest[..rest.find([' ', ',', '—']).unwrap_or(rest.len())];
+        // Bounded, or a text without spaces would be searched to its end at every dot.
+        let Some(len) = (rest.bytes().chain([b' ']))
+            .take(LONGEST)
+            .position(|byte| matches!(byte, b' ' | b',') || !byte.is_ascii())
+        else {
+            return false;
+        };
+        let token = &rest[..len];
         let token = token.trim_end_matches(['.', ';', ':', '?', '!', '\'', '/']);
-        if !token.is_ascii() || !token.contains(['.', '@']) {
+        if !token.contains(['.', '@']) {
             return false;
         }
         let address = token

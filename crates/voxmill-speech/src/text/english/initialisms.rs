@@ -11,6 +11,9 @@ use super::tables::{SpelledWhen, TABLES};
 /// The longest word that is spelled for its unusual consonants; longer ones are names.
 const LONGEST_UNUSUAL: usize = 5;
 
+/// Letters with dots read at once; a longer row is read in pieces, so that none is read twice.
+const MOST_DOTTED: usize = 24;
+
 /// What hangs on an initialism: FBI's, MPs.
 #[derive(Clone, Copy)]
 enum Ending {
@@ -94,7 +97,10 @@ impl<'a> Reader<'a> {
         let rest = self.rest();
         let mut letters = String::new();
         let mut len = 0;
-        while byte_at(rest, len).is_ascii_alphabetic() && byte_at(rest, len + 1) == b'.' {
+        while letters.len() < MOST_DOTTED
+            && byte_at(rest, len).is_ascii_alphabetic()
+            && byte_at(rest, len + 1) == b'.'
+        {
             letters.push(char::from(byte_at(rest, len)));
             len += 2;
         }

@@ -110,6 +110,20 @@ fn every_character_alone_is_read() {
     }
 }
 
+/// A long text in the shapes that look ahead the most. A quadratic rule
+/// would make this test take minutes.
+#[test]
+fn long_texts_without_a_space_are_read() {
+    for piece in [
+        "ab.", "a.", "1-", "1,111", "1.", "A", "$1-", "'", "-", "(1) ", "Mr", "1/", "é", "x@",
+        "..", "St. ",
+    ] {
+        let raw = piece.repeat(30_000 / piece.len());
+        check_form(&raw);
+        check_form(&(raw + "aa"));
+    }
+}
+
 /// Words alone, so that punctuation does not count.
 fn words(text: &str) -> Vec<String> {
     text.to_lowercase()
