@@ -1,0 +1,117 @@
+//! Addresses of the web and of mail, read so that a listener could type them.
+
+use super::numbers;
+use super::reader::{Reader, leading_digits};
+use super::tables::TABLES;
+
+/// Longer runs without a space are not read as addresses.
+const LONGEST: usize = 256;
+
+impl Reader<'_> {
+    /// `https://example.com/a`, `www.example.org`, `name@example.com`, `example.com`.
+    pub(super) fn read_web_address(&mut self) -> bool {
+        let rest = self.rest();
+        // Bounded, or a text without spaces would be searched to its end at every dot.
+        let Some(len) = (rest.bytes().chain([b' ']))
+            .take(LONGEST)
+            .position(|byte| matches!(byte, b' ' | b',') || !byte.is_ascii())
+        else {
+            return false;
+        };
+        let token = &rest[..len];
+        let token = token.trim_end_matches(['.', ';', ':', '?', '!', '\'', '/']);
+        if !token.contains(['.', '@']) {
+            return false;
+        }
+        let address = token
+            .split_once("://")
+            .map_or(token, |(_, address)| address);
+        let named = token.len() != address.len() || token.starts_with("www.");
+        if !(named || is_mail(address) || is_host(address)) || address.is_empty() {
+            return false;
+        }
+        self.at += token.len();
+        if self.byte(0) == b'/' {
+            self.at += 1;
+        }
+        self.glue = false;
+        self.say_address(address);
+        self.remember("");
+        true
+    }
+
+    fn say_address(&mut self, address: &str) {
+        let mut rest = address;
+        while let Some(c) = rest.chars().next() {
+            let digits = leading_digits(rest);
+            let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+            let len = digits.max(letters).max(1);
+            let part = &rest[..len];
+            rest = &rest[len..];
+            if digits > 2 || digits > 0 && c == '0' {
+                self.out.word(&numbers::by_digit(part));
+            } else if digits > 0 {
+                self.out.word(&numbers::cardinal(part));
+            } else if letters > 0 {
+                let spelled = !part
+                    .contains(['a', 'e', 'i', 'o', 'u', 'y', 'A', 'E', 'I', 'O', 'U', 'Y'])
+                    || TABLES
+                        .abbreviations
+                        .contains_key(part.to_ascii_lowercase().as_str());
+                if spelled || letters == 1 {
+                    self.say_letters(part);
+                } else {
+                    self.out.word(&part.to_ascii_lowercase());
+                }
+            } else {
+                self.out.word(match c {
+                    '.' => "dot",
+                    '/' => "slash",
+                    '@' => "at",
+                    '-' => "dash",
+                    '_' => "underscore",
+                    ':' => "colon",
+                    '?' => "question mark",
+                    '=' => "equals",
+                    '&' => "and",
+                    '#' => "hash",
+                    '%' => "percent",
+                    '+' => "plus",
+                    '~' => "tilde",
+                    _ => "",
+                });
+            }
+        }
+    }
+}
+
+fn is_mail(address: &str) -> bool {
+    address.split_once('@').is_some_and(|(name, host)| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+        !name.is_empty() && name.chars().all(plain) && host.contains('.') && host.chars().all(plain)
+    })
+}
+
+/// Lower case only: "end.It" is a missing space.
+fn is_host(address: &str) -> bool {
+    let host = address
+        .split(['/', ':', '?', '#'])
+        .next()
+        .unwrap_or_default();
+    let mut labels = host.split('.');
+    let fits = |label: &str| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
+    let Some(last) = labels.next_back() else {
+        return false;
+    };
+    let mut count = 0;
+    let all = labels.all(|label| {
+        count += 1;
+        fits(label) && label.len() > 1
+    });
+    all && count > 0 && TABLES.top_level_domains.contains(last)
+}

@@ -1,0 +1,123 @@
+//! Several numbers that are read as one: telephone numbers, versions, fractions.
+
+use super::numbers;
+use super::reader::{Expects, Reader, byte_at, leading_digits};
+
+impl<'a> Reader<'a> {
+    /// `555-1234`, `1-800-555-0199`, `123-45-6789`: telephone numbers and the like.
+    pub(super) fn read_digit_groups(&mut self) -> bool {
+        let text = self.rest();
+        let mut groups = Vec::new();
+        let mut len = 0;
+        loop {
+            let digits = leading_digits(&text[len..]);
+            if digits == 0 {
+                return false;
+            }
+            groups.push(&text[len..len + digits]);
+            len += digits;
+            if byte_at(text, len) != b'-' || !byte_at(text, len + 1).is_ascii_digit() {
+                break;
+            }
+            len += 1;
+        }
+        let label = match groups.as_slice() {
+            [_] => return false,
+            [area, line] => area.len() == 3 && line.len() == 4 && !line.ends_with("00"),
+            _ => true,
+        };
+        if !label || byte_at(text, len) == b',' && byte_at(text, len + 1).is_ascii_digit() {
+            return false;
+        }
+        for (index, group) in groups.iter().enumerate() {
+            if index > 0 {
+                self.out.mark(',');
+            }
+            self.out.word(&numbers::by_digit(group));
+        }
+        self.at += len;
+        self.expects = Expects::Nothing;
+        true
+    }
+
+    /// `1.2.3`, `192.168.0.1`: versions and addresses, never a decimal.
+    pub(super) fn read_dotted_numbers(&mut self) -> bool {
+        let text = self.rest();
+        let mut len = leading_digits(text);
+        let mut dots = 0;
+        while byte_at(text, len) == b'.' && byte_at(text, len + 1).is_ascii_digit() {
+            dots += 1;
+            len += 1 + leading_digits(&text[len + 1..]);
+        }
+        if dots < 2 || leading_digits(text) == 0 {
+            return false;
+        }
+        for (index, part) in text[..len].split('.').enumerate() {
+            if index > 0 {
+                self.out.word("point");
+            }
+            self.out.word(&numbers::cardinal(part));
+        }
+        self.at += len;
+        self.expects = Expects::Nothing;
+        true
+    }
+
+    /// The two numbers of `3/4` at `offset`, and the bytes they take.
+    fn fraction_at(&self, offset: usize) -> Option<(&'a str, &'a str, usize)> {
+        let text = &self.rest()[offset..];
+        let above = leading_digits(text);
+        if above == 0 || byte_at(text, above) != b'/' {
+            return None;
+        }
+        let below = leading_digits(&text[above + 1..]);
+        let len = above + 1 + below;
+        if below == 0 || byte_at(text, len) == b'/' {
+            return None;
+        }
+        Some((&text[..above], &text[above + 1..len], len))
+    }
+
+    pub(super) fn read_fraction(&mut self) -> bool {
+        let Some((above, below, len)) = self.fraction_at(0) else {
+            return false;
+        };
+        let proper = above.len() < 5
+            && below.len() < 5
+            && (1..numbers::small(below)).contains(&numbers::small(above));
+        let reading = if proper && (above, below) != ("9", "11") {
+            numbers::fraction(above, below)
+        } else {
+            // 24/7, 9/11, 50/50
+            format!("{} {}", numbers::cardinal(above), numbers::cardinal(below))
+        };
+        self.say(&reading);
+        self.at += len;
+        self.expects = Expects::Nothing;
+        self.read_unit(proper);
+        self.read_glued_letters();
+        true
+    }
+
+    /// The ` 1/2` after the whole number of `2 1/2`.
+    pub(super) fn read_mixed_fraction(&mut self) -> bool {
+        if !matches!(self.byte(0), b' ' | b'-') {
+            return false;
+        }
+        let Some((above, below, len)) = self.fraction_at(1) else {
+            return false;
+        };
+        let (numerator, denominator) = (numbers::small(above), numbers::small(below));
+        if below.len() > 3 || !(1..denominator).contains(&numerator) {
+            return false;
+        }
+        self.out.word("and");
+        let reading = numbers::fraction(above, below);
+        match reading.strip_prefix("one ") {
+            Some(part @ ("half" | "quarter")) => self.out.word(&format!("a {part}")),
+            _ => self.out.word(&reading),
+        }
+        self.at += 1 + len;
+        true
+    }
+}

@@ -1,0 +1,184 @@
+//! Dates written in figures, days before months, and times of day.
+
+use super::numbers;
+use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
+use super::tables::{Month, TABLES};
+
+/// The name of the month with this number.
+fn month_name(number: usize) -> Option<&'static str> {
+    TABLES
+        .months
+        .values()
+        .find(|month| month.number == number)
+        .map(|month| month.spoken)
+}
+
+/// The month a word names, if it is written with a capital.
+pub(super) fn month_of(word: &str) -> Option<Month> {
+    if !starts_upper(word) || word.len() > 9 {
+        return None;
+    }
+    TABLES
+        .months
+        .get(word.to_ascii_lowercase().as_str())
+        .copied()
+}
+
+impl Reader<'_> {
+    /// `12/25/1999`, `25.12.1999`, `1999-12-25`: month, day, year. Where the first number cannot be
+    /// a month the day comes first.
+    pub(super) fn read_numeric_date(&mut self) -> bool {
+        let text = self.rest();
+        let first = leading_digits(text);
+        let separator = byte_at(text, first);
+        if first == 0 || !matches!(separator, b'/' | b'-' | b'.') {
+            return false;
+        }
+        let mut parts = [""; 3];
+        let mut len = 0;
+        for (index, part) in parts.iter_mut().enumerate() {
+            if index > 0 {
+                if byte_at(text, len) != separator {
+                    return false;
+                }
+                len += 1;
+            }
+            let digits = leading_digits(&text[len..]);
+            if !(1..=4).contains(&digits) {
+                return false;
+            }
+            *part = &text[len..len + digits];
+            len += digits;
+        }
+        let more = byte_at(text, len) == separator && byte_at(text, len + 1).is_ascii_digit();
+        if more || byte_at(text, len).is_ascii_alphabetic() {
+            return false;
+        }
+        let (year, mut month, mut day) = match separator {
+            b'/' if parts[0].len() < 4 => (parts[2], parts[0], parts[1]),
+            b'.' if parts[2].len() == 4 => (parts[2], parts[1], parts[0]),
+            b'.' => return false,
+            _ => (parts[0], parts[1], parts[2]),
+        };
+        if year.len() != 4 && (separator != b'/' || year.len() != 2) {
+            return false;
+        }
+        if numbers::small(month) > 12 && separator == b'/' {
+            (month, day) = (day, month);
+        }
+        let Some(name) = month_name(numbers::small(month)) else {
+            return false;
+        };
+        if !(1..=31).contains(&numbers::small(day)) {
+            return false;
+        }
+        self.out.word(name);
+        self.out.word(&numbers::cardinal(day));
+        self.out.mark(',');
+        if year.len() == 2 && year.starts_with('0') {
+            self.out.word("oh");
+        }
+        self.out.word(&numbers::year(year));
+        self.at += len;
+        self.expects = Expects::Nothing;
+        true
+    }
+
+    /// `4 July 1776`: the fourth of July.
+    pub(super) fn read_day_of_month(&mut self) -> bool {
+        let digits = leading_digits(self.rest());
+        let day = &self.rest()[..digits];
+        if !(1..=2).contains(&digits)
+            || !(1..=31).contains(&numbers::small(day))
+            || self.expects != Expects::Nothing
+            || self.glue
+        {
+            return false;
+        }
+        let Some(after) = self.rest()[digits..].strip_prefix(' ') else {
+            return false;
+        };
+        if month_of(leading_word(after)).is_none() {
+            return false;
+        }
+        if !self.word_before().eq_ignore_ascii_case("the") {
+            self.out.word("the");
+        }
+        self.out.word(&numbers::ordinal(day));
+        self.out.word("of");
+        self.at += digits;
+        true
+    }
+
+    /// `3:30`, `14:05`, `12:00`, `1:22:05`; `2:1` is a ratio.
+    pub(super) fn read_time(&mut self) -> bool {
+        let text = self.rest();
+        let hours = leading_digits(text);
+        if !(1..=2).contains(&hours) || byte_at(text, hours) != b':' {
+            return false;
+        }
+        let minutes = leading_digits(&text[hours + 1..]);
+        let mut len = hours + 1 + minutes;
+        if minutes == 0 || byte_at(text, len) == b':' && byte_at(text, len + 1) == b':' {
+            return false;
+        }
+        let (hour, minute) = (&text[..hours], &text[hours + 1..len]);
+        if minutes != 2 || numbers::small(hour) > 24 || numbers::small(minute) > 59 {
+            if minutes > 3 {
+                return false;
+            }
+            self.out.word(&numbers::cardinal(hour));
+            self.out.word("to");
+            self.out.word(&numbers::cardinal(minute));
+            self.at += len;
+            self.expects = Expects::Nothing;
+            return true;
+        }
+        let mut second = "";
+        if byte_at(text, len) == b':' && leading_digits(&text[len + 1..]) == 2 {
+            second = &text[len + 1..len + 3];
+            len += 3;
+        }
+        self.at += len;
+        self.expects = Expects::Nothing;
+        self.out.word(&numbers::cardinal(hour));
+        match numbers::small(minute) {
+            0 if !second.is_empty() => {}
+            0 if numbers::small(hour) > 12 || hour.starts_with('0') => self.out.word("hundred"),
+            0 if self.half_of_day_follows() => {}
+            0 => self.out.word("o'clock"),
+            1..=9 => {
+                self.out.word("oh");
+                self.out.word(&numbers::cardinal(minute));
+            }
+            _ => self.out.word(&numbers::cardinal(minute)),
+        }
+        if !second.is_empty() {
+            self.out.word("and");
+            self.out.word(&numbers::cardinal(second));
+            let one = numbers::small(second) == 1;
+            self.out.word(if one { "second" } else { "seconds" });
+        }
+        if self.half_of_day_follows() {
+            self.read_unit(false);
+        }
+        if self.byte(0) == b'-' && self.byte(1).is_ascii_digit() {
+            self.at += 1;
+            self.out.word("to");
+        }
+        self.read_glued_letters();
+        true
+    }
+
+    /// Whether a.m., p.m. or "o'clock" comes next, in any of their spellings.
+    fn half_of_day_follows(&self) -> bool {
+        let next = self.rest().trim_start_matches(' ').as_bytes();
+        match next {
+            [b'a' | b'p' | b'A' | b'P', b'.', b'm' | b'M', ..] => true,
+            [b'a' | b'p' | b'A' | b'P', b'm' | b'M', rest @ ..] => {
+                !rest.first().is_some_and(u8::is_ascii_alphanumeric)
+            }
+            _ => next.starts_with(b"o'clock"),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Figures in a text: what kind of number each is, decided by its shape and its neighbours.
+
+use std::borrow::Cow;
+
+use super::numbers;
+use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
+use super::tables::{LabelReading, TABLES, YearLead};
+
+/// A number as written: `1,234.5` has the digits `1234`, is grouped, and has the fraction `5`.
+#[derive(Debug)]
+pub(super) struct Figure<'a> {
+    pub(super) whole: Cow<'a, str>,
+    pub(super) grouped: bool,
+    pub(super) fraction: &'a str,
+    /// Bytes it takes.
+    pub(super) len: usize,
+}
+
+impl<'a> Figure<'a> {
+    /// The figure at the beginning of `text`, if there is one.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let first = leading_digits(text);
+        let mut len = first;
+        if (1..=3).contains(&first) {
+            while byte_at(text, len) == b',' && leading_digits(&text[len + 1..]) == 3 {
+                len += 4;
+            }
+        }
+        let grouped = len > first;
+        let whole = if grouped {
+            Cow::Owned(text[..len].replace(',', ""))
+        } else {
+            Cow::Borrowed(&text[..len])
+        };
+        let mut fraction = "";
+        if byte_at(text, len) == b'.' {
+            let digits = leading_digits(&text[len + 1..]);
+            fraction = &text[len + 1..len + 1 + digits];
+            if digits > 0 {
+                len += 1 + digits;
+            }
+        }
+        (len > 0).then_some(Figure {
+            whole,
+            grouped,
+            fraction,
+            len,
+        })
+    }
+
+    pub(super) fn is_one(&self) -> bool {
+        self.whole == "1" && self.fraction.is_empty()
+    }
+
+    /// As a quantity. A whole number with leading zeros is a code.
+    pub(super) fn spoken(&self) -> String {
+        if !self.fraction.is_empty() {
+            numbers::decimal(&self.whole, self.fraction)
+        } else if self.is_code() {
+            numbers::by_digit(&self.whole)
+        } else {
+            numbers::cardinal(&self.whole)
+        }
+    }
+
+    fn is_code(&self) -> bool {
+        self.whole.len() > 1 && self.whole.starts_with('0')
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Says the number at the place reached, with whatever belongs to it.
+    pub(super) fn read_figure(&mut self) {
+        if self.read_numeric_date()
+            || self.read_time()
+            || self.read_digit_groups()
+            || self.read_dotted_numbers()
+            || self.read_fraction()
+            || self.read_day_of_month()
+            || self.read_ordinal_or_decade()
+            || self.read_range()
+        {
+            return;
+        }
+        let Some(figure) = Figure::parse(self.rest()) else {
+            // Callers come here only at a digit.
+            self.at += 1;
+            return;
+        };
+        if self.read_shillings_or_pence(&figure) {
+            return;
+        }
+        let house = self.house_follows(figure.len);
+        let reading = self.reading(&figure);
+        self.say(&reading);
+        self.at += figure.len;
+        self.expects = match self.expects {
+            Expects::DayOrYear if figure.whole.len() <= 2 => Expects::Year,
+            _ => Expects::Nothing,
+        };
+        if house {
+            // The W in "214 W. Neely Street" is no watt.
+            return;
+        }
+        if self.read_mixed_fraction() {
+            self.read_unit(false);
+        } else {
+            self.read_unit(figure.is_one());
+        }
+        self.read_glued_letters();
+    }
+
+    /// How a plain figure is read here.
+    fn reading(&mut self, figure: &Figure<'_>) -> String {
+        let digits = figure.whole.as_ref();
+        if !figure.fraction.is_empty() {
+            let caliber = digits.is_empty() && TABLES.calibers.contains(figure.fraction);
+            return if caliber && !self.unit_follows(figure.len) {
+                numbers::pairs(figure.fraction)
+            } else {
+                figure.spoken()
+            };
+        }
+        let lead = self.word_before().to_ascii_lowercase();
+        if digits.len() > 2
+            && let Some(reading) = TABLES.digit_leads.get(lead.as_str())
+        {
+            match reading {
+                LabelReading::Digits => return numbers::by_digit(digits),
+                LabelReading::Pairs if !figure.grouped => return numbers::pairs(digits),
+                LabelReading::Pairs if digits.len() > 6 => return numbers::by_digit(digits),
+                LabelReading::Pairs => {}
+            }
+        }
+        if figure.grouped || figure.is_code() {
+            return figure.spoken();
+        }
+        if self.is_year(digits, figure.len, &lead) {
+            numbers::year(digits)
+        } else if digits.len() > 2 && digits.len() < 6 && self.house_follows(figure.len) {
+            numbers::pairs(digits)
+        } else {
+            numbers::cardinal(digits)
+        }
+    }
+
+    fn is_year(&self, digits: &str, len: usize, lead: &str) -> bool {
+        if !(3..=4).contains(&digits.len()) {
+            return false;
+        }
+        let after = self.rest()[len..].trim_start_matches([' ', ',']);
+        if ["B.C", "BC", "A.D", "AD ", "CE", "C.E"]
+            .iter()
+            .any(|era| after.starts_with(era))
+        {
+            return true;
+        }
+        if matches!(self.expects, Expects::DayOrYear | Expects::Year) {
+            return digits.len() == 4;
+        }
+        let value = numbers::small(digits);
+        let strength = TABLES.year_leads.get(lead);
+        let next = self.rest()[len..]
+            .strip_prefix(' ')
+            .map_or("", leading_word);
+        if digits.len() == 3 {
+            // "in 605 Nabopolassar died", but "in 605 cases".
+            return strength == Some(&YearLead::Sure)
+                && (!next.starts_with(char::is_lowercase) || starts_clause(next));
+        }
+        if self.unit_follows(len) || strength != Some(&YearLead::Sure) && self.is_counted(next) {
+            return false;
+        }
+        match value {
+            1100..=2099 => true,
+            1000..=1099 => strength.is_some(),
+            2100..=2199 => strength == Some(&YearLead::Sure),
+            _ => false,
+        }
+    }
+
+    /// Whether the word after a number says that things were counted.
+    fn is_counted(&self, next: &str) -> bool {
+        next.starts_with(char::is_lowercase)
+            && (TABLES.counted.contains(next)
+                || (next.len() > 2 && next.ends_with('s') && !TABLES.singular_s.contains(next)))
+    }
+
+    /// `1026 North Beckley`: a word of addresses among the next three capitalised ones.
+    fn house_follows(&self, len: usize) -> bool {
+        let mut rest = &self.rest()[len..];
+        for _ in 0..4 {
+            let Some(next) = rest.strip_prefix(' ') else {
+                return false;
+            };
+            let word = leading_word(next);
+            let ordinal = leading_digits(next);
+            if ordinal > 0 {
+                rest = next[ordinal..].trim_start_matches(|c: char| c.is_ascii_lowercase());
+                continue;
+            }
+            if !starts_upper(word) {
+                return false;
+            }
+            rest = next[word.len()..].trim_start_matches('.');
+            let quarter = matches!(word, "N" | "S" | "E" | "W")
+                && rest.strip_prefix(' ').is_some_and(starts_upper);
+            if TABLES.street_words.contains(word) || quarter {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// `22nd`, `1960s`, `'90s`, `1800's`.
+    fn read_ordinal_or_decade(&mut self) -> bool {
+        let Some(figure) = Figure::parse(self.rest()) else {
+            return false;
+        };
+        if !figure.fraction.is_empty() {
+            return false;
+        }
+        let digits = figure.whole.as_ref();
+        let after = &self.rest()[figure.len..];
+        let letters = leading_word(after);
+        let suffix = letters.to_ascii_lowercase();
+        if matches!(suffix.as_str(), "st" | "nd" | "rd" | "th") {
+            self.say(&numbers::ordinal(digits));
+            self.at += figure.len + letters.len();
+            self.expects = match self.expects {
+                Expects::DayOrYear => Expects::Year,
+                _ => Expects::Nothing,
+            };
+            self.read_hyphen_after_number();
+            return true;
+        }
+        let bare = after.strip_prefix('\'').unwrap_or(after);
+        if leading_word(bare) == "s" && digits.ends_with('0') && !figure.grouped {
+            if self.is_shillings(&figure) {
+                return false;
+            }
+            let reading = match digits.len() {
+                4 => numbers::year(digits),
+                _ => numbers::cardinal(digits),
+            };
+            self.say(&numbers::plural(reading));
+            self.at += figure.len + (after.len() - bare.len()) + 1;
+            self.expects = Expects::Nothing;
+            self.read_hyphen_after_number();
+            return true;
+        }
+        false
+    }
+
+    /// `10-12`, `1914-18`: says the first number and "to"; the second follows as any number does.
+    fn read_range(&mut self) -> bool {
+        let Some(first) = Figure::parse(self.rest()) else {
+            return false;
+        };
+        let after = &self.rest()[first.len..];
+        let Some(second) = after.strip_prefix('-').and_then(Figure::parse) else {
+            return false;
+        };
+        if first.whole.is_empty() || second.whole.is_empty() {
+            return false;
+        }
+        // 2-1/2 is a mixed number.
+        if byte_at(after, 1 + second.len) == b'/' {
+            return false;
+        }
+        let year = |figure: &Figure<'_>| {
+            !figure.grouped
+                && figure.fraction.is_empty()
+                && figure.whole.len() == 4
+                && (1000..2100).contains(&numbers::small(&figure.whole))
+        };
+        if year(&first)
+            && (year(&second) || second.whole.len() == 2 && second.fraction.is_empty())
+            && !self.is_counted(self.word_after(first.len + 1 + second.len))
+        {
+            self.say(&numbers::year(&first.whole));
+            self.out.word("to");
+            if second.whole.len() == 2 {
+                if second.whole.starts_with('0') {
+                    self.out.word("oh");
+                }
+                self.out.word(&numbers::cardinal(&second.whole));
+            } else {
+                self.out.word(&numbers::year(&second.whole));
+            }
+            self.at += first.len + 1 + second.len;
+            self.expects = Expects::Nothing;
+            self.read_glued_letters();
+            return true;
+        }
+        let expects = self.expects;
+        self.say(&first.spoken());
+        self.out.word("to");
+        self.at += first.len + 1;
+        self.read_figure();
+        if expects == Expects::DayOrYear {
+            self.expects = Expects::Year;
+        }
+        true
+    }
+
+    fn word_after(&self, offset: usize) -> &'a str {
+        self.rest()[offset..]
+            .strip_prefix(' ')
+            .map_or("", leading_word)
+    }
+}
+
+/// "in 538 the city fell": a word that begins a clause cannot be what was counted.
+fn starts_clause(word: &str) -> bool {
+    let mut letters = word.chars();
+    letters.next().is_some_and(|first| {
+        let capitalised = format!("{}{}", first.to_ascii_uppercase(), letters.as_str());
+        TABLES.sentence_starts.contains(capitalised.as_str())
+    })
+}

@@ -1,0 +1,167 @@
+//! The promises of `normalize`: golden pairs, invariants on any text, and real transcripts.
+
+use proptest::prelude::*;
+
+use super::normalize;
+
+const GOLDEN: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/data/golden/english.tsv"
+));
+
+#[test]
+fn golden_pairs() {
+    let mut failures = Vec::new();
+    let mut pairs = 0;
+    for (line, row) in GOLDEN.lines().enumerate() {
+        if row.is_empty() || row.starts_with("# ") {
+            continue;
+        }
+        let Some((raw, expected)) = row.split_once('\t') else {
+            failures.push(format!("line {}: no tab in {row:?}", line + 1));
+            continue;
+        };
+        pairs += 1;
+        let spoken = normalize(raw);
+        if spoken != expected {
+            failures.push(format!(
+                "line {}: {raw:?}\n  expected {expected:?}\n  got      {spoken:?}",
+                line + 1
+            ));
+        }
+    }
+    assert!(pairs >= 300, "only {pairs} golden pairs");
+    assert!(
+        failures.is_empty(),
+        "{} of {pairs} pairs differ\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+/// What the doc comment of the module promises of every output.
+fn check_form(raw: &str) {
+    let spoken = normalize(raw);
+    assert_eq!(normalize(&spoken), spoken, "not stable: {raw:?}");
+    assert!(
+        !spoken.contains("  ") && spoken.trim() == spoken,
+        "spaces: {raw:?} → {spoken:?}"
+    );
+    for c in spoken.chars() {
+        assert!(!c.is_numeric(), "{c:?} left in {spoken:?} from {raw:?}");
+        let known = c.is_alphabetic()
+            || unicode_normalization::char::is_combining_mark(c)
+            || " ,.;:?!—'-".contains(c);
+        assert!(known, "{c:?} left in {spoken:?} from {raw:?}");
+    }
+}
+
+/// Texts built of the pieces that the rules look for, glued together in any order.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "[0-9]{1,5}",
+        "[0-9]{1,3}(,[0-9]{3}){1,2}",
+        prop::sample::select(SIGNS.split(' ').collect::<Vec<_>>()).prop_map(str::to_owned),
+        prop::sample::select(WORDS.split(' ').collect::<Vec<_>>()).prop_map(str::to_owned),
+    ];
+    // Half of the joints are spaces.
+    prop::collection::vec((piece, any::<bool>()), 0..12).prop_map(|pieces| {
+        pieces
+            .into_iter()
+            .map(|(piece, space)| if space { piece + " " } else { piece })
+            .collect()
+    })
+}
+
+const SIGNS: &str = "$ £ € % & @ # + = ° °C ½ ² ⁶ ٣ ７ Ⅷ … -- – — ' \" “ ( ) . , : / - _ ~ * × µ \u{301} \u{200b} ☃";
+const WORDS: &str = "Henry Chapter I II IV VIII XX MIX St St. Mr. Dr No. Nov. May FBI US IT WHO NASA THE END U.S. \
+    p.m. am s. d. th s km in. million bn www. x.com http:// a A J. o' 'tis the in o'clock B.C. Box sat. vol. vs \
+    etc. XIX century Ph.D. USD MPs FBI's cañón é من The It";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_text_is_read_without_panic_and_stably(raw in any::<String>()) {
+        check_form(&raw);
+    }
+
+    #[test]
+    fn any_mixture_of_pieces_is_read_stably(raw in pieces()) {
+        check_form(&raw);
+    }
+
+    #[test]
+    fn figures_and_signs_are_read_stably(raw in "[0-9,.:/$£€%'\" A-Zsdthkm()–-]{0,24}") {
+        check_form(&raw);
+    }
+
+    #[test]
+    fn capitals_are_read_stably(raw in "([A-Z]{1,5}[ .,']{0,2}){0,6}") {
+        check_form(&raw);
+    }
+}
+
+#[test]
+fn every_character_alone_is_read() {
+    for c in (0..=0x0010_ffff).filter_map(char::from_u32) {
+        let spoken = normalize(c.encode_utf8(&mut [0; 4]));
+        assert!(!spoken.contains(char::is_numeric), "{c:?} → {spoken:?}");
+    }
+}
+
+/// A long text in the shapes that look ahead the most. A quadratic rule
+/// would make this test take minutes.
+#[test]
+fn long_texts_without_a_space_are_read() {
+    for piece in [
+        "ab.", "a.", "1-", "1,111", "1.", "A", "$1-", "'", "-", "(1) ", "Mr", "1/", "é", "x@",
+        "..", "St. ",
+    ] {
+        let raw = piece.repeat(30_000 / piece.len());
+        check_form(&raw);
+        check_form(&(raw + "aa"));
+    }
+}
+
+/// Words alone, so that punctuation does not count.
+fn words(text: &str) -> Vec<String> {
+    text.to_lowercase()
+        .split(|c: char| !c.is_alphabetic() && c != '\'')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Only where the real transcripts are at hand; the golden pairs cover their kinds.
+#[test]
+fn real_transcripts_agree_with_their_makers() {
+    let Ok(path) = std::env::var("VOXMILL_TRANSCRIPTS") else {
+        return;
+    };
+    let csv = std::fs::read_to_string(path).expect("VOXMILL_TRANSCRIPTS names a readable file");
+    let (mut changed, mut equal, mut differences) = (0, 0, String::new());
+    for row in csv.lines() {
+        let columns: Vec<&str> = row.split('|').collect();
+        check_form(columns[1]);
+        check_form(columns[2]);
+        if columns[1] == columns[2] {
+            continue;
+        }
+        changed += 1;
+        // The makers leave "Mr." and "p.m." as they are, so their text is normalised too.
+        let (ours, theirs) = (normalize(columns[1]), normalize(columns[2]));
+        if words(&ours) == words(&theirs) {
+            equal += 1;
+        } else {
+            differences += &format!("{}\n  ours   {ours}\n  theirs {theirs}\n", columns[1]);
+        }
+    }
+    if let Ok(path) = std::env::var("VOXMILL_DIFFERENCES") {
+        std::fs::write(path, format!("{equal} of {changed}\n{differences}")).unwrap();
+    }
+    assert!(
+        equal * 100 >= changed * 80,
+        "{equal} of {changed} rows agree"
+    );
+}

@@ -1,0 +1,107 @@
+//! What follows a number and belongs to it: units, and letters glued to it.
+
+use super::reader::{Reader, byte_at, leading_word};
+use super::tables::{TABLES, Unit, UnitWhen};
+
+impl Reader<'_> {
+    /// A unit at `offset`: its row, and the bytes up to its end, without a dot.
+    fn unit_at(&self, offset: usize) -> Option<(&'static Unit, usize)> {
+        let text = &self.rest()[offset..];
+        let gap = match byte_at(text, 0) {
+            b' ' | b'-' => 1,
+            _ => 0,
+        };
+        let written = &text[gap..];
+        let end = written
+            .char_indices()
+            .find(|(_, c)| {
+                !(c.is_ascii_alphabetic() || matches!(c, '°' | '%' | '‰' | 'µ' | 'Ω' | '/'))
+            })
+            .map_or(written.len(), |(at, _)| at);
+        let name = &written[..end];
+        if name.is_empty() || end > 8 {
+            return None;
+        }
+        let (unit, len) = match TABLES.units.get(name) {
+            Some(unit) => (unit, end),
+            // °, % and the like need no word boundary behind them.
+            None => {
+                let sign = name.chars().next().filter(|c| !c.is_ascii_alphabetic())?;
+                (TABLES.units.get(&name[..sign.len_utf8()])?, sign.len_utf8())
+            }
+        };
+        let next = written[len..].chars().next().unwrap_or(' ');
+        let sign = !name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !sign && (next.is_alphanumeric() || matches!(next, '\'' | '@' | '&')) {
+            return None;
+        }
+        let fits = match unit.when {
+            UnitWhen::Any => true,
+            UnitWhen::Dot => next == '.',
+            UnitWhen::Glued => gap == 0,
+            UnitWhen::Spaced => gap == 1 && byte_at(text, 0) == b' ',
+        };
+        fits.then_some((unit, gap + len))
+    }
+
+    pub(super) fn unit_follows(&self, offset: usize) -> bool {
+        self.unit_at(offset).is_some()
+    }
+
+    /// Says a unit, or a currency written behind its amount.
+    pub(super) fn read_unit(&mut self, one: bool) {
+        if let Some((unit, len)) = self.unit_at(0) {
+            let hyphen = self.byte(0) == b'-';
+            // "a five kilometer run"
+            let adjective = hyphen || matches!(self.word_before(), "a" | "A" | "an" | "An");
+            let name = if one || adjective {
+                unit.one
+            } else {
+                unit.many
+            };
+            if hyphen {
+                self.out.hyphenated(name);
+            } else {
+                self.out.word(name);
+            }
+            self.at += len;
+            self.read_abbreviation_dot(true);
+            return;
+        }
+        self.read_trailing_currency(one);
+    }
+
+    /// What hangs on a number without a space: `20-year`, `4K`, `133-A`, `4x4`.
+    pub(super) fn read_glued_letters(&mut self) {
+        let rest = self.rest();
+        let word = leading_word(rest);
+        if word.is_empty() {
+            self.read_hyphen_after_number();
+            return;
+        }
+        if matches!(word, "x" | "X") && byte_at(rest, 1).is_ascii_digit() {
+            self.out.word("by");
+            self.at += 1;
+        } else if word.len() <= 3 && word.is_ascii() && !word.contains('\'') {
+            self.say_letters(word);
+            self.at += word.len();
+        }
+    }
+
+    pub(super) fn read_hyphen_after_number(&mut self) {
+        if self.byte(0) != b'-' {
+            return;
+        }
+        let word = leading_word(&self.rest()[1..]);
+        if word.is_empty() {
+            return;
+        }
+        self.at += 1;
+        // 133-A names a thing; 20-year makes one word.
+        self.glue = word.chars().nth(1).is_some() || word == "a";
+        if word == "A" {
+            self.say_letters(word);
+            self.at += 1;
+        }
+    }
+}
