@@ -13,7 +13,7 @@ use voxmill_speech::language::Language;
 
 const CLIPS: usize = 13_100;
 /// As many shards as 64 MB each would make of LJ Speech.
-const CLIPS_A_SHARD: usize = 300;
+const CLIPS_A_SHARD: usize = 370;
 
 fn main() {
     divan::main();

@@ -88,7 +88,7 @@ impl AudioStamp {
         })
     }
 
-    /// Reads the whole file: some 0.1 ms per clip from the page cache.
+    /// Reads the whole file.
     pub fn with_content(path: &Path) -> io::Result<Self> {
         let stamp = Self::of_file(path)?;
         let mut hasher = blake3::Hasher::new();

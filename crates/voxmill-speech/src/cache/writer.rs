@@ -32,7 +32,7 @@ pub struct WriterOptions {
 }
 
 impl Default for WriterOptions {
-    /// 64 MiB are some 250 clips of LJ Speech: a second of work.
+    /// 64 MiB are some 370 clips of LJ Speech.
     fn default() -> Self {
         WriterOptions {
             shard_bytes: 64 << 20,
