@@ -21,14 +21,19 @@ pub(super) struct Opened {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Container {
     Wav(wav::Data),
-    /// Where the stream starts: some taggers put an ID3 tag before it.
-    Flac {
+    /// Some taggers put an ID3 tag before the stream; `start` is behind it.
+    Stream {
         start: u64,
+        codec: Codec,
     },
-    Ogg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Codec {
+    Flac,
+    Vorbis,
     /// `delay` samples that the encoder put before the first real one.
     Mp3 {
-        start: u64,
         delay: u64,
     },
 }
@@ -75,7 +80,9 @@ fn identify(
         return Err(AudioError::Unsupported("RF64 and RIFX wav files"));
     }
     if head.starts_with(b"OggS") {
-        return Ok((ogg_header(file, head, file_bytes)?, Container::Ogg));
+        let header = ogg_header(file, head, file_bytes)?;
+        let (start, codec) = (0, Codec::Vorbis);
+        return Ok((header, Container::Stream { start, codec }));
     }
     let start = id3_length(head);
     let mut stream = [0; STREAMINFO_BYTES];
@@ -83,11 +90,14 @@ fn identify(
     let stream_length = read_up_to(file, &mut stream)?;
     let stream = &stream[..stream_length];
     if stream.starts_with(b"fLaC") {
-        return Ok((flac_header(file, start, stream)?, Container::Flac { start }));
+        let header = flac_header(file, start, stream)?;
+        let codec = Codec::Flac;
+        return Ok((header, Container::Stream { start, codec }));
     }
     if stream.len() >= 2 && stream[0] == 0xff && stream[1] & 0xe0 == 0xe0 {
         let (header, delay) = mp3_header(file, start)?;
-        return Ok((header, Container::Mp3 { start, delay }));
+        let codec = Codec::Mp3 { delay };
+        return Ok((header, Container::Stream { start, codec }));
     }
     Err(AudioError::UnknownFormat)
 }

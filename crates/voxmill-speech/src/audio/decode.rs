@@ -15,7 +15,7 @@ use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::default::formats::{FlacReader, MpaReader, OggReader};
 
-use super::container::{self, Container, Opened};
+use super::container::{self, Codec, Container, Opened};
 use super::{AudioError, AudioHeader, wav};
 
 /// Mono samples; full scale is 1.0.
@@ -57,33 +57,29 @@ pub(super) fn decode_opened(
         container,
     } = opened;
     mono.clear();
-    match container {
+    let (start, codec) = match container {
         Container::Wav(data) => {
             return wav::decode_mono(&mut file, &header, data, &mut scratch.bytes, mono);
         }
-        Container::Flac { start } | Container::Mp3 { start, .. } => {
-            file.seek(SeekFrom::Start(start))?;
-        }
-        Container::Ogg => {
-            file.seek(SeekFrom::Start(0))?;
-        }
-    }
+        Container::Stream { start, codec } => (start, codec),
+    };
+    file.seek(SeekFrom::Start(start))?;
+    let interleaved = &mut scratch.interleaved;
     contain_panic(|| {
         let stream = stream(file);
         let options = FormatOptions::default();
-        let interleaved = &mut scratch.interleaved;
-        match container {
-            Container::Mp3 { delay, .. } => {
-                let reader = MpaReader::try_new(stream, options).map_err(undecodable)?;
-                decode_packets(reader, &header, Edges::Skip(delay), interleaved, mono)
+        match codec {
+            Codec::Flac => {
+                let reader = FlacReader::try_new(stream, options).map_err(undecodable)?;
+                decode_packets(reader, &header, Edges::Skip(0), interleaved, mono)
             }
-            Container::Ogg => {
+            Codec::Vorbis => {
                 let reader = OggReader::try_new(stream, options).map_err(undecodable)?;
                 decode_packets(reader, &header, Edges::Trimmed, interleaved, mono)
             }
-            Container::Flac { .. } | Container::Wav(_) => {
-                let reader = FlacReader::try_new(stream, options).map_err(undecodable)?;
-                decode_packets(reader, &header, Edges::Skip(0), interleaved, mono)
+            Codec::Mp3 { delay } => {
+                let reader = MpaReader::try_new(stream, options).map_err(undecodable)?;
+                decode_packets(reader, &header, Edges::Skip(delay), interleaved, mono)
             }
         }
     })

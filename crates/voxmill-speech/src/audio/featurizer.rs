@@ -65,3 +65,52 @@ impl Featurizer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::formats::fixture;
+    use super::*;
+
+    fn frames(settings: &AudioSettings) -> AudioFeatures {
+        Featurizer::new(settings)
+            .unwrap()
+            .featurize(&fixture("mono.wav"))
+            .unwrap()
+    }
+
+    #[test]
+    fn loudness_shifts_every_frame_alike_and_leaves_the_levels() {
+        let plain = frames(&AudioSettings::default());
+        let quiet = frames(&AudioSettings {
+            loudness_lufs: Some(-40.0),
+            ..AudioSettings::default()
+        });
+        assert_eq!(plain.levels, quiet.levels);
+        let shifts = plain.mel.iter().zip(&quiet.mel);
+        // Where neither is at the floor.
+        let shifts = shifts.filter(|(_, quiet)| **quiet > -11.0);
+        let shifts: Vec<f32> = shifts.map(|(plain, quiet)| plain - quiet).collect();
+        assert!(shifts[0] > 0.5, "{}", shifts[0]);
+        assert!(shifts.iter().all(|shift| (shift - shifts[0]).abs() < 1e-3));
+    }
+
+    #[test]
+    fn trimming_shortens() {
+        let plain = frames(&AudioSettings::default());
+        let trimmed = frames(&AudioSettings {
+            trim_db: Some(3.0),
+            ..AudioSettings::default()
+        });
+        assert!(trimmed.frames() < plain.frames());
+        assert!(trimmed.frames() > 0);
+    }
+
+    #[test]
+    fn invalid_settings_are_refused() {
+        let settings = AudioSettings {
+            hop_length: 0,
+            ..AudioSettings::default()
+        };
+        assert!(Featurizer::new(&settings).is_err());
+    }
+}

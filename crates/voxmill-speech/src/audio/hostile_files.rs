@@ -129,6 +129,18 @@ fn other_chunks_are_skipped() {
 }
 
 #[test]
+fn an_id3_tag_before_the_stream_is_skipped() {
+    // 300 bytes that look like the start of mp3 frames; sizes of ID3 have seven bits a byte.
+    let mut tag = b"ID3\x04\0\0\0\0\x02\x2c".to_vec();
+    tag.extend([0xff, 0xfb, 0x90].repeat(100));
+    for name in ["mono.flac", "piped.flac", "tagged.mp3", "untagged.mp3"] {
+        let bytes = std::fs::read(fixture(name)).unwrap();
+        let tagged = samples_of(&[&tag[..], &bytes].concat()).unwrap();
+        assert_eq!(tagged, samples_of(&bytes).unwrap(), "{name}");
+    }
+}
+
+#[test]
 fn a_stream_without_sizes_goes_to_the_end_of_the_file() {
     for size in [0, 0x7fff_f000, 0x8000_0000, u32::MAX] {
         let mut bytes = wav(&format(1, 1, 22_050, 16), &pcm16(&[7; 100]));

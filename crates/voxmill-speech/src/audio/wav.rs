@@ -1,7 +1,7 @@
 //! Wav files: a walk over the chunks, and samples straight from the bytes.
 //!
-//! Nearly every speech dataset is 16-bit wav, and reading it directly takes an eighth of the time
-//! that symphonia takes (`benches/records/log-mel.md`).
+//! Nearly every speech dataset is 16-bit wav, and reading it directly takes about an eighth of
+//! the time that symphonia takes (`benches/records/log-mel.md`).
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use serde::Deserialize;
 
 use crate::audio::{AudioSettings, Featurizer, LogMel, decode_mono, read_header};
@@ -109,4 +110,23 @@ fn what_came_before_leaves_no_trace() {
     log_mel.log_mel(&noise.samples, &mut second);
     log_mel.log_mel(&voice.samples, &mut second);
     assert_eq!(first, second);
+}
+
+proptest! {
+    #[test]
+    fn any_valid_settings_and_length_give_the_promised_frames(
+        half_n_fft in 16_usize..300,
+        hop_share in 0.0_f64..1.0,
+        n_mels in 1_usize..200,
+        (f_min, f_max) in (0.0_f32..5000.0, 5001.0_f32..11_025.0),
+        samples in prop::collection::vec(-1.0_f32..1.0, 1..3000),
+    ) {
+        let n_fft = 2 * half_n_fft;
+        let hop_length = ((n_fft as f64 * hop_share) as usize).max(1);
+        let settings = AudioSettings { n_fft, hop_length, n_mels, f_min, f_max, ..AudioSettings::default() };
+        let mut frames = Vec::new();
+        LogMel::new(&settings).unwrap().log_mel(&samples, &mut frames);
+        prop_assert_eq!(frames.len(), n_mels * settings.frames_for(samples.len() as u64));
+        prop_assert!(frames.iter().all(|value| value.is_finite()));
+    }
 }
