@@ -11,13 +11,13 @@ const TEXT_TABLES: [&str; 5] = [
     "data/persian",
     "data/languages",
     "data/symbols",
-    "data/letter_to_sound.bin",
+    "data/pronunciation",
 ];
 
 fn main() -> io::Result<()> {
     let mut files = Vec::new();
-    println!("cargo::rerun-if-changed=data");
     for table in TEXT_TABLES {
+        println!("cargo::rerun-if-changed={table}");
         collect(Path::new(table), &mut files)?;
     }
     files.sort();

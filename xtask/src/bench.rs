@@ -51,7 +51,13 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     text(&transcripts, &mut record)?;
 
     tell("log-mel against librosa");
-    against::librosa(&root, &python, &args.data.join("ljspeech-32/wavs"), args.rounds, &mut record)?;
+    against::librosa(
+        &root,
+        &python,
+        &args.data.join("ljspeech-32/wavs"),
+        args.rounds,
+        &mut record,
+    )?;
 
     tell("making the corpus");
     let corpus = Corpus::make(&args.data, &transcripts, args.clips)?;
@@ -67,7 +73,10 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
 
 fn build_program(root: &Path) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo).args(["build", "--release", "--package", "voxmill"]).current_dir(root).status()?;
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--package", "voxmill"])
+        .current_dir(root)
+        .status()?;
     ensure!(built.success(), "cannot build the program");
     Ok(python::target_dir(root).join("release/voxmill"))
 }
@@ -84,9 +93,17 @@ fn text(transcripts: &[String], record: &mut Record) -> anyhow::Result<()> {
             for _ in 0..WORKERS {
                 scope.spawn(|| {
                     // In blocks: a counter touched for every sentence would be the slowest part.
-                    while let Some(block) = transcripts.chunks(64).nth(next.fetch_add(1, Ordering::Relaxed)) {
-                        let made = block.iter().filter_map(|text| front_end.features(text, None).ok());
-                        total.fetch_add(made.map(|features| features.tokens.len()).sum(), Ordering::Relaxed);
+                    while let Some(block) = transcripts
+                        .chunks(64)
+                        .nth(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let made = block
+                            .iter()
+                            .filter_map(|text| front_end.features(text, None).ok());
+                        total.fetch_add(
+                            made.map(|features| features.tokens.len()).sum(),
+                            Ordering::Relaxed,
+                        );
                     }
                 });
             }
@@ -94,8 +111,18 @@ fn text(transcripts: &[String], record: &mut Record) -> anyhow::Result<()> {
         rounds.push(begin.elapsed());
         tokens = total.into_inner();
     }
-    record.section("Text", &format!("{} transcripts → {tokens} tokens, {WORKERS} threads, making the front-end included", transcripts.len()));
-    record.rounds("seconds (the first is cold)", rounds.iter().map(Duration::as_secs_f64), 3);
+    record.section(
+        "Text",
+        &format!(
+            "{} transcripts → {tokens} tokens, {WORKERS} threads, making the front-end included",
+            transcripts.len()
+        ),
+    );
+    record.rounds(
+        "seconds (the first is cold)",
+        rounds.iter().map(Duration::as_secs_f64),
+        3,
+    );
     record.target("at most 0.5 s", rounds[0].as_secs_f64() <= 0.5);
     Ok(())
 }
@@ -107,12 +134,29 @@ fn second_run(program: &Path, corpus: &Corpus, record: &mut Record) -> anyhow::R
         let begin = Instant::now();
         let report = prepare(program, corpus.path())?;
         walls.push(begin.elapsed().as_secs_f64());
-        ensure!(report["cache"]["up_to_date"] == true, "the second run found work");
-        scans.push(report["time"]["scan_seconds"].as_f64().context("no scan time")?);
+        ensure!(
+            report["cache"]["up_to_date"] == true,
+            "the second run found work"
+        );
+        scans.push(
+            report["time"]["scan_seconds"]
+                .as_f64()
+                .context("no scan time")?,
+        );
     }
     let best = scans.iter().copied().fold(f64::INFINITY, f64::min);
-    record.section("Second run", &format!("`voxmill prepare` on {} unchanged clips, warm page cache, {WORKERS} workers", corpus.clips()));
-    record.rounds("scan of manifest and audio headers, seconds", scans.into_iter(), 3);
+    record.section(
+        "Second run",
+        &format!(
+            "`voxmill prepare` on {} unchanged clips, warm page cache, {WORKERS} workers",
+            corpus.clips()
+        ),
+    );
+    record.rounds(
+        "scan of manifest and audio headers, seconds",
+        scans.into_iter(),
+        3,
+    );
     record.target("at most 0.5 s", best <= 0.5);
     record.rounds("whole process, seconds", walls.into_iter(), 3);
     Ok(())
@@ -127,19 +171,33 @@ fn index(corpus: &Corpus, record: &mut Record) -> anyhow::Result<()> {
         ensure!(cache.len() == corpus.clips(), "the index is not whole");
     }
     let worst = rounds.iter().copied().fold(0.0, f64::max);
-    record.section("Index", &format!("opening the cache of {} clips", corpus.clips()));
+    record.section(
+        "Index",
+        &format!("opening the cache of {} clips", corpus.clips()),
+    );
     record.rounds("milliseconds", rounds.into_iter(), 2);
     record.target("at most 50 ms", worst <= 50.0);
     Ok(())
 }
 
 /// The most anonymous memory of a full `prepare`, at full size and at a tenth of it.
-fn memory(program: &Path, data: &Path, transcripts: &[String], clips: usize, record: &mut Record) -> anyhow::Result<()> {
-    record.section("Memory", "largest RssAnon of a cold `voxmill prepare`, looked at every 5 ms");
+fn memory(
+    program: &Path,
+    data: &Path,
+    transcripts: &[String],
+    clips: usize,
+    record: &mut Record,
+) -> anyhow::Result<()> {
+    record.section(
+        "Memory",
+        "largest RssAnon of a cold `voxmill prepare`, looked at every 5 ms",
+    );
     let mut largest = 0.0f64;
     for clips in [clips / 10, clips] {
         let corpus = Corpus::make(data, transcripts, clips)?;
-        let mut child = prepare_command(program, corpus.path()).stdout(Stdio::null()).spawn()?;
+        let mut child = prepare_command(program, corpus.path())
+            .stdout(Stdio::null())
+            .spawn()?;
         let mut peak_kb = 0;
         while child.try_wait()?.is_none() {
             peak_kb = peak_kb.max(rss_anon_kb(child.id()).unwrap_or(0));
@@ -161,13 +219,25 @@ fn rss_anon_kb(pid: u32) -> Option<u64> {
 
 fn prepare_command(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
-    command.args(["prepare", "--json", "--num-workers", &WORKERS.to_string(), "--train-data"]).arg(folder);
+    command
+        .args([
+            "prepare",
+            "--json",
+            "--num-workers",
+            &WORKERS.to_string(),
+            "--train-data",
+        ])
+        .arg(folder);
     command
 }
 
 fn prepare(program: &Path, folder: &Path) -> anyhow::Result<serde_json::Value> {
     let output = prepare_command(program, folder).output()?;
-    ensure!(output.status.success(), "prepare failed: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "prepare failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     Ok(report["datasets"][0].clone())
 }

@@ -93,12 +93,12 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
     let root = workspace_root()?;
     let data = root.join("crates/voxmill-speech/data");
     write(
-        &data.join("english/dictionary.bin"),
+        &data.join("pronunciation/dictionary.bin"),
         &pack_dictionary(&words)?,
     )?;
-    write(&data.join("letter_to_sound.bin"), &model)?;
+    write(&data.join("pronunciation/letter_to_sound.bin"), &model)?;
     write(
-        &data.join("letter_to_sound.held-out.tsv"),
+        &data.join("pronunciation/letter_to_sound.held-out.tsv"),
         held_out_table(&words, &held_out).as_bytes(),
     )?;
     let page = format!(
@@ -342,12 +342,13 @@ mod tests {
     fn the_committed_list_is_what_the_rule_holds_out() {
         let words = read_dictionary(&dictionary_path().unwrap()).unwrap();
         let data = workspace_root().unwrap().join("crates/voxmill-speech/data");
-        let committed = std::fs::read_to_string(data.join("letter_to_sound.held-out.tsv"));
+        let committed =
+            std::fs::read_to_string(data.join("pronunciation/letter_to_sound.held-out.tsv"));
         assert_eq!(
             committed.unwrap(),
             held_out_table(&words, &held_out(&words))
         );
-        let packed = std::fs::read(data.join("english/dictionary.bin")).unwrap();
+        let packed = std::fs::read(data.join("pronunciation/dictionary.bin")).unwrap();
         assert!(packed == pack_dictionary(&words).unwrap());
     }
 }

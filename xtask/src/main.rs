@@ -45,7 +45,10 @@ fn project_root() -> PathBuf {
     root
 }
 
-#[expect(clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+#[expect(
+    clippy::print_stderr,
+    reason = "a chore talks to the person who runs it"
+)]
 fn tell(line: &str) {
     eprintln!("xtask: {line}");
 }

@@ -15,21 +15,42 @@ pub(crate) fn environment(root: &Path, name: &str, requirements: &str) -> anyhow
     let home = target_dir(root).join(name);
     let python = home.join("bin/python");
     let stamp = home.join("installed.txt");
-    if python.exists() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+    if python.exists() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted)
+    {
         return Ok(python);
     }
-    tell(&format!("installing the Python packages of {}", requirements.display()));
-    match Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home).status() {
+    tell(&format!(
+        "installing the Python packages of {}",
+        requirements.display()
+    ));
+    match Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(&home)
+        .status()
+    {
         Ok(status) if status.success() => {}
-        Ok(_) => bail!("`python3 -m venv` failed\n\nhint: on Debian and Ubuntu: apt install python3-venv"),
+        Ok(_) => bail!(
+            "`python3 -m venv` failed\n\nhint: on Debian and Ubuntu: apt install python3-venv"
+        ),
         Err(error) => bail!("cannot start python3: {error}\n\nhint: install Python 3.11 or newer"),
     }
     let installed = Command::new(&python)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        ])
         .arg(&requirements)
         .status()
         .context("cannot start pip")?;
-    ensure!(installed.success(), "pip could not install {}", requirements.display());
+    ensure!(
+        installed.success(),
+        "pip could not install {}",
+        requirements.display()
+    );
     std::fs::write(stamp, wanted)?;
     Ok(python)
 }

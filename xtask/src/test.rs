@@ -20,7 +20,19 @@ pub(crate) fn run(args: TestArgs) -> anyhow::Result<()> {
     let python = python::environment(&root, "test-python", "requirements.txt")?;
     if !args.tests_only {
         cargo(&root, &["fmt", "--all", "--check"], &python)?;
-        cargo(&root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &python)?;
+        cargo(
+            &root,
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            &python,
+        )?;
     }
     cargo(&root, &["test", "--workspace", "--locked"], &python)
 }

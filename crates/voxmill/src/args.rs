@@ -219,7 +219,12 @@ mod tests {
     #[test]
     fn a_flag_has_the_range_of_its_key() {
         let refused = Cli::try_parse_from(["voxmill", "prepare", "--batch-size", "0"]).unwrap_err();
-        assert!(refused.to_string().contains("a whole number from 1 to 4096"), "{refused}");
+        assert!(
+            refused
+                .to_string()
+                .contains("a whole number from 1 to 4096"),
+            "{refused}"
+        );
         assert!(Cli::try_parse_from(["voxmill", "prepare", "--max-bad", "5%"]).is_ok());
     }
 }

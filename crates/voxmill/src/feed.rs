@@ -6,15 +6,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
-use voxmill_speech::audio::{AUDIO_VERSION, AudioSettings, AudioSettingsError, Featurizer, read_header};
+use voxmill_speech::audio::{
+    AUDIO_VERSION, AudioSettings, AudioSettingsError, Featurizer, read_header,
+};
 use voxmill_speech::cache::{
-    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, FeatureSettings, Fingerprint, Freshness, Hash128,
-    Reason as RebuildReason,
+    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, FeatureSettings, Fingerprint,
+    Freshness, Hash128, Reason as RebuildReason,
 };
 use voxmill_speech::features::{AudioFeatures, Levels, TextFeatures};
 use voxmill_speech::language::Language;
 use voxmill_speech::manifest::{
-    AudioFolder, BadAudio, Clip, Limits, Manifest, ManifestError, QuarantineEntry, Reason as BadReason, Split, read_rows,
+    AudioFolder, BadAudio, Clip, Limits, Manifest, ManifestError, QuarantineEntry,
+    Reason as BadReason, Split, read_rows,
 };
 use voxmill_speech::text::FrontEnd;
 
@@ -28,15 +31,33 @@ pub(crate) struct Scan {
 }
 
 /// Reads the manifest and, in parallel on the current rayon pool, every audio header.
-pub(crate) fn scan(folder: &Path, given: Option<Split>, limits: &Limits, val_fraction: f64) -> Result<Scan, ManifestError> {
+pub(crate) fn scan(
+    folder: &Path,
+    given: Option<Split>,
+    limits: &Limits,
+    val_fraction: f64,
+) -> Result<Scan, ManifestError> {
     let mut rows = read_rows(folder, given)?;
     let audio = AudioFolder::list(&rows)?;
     let notes = std::mem::take(&mut rows.notes);
-    let has_own_split = given.is_none() && rows.rows.iter().flatten().any(|row| row.split.is_some());
-    let header = |path: &Path| read_header(path).map_err(|error| BadAudio { kind: error.kind(), detail: error.to_string() });
-    let resolved: Vec<_> =
-        rows.rows.into_par_iter().map(|row| row.and_then(|row| audio.resolve(row, header))).collect();
-    Ok(Scan { manifest: Manifest::assemble(resolved, limits, val_fraction), has_own_split, notes })
+    let has_own_split =
+        given.is_none() && rows.rows.iter().flatten().any(|row| row.split.is_some());
+    let header = |path: &Path| {
+        read_header(path).map_err(|error| BadAudio {
+            kind: error.kind(),
+            detail: with_causes(&error),
+        })
+    };
+    let resolved: Vec<_> = rows
+        .rows
+        .into_par_iter()
+        .map(|row| row.and_then(|row| audio.resolve(row, header)))
+        .collect();
+    Ok(Scan {
+        manifest: Manifest::assemble(resolved, limits, val_fraction),
+        has_own_split,
+        notes,
+    })
 }
 
 /// What features are made with; the same for all clips of a run.
@@ -67,7 +88,11 @@ impl Recipe<'_> {
 fn named_values(audio: &AudioSettings) -> BTreeMap<String, String> {
     let mut values = BTreeMap::from([("audio version".to_owned(), AUDIO_VERSION.to_string())]);
     if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(audio) {
-        values.extend(fields.into_iter().map(|(name, value)| (name, value.to_string())));
+        values.extend(
+            fields
+                .into_iter()
+                .map(|(name, value)| (name, value.to_string())),
+        );
     }
     values
 }
@@ -95,7 +120,12 @@ impl Staleness {
 }
 
 /// Compares every clip with its cache entry. With `verify`, reads every audio file for its content.
-pub(crate) fn find_stale(clips: &[Clip], cache: &Cache, recipe: &Recipe, verify: bool) -> Staleness {
+pub(crate) fn find_stale(
+    clips: &[Clip],
+    cache: &Cache,
+    recipe: &Recipe,
+    verify: bool,
+) -> Staleness {
     let settings = recipe.feature_settings();
     let checked: Vec<_> = clips
         .par_iter()
@@ -103,10 +133,19 @@ pub(crate) fn find_stale(clips: &[Clip], cache: &Cache, recipe: &Recipe, verify:
         .map(|(index, clip)| {
             let fingerprint = fingerprint(clip, recipe, verify);
             match cache.freshness(&clip.id, &fingerprint, &settings) {
-                Freshness::Rebuild { reason, audio_fresh } => Some(Err(Stale { clip: index, reason, fingerprint, audio_fresh })),
+                Freshness::Rebuild {
+                    reason,
+                    audio_fresh,
+                } => Some(Err(Stale {
+                    clip: index,
+                    reason,
+                    fingerprint,
+                    audio_fresh,
+                })),
                 Freshness::Reuse => {
                     let stored = cache.entry(&clip.id).map(|entry| entry.fingerprint.audio);
-                    let touched = stored.is_some_and(|stored| stored.modified_ns != fingerprint.audio.modified_ns);
+                    let touched = stored
+                        .is_some_and(|stored| stored.modified_ns != fingerprint.audio.modified_ns);
                     touched.then_some(Ok((index, fingerprint.audio)))
                 }
             }
@@ -123,14 +162,24 @@ pub(crate) fn find_stale(clips: &[Clip], cache: &Cache, recipe: &Recipe, verify:
 }
 
 fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerprint {
-    let seen = AudioStamp { bytes: clip.audio_bytes, modified_ns: clip.audio_mtime_ns, content: None };
+    let seen = AudioStamp {
+        bytes: clip.audio_bytes,
+        modified_ns: clip.audio_mtime_ns,
+        content: None,
+    };
     let audio = if verify {
         // A file that cannot be read now counts as changed; building it then says what is wrong.
-        AudioStamp::with_content(&clip.audio_path()).unwrap_or(AudioStamp { bytes: u64::MAX, ..seen })
+        AudioStamp::with_content(&clip.audio_path()).unwrap_or(AudioStamp {
+            bytes: u64::MAX,
+            ..seen
+        })
     } else {
         seen
     };
-    Fingerprint { audio, text: Hash128::of_text(&clip.text, recipe.language_of(clip)) }
+    Fingerprint {
+        audio,
+        text: Hash128::of_text(&clip.text, recipe.language_of(clip)),
+    }
 }
 
 /// What is known of a clip once its features exist.
@@ -194,14 +243,18 @@ pub(crate) fn build(
     let halt = AtomicBool::new(false);
     // Two clips a worker: enough that nobody waits for the writer's turn, and no more memory than that.
     let (sender, receiver) = crossbeam_channel::bounded(2 * workers);
-    let featurizers: Vec<_> = (0..workers).map(|_| Featurizer::new(recipe.audio)).collect::<Result<_, _>>()?;
+    let featurizers: Vec<_> = (0..workers)
+        .map(|_| Featurizer::new(recipe.audio))
+        .collect::<Result<_, _>>()?;
     let outcome = std::thread::scope(|scope| {
         for (number, mut featurizer) in featurizers.into_iter().enumerate() {
             let sender = sender.clone();
             let (next, halt) = (&next, &halt);
             let work = move || {
                 while !halt.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
-                    let Some(stale) = stale.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let Some(stale) = stale.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        break;
+                    };
                     let made = make(&clips[stale.clip], stale, recipe, before, &mut featurizer);
                     if sender.send((stale.clip, made)).is_err() {
                         break;
@@ -251,16 +304,25 @@ fn make(
     let text = recipe
         .front_end
         .features(&clip.text, recipe.language_of(clip))
-        .map_err(|error| clip.quarantine(BadReason::named("text not read"), error.to_string()))?;
+        .map_err(|error| clip.quarantine(BadReason::named("text not read"), with_causes(&error)))?;
     if !text.normalized.contains(char::is_alphabetic) {
-        return Err(clip.quarantine(BadReason::named("nothing to say"), "the text has no letter and no number"));
+        return Err(clip.quarantine(
+            BadReason::named("nothing to say"),
+            "the text has no letter and no number",
+        ));
     }
     let mut fingerprint = stale.fingerprint;
     if stale.audio_fresh
         // A shard that proves damaged only now is no loss: the file is there to be read again.
         && let Ok(Some(cached)) = before.get(&clip.id)
     {
-        return Ok(Made { clip: stale.clip, fingerprint, text, audio: cached.to_audio(), audio_kept: true });
+        return Ok(Made {
+            clip: stale.clip,
+            fingerprint,
+            text,
+            audio: cached.to_audio(),
+            audio_kept: true,
+        });
     }
     let path = clip.audio_path();
     // Before decoding: a file that changes in between then differs from its stamp and is rebuilt next time.
@@ -268,11 +330,22 @@ fn make(
         .map_err(|error| clip.quarantine(BadReason::UNREADABLE_AUDIO, error.to_string()))?;
     let audio = featurizer
         .featurize(&path)
-        .map_err(|error| clip.quarantine(BadReason::named(error.kind()), error.to_string()))?;
-    Ok(Made { clip: stale.clip, fingerprint, text, audio, audio_kept: false })
+        .map_err(|error| clip.quarantine(BadReason::named(error.kind()), with_causes(&error)))?;
+    Ok(Made {
+        clip: stale.clip,
+        fingerprint,
+        text,
+        audio,
+        audio_kept: false,
+    })
 }
 
-fn store(clips: &[Clip], made: Made, writer: &mut CacheWriter, built: &mut Built) -> Result<(), CacheError> {
+fn store(
+    clips: &[Clip],
+    made: Made,
+    writer: &mut CacheWriter,
+    built: &mut Built,
+) -> Result<(), CacheError> {
     let view = ClipView::new(&made.text, &made.audio);
     match writer.add(&clips[made.clip].id, &made.fingerprint, view)? {
         Added::Stored => {}
@@ -286,4 +359,16 @@ fn store(clips: &[Clip], made: Made, writer: &mut CacheWriter, built: &mut Built
     };
     built.known.push((made.clip, known));
     Ok(())
+}
+
+/// An error and its causes in one line, for a table's cell.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
 }

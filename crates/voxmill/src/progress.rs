@@ -26,12 +26,22 @@ impl ClipProgress {
     pub(crate) fn new(total: usize) -> Self {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
-            let style = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}");
+            let bar =
+                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
+            let style = ProgressStyle::with_template(
+                "{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}",
+            );
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        ClipProgress { total, done: 0, audio_seconds: 0.0, begin: now, last_shown: now, bar }
+        ClipProgress {
+            total,
+            done: 0,
+            audio_seconds: 0.0,
+            begin: now,
+            last_shown: now,
+            bar,
+        }
     }
 
     pub(crate) fn clip(&mut self, audio_seconds: f64) {
@@ -52,7 +62,13 @@ impl ClipProgress {
             None if self.last_shown.elapsed() >= BETWEEN_LINES => {
                 self.last_shown = Instant::now();
                 let left = elapsed.mul_f64((self.total - self.done) as f64 / self.done as f64);
-                tell(&format!("{}/{} clips  {}  ETA {:.0} s", self.done, self.total, self.rate(elapsed), left.as_secs_f64()));
+                tell(&format!(
+                    "{}/{} clips  {}  ETA {:.0} s",
+                    self.done,
+                    self.total,
+                    self.rate(elapsed),
+                    left.as_secs_f64()
+                ));
             }
             None => {}
         }
@@ -60,7 +76,11 @@ impl ClipProgress {
 
     fn rate(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
-        format!("{:.0} clips/s  {:.0} audio-hours/h", self.done as f64 / seconds, self.audio_seconds / seconds)
+        format!(
+            "{:.0} clips/s  {:.0} audio-hours/h",
+            self.done as f64 / seconds,
+            self.audio_seconds / seconds
+        )
     }
 
     pub(crate) fn finish(self) {

@@ -28,7 +28,13 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Flag => f.write_str("flag"),
-            Origin::File(place) => write!(f, "{}:{}:{}", place.file.display(), place.line, place.column),
+            Origin::File(place) => write!(
+                f,
+                "{}:{}:{}",
+                place.file.display(),
+                place.line,
+                place.column
+            ),
             Origin::Auto(why) => write!(f, "auto ({why})"),
             Origin::Default => f.write_str("default"),
         }
@@ -80,11 +86,19 @@ impl PrepareSettings {
     pub(crate) fn resolve(args: PrepareArgs) -> anyhow::Result<PrepareSettings> {
         let mut resolver = Resolver::new(args.config.config.as_deref())?;
         let r = &mut resolver;
-        let train_data = r.optional(&keys::TRAIN_DATA, args.dataset.train_data, "the built-in demo corpus");
+        let train_data = r.optional(
+            &keys::TRAIN_DATA,
+            args.dataset.train_data,
+            "the built-in demo corpus",
+        );
         let val_data = r.optional(&keys::VAL_DATA, args.dataset.val_data, "none");
         let val_fraction = r.pick(&keys::VAL_FRACTION, args.dataset.val_fraction, 0.05);
         let val_fraction_origin = r.last_origin();
-        let language = r.optional(&keys::LANGUAGE, args.dataset.language, "detected for each clip");
+        let language = r.optional(
+            &keys::LANGUAGE,
+            args.dataset.language,
+            "detected for each clip",
+        );
         let max_bad = r.pick(&keys::MAX_BAD, args.dataset.max_bad, 0.05);
         let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH, args.dataset.max_text_length, 400);
         let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES, args.dataset.max_mel_frames, 1_500);
@@ -92,16 +106,33 @@ impl PrepareSettings {
         let audio = audio(r, &args.audio)?;
         let default = BatchSettings::default();
         let batches = BatchSettings {
-            batch_size: r.pick(&keys::BATCH_SIZE, args.batches.batch_size, default.batch_size),
+            batch_size: r.pick(
+                &keys::BATCH_SIZE,
+                args.batches.batch_size,
+                default.batch_size,
+            ),
             bucket_count: r.pick(&keys::BUCKETS, args.batches.buckets, default.bucket_count),
-            pad_to_fixed_length: r.pick(&keys::PAD_TO_FIXED_LENGTH, args.batches.pad_to_fixed_length, false),
+            pad_to_fixed_length: r.pick(
+                &keys::PAD_TO_FIXED_LENGTH,
+                args.batches.pad_to_fixed_length,
+                false,
+            ),
             seed: r.pick(&keys::SEED, args.batches.seed, default.seed),
             ..default
         };
-        let cache_dir = r.optional(&keys::CACHE_DIR, args.cache.cache_dir, "voxmill-cache in the dataset's folder");
+        let cache_dir = r.optional(
+            &keys::CACHE_DIR,
+            args.cache.cache_dir,
+            "voxmill-cache in the dataset's folder",
+        );
         let cache_budget = r.optional(&keys::CACHE_BUDGET, args.cache.cache_budget, "no limit");
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = r.auto(&keys::NUM_WORKERS, args.num_workers, cores, "one for each core");
+        let workers = r.auto(
+            &keys::NUM_WORKERS,
+            args.num_workers,
+            cores,
+            "one for each core",
+        );
         if val_data.is_some() && val_fraction_origin == Origin::Flag {
             return Err(Complaint::new(
                 "--val-fraction and --val-data both say which clips are for validation",
@@ -138,14 +169,21 @@ impl TextSettings {
         let mut resolver = Resolver::new(args.config.config.as_deref())?;
         let language = resolver.optional(&keys::LANGUAGE, args.language, "detected");
         let text = front_end(&mut resolver, std::mem::take(&mut args.front_end));
-        Ok(TextSettings { language, text, notes: resolver.notes(), shown: resolver.shown })
+        Ok(TextSettings {
+            language,
+            text,
+            notes: resolver.notes(),
+            shown: resolver.shown,
+        })
     }
 }
 
 fn front_end(r: &mut Resolver, args: FrontEndArgs) -> FrontEndOptions {
     FrontEndOptions {
         lexicon: r.optional(&keys::LEXICON, args.lexicon, "none"),
-        espeak: r.pick(&keys::ESPEAK, args.espeak, false).then(|| "espeak-ng".into()),
+        espeak: r
+            .pick(&keys::ESPEAK, args.espeak, false)
+            .then(|| "espeak-ng".into()),
     }
 }
 
@@ -187,18 +225,29 @@ struct Resolver {
 impl Resolver {
     fn new(path: Option<&Path>) -> anyhow::Result<Resolver> {
         let file = path.map(ConfigFile::read).transpose()?.unwrap_or_default();
-        Ok(Resolver { file, path: path.map(Path::to_owned), shown: Vec::new() })
+        Ok(Resolver {
+            file,
+            path: path.map(Path::to_owned),
+            shown: Vec::new(),
+        })
     }
 
     fn given<T: FromValue>(&self, key: &'static Key, flag: Option<T>) -> Option<(T, Origin)> {
         match flag {
             Some(value) => Some((value, Origin::Flag)),
-            None => self.file.get(key).map(|(value, place)| (value, Origin::File(place))),
+            None => self
+                .file
+                .get(key)
+                .map(|(value, place)| (value, Origin::File(place))),
         }
     }
 
     fn note<T: FromValue>(&mut self, key: &'static Key, (value, origin): (T, Origin)) -> T {
-        self.shown.push(Shown { key, value: value.show(), origin });
+        self.shown.push(Shown {
+            key,
+            value: value.show(),
+            origin,
+        });
         value
     }
 
@@ -207,37 +256,65 @@ impl Resolver {
         self.note(key, picked)
     }
 
-    fn auto<T: FromValue>(&mut self, key: &'static Key, flag: Option<T>, auto: T, why: &'static str) -> T {
+    fn auto<T: FromValue>(
+        &mut self,
+        key: &'static Key,
+        flag: Option<T>,
+        auto: T,
+        why: &'static str,
+    ) -> T {
         let picked = self.given(key, flag).unwrap_or((auto, Origin::Auto(why)));
         self.note(key, picked)
     }
 
     /// A setting that may be absent; `absent` says in words what happens then.
-    fn optional<T: FromValue>(&mut self, key: &'static Key, flag: Option<T>, absent: &'static str) -> Option<T> {
+    fn optional<T: FromValue>(
+        &mut self,
+        key: &'static Key,
+        flag: Option<T>,
+        absent: &'static str,
+    ) -> Option<T> {
         match self.given(key, flag) {
             Some(picked) => Some(self.note(key, picked)),
             None => {
-                self.shown.push(Shown { key, value: absent.into(), origin: Origin::Default });
+                self.shown.push(Shown {
+                    key,
+                    value: absent.into(),
+                    origin: Origin::Default,
+                });
                 None
             }
         }
     }
 
     fn last_origin(&self) -> Origin {
-        self.shown.last().map_or(Origin::Default, |shown| shown.origin.clone())
+        self.shown
+            .last()
+            .map_or(Origin::Default, |shown| shown.origin.clone())
     }
 
     /// What the person should hear once about keys that have no effect here.
     fn notes(&self) -> Vec<String> {
-        let Some(path) = &self.path else { return Vec::new() };
+        let Some(path) = &self.path else {
+            return Vec::new();
+        };
         let mut notes = Vec::new();
         for key in &self.file.without_meaning {
             if let Role::NoMeaning(why) = key.role {
-                notes.push(format!("{}: `{}` has no meaning here: {why}", path.display(), key.name));
+                notes.push(format!(
+                    "{}: `{}` has no meaning here: {why}",
+                    path.display(),
+                    key.name
+                ));
             }
         }
         if !self.file.for_later.is_empty() {
-            let names: Vec<_> = self.file.for_later.iter().map(|key| format!("`{}`", key.name)).collect();
+            let names: Vec<_> = self
+                .file
+                .for_later
+                .iter()
+                .map(|key| format!("`{}`", key.name))
+                .collect();
             notes.push(format!(
                 "{}: checked, but not used by any command of this version: {}",
                 path.display(),
@@ -261,12 +338,18 @@ mod tests {
     }
 
     fn shown<'a>(settings: &'a PrepareSettings, name: &str) -> &'a Shown {
-        settings.shown.iter().find(|shown| shown.key.name == name).unwrap()
+        settings
+            .shown
+            .iter()
+            .find(|shown| shown.key.name == name)
+            .unwrap()
     }
 
     #[test]
     fn flag_beats_file_beats_auto_beats_default() {
-        let file = config("data:\n  batch_size: 24\n  num_workers: 3\n  n_mels: 100\n  sample_rate: 8000\n");
+        let file = config(
+            "data:\n  batch_size: 24\n  num_workers: 3\n  n_mels: 100\n  sample_rate: 8000\n",
+        );
         let mut args = PrepareArgs::default();
         args.config.config = Some(file.path().to_owned());
         args.batches.batch_size = NonZero::new(32);
@@ -274,7 +357,9 @@ mod tests {
         assert_eq!(settings.batches.batch_size.get(), 32);
         assert_eq!(shown(&settings, "batch_size").origin, Origin::Flag);
         assert_eq!(settings.workers, 3);
-        assert!(matches!(&shown(&settings, "num_workers").origin, Origin::File(place) if place.line == 3));
+        assert!(
+            matches!(&shown(&settings, "num_workers").origin, Origin::File(place) if place.line == 3)
+        );
         assert_eq!(settings.audio.f_max, 4000.0);
         assert!(matches!(shown(&settings, "f_max").origin, Origin::Auto(_)));
         assert_eq!(shown(&settings, "hop_length").origin, Origin::Default);
@@ -292,7 +377,11 @@ mod tests {
         args.config.config = Some(file.path().to_owned());
         let settings = PrepareSettings::resolve(args).unwrap();
         for key in keys::KEYS.iter().filter(|key| key.role == Role::Acts) {
-            assert!(full.contains(&format!("  {}:", key.name)), "{} is missing from this test", key.name);
+            assert!(
+                full.contains(&format!("  {}:", key.name)),
+                "{} is missing from this test",
+                key.name
+            );
             let origin = &shown(&settings, key.name).origin;
             assert!(matches!(origin, Origin::File(_)), "{}: {origin}", key.name);
         }
@@ -303,6 +392,11 @@ mod tests {
         let mut args = PrepareArgs::default();
         args.audio.f_max = Some(20_000.0);
         let error = PrepareSettings::resolve(args).unwrap_err();
-        assert!(error.to_string().contains("the audio settings do not go together"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("the audio settings do not go together"),
+            "{error}"
+        );
     }
 }

@@ -12,20 +12,40 @@ use super::record::Record;
 use super::{WORKERS, prepare};
 
 /// Log-mel on one thread, decoded samples in memory on both sides.
-pub(super) fn librosa(root: &Path, python: &Path, wavs: &Path, rounds: usize, record: &mut Record) -> anyhow::Result<()> {
+pub(super) fn librosa(
+    root: &Path,
+    python: &Path,
+    wavs: &Path,
+    rounds: usize,
+    record: &mut Record,
+) -> anyhow::Result<()> {
     let mut clips = Vec::new();
     for entry in std::fs::read_dir(wavs)? {
         clips.push(decode_mono(&entry?.path())?);
     }
-    let seconds: f64 = clips.iter().map(|clip| clip.samples.len() as f64 / f64::from(clip.sample_rate)).sum();
+    let seconds: f64 = clips
+        .iter()
+        .map(|clip| clip.samples.len() as f64 / f64::from(clip.sample_rate))
+        .sum();
     let mut log_mel = LogMel::new(&AudioSettings::default())?;
     let mut frames = Vec::new();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let script = root.join("xtask/python/mel_bench.py");
-        let output = Command::new(python).arg(script).arg(wavs).output().context("cannot start Python")?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        theirs.push(fastest(&String::from_utf8_lossy(&output.stdout)).context("mel_bench.py said nothing of its time")?);
+        let output = Command::new(python)
+            .arg(script)
+            .arg(wavs)
+            .output()
+            .context("cannot start Python")?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        theirs.push(
+            fastest(&String::from_utf8_lossy(&output.stdout))
+                .context("mel_bench.py said nothing of its time")?,
+        );
         let mut best = f64::INFINITY;
         for _ in 0..15 {
             let begin = Instant::now();
@@ -40,7 +60,11 @@ pub(super) fn librosa(root: &Path, python: &Path, wavs: &Path, rounds: usize, re
     record.section("Log-mel", &format!("{} clips, {seconds:.1} s of audio, one thread; ms per second of audio, fastest of 15 passes a round", clips.len()));
     record.rounds("librosa 0.11.0", theirs.iter().copied(), 4);
     record.rounds("voxmill", ours.iter().copied(), 4);
-    record.ratio(ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours), "at least 2.5 ×", 2.5);
+    record.ratio(
+        ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours),
+        "at least 2.5 ×",
+        2.5,
+    );
     Ok(())
 }
 
@@ -63,20 +87,53 @@ pub(super) fn dataloader(
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let script = root.join("xtask/python/dataloader.py");
-        let output = Command::new(python).arg(script).arg(corpus.path()).arg(WORKERS.to_string()).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(python)
+            .arg(script)
+            .arg(corpus.path())
+            .arg(WORKERS.to_string())
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        theirs.push(said["clips_per_second"].as_f64().context("dataloader.py said nothing of its rate")?);
+        theirs.push(
+            said["clips_per_second"]
+                .as_f64()
+                .context("dataloader.py said nothing of its rate")?,
+        );
 
         corpus.forget_cache()?;
         let begin = Instant::now();
         let report = prepare(program, corpus.path())?;
         ours.push(corpus.clips() as f64 / begin.elapsed().as_secs_f64());
-        ensure!(report["cache"]["rebuilt"] == corpus.clips(), "prepare did not make every clip");
+        ensure!(
+            report["cache"]["rebuilt"] == corpus.clips(),
+            "prepare did not make every clip"
+        );
     }
-    record.section("Prepare", &format!("{} clips cold, {WORKERS} workers on both sides; clips per second", corpus.clips()));
-    record.rounds("PyTorch DataLoader (soundfile, torch.stft), nothing written", theirs.iter().copied(), 0);
-    record.rounds("voxmill prepare, text and writing included", ours.iter().copied(), 0);
-    record.ratio(ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs), "at least 3 ×", 3.0);
+    record.section(
+        "Prepare",
+        &format!(
+            "{} clips cold, {WORKERS} workers on both sides; clips per second",
+            corpus.clips()
+        ),
+    );
+    record.rounds(
+        "PyTorch DataLoader (soundfile, torch.stft), nothing written",
+        theirs.iter().copied(),
+        0,
+    );
+    record.rounds(
+        "voxmill prepare, text and writing included",
+        ours.iter().copied(),
+        0,
+    );
+    record.ratio(
+        ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs),
+        "at least 3 ×",
+        3.0,
+    );
     Ok(())
 }

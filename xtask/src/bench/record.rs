@@ -14,7 +14,10 @@ impl Record {
     pub(super) fn begin(root: &Path) -> anyhow::Result<Record> {
         let file = root.join("benches/records/data-side.md");
         let said = |program: &str, args: &[&str]| -> anyhow::Result<String> {
-            let output = Command::new(program).args(args).current_dir(root).output()?;
+            let output = Command::new(program)
+                .args(args)
+                .current_dir(root)
+                .output()?;
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
         let date = said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])?;
@@ -39,13 +42,21 @@ impl Record {
         self.text.push_str(&format!("- {line}\n"));
     }
 
-    pub(super) fn rounds(&mut self, what: &str, values: impl Iterator<Item = f64>, decimals: usize) {
+    pub(super) fn rounds(
+        &mut self,
+        what: &str,
+        values: impl Iterator<Item = f64>,
+        decimals: usize,
+    ) {
         let values: Vec<_> = values.map(|value| format!("{value:.decimals$}")).collect();
         self.line(&format!("{what}: {}", values.join(", ")));
     }
 
     pub(super) fn target(&mut self, target: &str, met: bool) {
-        self.line(&format!("target {target}: {}", if met { "met" } else { "NOT met" }));
+        self.line(&format!(
+            "target {target}: {}",
+            if met { "met" } else { "NOT met" }
+        ));
     }
 
     /// Ratios round by round; the target is held against the worst of them.
@@ -65,9 +76,16 @@ impl Record {
 fn host() -> anyhow::Result<String> {
     let field = |file: &str, name: &str| -> anyhow::Result<String> {
         let text = std::fs::read_to_string(file)?;
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default();
         Ok(line.split(':').nth(1).unwrap_or_default().trim().to_owned())
     };
     let cores = std::thread::available_parallelism()?;
-    Ok(format!("{}, {cores} cores, {} of memory", field("/proc/cpuinfo", "model name")?, field("/proc/meminfo", "MemTotal")?))
+    Ok(format!(
+        "{}, {cores} cores, {} of memory",
+        field("/proc/cpuinfo", "model name")?,
+        field("/proc/meminfo", "MemTotal")?
+    ))
 }

@@ -235,6 +235,6 @@ mod tests {
     #[test]
     fn a_panic_of_the_decoder_is_an_error() {
         let result: Result<(), _> = contain_panic(|| panic!("as a decoder might"));
-        assert_eq!(result.unwrap_err().kind(), "decoder_panicked");
+        assert_eq!(result.unwrap_err().kind(), "decoder panicked");
     }
 }

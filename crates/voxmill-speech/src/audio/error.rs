@@ -22,6 +22,8 @@ pub enum AudioError {
     NoLastPage,
     #[error("no samples")]
     Empty,
+    #[error("every sample is zero")]
+    Silent,
     #[error("too long: {seconds:.1} s, at most {limit_seconds:.0} s")]
     TooLong { seconds: f64, limit_seconds: f32 },
     #[error("samples are not numbers or infinite")]
@@ -45,20 +47,21 @@ impl AudioError {
     /// A short, stable name of the reason, for tables.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => "missing",
-            Self::Io(_) => "unreadable",
-            Self::NotAFile => "not_a_file",
-            Self::UnknownFormat => "unknown_format",
-            Self::Unsupported(_) => "unsupported",
-            Self::BadHeader(_) => "bad_header",
-            Self::Truncated { .. } | Self::NoLastPage => "truncated",
-            Self::Empty => "empty",
-            Self::TooLong { .. } => "too_long",
-            Self::NotFinite => "not_finite",
-            Self::BeyondFullScale { .. } => "beyond_full_scale",
-            Self::Undecodable(_) => "undecodable",
-            Self::DecoderPanicked => "decoder_panicked",
-            Self::Processing { .. } => "processing_failed",
+            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => "missing audio",
+            Self::Io(_) => "unreadable audio",
+            Self::NotAFile => "not a file",
+            Self::UnknownFormat => "unknown audio format",
+            Self::Unsupported(_) => "unsupported audio format",
+            Self::BadHeader(_) => "bad audio header",
+            Self::Truncated { .. } | Self::NoLastPage => "truncated audio",
+            Self::Empty => "empty audio",
+            Self::Silent => "silent audio",
+            Self::TooLong { .. } => "audio too long",
+            Self::NotFinite => "samples not finite",
+            Self::BeyondFullScale { .. } => "beyond full scale",
+            Self::Undecodable(_) => "undecodable audio",
+            Self::DecoderPanicked => "decoder panicked",
+            Self::Processing { .. } => "processing failed",
         }
     }
 }

@@ -40,6 +40,9 @@ impl Featurizer {
         let from_hz = opened.header.sample_rate;
         decode::decode_opened(opened, &mut self.scratch, &mut self.decoded)?;
         let levels = measure_levels(&self.decoded)?;
+        if levels.peak == 0.0 {
+            return Err(AudioError::Silent);
+        }
 
         let samples = if from_hz == self.settings.sample_rate {
             &mut self.decoded

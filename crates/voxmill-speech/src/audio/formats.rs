@@ -97,5 +97,5 @@ fn all_formats_hold_the_same_sound_at_the_same_place() {
 #[test]
 fn opus_is_refused_by_name() {
     let error = read_header(&fixture("opus.ogg")).unwrap_err();
-    assert_eq!(error.kind(), "unsupported");
+    assert_eq!(error.kind(), "unsupported audio format");
 }

@@ -149,7 +149,7 @@ fn a_stream_without_sizes_goes_to_the_end_of_the_file() {
         assert_eq!(samples_of(&bytes).unwrap().len(), 100, "{size:#x}");
     }
     // A size of 0 in a file that is otherwise complete means just that.
-    assert_eq!(refusal(&wav(&format(1, 1, 22_050, 16), &[])), "empty");
+    assert_eq!(refusal(&wav(&format(1, 1, 22_050, 16), &[])), "empty audio");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_file_shorter_than_its_header_says_is_truncated() {
             let (_folder, path) = write(&bytes[..kept]);
             assert_eq!(
                 featurize(&path).unwrap_err().kind(),
-                "truncated",
+                "truncated audio",
                 "{name} to {kept}"
             );
         }
@@ -205,59 +205,65 @@ fn absurd_headers_are_refused() {
         let bytes = wav(&format(tag, channels, rate, bits), &data);
         assert_eq!(
             refusal(&bytes),
-            "bad_header",
+            "bad audio header",
             "{channels} × {bits} at {rate}"
         );
     }
     let mut no_block = wav(&format(1, 1, 22_050, 16), &data);
     no_block[32..34].fill(0);
-    assert_eq!(refusal(&no_block), "bad_header");
+    assert_eq!(refusal(&no_block), "bad audio header");
     assert_eq!(
         refusal(&wav(&format(17, 1, 22_050, 4), &data)),
-        "unsupported"
+        "unsupported audio format"
     );
     assert_eq!(
         refusal(&wav(&format(1, 1, 22_050, 16)[..10], &data)),
-        "bad_header"
+        "bad audio header"
     );
-    assert_eq!(refusal(&riff(&[chunk(b"data", &data)])), "bad_header");
+    assert_eq!(refusal(&riff(&[chunk(b"data", &data)])), "bad audio header");
     assert_eq!(
         refusal(&riff(&[chunk(b"fmt ", &format(1, 1, 22_050, 16))])),
-        "bad_header"
+        "bad audio header"
     );
     let mut beyond_the_file = wav(&format(1, 1, 22_050, 16), &data);
     beyond_the_file[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(refusal(&beyond_the_file), "bad_header");
+    assert_eq!(refusal(&beyond_the_file), "bad audio header");
 }
 
 #[test]
 fn what_is_no_audio_is_refused() {
-    assert_eq!(refusal(b""), "empty");
-    assert_eq!(refusal(b"R"), "unknown_format");
+    assert_eq!(refusal(b""), "empty audio");
+    assert_eq!(refusal(b"R"), "unknown audio format");
     assert_eq!(
         refusal(b"Once upon a time, a text was named wav."),
-        "unknown_format"
+        "unknown audio format"
     );
-    assert_eq!(refusal(b"RIFF\x10\0\0\0AVI and more"), "unknown_format");
-    assert_eq!(refusal(b"OggS"), "bad_header");
-    assert_eq!(refusal(b"fLaC"), "bad_header");
-    assert_eq!(refusal(b"ID3\x04\0\0\x7f\x7f\x7f\x7f"), "unknown_format");
-    assert_eq!(refusal(&[0xff, 0xfb]), "undecodable");
+    assert_eq!(
+        refusal(b"RIFF\x10\0\0\0AVI and more"),
+        "unknown audio format"
+    );
+    assert_eq!(refusal(b"OggS"), "bad audio header");
+    assert_eq!(refusal(b"fLaC"), "bad audio header");
+    assert_eq!(
+        refusal(b"ID3\x04\0\0\x7f\x7f\x7f\x7f"),
+        "unknown audio format"
+    );
+    assert_eq!(refusal(&[0xff, 0xfb]), "undecodable audio");
 }
 
 #[test]
 fn only_regular_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
     let kind = |path: &Path| read_header(path).unwrap_err().kind();
-    assert_eq!(kind(&folder.path().join("none.wav")), "missing");
-    assert_eq!(kind(folder.path()), "not_a_file");
+    assert_eq!(kind(&folder.path().join("none.wav")), "missing audio");
+    assert_eq!(kind(folder.path()), "not a file");
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         let fifo = folder.path().join("fifo.wav");
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        assert_eq!(kind(&fifo), "not_a_file");
-        assert_eq!(kind(Path::new("/dev/zero")), "not_a_file");
+        assert_eq!(kind(&fifo), "not a file");
+        assert_eq!(kind(Path::new("/dev/zero")), "not a file");
     }
 }
 
@@ -274,15 +280,15 @@ fn a_clip_of_three_hours_is_refused_by_its_header() {
     // The file is sparse: it takes no room on the disk.
     file.set_len(u64::from(bytes) + 44).unwrap();
     assert_eq!(read_header(&path).unwrap().seconds(), 10_800.0);
-    assert_eq!(featurize(&path).unwrap_err().kind(), "too_long");
+    assert_eq!(featurize(&path).unwrap_err().kind(), "audio too long");
 }
 
 #[test]
 fn numbers_that_are_no_samples_are_refused() {
     for (bad, kind) in [
-        (f32::NAN, "not_finite"),
-        (f32::NEG_INFINITY, "not_finite"),
-        (1e30, "beyond_full_scale"),
+        (f32::NAN, "samples not finite"),
+        (f32::NEG_INFINITY, "samples not finite"),
+        (1e30, "beyond full scale"),
     ] {
         let data: Vec<u8> = [0.1, bad, 0.2]
             .iter()

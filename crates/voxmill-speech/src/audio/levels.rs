@@ -113,12 +113,12 @@ mod tests {
                 let mut samples = vec![0.1; 2005];
                 samples[at] = bad;
                 let error = measure_levels(&samples).unwrap_err();
-                assert_eq!(error.kind(), "not_finite", "{bad} at {at}");
+                assert_eq!(error.kind(), "samples not finite", "{bad} at {at}");
             }
             let mut samples = vec![0.1; 2005];
             samples[at] = 3e38;
             let error = measure_levels(&samples).unwrap_err();
-            assert_eq!(error.kind(), "beyond_full_scale", "at {at}");
+            assert_eq!(error.kind(), "beyond full scale", "at {at}");
         }
     }
 }

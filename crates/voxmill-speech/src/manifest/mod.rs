@@ -34,7 +34,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::audio::AudioHeader;
+use crate::audio::{AudioHeader, AudioSettings};
 use crate::language::Language;
 
 pub use audio_folder::{AudioFolder, BadAudio, ResolvedClip};
@@ -90,25 +90,14 @@ impl Clip {
 }
 
 /// What is left out for its length. `None` and 0.0 leave nothing out.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Rate and hop of the features, which turn a header's length into mel frames.
-    pub sample_rate: u32,
-    pub hop_length: u32,
-    pub max_mel_frames: Option<u64>,
+    /// Turns a header's length into mel frames.
+    pub audio: AudioSettings,
+    pub max_mel_frames: Option<usize>,
     /// In characters (not bytes) of the text as the manifest has it.
     pub max_text_length: Option<usize>,
     pub min_seconds: f64,
-}
-
-impl Limits {
-    /// Frames of the centred log-mel that a file of this header comes to, before any trimming.
-    pub fn mel_frames(&self, header: &AudioHeader) -> u64 {
-        let resampled = (u128::from(header.samples) * u128::from(self.sample_rate))
-            .div_ceil(u128::from(header.sample_rate.max(1)));
-        let frames = resampled / u128::from(self.hop_length.max(1)) + 1;
-        u64::try_from(frames).unwrap_or(u64::MAX)
-    }
 }
 
 /// Clips left out for their length: counted apart from bad ones, and never a reason to stop.
@@ -219,7 +208,7 @@ impl Filtered {
         if text_too_long {
             return Some(&mut self.text_too_long);
         }
-        let frames = limits.mel_frames(&clip.header);
+        let frames = limits.audio.frames_for_header(&clip.header);
         if limits.max_mel_frames.is_some_and(|max| frames > max) {
             return Some(&mut self.audio_too_long);
         }

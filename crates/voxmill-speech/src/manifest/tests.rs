@@ -2,13 +2,14 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const NO_LIMITS: Limits = Limits {
-    sample_rate: 22_050,
-    hop_length: 256,
-    max_mel_frames: None,
-    max_text_length: None,
-    min_seconds: 0.0,
-};
+fn no_limits() -> Limits {
+    Limits {
+        audio: AudioSettings::default(),
+        max_mel_frames: None,
+        max_text_length: None,
+        min_seconds: 0.0,
+    }
+}
 
 fn resolved(id: &str) -> ResolvedClip {
     ResolvedClip {
@@ -39,7 +40,7 @@ fn resolved(id: &str) -> ResolvedClip {
 
 fn splits_of<'a>(ids: impl IntoIterator<Item = &'a str>, fraction: f64) -> BTreeMap<String, Split> {
     let resolved = ids.into_iter().map(|id| Ok(resolved(id)));
-    let manifest = Manifest::assemble(resolved, &NO_LIMITS, fraction);
+    let manifest = Manifest::assemble(resolved, &no_limits(), fraction);
     let clips = manifest.clips.into_iter();
     clips.map(|clip| (clip.id.into(), clip.split)).collect()
 }
@@ -58,7 +59,7 @@ fn clips_are_filtered_by_length_and_counted_apart() {
         max_mel_frames: Some(862),
         max_text_length: Some(6),
         min_seconds: 0.5,
-        ..NO_LIMITS
+        ..no_limits()
     };
     let mut long = resolved("long");
     long.clip.header.samples += 2 * 256;
@@ -103,7 +104,7 @@ fn clips_are_filtered_by_length_and_counted_apart() {
 fn bad_rows_are_counted_against_all_rows() {
     let entry = |id| Err(resolved(id).clip.quarantine(Reason::EMPTY_TEXT, "nothing"));
     let all = (0..19).map(|_| Ok(resolved("a"))).chain([entry("b")]);
-    let manifest = Manifest::assemble(all, &NO_LIMITS, 0.0);
+    let manifest = Manifest::assemble(all, &no_limits(), 0.0);
     assert_eq!(manifest.rows(), 20);
     assert_eq!(manifest.too_many_bad(0.05), None);
     assert_eq!(manifest.too_many_bad(0.049).unwrap().bad, 1);
@@ -124,7 +125,7 @@ fn speakers_are_numbered_by_name_and_only_those_with_clips() {
     german.clip.language = Some("de".parse().unwrap());
     let limits = Limits {
         max_text_length: Some(6),
-        ..NO_LIMITS
+        ..no_limits()
     };
     let all = [by("a", "zoe"), by("b", "ann"), long, persian, german];
     let manifest = Manifest::assemble(all.map(Ok), &limits, 0.0);
@@ -175,10 +176,10 @@ fn a_split_that_is_given_is_kept() {
         Ok(clip)
     };
     let all = [given("a", Split::Train), given("b", Split::Train)];
-    let manifest = Manifest::assemble(all, &NO_LIMITS, 1.0);
+    let manifest = Manifest::assemble(all, &no_limits(), 1.0);
     assert!(manifest.clips.iter().all(|clip| clip.split == Split::Train));
     let all = [given("a", Split::Validation)];
-    let manifest = Manifest::assemble(all, &NO_LIMITS, 0.5);
+    let manifest = Manifest::assemble(all, &no_limits(), 0.5);
     assert_eq!(manifest.clips[0].split, Split::Validation);
 }
 
@@ -221,7 +222,7 @@ fn ljspeech_is_read_in_full() {
         .rows
         .into_iter()
         .map(|row| row.and_then(|row| audio.resolve(row, |_| Ok(header))));
-    let manifest = Manifest::assemble(resolved, &NO_LIMITS, 0.1);
+    let manifest = Manifest::assemble(resolved, &no_limits(), 0.1);
     assert_eq!((manifest.clips.len(), manifest.quarantine.len()), (32, 0));
     assert_eq!(manifest.speakers, [DEFAULT_SPEAKER]);
 }

@@ -55,6 +55,10 @@ pub fn detect(text: &str) -> Language {
                 }
                 word = Word::EMPTY;
             }
+            // Persian and Arabic write their digits differently.
+            if matches!(c, '\u{0660}'..='\u{0669}' | '\u{06f0}'..='\u{06f9}') {
+                count(hints.languages(Word::letter(c)), 1);
+            }
             continue;
         };
         letters[script as usize] += 1;
@@ -343,7 +347,7 @@ mod tests {
             for letter in letters.split(' ') {
                 assert!(seen.insert(letter), "{code}: {letter} twice");
                 assert_eq!(letter.chars().count(), 1, "{code}: {letter}");
-                assert!(letter == "-" || letter.chars().all(char::is_alphabetic));
+                assert!(letter == "-" || letter.chars().all(char::is_alphanumeric));
             }
         }
         let used = HINTS.slots.iter().filter(|slot| slot.1 != 0).count();

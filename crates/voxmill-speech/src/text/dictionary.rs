@@ -17,7 +17,7 @@ const HEADER: usize = 16;
 const ENTRIES_PER_BUCKET: usize = 8;
 
 /// The built-in dictionary, written by `cargo xtask letter-to-sound`.
-pub(super) static BUILT_IN: &[u8] = include_bytes!("../../data/english/dictionary.bin");
+pub(super) static BUILT_IN: &[u8] = include_bytes!("../../data/pronunciation/dictionary.bin");
 
 #[derive(Clone, Copy, Debug)]
 pub struct Dictionary<'a> {

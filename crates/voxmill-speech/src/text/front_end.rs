@@ -146,7 +146,18 @@ impl FrontEnd {
         for piece in &pieces {
             let said = match piece {
                 Piece::Text(text) => {
-                    let said = normalize(text, language);
+                    let text = text.trim_start();
+                    // A normaliser drops a pause that follows nothing; here it follows phones.
+                    let pause = text
+                        .chars()
+                        .next()
+                        .filter(|mark| !normalized.is_empty() && is_pause(*mark));
+                    let said = match pause {
+                        Some(mark) => format!("{mark} {}", normalize(text, language))
+                            .trim_end()
+                            .to_owned(),
+                        None => normalize(text, language),
+                    };
                     self.spell(&said, language, speller)?;
                     said
                 }

@@ -37,7 +37,7 @@ const NO_PHONE: u8 = 255;
 const NO_NODE: u32 = u32::MAX;
 
 /// The built-in model, written by `cargo xtask letter-to-sound`.
-pub(super) static BUILT_IN: &[u8] = include_bytes!("../../data/letter_to_sound.bin");
+pub(super) static BUILT_IN: &[u8] = include_bytes!("../../data/pronunciation/letter_to_sound.bin");
 
 /// One letter and what it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn at_most_every_fifth_phone_of_an_unseen_word_is_wrong() {
         let mut words: BTreeMap<&str, Vec<Vec<Phone>>> = BTreeMap::new();
-        let table = include_str!("../../data/letter_to_sound.held-out.tsv");
+        let table = include_str!("../../data/pronunciation/letter_to_sound.held-out.tsv");
         for line in table.lines().filter(|line| !line.starts_with('#')) {
             let (word, phones) = line.split_once('\t').unwrap();
             let phones = parse_phones(phones).unwrap();

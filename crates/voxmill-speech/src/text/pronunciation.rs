@@ -25,7 +25,7 @@ pub(super) struct EnglishWords {
 
 impl EnglishWords {
     pub(super) fn new(lexicon: Lexicon, ids: &SymbolIds) -> EnglishWords {
-        let supplement = include_str!("../../data/english/supplement.tsv");
+        let supplement = include_str!("../../data/pronunciation/supplement.tsv");
         EnglishWords {
             lexicon,
             dictionary: Dictionary::built_in(),

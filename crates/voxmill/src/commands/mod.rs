@@ -27,7 +27,12 @@ pub(crate) fn show_settings(shown: &[Shown]) -> anyhow::Result<()> {
     let values = width(|line| line.value.chars().count());
     let lines: Vec<_> = shown
         .iter()
-        .map(|line| format!("{:names$}  {:values$}  {}", line.key.name, line.value, line.origin))
+        .map(|line| {
+            format!(
+                "{:names$}  {:values$}  {}",
+                line.key.name, line.value, line.origin
+            )
+        })
         .collect();
     say(&lines.join("\n"))
 }

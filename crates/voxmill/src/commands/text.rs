@@ -23,11 +23,19 @@ pub(crate) fn run(mut args: TextArgs) -> anyhow::Result<()> {
     let front_end = FrontEnd::new(settings.text)?;
     let show = |text: &str| -> anyhow::Result<()> {
         let utterance = front_end.process(text, settings.language)?;
-        if args.json { say(&as_json(text, &utterance).to_string()) } else { say(&as_steps(text, &utterance)) }
+        if args.json {
+            say(&as_json(text, &utterance).to_string())
+        } else {
+            say(&as_steps(text, &utterance))
+        }
     };
     let nothing = || Complaint::new("there is no text to show", "voxmill text \"Hello there.\"");
     if let Some(text) = &args.text {
-        return if text.trim().is_empty() { Err(nothing().into()) } else { show(text) };
+        return if text.trim().is_empty() {
+            Err(nothing().into())
+        } else {
+            show(text)
+        };
     }
     if std::io::stdin().is_terminal() {
         return Err(nothing().into());
@@ -55,23 +63,59 @@ fn as_steps(raw: &str, utterance: &Utterance) -> String {
     }
     let _ = writeln!(text, "language    {} ({how})", utterance.language);
     let _ = writeln!(text, "normalised  {}", utterance.normalized);
-    let width = utterance.words.iter().map(|word| word.text.chars().count()).max().unwrap_or(0);
-    let said = utterance.words.iter().map(|word| word.pronunciation.chars().count()).max().unwrap_or(0);
+    let width = utterance
+        .words
+        .iter()
+        .map(|word| word.text.chars().count())
+        .max()
+        .unwrap_or(0);
+    let said = utterance
+        .words
+        .iter()
+        .map(|word| word.pronunciation.chars().count())
+        .max()
+        .unwrap_or(0);
     for (number, word) in utterance.words.iter().enumerate() {
         let label = if number == 0 { "words" } else { "" };
-        let _ = writeln!(text, "{label:10}  {:width$}  {:said$}  {}", word.text, word.pronunciation, word.source.name());
+        let _ = writeln!(
+            text,
+            "{label:10}  {:width$}  {:said$}  {}",
+            word.text,
+            word.pronunciation,
+            word.source.name()
+        );
     }
     let table = SymbolTable::built_in();
-    let symbols: Vec<_> = utterance.tokens.iter().map(|&id| table.symbol(id).unwrap_or("?")).collect();
+    let symbols: Vec<_> = utterance
+        .tokens
+        .iter()
+        .map(|&id| table.symbol(id).unwrap_or("?"))
+        .collect();
     let ids: Vec<_> = utterance.tokens.iter().map(u16::to_string).collect();
-    let _ = writeln!(text, "tokens      {}: {}", utterance.tokens.len(), symbols.join(" "));
+    let _ = writeln!(
+        text,
+        "tokens      {}: {}",
+        utterance.tokens.len(),
+        symbols.join(" ")
+    );
     let _ = write!(text, "ids         {}", ids.join(" "));
-    let guessed: Vec<_> = utterance.unknown_words().map(|word| word.text.as_str()).collect();
+    let guessed: Vec<_> = utterance
+        .unknown_words()
+        .map(|word| word.text.as_str())
+        .collect();
     if !guessed.is_empty() {
-        let _ = write!(text, "\nguessed     {} (not in the dictionary; a line in --lexicon overrides)", guessed.join(", "));
+        let _ = write!(
+            text,
+            "\nguessed     {} (not in the dictionary; a line in --lexicon overrides)",
+            guessed.join(", ")
+        );
     }
     if !utterance.unknown_symbols.is_empty() {
-        let dropped: Vec<_> = utterance.unknown_symbols.iter().map(|c| format!("{c} (U+{:04X})", u32::from(*c))).collect();
+        let dropped: Vec<_> = utterance
+            .unknown_symbols
+            .iter()
+            .map(|c| format!("{c} (U+{:04X})", u32::from(*c)))
+            .collect();
         let _ = write!(text, "\nnot read    {}", dropped.join(", "));
     }
     for problem in &utterance.problems {

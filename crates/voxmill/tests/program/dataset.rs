@@ -19,9 +19,13 @@ const SENTENCES: [&str; 6] = [
 impl Dataset {
     /// `clips` clips of 0.7 to 1.5 s named c000, c001, …
     pub(crate) fn new(clips: usize) -> Dataset {
-        let dataset = Dataset { folder: tempfile::tempdir().unwrap() };
+        let dataset = Dataset {
+            folder: tempfile::tempdir().unwrap(),
+        };
         fs::create_dir(dataset.path().join("wavs")).unwrap();
-        let rows: Vec<_> = (0..clips).map(|n| format!("c{n:03}|{}", SENTENCES[n % SENTENCES.len()])).collect();
+        let rows: Vec<_> = (0..clips)
+            .map(|n| format!("c{n:03}|{}", SENTENCES[n % SENTENCES.len()]))
+            .collect();
         dataset.manifest(&(rows.join("\n") + "\n"));
         for n in 0..clips {
             dataset.tone(n, 0.7 + 0.1 * (n % 9) as f32);

@@ -1,5 +1,10 @@
 //! Runs the real program as a person would and looks at what it says, leaves on disk and exits with.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set itself up has failed"
+)]
+
 mod bad_input;
 mod dataset;
 mod prepare;
@@ -12,7 +17,11 @@ use std::process::{Command, Output};
 /// The program with a quiet, reproducible environment and no home to write into.
 fn voxmill(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_voxmill"));
-    command.args(args).env_remove("HOME").env_remove("XDG_CACHE_HOME").env("NO_COLOR", "1");
+    command
+        .args(args)
+        .env_remove("HOME")
+        .env_remove("XDG_CACHE_HOME")
+        .env("NO_COLOR", "1");
     command
 }
 
@@ -27,7 +36,10 @@ fn prepare(folder: &Path, more: &[&str]) -> Command {
 fn said(output: &Output) -> String {
     format!(
         "exit: {}\n--- stdout\n{}--- stderr\n{}",
-        output.status.code().map_or("killed".to_owned(), |code| code.to_string()),
+        output
+            .status
+            .code()
+            .map_or("killed".to_owned(), |code| code.to_string()),
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
@@ -56,5 +68,13 @@ macro_rules! assert_said {
 pub(crate) use assert_said;
 
 fn regex_escape(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_alphanumeric() || c == '/' { vec![c] } else { vec!['\\', c] }).collect()
+    text.chars()
+        .flat_map(|c| {
+            if c.is_alphanumeric() || c == '/' {
+                vec![c]
+            } else {
+                vec!['\\', c]
+            }
+        })
+        .collect()
 }

@@ -21,20 +21,30 @@ fn wait_until_writing(dataset: &Dataset, child: &mut Child) {
     let lock = dataset.path().join("voxmill-cache/features/lock");
     let patience = Instant::now();
     while !lock.exists() && child.try_wait().unwrap().is_none() {
-        assert!(patience.elapsed() < Duration::from_secs(60), "writing never began");
+        assert!(
+            patience.elapsed() < Duration::from_secs(60),
+            "writing never began"
+        );
         std::thread::yield_now();
     }
 }
 
 fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(sent.success());
 }
 
 #[test]
 fn killed_anywhere_a_rerun_completes_the_same_cache() {
     let dataset = Dataset::new(CLIPS);
-    let undisturbed = json(&prepare(Dataset::new(CLIPS).path(), &["--json"]).output().unwrap());
+    let undisturbed = json(
+        &prepare(Dataset::new(CLIPS).path(), &["--json"])
+            .output()
+            .unwrap(),
+    );
     for round in 0..12u64 {
         let mut child = slow(&dataset).spawn().unwrap();
         wait_until_writing(&dataset, &mut child);
@@ -42,14 +52,25 @@ fn killed_anywhere_a_rerun_completes_the_same_cache() {
         std::thread::sleep(Duration::from_millis(round * 7));
         signal(&child, "KILL");
         child.wait().unwrap();
-        let report = json(&prepare(dataset.path(), &["--json", "--verify", "--max-mel-frames", "100"]).output().unwrap());
+        let report = json(
+            &prepare(
+                dataset.path(),
+                &["--json", "--verify", "--max-mel-frames", "100"],
+            )
+            .output()
+            .unwrap(),
+        );
         assert_eq!(report["quarantine"], serde_json::json!({}), "round {round}");
     }
     let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
     assert_eq!(report["clips"], undisturbed["clips"]);
     assert_eq!(report["batches"], undisturbed["batches"]);
     assert_eq!(report["cache"]["clips"], CLIPS);
-    let again = json(&prepare(dataset.path(), &["--json", "--verify"]).output().unwrap());
+    let again = json(
+        &prepare(dataset.path(), &["--json", "--verify"])
+            .output()
+            .unwrap(),
+    );
     assert_eq!(again["cache"]["up_to_date"], true);
 }
 
@@ -63,21 +84,37 @@ fn interrupted_it_keeps_what_is_done_and_exits_130() {
     // A machine fast enough to be done already is not wrong.
     if output.status.code() != Some(0) {
         assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-        assert!(said(&output).contains("what is done is kept"), "{}", said(&output));
+        assert!(
+            said(&output).contains("what is done is kept"),
+            "{}",
+            said(&output)
+        );
     }
     let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
     assert_eq!(report["cache"]["clips"], CLIPS);
     let (reused, rebuilt) = (&report["cache"]["reused"], &report["cache"]["rebuilt"]);
-    assert_eq!(reused.as_u64().unwrap() + rebuilt.as_u64().unwrap(), CLIPS as u64);
+    assert_eq!(
+        reused.as_u64().unwrap() + rebuilt.as_u64().unwrap(),
+        CLIPS as u64
+    );
 }
 
 #[test]
 fn two_at_once_share_the_work() {
     let dataset = Dataset::new(CLIPS);
-    let run = || prepare(dataset.path(), &["--json", "--num-workers", "1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run = || {
+        prepare(dataset.path(), &["--json", "--num-workers", "1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
     let children = [run(), run(), run()];
     let reports = children.map(|child| json(&child.wait_with_output().unwrap()));
-    let rebuilt: u64 = reports.iter().map(|report| report["cache"]["rebuilt"].as_u64().unwrap()).sum();
+    let rebuilt: u64 = reports
+        .iter()
+        .map(|report| report["cache"]["rebuilt"].as_u64().unwrap())
+        .sum();
     assert_eq!(rebuilt, CLIPS as u64, "no clip was made twice");
     for report in &reports {
         assert_eq!(report["cache"]["clips"], CLIPS);
@@ -90,13 +127,25 @@ fn a_full_disk_is_an_error_with_a_hint_and_the_cache_stays_valid() {
     // The shell's limit on file size makes writing fail in the middle of a shard, as a full disk would.
     let script = "ulimit -f 200; exec \"$0\" prepare --train-data \"$1\"";
     let output = Command::new("bash")
-        .args(["-c", &format!("trap '' XFSZ; {script}"), env!("CARGO_BIN_EXE_voxmill")])
+        .args([
+            "-c",
+            &format!("trap '' XFSZ; {script}"),
+            env!("CARGO_BIN_EXE_voxmill"),
+        ])
         .arg(dataset.path())
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("no room left to write the cache"), "{}", said(&output));
-    assert!(said(&output).contains("hint: free some space"), "{}", said(&output));
+    assert!(
+        said(&output).contains("no room left to write the cache"),
+        "{}",
+        said(&output)
+    );
+    assert!(
+        said(&output).contains("hint: free some space"),
+        "{}",
+        said(&output)
+    );
     let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
     assert_eq!(report["cache"]["clips"], 40);
 }
@@ -106,13 +155,32 @@ fn a_damaged_cache_file_is_rebuilt_with_a_warning() {
     let dataset = Dataset::new(10);
     json(&prepare(dataset.path(), &["--json"]).output().unwrap());
     let features = dataset.path().join("voxmill-cache/features");
-    let is_shard = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("shard-");
-    let shard = fs::read_dir(features).unwrap().map(|entry| entry.unwrap().path()).find(is_shard).unwrap();
+    let is_shard = |path: &std::path::PathBuf| {
+        path.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("shard-")
+    };
+    let shard = fs::read_dir(features)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(is_shard)
+        .unwrap();
     let mut bytes = fs::read(&shard).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0xff;
     fs::write(&shard, bytes).unwrap();
-    let output = prepare(dataset.path(), &["--json", "--verify"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is damaged"), "{}", said(&output));
-    assert_eq!(json(&output)["cache"]["reasons"], serde_json::json!({"damaged shard": 10}));
+    let output = prepare(dataset.path(), &["--json", "--verify"])
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("is damaged"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(
+        json(&output)["cache"]["reasons"],
+        serde_json::json!({"damaged shard": 10})
+    );
 }

@@ -61,10 +61,13 @@ fn expected(case: &Case) -> Vec<f32> {
 fn equals_librosa_within_1e_4_everywhere() {
     for (case, settings) in cases() {
         let path = fixtures().join(format!("{}.wav", case.name));
-        let features = Featurizer::new(&settings)
-            .unwrap()
-            .featurize(&path)
-            .unwrap();
+        let featurized = Featurizer::new(&settings).unwrap().featurize(&path);
+        if case.name == "silence" {
+            // Its frames are tested below; as a clip it is of no use.
+            assert_eq!(featurized.unwrap_err().kind(), "silent audio");
+            continue;
+        }
+        let features = featurized.unwrap();
         let header = read_header(&path).unwrap();
         assert_eq!(features.frames(), case.frames, "{}", case.name);
         assert_eq!(

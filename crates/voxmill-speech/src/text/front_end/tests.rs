@@ -216,3 +216,20 @@ proptest! {
         prop_assert_eq!(features.language, utterance.language);
     }
 }
+
+#[test]
+fn every_letter_is_spelled_by_words_that_are_known() {
+    let letters = ('A'..='Z').map(|letter| format!("the {letter}.{letter}.Q. station"));
+    for written in letters {
+        let utterance = process(&written, Language::English);
+        let guessed: Vec<_> = utterance
+            .unknown_words()
+            .map(|word| word.text.clone())
+            .collect();
+        assert!(
+            guessed.is_empty(),
+            "{written} → {} with {guessed:?} guessed",
+            utterance.normalized
+        );
+    }
+}

@@ -16,7 +16,10 @@ pub(super) fn unpack() -> anyhow::Result<PathBuf> {
     let folder = home.join("voxmill").join(format!("demo-{}", demo::VERSION));
     let corpus = demo::unpack(&folder).map_err(|error| {
         Complaint::new(
-            format!("cannot unpack the built-in corpus into `{}`", folder.display()),
+            format!(
+                "cannot unpack the built-in corpus into `{}`",
+                folder.display()
+            ),
             "set XDG_CACHE_HOME to a folder that can be written",
         )
         .because(error)
@@ -25,6 +28,12 @@ pub(super) fn unpack() -> anyhow::Result<PathBuf> {
 }
 
 fn cache_home() -> Option<PathBuf> {
-    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    given("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(given("HOME")?.join(".cache")))
+    let given = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    given("XDG_CACHE_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(given("HOME")?.join(".cache")))
 }

@@ -4,6 +4,7 @@ mod demo_folder;
 mod report;
 mod table;
 
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,8 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use voxmill_speech::cache::{Cache, CacheError, CacheWriter, Collected, WriterOptions, clip_bytes, free_space};
-use voxmill_speech::manifest::{Clip, Limits, Manifest, ManifestError, Measured, Quarantine, Split, Suspicious, find_suspicious, write_suspicious};
+use voxmill_speech::cache::{
+    Cache, CacheError, CacheWriter, Collected, WriterOptions, clip_bytes, free_space,
+};
+use voxmill_speech::manifest::{
+    Clip, Limits, Manifest, ManifestError, Measured, Quarantine, Split, Suspicious,
+    find_suspicious, write_suspicious,
+};
 use voxmill_speech::text::FrontEnd;
 
 use self::report::{FolderFacts, FolderReport, Timing};
@@ -44,11 +50,20 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
         .build_global()
         .context("cannot start worker threads")?;
     let front_end = FrontEnd::new(settings.text.clone())?;
-    let recipe = Recipe { front_end: &front_end, audio: &settings.audio, language: settings.language };
+    let recipe = Recipe {
+        front_end: &front_end,
+        audio: &settings.audio,
+        language: settings.language,
+    };
 
     let mut outcomes = Vec::new();
     for (folder, given, cache_home) in folders(&settings)? {
-        let outcome = Preparing { settings: &settings, recipe: &recipe, stop }.folder(&folder, given, &cache_home)?;
+        let outcome = Preparing {
+            settings: &settings,
+            recipe: &recipe,
+            stop,
+        }
+        .folder(&folder, given, &cache_home)?;
         let interrupted = outcome.interrupted;
         outcomes.push(outcome);
         if interrupted {
@@ -57,7 +72,9 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
     }
     if settings.json {
         let reports: Vec<_> = outcomes.iter().map(|outcome| &outcome.report).collect();
-        say(&serde_json::to_string_pretty(&serde_json::json!({ "version": 1, "datasets": reports }))?)?;
+        say(&serde_json::to_string_pretty(
+            &serde_json::json!({ "version": 1, "datasets": reports }),
+        )?)?;
     } else {
         for outcome in &outcomes {
             say(&table::render(&outcome.report))?;
@@ -81,12 +98,28 @@ fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<(PathBuf, Option<Sp
         Some(folder) => folder.clone(),
         None => demo_folder::unpack()?,
     };
-    let home = |folder: &Path| settings.cache_dir.clone().unwrap_or_else(|| folder.join("voxmill-cache"));
-    let mut folders = vec![(train.clone(), settings.val_data.is_some().then_some(Split::Train), home(&train))];
+    let home = |folder: &Path| {
+        settings
+            .cache_dir
+            .clone()
+            .unwrap_or_else(|| folder.join("voxmill-cache"))
+    };
+    let mut folders = vec![(
+        train.clone(),
+        settings.val_data.is_some().then_some(Split::Train),
+        home(&train),
+    )];
     if let Some(val) = &settings.val_data {
         if same_folder(&train, val) {
-            let what = format!("--train-data and --val-data are the same folder, `{}`", val.display());
-            return Err(Complaint::new(what, "leave --val-data out: a share of the clips is then held out by itself").into());
+            let what = format!(
+                "--train-data and --val-data are the same folder, `{}`",
+                val.display()
+            );
+            return Err(Complaint::new(
+                what,
+                "leave --val-data out: a share of the clips is then held out by itself",
+            )
+            .into());
         }
         let home = match &settings.cache_dir {
             Some(dir) => dir.join("validation"),
@@ -123,21 +156,36 @@ impl Outcome {
         let bad = self.quarantine.too_many(self.rows, max_bad)?;
         Some(Complaint::new(
             bad.to_string(),
-            format!("mend the rows listed in `{}`, or allow more with --max-bad", self.quarantine_file.display()),
+            format!(
+                "mend the rows listed in `{}`, or allow more with --max-bad",
+                self.quarantine_file.display()
+            ),
         ))
     }
 }
 
 impl Preparing<'_> {
-    fn folder(&self, folder: &Path, given: Option<Split>, cache_home: &Path) -> anyhow::Result<Outcome> {
+    fn folder(
+        &self,
+        folder: &Path,
+        given: Option<Split>,
+        cache_home: &Path,
+    ) -> anyhow::Result<Outcome> {
         let begin = Instant::now();
-        let Scan { mut manifest, has_own_split, notes } =
-            feed::scan(folder, given, &self.limits(), self.settings.val_fraction).map_err(manifest_complaint)?;
+        let Scan {
+            mut manifest,
+            has_own_split,
+            notes,
+        } = feed::scan(folder, given, &self.limits(), self.settings.val_fraction)
+            .map_err(manifest_complaint)?;
         for note in notes {
             tell(&format!("note: {note}"));
         }
         if has_own_split && self.settings.val_fraction_origin == Origin::Flag {
-            let what = format!("--val-fraction has no effect: `{}` has a split of its own (metadata_eval.csv)", folder.display());
+            let what = format!(
+                "--val-fraction has no effect: `{}` has a split of its own (metadata_eval.csv)",
+                folder.display()
+            );
             return Err(Complaint::new(what, "leave the flag out").into());
         }
         let rows = manifest.rows();
@@ -146,7 +194,13 @@ impl Preparing<'_> {
         if manifest.too_many_bad(self.settings.max_bad).is_some() || manifest.clips.is_empty() {
             // Nothing is built on a dataset that will be refused; the list tells why.
             write_quarantine(&manifest.quarantine, &quarantine_file)?;
-            return Err(refusal(&manifest, rows, self.settings.max_bad, folder, &quarantine_file));
+            return Err(refusal(
+                &manifest,
+                rows,
+                self.settings.max_bad,
+                folder,
+                &quarantine_file,
+            ));
         }
 
         let cache_dir = cache_home.join("features");
@@ -157,28 +211,46 @@ impl Preparing<'_> {
         for warning in cache.warnings() {
             tell(&format!("warning: {warning}"));
         }
-        let staleness = feed::find_stale(&manifest.clips, &cache, self.recipe, self.settings.verify);
+        let staleness =
+            feed::find_stale(&manifest.clips, &cache, self.recipe, self.settings.verify);
         let mut work = Work::default();
         if staleness.nothing_to_write() && !self.settings.gc {
             work.cache = Some(cache);
         } else {
             work = self.write(&manifest, &cache, work)?;
         }
-        let cache = work.cache.take().context("the cache was not opened again after writing")?;
+        let cache = work
+            .cache
+            .take()
+            .context("the cache was not opened again after writing")?;
         let build_time = begin.elapsed() - scanned;
 
-        let Built { known: made, bad, not_cached, audio_kept, interrupted } = work.built;
+        let Built {
+            known: made,
+            bad,
+            not_cached,
+            audio_kept,
+            interrupted,
+        } = work.built;
         manifest.quarantine.extend(bad);
         write_quarantine(&manifest.quarantine, &quarantine_file)?;
-        let known = all_known(&manifest.clips, &cache, &made, &work.stale_clips);
+        let known = all_known(&manifest.clips, &cache, &made, work.stale.keys());
+        let mut rebuilt = BTreeMap::new();
+        for (clip, _) in &made {
+            if let Some(reason) = work.stale.remove(clip) {
+                *rebuilt.entry(reason).or_default() += 1;
+            }
+        }
         let suspicious = suspicious_clips(&manifest, &known);
         let suspicious_file = cache_home.join("suspicious.csv");
         if !suspicious.is_empty() || suspicious_file.exists() {
-            write_suspicious(&suspicious_file, &suspicious).context("cannot write the list of suspicious clips")?;
+            write_suspicious(&suspicious_file, &suspicious)
+                .context("cannot write the list of suspicious clips")?;
         }
         let report = FolderReport::new(FolderFacts {
             folder,
-            demo: self.settings.train_data.is_none() && given.is_none_or(|split| split == Split::Train),
+            demo: self.settings.train_data.is_none()
+                && given.is_none_or(|split| split == Split::Train),
             manifest: &manifest,
             rows,
             known: &known,
@@ -186,7 +258,7 @@ impl Preparing<'_> {
             settings: self.settings,
             cache: &cache,
             cache_home,
-            rebuilt: &work.rebuilt,
+            rebuilt,
             not_cached,
             audio_kept,
             collected: work.collected,
@@ -195,10 +267,19 @@ impl Preparing<'_> {
                 build: build_time,
                 total: begin.elapsed(),
                 built_clips: made.len(),
-                built_audio_seconds: made.iter().map(|&(clip, _)| manifest.clips[clip].header.seconds()).sum(),
+                built_audio_seconds: made
+                    .iter()
+                    .map(|&(clip, _)| manifest.clips[clip].header.seconds())
+                    .sum(),
             },
         })?;
-        Ok(Outcome { report, quarantine: manifest.quarantine, quarantine_file, rows, interrupted })
+        Ok(Outcome {
+            report,
+            quarantine: manifest.quarantine,
+            quarantine_file,
+            rows,
+            interrupted,
+        })
     }
 
     /// Takes the cache's lock, looks again at what is stale (another run may have just made it), and makes it.
@@ -213,23 +294,40 @@ impl Preparing<'_> {
             .because(error)
         })?;
         let mut told = false;
-        let options = WriterOptions { budget_bytes: settings.cache_budget, ..WriterOptions::default() };
-        let mut writer = CacheWriter::open_waiting(cache_dir, self.recipe.feature_settings(), options, |holder| {
-            if !std::mem::replace(&mut told, true) {
-                let who = holder.map_or("another run".to_owned(), |pid| format!("process {pid}"));
-                tell(&format!("waiting for {who}, which is writing this cache"));
-            }
-            if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        let options = WriterOptions {
+            budget_bytes: settings.cache_budget,
+            ..WriterOptions::default()
+        };
+        let mut writer = CacheWriter::open_waiting(
+            cache_dir,
+            self.recipe.feature_settings(),
+            options,
+            |holder| {
+                if !std::mem::replace(&mut told, true) {
+                    let who =
+                        holder.map_or("another run".to_owned(), |pid| format!("process {pid}"));
+                    tell(&format!("waiting for {who}, which is writing this cache"));
+                }
+                if self.stop.load(Ordering::Relaxed) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )
         .map_err(cache_complaint)?;
         if settings.verify {
             writer.cache().check_shards();
         }
-        let staleness = feed::find_stale(&manifest.clips, writer.cache(), self.recipe, settings.verify);
+        let staleness = feed::find_stale(
+            &manifest.clips,
+            writer.cache(),
+            self.recipe,
+            settings.verify,
+        );
         self.check_room(manifest, &staleness, writer.cache(), cache_dir)?;
         for stale in &staleness.stale {
-            *work.rebuilt.entry(stale.reason.to_string()).or_default() += 1;
-            work.stale_clips.push(stale.clip);
+            work.stale.insert(stale.clip, stale.reason.to_string());
         }
         let mut progress = ClipProgress::new(staleness.stale.len());
         let built = feed::build(
@@ -248,7 +346,7 @@ impl Preparing<'_> {
             built => built?,
         };
         if settings.gc && !work.built.interrupted {
-            let ids: std::collections::HashSet<&str> = manifest.clips.iter().map(|clip| &*clip.id).collect();
+            let ids: HashSet<&str> = manifest.clips.iter().map(|clip| &*clip.id).collect();
             work.collected = Some(writer.gc(|id| ids.contains(id)).map_err(cache_complaint)?);
         }
         drop(writer);
@@ -257,7 +355,13 @@ impl Preparing<'_> {
     }
 
     /// Before anything is written: a disk that fills up in the middle is a worse way to learn it.
-    fn check_room(&self, manifest: &Manifest, staleness: &Staleness, cache: &Cache, dir: &Path) -> anyhow::Result<()> {
+    fn check_room(
+        &self,
+        manifest: &Manifest,
+        staleness: &Staleness,
+        cache: &Cache,
+        dir: &Path,
+    ) -> anyhow::Result<()> {
         let channels = self.settings.audio.n_mels as u64;
         let needed: u64 = staleness
             .stale
@@ -265,7 +369,12 @@ impl Preparing<'_> {
             .map(|stale| {
                 let clip = &manifest.clips[stale.clip];
                 let letters = clip.text.len() as u64;
-                clip_bytes(self.settings.audio.frames_for_header(&clip.header) as u64, channels, letters, letters)
+                clip_bytes(
+                    self.settings.audio.frames_for_header(&clip.header) as u64,
+                    channels,
+                    letters,
+                    letters,
+                )
             })
             .sum();
         let left_of_budget = match self.settings.cache_budget {
@@ -281,16 +390,19 @@ impl Preparing<'_> {
                 dir.display(),
                 table::bytes(free)
             );
-            return Err(Complaint::new(what, "free some space, move it with --cache-dir, or bound it with --cache-budget").into());
+            return Err(Complaint::new(
+                what,
+                "free some space, move it with --cache-dir, or bound it with --cache-budget",
+            )
+            .into());
         }
         Ok(())
     }
 
     fn limits(&self) -> Limits {
         Limits {
-            sample_rate: self.settings.audio.sample_rate,
-            hop_length: self.settings.audio.hop_length as u32,
-            max_mel_frames: Some(u64::from(self.settings.max_mel_frames)),
+            audio: self.settings.audio.clone(),
+            max_mel_frames: Some(self.settings.max_mel_frames as usize),
             max_text_length: Some(self.settings.max_text_length as usize),
             min_seconds: MIN_SECONDS,
         }
@@ -302,13 +414,18 @@ impl Preparing<'_> {
 struct Work {
     cache: Option<Cache>,
     built: Built,
-    stale_clips: Vec<usize>,
-    rebuilt: std::collections::BTreeMap<String, usize>,
+    /// Clip numbers with the reason to make them.
+    stale: BTreeMap<usize, String>,
     collected: Option<Collected>,
 }
 
 /// What is known of each clip, by clip number: from this run where it was made, else from the cache's index.
-fn all_known(clips: &[Clip], cache: &Cache, made: &[(usize, Known)], stale: &[usize]) -> Vec<Option<Known>> {
+fn all_known<'a>(
+    clips: &[Clip],
+    cache: &Cache,
+    made: &[(usize, Known)],
+    stale: impl Iterator<Item = &'a usize>,
+) -> Vec<Option<Known>> {
     let mut known: Vec<Option<Known>> = clips
         .iter()
         .map(|clip| {
@@ -359,19 +476,38 @@ fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::Result<()> 
     }
     if let Some(home) = file.parent() {
         std::fs::create_dir_all(home).map_err(|error| {
-            Complaint::new(format!("cannot write into `{}`", home.display()), "give a folder of your own with --cache-dir").because(error)
+            Complaint::new(
+                format!("cannot write into `{}`", home.display()),
+                "give a folder of your own with --cache-dir",
+            )
+            .because(error)
         })?;
     }
-    quarantine.write_csv(file).context("cannot write the quarantine list")
+    quarantine
+        .write_csv(file)
+        .context("cannot write the quarantine list")
 }
 
-fn refusal(manifest: &Manifest, rows: usize, max_bad: f64, folder: &Path, file: &Path) -> anyhow::Error {
+fn refusal(
+    manifest: &Manifest,
+    rows: usize,
+    max_bad: f64,
+    folder: &Path,
+    file: &Path,
+) -> anyhow::Error {
     if let Some(bad) = manifest.quarantine.too_many(rows, max_bad) {
-        let hint = format!("mend the rows listed in `{}`, or allow more with --max-bad", file.display());
+        let hint = format!(
+            "mend the rows listed in `{}`, or allow more with --max-bad",
+            file.display()
+        );
         return Complaint::new(bad.to_string(), hint).into();
     }
     Complaint::new(
-        format!("no clip of `{}` is left: {} of {rows} rows are filtered for their length", folder.display(), manifest.filtered.total()),
+        format!(
+            "no clip of `{}` is left: {} of {rows} rows are filtered for their length",
+            folder.display(),
+            manifest.filtered.total()
+        ),
         "raise --max-mel-frames or --max-text-length",
     )
     .into()
@@ -383,14 +519,17 @@ fn manifest_complaint(error: ManifestError) -> anyhow::Error {
 }
 
 fn cache_complaint(error: CacheError) -> anyhow::Error {
-    match error.hint() {
-        Some(hint) => with_causes(error, hint.to_owned()),
-        None => error.into(),
-    }
+    let hint = error
+        .hint()
+        .unwrap_or("give a folder of your own with --cache-dir");
+    with_causes(error, hint.to_owned())
 }
 
 /// The error's own words as the complaint, its causes below it.
-fn with_causes(error: impl std::error::Error + Send + Sync + 'static, hint: String) -> anyhow::Error {
+fn with_causes(
+    error: impl std::error::Error + Send + Sync + 'static,
+    hint: String,
+) -> anyhow::Error {
     let complaint = Complaint::new(error.to_string(), hint);
     match error.source() {
         Some(_) => complaint.because(anyhow::Error::new(error)).into(),

@@ -23,8 +23,8 @@ pub(super) struct FolderFacts<'a> {
     pub(super) settings: &'a PrepareSettings,
     pub(super) cache: &'a Cache,
     pub(super) cache_home: &'a Path,
-    /// Clips to be made in this run, by reason.
-    pub(super) rebuilt: &'a BTreeMap<String, usize>,
+    /// Clips made in this run, by reason.
+    pub(super) rebuilt: BTreeMap<String, usize>,
     pub(super) not_cached: usize,
     pub(super) audio_kept: usize,
     pub(super) collected: Option<Collected>,
@@ -142,18 +142,28 @@ pub(super) struct TimeFacts {
 impl FolderReport {
     pub(super) fn new(facts: FolderFacts) -> anyhow::Result<FolderReport> {
         let manifest = facts.manifest;
-        let usable: Vec<_> =
-            manifest.clips.iter().zip(facts.known).filter_map(|(clip, known)| Some((clip, (*known)?))).collect();
+        let usable: Vec<_> = manifest
+            .clips
+            .iter()
+            .zip(facts.known)
+            .filter_map(|(clip, known)| Some((clip, (*known)?)))
+            .collect();
         let mut languages = BTreeMap::<&str, Group>::new();
         let mut speakers = BTreeMap::<&str, Group>::new();
         for (clip, known) in &usable {
-            for (groups, name) in [(&mut languages, known.language.code()), (&mut speakers, manifest.speaker(clip))] {
+            for (groups, name) in [
+                (&mut languages, known.language.code()),
+                (&mut speakers, manifest.speaker(clip)),
+            ] {
                 let group = groups.entry(name).or_default();
                 group.clips += 1;
                 group.hours += clip.header.seconds() / 3600.0;
             }
         }
-        let training = usable.iter().filter(|(clip, _)| clip.split == Split::Train).count();
+        let training = usable
+            .iter()
+            .filter(|(clip, _)| clip.split == Split::Train)
+            .count();
         let bad = manifest.quarantine.len();
         let filtered = manifest.filtered;
         let counts = ClipCounts {
@@ -163,23 +173,37 @@ impl FolderReport {
             validation: usable.len() - training,
             bad,
             filtered: filtered.total(),
-            not_reached: facts.rows.saturating_sub(usable.len() + bad + filtered.total()),
+            not_reached: facts
+                .rows
+                .saturating_sub(usable.len() + bad + filtered.total()),
         };
-        let asked: usize = facts.rebuilt.values().sum();
         let time = &facts.timing;
         let build_seconds = time.build.as_secs_f64();
         let rate = |amount: f64| (time.built_clips > 0).then(|| amount / build_seconds);
         Ok(FolderReport {
             folder: facts.folder.display().to_string(),
             demo: facts.demo,
-            hours: usable.iter().map(|(clip, _)| clip.header.seconds()).sum::<f64>() / 3600.0,
+            hours: usable
+                .iter()
+                .map(|(clip, _)| clip.header.seconds())
+                .sum::<f64>()
+                / 3600.0,
             seconds: percentiles(usable.iter().map(|(clip, _)| clip.header.seconds())),
             tokens: percentiles(usable.iter().map(|(_, known)| f64::from(known.tokens))),
             batches: batches(&facts)?,
             languages: named(languages),
             speakers: named(speakers),
-            quarantine: manifest.quarantine.counts().into_iter().map(|(reason, n)| (reason.as_str().to_owned(), n)).collect(),
-            quarantine_file: facts.cache_home.join("quarantine.csv").display().to_string(),
+            quarantine: manifest
+                .quarantine
+                .counts()
+                .into_iter()
+                .map(|(reason, n)| (reason.as_str().to_owned(), n))
+                .collect(),
+            quarantine_file: facts
+                .cache_home
+                .join("quarantine.csv")
+                .display()
+                .to_string(),
             filtered: [
                 ("audio too long", filtered.audio_too_long),
                 ("audio too short", filtered.audio_too_short),
@@ -188,11 +212,18 @@ impl FolderReport {
             .into_iter()
             .filter(|(_, n)| *n > 0)
             .collect(),
-            suspicious: facts.suspicious.iter().fold(BTreeMap::new(), |mut counts, one| {
-                *counts.entry(one.suspicion.to_string()).or_default() += 1;
-                counts
-            }),
-            suspicious_file: facts.cache_home.join("suspicious.csv").display().to_string(),
+            suspicious: facts
+                .suspicious
+                .iter()
+                .fold(BTreeMap::new(), |mut counts, one| {
+                    *counts.entry(one.suspicion.to_string()).or_default() += 1;
+                    counts
+                }),
+            suspicious_file: facts
+                .cache_home
+                .join("suspicious.csv")
+                .display()
+                .to_string(),
             cache: CacheFacts {
                 folder: facts.cache.dir().display().to_string(),
                 clips: facts.cache.len(),
@@ -200,13 +231,18 @@ impl FolderReport {
                 budget: facts.settings.cache_budget,
                 reused: counts.usable - time.built_clips,
                 rebuilt: time.built_clips - facts.not_cached,
-                reasons: facts.rebuilt.clone(),
+                reasons: facts.rebuilt,
                 frames_kept: facts.audio_kept,
                 not_cached_for_budget: facts.not_cached,
-                up_to_date: asked == 0 && facts.collected.is_none_or(|collected| collected.clips_removed == 0),
-                collected: facts
-                    .collected
-                    .map(|collected| CollectedFacts { clips: collected.clips_removed, bytes_freed: collected.bytes_freed }),
+                up_to_date: time.built_clips == 0
+                    && counts.not_reached == 0
+                    && facts
+                        .collected
+                        .is_none_or(|collected| collected.clips_removed == 0),
+                collected: facts.collected.map(|collected| CollectedFacts {
+                    clips: collected.clips_removed,
+                    bytes_freed: collected.bytes_freed,
+                }),
             },
             time: TimeFacts {
                 scan_seconds: time.scan.as_secs_f64(),
@@ -221,7 +257,13 @@ impl FolderReport {
 }
 
 fn named(groups: BTreeMap<&str, Group>) -> Vec<Group> {
-    let mut groups: Vec<_> = groups.into_iter().map(|(name, group)| Group { name: name.to_owned(), ..group }).collect();
+    let mut groups: Vec<_> = groups
+        .into_iter()
+        .map(|(name, group)| Group {
+            name: name.to_owned(),
+            ..group
+        })
+        .collect();
     groups.sort_by(|a, b| b.clips.cmp(&a.clips).then_with(|| a.name.cmp(&b.name)));
     groups
 }
@@ -234,7 +276,13 @@ fn percentiles(values: impl Iterator<Item = f64>) -> Percentiles {
         let rank = (share * sorted.len() as f64).ceil() as usize;
         sorted.get(rank.max(1) - 1).copied().unwrap_or_default()
     };
-    Percentiles { min: at(0.0), p5: at(0.05), p50: at(0.5), p95: at(0.95), max: at(1.0) }
+    Percentiles {
+        min: at(0.0),
+        p5: at(0.05),
+        p50: at(0.5),
+        p95: at(0.95),
+        max: at(1.0),
+    }
 }
 
 /// The plan of the training clips, with the lengths that their headers give.
@@ -260,7 +308,8 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
     }
     let plan = BatchPlan::new(clips, settings.batches)?;
     let batch_size = settings.batches.batch_size.get();
-    let random = PaddingWaste::of_random_batches(plan.clips(), batch_size as usize, settings.batches.seed);
+    let random =
+        PaddingWaste::of_random_batches(plan.clips(), batch_size as usize, settings.batches.seed);
     Ok(Some(Batches {
         batch_size,
         per_epoch: plan.batches_per_epoch(),
@@ -277,7 +326,9 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
             .collect(),
         padding_waste: PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.waste(),
         padding_waste_of_random_batches: random.frames.waste(),
-        padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(plan.clips()).frames.waste(),
+        padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(plan.clips())
+            .frames
+            .waste(),
     }))
 }
 
@@ -288,7 +339,10 @@ mod tests {
     #[test]
     fn percentiles_are_lengths_that_exist() {
         let p = percentiles((1..=100).map(f64::from));
-        assert_eq!((p.min, p.p5, p.p50, p.p95, p.max), (1.0, 5.0, 50.0, 95.0, 100.0));
+        assert_eq!(
+            (p.min, p.p5, p.p50, p.p95, p.max),
+            (1.0, 5.0, 50.0, 95.0, 100.0)
+        );
         let one = percentiles([3.0].into_iter());
         assert_eq!((one.min, one.p50, one.max), (3.0, 3.0, 3.0));
     }

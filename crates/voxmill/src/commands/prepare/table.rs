@@ -11,7 +11,11 @@ const MOST_GROUPS: usize = 8;
 pub(super) fn render(report: &FolderReport) -> String {
     let mut lines = Vec::new();
     let mut line = |label: &str, text: String| lines.push(format!("{label:<12}{text}"));
-    let demo = if report.demo { " (the built-in demo corpus)" } else { "" };
+    let demo = if report.demo {
+        " (the built-in demo corpus)"
+    } else {
+        ""
+    };
     line("Dataset", format!("{}{demo}", report.folder));
     let clips = &report.clips;
     let mut usable = format!(
@@ -35,9 +39,15 @@ pub(super) fn render(report: &FolderReport) -> String {
     if let Some(batches) = &report.batches {
         batch_lines(batches, &mut line);
     }
-    line("Quarantine", listed(&report.quarantine, &report.quarantine_file));
+    line(
+        "Quarantine",
+        listed(&report.quarantine, &report.quarantine_file),
+    );
     line("Filtered", listed(&report.filtered, ""));
-    line("Suspicious", listed(&report.suspicious, &report.suspicious_file));
+    line(
+        "Suspicious",
+        listed(&report.suspicious, &report.suspicious_file),
+    );
     cache_lines(&report.cache, &mut line);
     line("Time", time(&report.time));
     if report.cache.up_to_date {
@@ -49,12 +59,33 @@ pub(super) fn render(report: &FolderReport) -> String {
 fn batch_lines(batches: &Batches, line: &mut impl FnMut(&str, String)) {
     line(
         "Batches",
-        format!("{} an epoch at --batch-size {}, padded to {} shapes", batches.per_epoch, batches.batch_size, batches.shapes.len()),
+        format!(
+            "{} an epoch at --batch-size {}, padded to {} shape{}",
+            batches.per_epoch,
+            batches.batch_size,
+            batches.shapes.len(),
+            if batches.shapes.len() == 1 { "" } else { "s" }
+        ),
     );
-    line("", format!("{:>8}{:>8}{:>6}{:>9}{:>9}", "frames", "tokens", "rows", "clips", "batches"));
+    line(
+        "",
+        format!(
+            "{:>8}{:>8}{:>6}{:>9}{:>9}",
+            "frames", "tokens", "rows", "clips", "batches"
+        ),
+    );
     for shape in &batches.shapes {
-        let (frames, tokens, rows, clips, batches) = (shape.frames, shape.tokens, shape.rows, shape.clips, shape.batches);
-        line("", format!("{frames:>8}{tokens:>8}{rows:>6}{clips:>9}{batches:>9}"));
+        let (frames, tokens, rows, clips, batches) = (
+            shape.frames,
+            shape.tokens,
+            shape.rows,
+            shape.clips,
+            shape.batches,
+        );
+        line(
+            "",
+            format!("{frames:>8}{tokens:>8}{rows:>6}{clips:>9}{batches:>9}"),
+        );
     }
     line(
         "Padding",
@@ -68,8 +99,20 @@ fn batch_lines(batches: &Batches, line: &mut impl FnMut(&str, String)) {
 }
 
 fn cache_lines(cache: &CacheFacts, line: &mut impl FnMut(&str, String)) {
-    line("Cache", format!("{} clips, {} in {}", count(cache.clips), bytes(cache.bytes), cache.folder));
-    let mut work = format!("{} reused, {} rebuilt", count(cache.reused), count(cache.rebuilt));
+    line(
+        "Cache",
+        format!(
+            "{} clips, {} in {}",
+            count(cache.clips),
+            bytes(cache.bytes),
+            cache.folder
+        ),
+    );
+    let mut work = format!(
+        "{} reused, {} rebuilt",
+        count(cache.reused),
+        count(cache.rebuilt)
+    );
     if !cache.reasons.is_empty() {
         let _ = write!(work, " ({})", counts(&cache.reasons));
     }
@@ -78,28 +121,64 @@ fn cache_lines(cache: &CacheFacts, line: &mut impl FnMut(&str, String)) {
     }
     line("", work);
     if let (Some(budget), beyond @ 1..) = (cache.budget, cache.not_cached_for_budget) {
-        line("", format!("{} clips did not fit into --cache-budget {}: they are computed anew each time", count(beyond), bytes(budget)));
+        line(
+            "",
+            format!(
+                "{} clips did not fit into --cache-budget {}: they are computed anew each time",
+                count(beyond),
+                bytes(budget)
+            ),
+        );
     }
     if let Some(collected) = &cache.collected {
-        line("", format!("collected {} deleted clips, {} freed", count(collected.clips), bytes(collected.bytes_freed)));
+        line(
+            "",
+            format!(
+                "collected {} deleted clips, {} freed",
+                count(collected.clips),
+                bytes(collected.bytes_freed)
+            ),
+        );
     }
 }
 
 fn time(time: &TimeFacts) -> String {
-    let mut text = format!("{:.2} s: scan {:.2} s, features {:.2} s", time.total_seconds, time.scan_seconds, time.features_seconds);
+    let mut text = format!(
+        "{:.2} s: scan {:.2} s, features {:.2} s",
+        time.total_seconds, time.scan_seconds, time.features_seconds
+    );
     if let (Some(clips), Some(hours)) = (time.clips_per_second, time.audio_hours_per_hour) {
-        let _ = write!(text, "; {} clips/s, {} hours of audio an hour", count(clips as usize), count(hours as usize));
+        let _ = write!(
+            text,
+            "; {} clips/s, {} hours of audio an hour",
+            count(clips as usize),
+            count(hours as usize)
+        );
     }
     text
 }
 
 fn groups(groups: &[Group]) -> String {
-    let mut shown: Vec<_> =
-        groups.iter().take(MOST_GROUPS).map(|group| format!("{} {} ({})", group.name, count(group.clips), hours(group.hours))).collect();
+    let mut shown: Vec<_> = groups
+        .iter()
+        .take(MOST_GROUPS)
+        .map(|group| {
+            format!(
+                "{} {} ({})",
+                group.name,
+                count(group.clips),
+                hours(group.hours)
+            )
+        })
+        .collect();
     if groups.len() > MOST_GROUPS {
         let rest = &groups[MOST_GROUPS..];
         let clips = rest.iter().map(|group| group.clips).sum();
-        shown.push(format!("and {} more with {} clips", rest.len(), count(clips)));
+        shown.push(format!(
+            "and {} more with {} clips",
+            rest.len(),
+            count(clips)
+        ));
     }
     shown.join(", ")
 }
@@ -115,17 +194,28 @@ fn listed<K: Display>(reasons: &BTreeMap<K, usize>, file: &str) -> String {
     if reasons.is_empty() {
         return "none".to_owned();
     }
-    let place = if file.is_empty() { String::new() } else { format!(" — see {file}") };
+    let place = if file.is_empty() {
+        String::new()
+    } else {
+        format!(" — see {file}")
+    };
     format!("{}{place}", counts(reasons))
 }
 
 fn counts<K: Display>(reasons: &BTreeMap<K, usize>) -> String {
-    let shown: Vec<_> = reasons.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
+    let shown: Vec<_> = reasons
+        .iter()
+        .map(|(reason, n)| format!("{reason} {}", count(*n)))
+        .collect();
     shown.join(", ")
 }
 
 fn hours(hours: f64) -> String {
-    if hours < 1.0 { format!("{:.1} min", hours * 60.0) } else { format!("{hours:.2} h") }
+    if hours < 1.0 {
+        format!("{:.1} min", hours * 60.0)
+    } else {
+        format!("{hours:.2} h")
+    }
 }
 
 fn percent(share: f64) -> String {
