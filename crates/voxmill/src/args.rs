@@ -45,7 +45,7 @@ Examples:
   voxmill prepare --train-data D --json            the summary as JSON
 
 Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
-    Prepare(PrepareArgs),
+    Prepare(Box<PrepareArgs>),
     /// Show what the text front-end makes of a sentence
     #[command(after_help = "\
 Examples:

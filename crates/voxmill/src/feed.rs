@@ -2,6 +2,7 @@
 //! features are made on several threads and written by one.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -211,6 +212,10 @@ pub(crate) enum BuildError {
     Thread(#[source] std::io::Error),
 }
 
+/// Clips that may wait for the writer. While it syncs a shard, some tenths of a second, the workers
+/// go on; 128 clips of LJ Speech are 25 MB, and the longest that pass the filter 60 MB.
+const CLIPS_IN_FLIGHT: usize = 128;
+
 struct Made {
     clip: usize,
     fingerprint: Fingerprint,
@@ -220,78 +225,102 @@ struct Made {
     audio_kept: bool,
 }
 
-/// Makes the features of all stale clips on `workers` threads and writes them as they come.
-///
-/// `before` is the cache as it was: frames that are still good are taken over from it.
-/// `stop` is looked at between clips; what was made by then is kept. `progress` hears each clip.
-pub(crate) fn build(
-    clips: &[Clip],
-    staleness: Staleness,
-    recipe: &Recipe,
-    before: &Cache,
-    writer: &mut CacheWriter,
-    workers: usize,
-    stop: &AtomicBool,
-    mut progress: impl FnMut(&Clip),
-) -> Result<Built, BuildError> {
-    let mut built = Built::default();
-    for (clip, stamp) in &staleness.restamped {
-        writer.restamp(&clips[*clip].id, *stamp);
-    }
-    let stale = &staleness.stale;
-    let next = AtomicUsize::new(0);
-    let halt = AtomicBool::new(false);
-    // Two clips a worker: enough that nobody waits for the writer's turn, and no more memory than that.
-    let (sender, receiver) = crossbeam_channel::bounded(2 * workers);
-    let featurizers: Vec<_> = (0..workers)
-        .map(|_| Featurizer::new(recipe.audio))
-        .collect::<Result<_, _>>()?;
-    let outcome = std::thread::scope(|scope| {
-        for (number, mut featurizer) in featurizers.into_iter().enumerate() {
-            let sender = sender.clone();
-            let (next, halt) = (&next, &halt);
-            let work = move || {
-                while !halt.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
-                    let Some(stale) = stale.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                        break;
-                    };
-                    let made = make(&clips[stale.clip], stale, recipe, before, &mut featurizer);
-                    if sender.send((stale.clip, made)).is_err() {
-                        break;
+/// What building needs to know beside what is stale.
+pub(crate) struct Building<'a> {
+    pub(crate) clips: &'a [Clip],
+    pub(crate) recipe: &'a Recipe<'a>,
+    /// The cache as it was: frames that are still good are taken over from it.
+    pub(crate) before: &'a Cache,
+    pub(crate) workers: usize,
+    /// Looked at between clips; what was made by then is kept.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Building<'_> {
+    /// Makes the features of all stale clips on several threads and writes them as they come.
+    /// `progress` hears of each clip.
+    pub(crate) fn build(
+        &self,
+        staleness: Staleness,
+        writer: &mut CacheWriter,
+        mut progress: impl FnMut(&Clip),
+    ) -> Result<Built, BuildError> {
+        let mut built = Built::default();
+        for (clip, stamp) in &staleness.restamped {
+            writer.restamp(&self.clips[*clip].id, *stamp);
+        }
+        let stale = &staleness.stale;
+        let next = AtomicUsize::new(0);
+        let halt = AtomicBool::new(false);
+        let (sender, receiver) = crossbeam_channel::bounded(CLIPS_IN_FLIGHT);
+        let featurizers: Vec<_> = (0..self.workers)
+            .map(|_| Featurizer::new(self.recipe.audio))
+            .collect::<Result<_, _>>()?;
+        let outcome = std::thread::scope(|scope| {
+            for (number, mut featurizer) in featurizers.into_iter().enumerate() {
+                let sender = sender.clone();
+                let (next, halt) = (&next, &halt);
+                let work = move || {
+                    while !halt.load(Ordering::Relaxed) && !self.stop.load(Ordering::Relaxed) {
+                        let Some(stale) = stale.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                            break;
+                        };
+                        let made = self.make_contained(stale, &mut featurizer);
+                        if sender.send((stale.clip, made)).is_err() {
+                            break;
+                        }
+                    }
+                };
+                let thread = std::thread::Builder::new().name(format!("featurize-{number}"));
+                if let Err(error) = thread.spawn_scoped(scope, work) {
+                    halt.store(true, Ordering::Relaxed);
+                    return Err(BuildError::Thread(error));
+                }
+            }
+            drop(sender);
+            let mut outcome = Ok(());
+            for (clip, made) in &receiver {
+                progress(&self.clips[clip]);
+                match made {
+                    // Workers see the halt after the clip in hand; receiving on lets them send it.
+                    _ if outcome.is_err() => {}
+                    Err(bad) => built.bad.push(bad),
+                    Ok(made) => {
+                        outcome =
+                            store(self.clips, made, writer, &mut built).map_err(BuildError::from);
+                        halt.store(outcome.is_err(), Ordering::Relaxed);
                     }
                 }
-            };
-            let thread = std::thread::Builder::new().name(format!("featurize-{number}"));
-            if let Err(error) = thread.spawn_scoped(scope, work) {
-                halt.store(true, Ordering::Relaxed);
-                return Err(BuildError::Thread(error));
             }
-        }
-        drop(sender);
-        let mut outcome = Ok(());
-        for (index, made) in &receiver {
-            progress(&clips[index]);
-            let stored = match made {
-                Err(bad) => {
-                    built.bad.push(bad);
-                    Ok(())
-                }
-                Ok(made) => store(clips, made, writer, &mut built),
-            };
-            if stored.is_err() {
-                // Workers see it after the clip in hand; receiving on lets them finish sending.
-                halt.store(true, Ordering::Relaxed);
-                outcome = outcome.and(stored.map_err(BuildError::from));
-            }
-        }
-        outcome
-    });
-    // Kept even after an error or an interruption: a shard that is half full is still good work.
-    let committed = writer.commit();
-    outcome?;
-    committed?;
-    built.interrupted = stop.load(Ordering::Relaxed);
-    Ok(built)
+            outcome
+        });
+        // Kept even after an error or an interruption: a shard that is half full is still good work.
+        let committed = writer.commit();
+        outcome?;
+        committed?;
+        built.interrupted = built.known.len() + built.bad.len() < stale.len();
+        Ok(built)
+    }
+
+    /// A panic on one clip, a bug of ours, costs that clip and not the run.
+    fn make_contained(
+        &self,
+        stale: &Stale,
+        featurizer: &mut Featurizer,
+    ) -> Result<Made, QuarantineEntry> {
+        let clip = &self.clips[stale.clip];
+        let make = AssertUnwindSafe(|| make(clip, stale, self.recipe, self.before, featurizer));
+        catch_unwind(make).unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+            let said = said
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            Err(clip.quarantine(
+                BadReason::named("internal error"),
+                format!("voxmill panicked on this clip: {said}"),
+            ))
+        })
+    }
 }
 
 fn make(

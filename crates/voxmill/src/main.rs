@@ -15,7 +15,7 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let outcome = match args::Cli::parse().verb {
-        args::Verb::Prepare(args) => commands::prepare::run(args),
+        args::Verb::Prepare(args) => commands::prepare::run(*args),
         args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

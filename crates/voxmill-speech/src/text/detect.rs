@@ -4,7 +4,8 @@
 //! rows of `data/languages/stop_words.tsv` are all it knows. One pass, no allocation.
 //!
 //! What is taken when nothing tells:
-//! - no letter at all: [`Language::UNDETERMINED`];
+//! - no letter but digits: Persian for Persian digits, else English, so that "1963." is read out;
+//! - neither letter nor digit: [`Language::UNDETERMINED`];
 //! - Latin letters with fewer than two hints at another language: English;
 //! - Arabic letters without a hint, or with as many Persian as Arabic ones: Persian;
 //! - a script that no row and no arm of `script` knows: [`Language::UNDETERMINED`].
@@ -72,7 +73,7 @@ pub fn detect(text: &str) -> Language {
     }
 
     let Some(script) = prevailing(&letters) else {
-        return Language::UNDETERMINED;
+        return by_digits(text);
     };
     match script {
         Script::Han | Script::Kana => {
@@ -156,6 +157,15 @@ fn lower(c: char) -> char {
         return c;
     }
     c.to_lowercase().next().unwrap_or(c)
+}
+
+/// The language of a text without letters.
+fn by_digits(text: &str) -> Language {
+    match text.chars().find(|c| c.is_numeric()) {
+        Some('\u{0660}'..='\u{0669}' | '\u{06f0}'..='\u{06f9}') => Language::Persian,
+        Some(_) => Language::English,
+        None => Language::UNDETERMINED,
+    }
 }
 
 /// The script with the most letters, Latin counting single; ties go to the earlier one.
@@ -395,7 +405,9 @@ mod tests {
     fn defaults_are_as_documented() {
         for (text, code) in [
             ("", "und"),
-            ("12:30, 5%", "und"),
+            ("12:30, 5%", "en"),
+            ("۱۲:۳۰", "fa"),
+            ("?!", "und"),
             ("😀 …", "und"),
             ("Yes", "en"),
             ("Die", "en"),
@@ -437,7 +449,7 @@ mod tests {
         fn any_text_has_a_language(text in any::<String>()) {
             let letterless = !text.chars().any(char::is_alphabetic);
             let language = detect(&text);
-            prop_assert!(!letterless || language == Language::UNDETERMINED);
+            prop_assert!(!letterless || text.contains(char::is_numeric) || language == Language::UNDETERMINED);
         }
     }
 }

@@ -64,7 +64,7 @@ impl LogMel {
             n_fft,
             hop_length: settings.hop_length,
             n_mels: settings.n_mels,
-            window: hann(n_fft),
+            window: half_hann(n_fft),
             padded: Vec::new(),
             frames: vec![Complex::default(); n_fft],
             fft_scratch: vec![Complex::default(); fft.get_inplace_scratch_len()],
@@ -120,11 +120,12 @@ impl LogMel {
     }
 }
 
-/// The periodic Hann window.
-fn hann(length: usize) -> Vec<f64> {
+/// The periodic Hann window, halved: the sums of mirrored bins in `power_of_pair` are twice the
+/// spectrum, and halving is exact.
+fn half_hann(length: usize) -> Vec<f64> {
     let turn = std::f64::consts::TAU / length as f64;
     (0..length)
-        .map(|n| 0.5 - 0.5 * (turn * n as f64).cos())
+        .map(|n| 0.25 - 0.25 * (turn * n as f64).cos())
         .collect()
 }
 
@@ -162,11 +163,11 @@ fn power_of_pair(
     let bin = &spectra[bins.clone()];
     let mirrored = &spectra[spectra.len() - bins.end + 1..=spectra.len() - bins.start];
     for ((power, z), mirror) in power.iter_mut().zip(bin).zip(mirrored.iter().rev()) {
-        let sum = [z.re + mirror.re, z.im + mirror.im];
-        let difference = [z.re - mirror.re, z.im - mirror.im];
-        let a = sum[0] * sum[0] + difference[1] * difference[1];
-        let b = sum[1] * sum[1] + difference[0] * difference[0];
-        power[2 * pair] = (0.25 * a) as f32;
-        power[2 * pair + 1] = (0.25 * b) as f32;
+        // The loud frame of a pair cancels out of the quiet one here, so this needs double
+        // precision; what comes after does not.
+        let sum = [(z.re + mirror.re) as f32, (z.im + mirror.im) as f32];
+        let difference = [(z.re - mirror.re) as f32, (z.im - mirror.im) as f32];
+        power[2 * pair] = sum[0] * sum[0] + difference[1] * difference[1];
+        power[2 * pair + 1] = sum[1] * sum[1] + difference[0] * difference[0];
     }
 }

@@ -233,3 +233,30 @@ fn every_letter_is_spelled_by_words_that_are_known() {
         );
     }
 }
+
+/// An extra where the transcripts of LJ Speech lie beside the project.
+#[test]
+fn no_digit_is_left_in_real_transcripts() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/data/ljspeech-13100-transcripts.csv"
+    );
+    let Ok(transcripts) = std::fs::read_to_string(file) else {
+        return;
+    };
+    let front_end = front_end();
+    for row in transcripts.lines() {
+        for text in row.split('|').skip(1) {
+            let features = front_end.features(text, None).unwrap();
+            assert!(
+                !features.normalized.contains(char::is_numeric),
+                "{text} → {}",
+                features.normalized
+            );
+            assert!(
+                features.normalized.contains(char::is_alphabetic),
+                "{text} → nothing"
+            );
+        }
+    }
+}

@@ -25,7 +25,7 @@ use self::report::{FolderFacts, FolderReport, Timing};
 use super::{say, show_settings, tell};
 use crate::args::PrepareArgs;
 use crate::complaint::Complaint;
-use crate::feed::{self, Built, Known, Recipe, Scan, Staleness};
+use crate::feed::{self, Building, Built, Known, Recipe, Scan, Staleness};
 use crate::interrupt::{self, EXIT_INTERRUPTED};
 use crate::progress::ClipProgress;
 use crate::settings::{Origin, PrepareSettings};
@@ -330,16 +330,16 @@ impl Preparing<'_> {
             work.stale.insert(stale.clip, stale.reason.to_string());
         }
         let mut progress = ClipProgress::new(staleness.stale.len());
-        let built = feed::build(
-            &manifest.clips,
-            staleness,
-            self.recipe,
+        let building = Building {
+            clips: &manifest.clips,
+            recipe: self.recipe,
             before,
-            &mut writer,
-            settings.workers,
-            self.stop,
-            |clip| progress.clip(clip.header.seconds()),
-        );
+            workers: settings.workers,
+            stop: self.stop,
+        };
+        let built = building.build(staleness, &mut writer, |clip| {
+            progress.clip(clip.header.seconds())
+        });
         progress.finish();
         work.built = match built {
             Err(feed::BuildError::Cache(error)) => return Err(cache_complaint(error)),
