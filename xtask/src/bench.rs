@@ -31,7 +31,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 13_100)]
     clips: usize,
     /// Rounds of each comparison
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Padding waste of the batch plan on LJ Speech-like lengths, and what planning costs.
 //!
-//! `cargo bench -p voxmill-speech --bench padding` prints the table kept in `records/padding.md`.
+//! `cargo bench -p voxmill-speech --bench padding` prints the table kept in `benches/records/padding.md`.
 //! Only transcripts of LJ Speech are at hand, so lengths are estimated, the same ones in each run:
 //! 15.0 letters a second, with a hashed spread of 12 % (both as measured on the 32 recordings in
 //! `ljspeech-32`), drawn again until within the 1.1–10.1 s that LJ Speech spans.

@@ -388,6 +388,18 @@ mod tests {
     }
 
     #[test]
+    fn the_example_file_says_the_defaults() {
+        let mut args = PrepareArgs::default();
+        args.config.config =
+            Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config.example.yaml"));
+        let example = PrepareSettings::resolve(args).unwrap();
+        let default = PrepareSettings::resolve(PrepareArgs::default()).unwrap();
+        for (written, default) in example.shown.iter().zip(&default.shown) {
+            assert_eq!(written.value, default.value, "{}", written.key.name);
+        }
+    }
+
+    #[test]
     fn settings_that_do_not_go_together_are_refused() {
         let mut args = PrepareArgs::default();
         args.audio.f_max = Some(20_000.0);

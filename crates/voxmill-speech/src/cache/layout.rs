@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::FORMAT_VERSION;
 use super::fingerprint::Hash128;
@@ -116,11 +117,19 @@ impl Listing {
 }
 
 /// A file on its way: hashed while it is written, invisible to readers, gone when dropped.
-#[derive(Debug)]
 pub(super) struct Draft {
     temporary: NamedTempFile,
-    hasher: blake3::Hasher,
+    hasher: Xxh3,
     bytes: u64,
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft")
+            .field("temporary", &self.temporary)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Draft {
@@ -132,7 +141,7 @@ impl Draft {
             .tempfile_in(dir)?;
         Ok(Draft {
             temporary,
-            hasher: blake3::Hasher::new(),
+            hasher: Xxh3::new(),
             bytes: 0,
         })
     }

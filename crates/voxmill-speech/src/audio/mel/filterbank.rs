@@ -69,6 +69,7 @@ impl MelFilterbank {
     }
 
     /// Sums each filter over a spectrum that starts at `first_bin`.
+    #[inline(always)]
     pub(super) fn apply(&self, spectrum: &[[f32; LANES]], mel: &mut [[f32; LANES]]) {
         for (band, mel) in self.bands.iter().zip(mel) {
             let weights = &self.weights[band.weights.clone()];

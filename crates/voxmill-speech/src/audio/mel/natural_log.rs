@@ -6,6 +6,7 @@ use std::f32::consts::LN_2;
 ///
 /// `floor` must be a positive normal number. The result is within 1e-6 of the true logarithm,
 /// relatively (tested); it is the same bits wherever it runs.
+#[inline(always)]
 pub(super) fn ln_at_least(floor: f32, values: &mut [f32]) {
     debug_assert!(floor >= f32::MIN_POSITIVE);
     for value in values {
