@@ -97,9 +97,11 @@ fn text(transcripts: &[String], record: &mut Record) -> anyhow::Result<()> {
                         .chunks(64)
                         .nth(next.fetch_add(1, Ordering::Relaxed))
                     {
-                        let made = block
-                            .iter()
-                            .filter_map(|text| front_end.features(text, None).ok());
+                        let made = block.iter().map(|text| {
+                            front_end
+                                .features(text, None)
+                                .expect("espeak-ng was not asked for")
+                        });
                         total.fetch_add(
                             made.map(|features| features.tokens.len()).sum(),
                             Ordering::Relaxed,
@@ -144,7 +146,7 @@ fn second_run(program: &Path, corpus: &Corpus, record: &mut Record) -> anyhow::R
                 .context("no scan time")?,
         );
     }
-    let best = scans.iter().copied().fold(f64::INFINITY, f64::min);
+    let worst = scans.iter().copied().fold(0.0, f64::max);
     record.section(
         "Second run",
         &format!(
@@ -157,7 +159,7 @@ fn second_run(program: &Path, corpus: &Corpus, record: &mut Record) -> anyhow::R
         scans.into_iter(),
         3,
     );
-    record.target("at most 0.5 s", best <= 0.5);
+    record.target("at most 0.5 s", worst <= 0.5);
     record.rounds("whole process, seconds", walls.into_iter(), 3);
     Ok(())
 }
@@ -203,6 +205,7 @@ fn memory(
             peak_kb = peak_kb.max(rss_anon_kb(child.id()).unwrap_or(0));
             std::thread::sleep(Duration::from_millis(5));
         }
+        ensure!(child.wait()?.success(), "prepare failed");
         let peak_mb = peak_kb as f64 / 1e3;
         largest = largest.max(peak_mb);
         record.line(&format!("{clips} clips: {peak_mb:.1} MB"));

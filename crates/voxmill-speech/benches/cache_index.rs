@@ -47,7 +47,6 @@ fn settings() -> FeatureSettings {
     FeatureSettings {
         audio: names.map(|name| (name.to_owned(), "256".to_owned())).into(),
         text: Default::default(),
-        front_end: "1".to_owned(),
     }
 }
 

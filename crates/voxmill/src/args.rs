@@ -124,10 +124,10 @@ pub(crate) struct DatasetArgs {
     /// Stop when more than this share of the manifest's rows is bad [default: 5%]
     #[arg(long, value_name = "SHARE", value_parser = of::<f64>(&keys::MAX_BAD))]
     pub(crate) max_bad: Option<f64>,
-    /// Leave out clips whose text has more letters than this [default: 400]
+    /// Leave out clips whose text has more characters than this [default: 400]
     #[arg(long, value_name = "N", value_parser = of::<u32>(&keys::MAX_TEXT_LENGTH))]
     pub(crate) max_text_length: Option<u32>,
-    /// Leave out clips with more frames than this [default: 1500, 17 s at the default rate]
+    /// Leave out clips with more frames than this [default: 1500, 17 s at the default rate; never above 10 minutes]
     #[arg(long, value_name = "N", value_parser = of::<u32>(&keys::MAX_MEL_FRAMES))]
     pub(crate) max_mel_frames: Option<u32>,
 }
@@ -139,7 +139,7 @@ pub(crate) struct FrontEndArgs {
     #[arg(long, value_name = "FILE", value_parser = of::<PathBuf>(&keys::LEXICON))]
     pub(crate) lexicon: Option<PathBuf>,
     /// Ask the installed espeak-ng program how languages other than English are spoken
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::ESPEAK))]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::ESPEAK))]
     pub(crate) espeak: Option<bool>,
 }
 
@@ -182,9 +182,9 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "N", value_parser = of::<NonZero<u8>>(&keys::BUCKETS))]
     pub(crate) buckets: Option<NonZero<u8>>,
     /// Pad every batch to the longest clip: one shape, much waste
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::PAD_TO_FIXED_LENGTH))]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::PAD_TO_FIXED_LENGTH))]
     pub(crate) pad_to_fixed_length: Option<bool>,
-    /// Seed of every random draw [default: 0]
+    /// Seed of the batch plan's draws [default: 0]
     #[arg(long, value_name = "N", value_parser = of::<u64>(&keys::SEED))]
     pub(crate) seed: Option<u64>,
 }
@@ -195,13 +195,13 @@ pub(crate) struct CacheArgs {
     /// Where the cache is kept [default: voxmill-cache in the dataset's folder]
     #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(&keys::CACHE_DIR))]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Never let the cache grow beyond this size [default: no limit]
+    /// Never let the cache grow beyond this size, both folders together [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::CACHE_BUDGET))]
     pub(crate) cache_budget: Option<u64>,
     /// Compare the contents of audio files, not only size and time
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Drop the features of clips that are no longer in the manifest
+    /// Drop the features of clips that the dataset no longer has, or that are now left out
     #[arg(long)]
     pub(crate) gc: bool,
 }
@@ -214,6 +214,23 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_switch_does_not_swallow_the_text() {
+        let cli = Cli::try_parse_from(["voxmill", "text", "--espeak", "hi"]).unwrap();
+        let Verb::Text(args) = cli.verb else {
+            panic!("another verb")
+        };
+        assert_eq!(
+            (args.text.as_deref(), args.front_end.espeak),
+            (Some("hi"), Some(true))
+        );
+        let cli = Cli::try_parse_from(["voxmill", "text", "--espeak=false", "hi"]).unwrap();
+        let Verb::Text(args) = cli.verb else {
+            panic!("another verb")
+        };
+        assert_eq!(args.front_end.espeak, Some(false));
     }
 
     #[test]

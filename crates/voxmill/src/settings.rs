@@ -394,6 +394,18 @@ mod tests {
             Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config.example.yaml"));
         let example = PrepareSettings::resolve(args).unwrap();
         let default = PrepareSettings::resolve(PrepareArgs::default()).unwrap();
+        let text = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../config.example.yaml"
+        ))
+        .unwrap();
+        for key in keys::KEYS.iter().filter(|key| key.role == Role::Acts) {
+            assert!(
+                text.contains(&format!("{}:", key.name)),
+                "{} is missing",
+                key.name
+            );
+        }
         for (written, default) in example.shown.iter().zip(&default.shown) {
             assert_eq!(written.value, default.value, "{}", written.key.name);
         }

@@ -1,8 +1,10 @@
 //! How audio becomes features. Everything here but `max_seconds` changes the features' values.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{AudioError, AudioHeader};
+use super::{AUDIO_VERSION, AudioError, AudioHeader};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AudioSettings {
@@ -111,6 +113,18 @@ impl AudioSettings {
             return Err(Error::MaxSeconds(self.max_seconds));
         }
         Ok(())
+    }
+
+    /// All that shapes the frames, by name, so that the one which changed can be named.
+    pub fn named_values(&self) -> BTreeMap<String, String> {
+        let fields = serde_json::to_value(self).expect("numbers and options always serialise");
+        let fields = fields.as_object().expect("a struct is an object");
+        let named = fields
+            .iter()
+            .map(|(name, value)| (name.clone(), value.to_string()));
+        named
+            .chain([("audio version".to_owned(), AUDIO_VERSION.to_string())])
+            .collect()
     }
 
     /// Frames of a clip with this many samples at the target rate. Frames are centred, so a clip

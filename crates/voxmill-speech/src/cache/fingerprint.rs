@@ -123,10 +123,8 @@ pub struct Fingerprint {
 pub struct FeatureSettings {
     /// All that shapes the mel, and the version of the code that computes it.
     pub audio: BTreeMap<String, String>,
-    /// All that shapes the tokens, apart from the front-end itself.
+    /// All that shapes the tokens: the front-end's version, its tables, the lexicon.
     pub text: BTreeMap<String, String>,
-    /// Version (or hash) of the text front-end, its tables and its lexicon.
-    pub front_end: String,
 }
 
 /// Whether a clip's features can be taken from the cache.
@@ -154,7 +152,6 @@ pub enum Reason {
         old: Option<String>,
         new: Option<String>,
     },
-    FrontEndChanged,
     VersionChanged {
         old: u32,
         new: u32,
@@ -178,7 +175,6 @@ impl fmt::Display for Reason {
                     or_none(new)
                 )
             }
-            Reason::FrontEndChanged => f.write_str("text front-end changed"),
             Reason::VersionChanged { old, new } => {
                 write!(f, "cache version changed from {old} to {new}")
             }
@@ -203,7 +199,6 @@ pub(super) fn compare(
         };
     }
     let text_cause = first_difference(&old.text, &new.text)
-        .or_else(|| (old.front_end != new.front_end).then_some(Reason::FrontEndChanged))
         .or_else(|| (old_print.text != new_print.text).then_some(Reason::TextChanged));
     match text_cause {
         Some(reason) => Freshness::Rebuild {
@@ -252,7 +247,6 @@ mod tests {
         FeatureSettings {
             audio: audio.collect(),
             text: BTreeMap::from([("lexicon".to_owned(), "none".to_owned())]),
-            front_end: "1".to_owned(),
         }
     }
 
@@ -318,11 +312,6 @@ mod tests {
             rebuild(Reason::TextChanged, true)
         );
         let mut new = old.clone();
-        new.front_end = "2".to_owned();
-        assert_eq!(
-            compare((&clip, &old), (&clip, &new)),
-            rebuild(Reason::FrontEndChanged, true)
-        );
         new.text.insert("lexicon".to_owned(), "mine".to_owned());
         assert!(matches!(
             compare((&clip, &old), (&clip, &new)),

@@ -55,6 +55,13 @@ pub(super) fn choose_files(
                     folder.display()
                 ));
             }
+            if given == Some(Split::Train) {
+                notes.push(format!(
+                    "`{}`: metadata_eval.csv is not read, since another folder is for validation",
+                    folder.display()
+                ));
+                return Ok(vec![(train, given)]);
+            }
             vec![
                 (train, given.or(Some(Split::Train))),
                 (eval, given.or(Some(Split::Validation))),

@@ -209,7 +209,9 @@ impl Filtered {
             return Some(&mut self.text_too_long);
         }
         let frames = limits.audio.frames_for_header(&clip.header);
-        if limits.max_mel_frames.is_some_and(|max| frames > max) {
+        if limits.max_mel_frames.is_some_and(|max| frames > max)
+            || limits.audio.check_length(&clip.header).is_err()
+        {
             return Some(&mut self.audio_too_long);
         }
         (clip.header.seconds() < limits.min_seconds).then_some(&mut self.audio_too_short)

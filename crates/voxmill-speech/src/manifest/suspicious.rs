@@ -1,6 +1,6 @@
 //! Clips that a person should listen to: listed, never dropped.
 //!
-//! The surest sign that a text belongs to another audio file is its pace. Phones per second vary
+//! The surest sign that a text belongs to another audio file is its pace. Tokens per second vary
 //! little within a speaker, so a clip far from the speaker's median, measured in the speaker's own
 //! spread, is odd. Median and median absolute deviation are used because the odd clips are in the
 //! data too, and would pull a mean towards themselves; logarithms, so that half and double the
@@ -33,8 +33,8 @@ const HEADER: [&str; 6] = ["clip", "speaker", "suspicion", "value", "usual", "un
 pub struct Measured<'a> {
     pub clip: &'a str,
     pub speaker: &'a str,
-    /// Phones, or characters where the front-end has no phones.
-    pub phones: usize,
+    /// Phones (characters where the front-end has none), pauses and word boundaries.
+    pub tokens: usize,
     pub seconds: f64,
     pub levels: Levels,
 }
@@ -110,7 +110,7 @@ pub fn find_suspicious(clips: &[Measured<'_>]) -> Vec<Suspicious> {
             } else {
                 Suspicion::TooSlow
             };
-            add(suspicion, pace.exp(), norm.median.exp(), "phones/s");
+            add(suspicion, pace.exp(), norm.median.exp(), "tokens/s");
         }
         let levels = clip.levels;
         if levels.clipped_share > MAX_CLIPPED_SHARE {
@@ -138,7 +138,7 @@ pub fn find_suspicious(clips: &[Measured<'_>]) -> Vec<Suspicious> {
     found
 }
 
-/// Replaces the file at `path`, also with an empty list.
+/// Makes the file say this list; an empty one makes no new file.
 pub fn write_suspicious(path: &Path, list: &[Suspicious]) -> Result<(), TableError> {
     let rows = list.iter().map(|item| {
         [
@@ -153,9 +153,9 @@ pub fn write_suspicious(path: &Path, list: &[Suspicious]) -> Result<(), TableErr
     write_table(path, HEADER, rows)
 }
 
-/// Infinite for a clip without phones or without length.
+/// Infinite for a clip without tokens or without length.
 fn log_pace(clip: &Measured<'_>) -> f64 {
-    (clip.phones as f64).ln() - clip.seconds.max(0.0).ln()
+    (clip.tokens as f64).ln() - clip.seconds.max(0.0).ln()
 }
 
 struct Norm {
@@ -199,17 +199,17 @@ mod tests {
         clipped_share: 0.0,
     };
 
-    fn measured<'a>(clip: &'a str, speaker: &'a str, phones: usize, seconds: f64) -> Measured<'a> {
+    fn measured<'a>(clip: &'a str, speaker: &'a str, tokens: usize, seconds: f64) -> Measured<'a> {
         Measured {
             clip,
             speaker,
-            phones,
+            tokens,
             seconds,
             levels: FINE,
         }
     }
 
-    /// 20 clips around 12 phones a second, within a tenth.
+    /// 20 clips around 12 tokens a second, within a tenth.
     fn usual(speaker: &str) -> Vec<Measured<'_>> {
         (0..20)
             .map(|n| measured("usual", speaker, 110 + n, 9.5))

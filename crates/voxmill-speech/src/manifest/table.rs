@@ -6,7 +6,7 @@
 //! temporary name, synced and renamed. Thirty lines of quoting did not seem worth a dependency.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -31,24 +31,34 @@ pub enum TableError {
     },
 }
 
-/// Replaces the file at `path`.
+/// Makes the file at `path` say this. A file that says it already is left alone, and none is made
+/// to say nothing: a second run then writes nothing, and works where nothing can be written.
 pub(super) fn write_table<const N: usize>(
     path: &Path,
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Result<(), TableError> {
     let write = || -> io::Result<()> {
+        let mut table = Vec::new();
+        write_row(&mut table, header)?;
+        let empty = table.len();
+        for row in rows {
+            write_row(&mut table, row.each_ref().map(String::as_str))?;
+        }
+        match fs::read(path) {
+            Ok(before) if before == table => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && table.len() == empty => {
+                return Ok(());
+            }
+            _ => {}
+        }
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let file = temporary_file(folder)?;
-        let mut out = BufWriter::new(file);
-        write_row(&mut out, header)?;
-        for row in rows {
-            write_row(&mut out, row.each_ref().map(String::as_str))?;
-        }
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        fs::create_dir_all(folder)?;
+        let mut file = temporary_file(folder)?;
+        file.write_all(&table)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
@@ -86,15 +96,19 @@ fn write_row<const N: usize>(out: &mut impl Write, row: [&str; N]) -> io::Result
     out.write_all(b"\n")
 }
 
-/// Reads a table that [`write_table`] wrote, without its header; each row with its line.
+/// Reads a table that [`write_table`] wrote, without its header; each row with its line. A file
+/// that is not there says nothing.
 pub(super) fn read_table<const N: usize>(
     path: &Path,
     header: [&str; N],
 ) -> Result<Vec<(usize, [String; N])>, TableError> {
-    let text = fs::read_to_string(path).map_err(|source| TableError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.map_err(|source| TableError::Read {
+            path: path.to_owned(),
+            source,
+        })?,
+    };
     let malformed = |line, problem: String| TableError::Malformed {
         path: path.to_owned(),
         line,

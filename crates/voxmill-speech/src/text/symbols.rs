@@ -16,6 +16,14 @@ pub const BEGIN: u16 = 2;
 pub const END: u16 = 3;
 pub const SPACE: u16 = 4;
 
+/// The last of the structural symbols and marks, which stand at the head of the table for good.
+const LAST_MARK: u16 = 13;
+
+/// Whether a symbol is a sound or a letter, rather than a mark, a boundary or structure.
+pub fn is_spoken(id: u16) -> bool {
+    id > LAST_MARK
+}
+
 /// Counts up when `data/symbols/symbols.txt` grows.
 pub const SYMBOL_TABLE_VERSION: u32 = 1;
 

@@ -87,7 +87,6 @@ fn settings() -> FeatureSettings {
     FeatureSettings {
         audio: BTreeMap::from([pair("hop_length", "256"), pair("n_mels", "80")]),
         text: BTreeMap::from([pair("lexicon", "none")]),
-        front_end: "1".to_owned(),
     }
 }
 

@@ -21,7 +21,14 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-pub(crate) fn show_settings(shown: &[Shown]) -> anyhow::Result<()> {
+/// `--show-settings`: the notes about the file, then each value with its origin.
+pub(crate) fn show_settings(shown: &[Shown], json: bool) -> anyhow::Result<()> {
+    if json {
+        let lines = shown.iter().map(|line| {
+            serde_json::json!({"name": line.key.name, "value": line.value, "origin": line.origin.to_string()})
+        });
+        return say(&serde_json::to_string_pretty(&lines.collect::<Vec<_>>())?);
+    }
     let width = |cell: fn(&Shown) -> usize| shown.iter().map(cell).max().unwrap_or(0);
     let names = width(|line| line.key.name.chars().count());
     let values = width(|line| line.value.chars().count());

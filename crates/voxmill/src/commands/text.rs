@@ -14,11 +14,11 @@ use crate::settings::TextSettings;
 
 pub(crate) fn run(mut args: TextArgs) -> anyhow::Result<()> {
     let settings = TextSettings::resolve(&mut args)?;
-    if args.config.show_settings {
-        return show_settings(&settings.shown);
-    }
     for note in &settings.notes {
         tell(&format!("note: {note}"));
+    }
+    if args.config.show_settings {
+        return show_settings(&settings.shown, args.json);
     }
     let front_end = FrontEnd::new(settings.text)?;
     let show = |text: &str| -> anyhow::Result<()> {

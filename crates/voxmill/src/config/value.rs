@@ -83,7 +83,12 @@ impl Kind {
                 }
             }
             Kind::Bytes => parse_bytes(text).map(Value::Whole).ok_or_else(refused),
-            Kind::Switch => text.parse().map(Value::Switch).map_err(|_| refused()),
+            // YAML's spellings; Python writes the middle one.
+            Kind::Switch => match text {
+                "true" | "True" | "TRUE" => Ok(Value::Switch(true)),
+                "false" | "False" | "FALSE" => Ok(Value::Switch(false)),
+                _ => Err(refused()),
+            },
             Kind::OneOf(words) if words.contains(&text) => Ok(Value::Text(text.into())),
             Kind::DeviceIndex if text == "auto" || text.parse::<u16>().is_ok() => {
                 Ok(Value::Text(text.into()))
@@ -203,7 +208,11 @@ impl FromValue for bool {
 impl FromValue for PathBuf {
     fn from_value(value: Value) -> Option<Self> {
         match value {
-            Value::Text(text) => Some(text.into()),
+            // A shell expands this for a flag; nobody does in a file.
+            Value::Text(text) => Some(match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
+                (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+                _ => text.into(),
+            }),
             _ => None,
         }
     }
@@ -247,5 +256,7 @@ mod tests {
         assert!(Kind::Bytes.parse("-1").is_err());
         assert_eq!(Kind::Share.parse("5%"), Ok(Value::Number(0.05)));
         assert!(Kind::Share.parse("5").is_err());
+        assert_eq!(Kind::Switch.parse("True"), Ok(Value::Switch(true)));
+        assert!(Kind::Switch.parse("yes").is_err());
     }
 }

@@ -50,6 +50,15 @@ impl Dataset {
         self.path().join(format!("wavs/c{n:03}.wav"))
     }
 
+    pub(crate) fn hardly_audible_tone(&self, n: usize) {
+        let mut wav = tone(1.0, 440.0);
+        for sample in wav[44..].chunks_exact_mut(2) {
+            let quiet = i16::from_le_bytes([sample[0], sample[1]]) / 1000;
+            sample.copy_from_slice(&quiet.to_le_bytes());
+        }
+        fs::write(self.wav(n), wav).unwrap();
+    }
+
     pub(crate) fn tone(&self, n: usize, seconds: f32) {
         fs::write(self.wav(n), tone(seconds, 200.0 + 10.0 * n as f32)).unwrap();
     }

@@ -8,6 +8,7 @@ use crate::{assert_said, json, prepare, regex_escape, voxmill};
 #[test]
 fn the_table_of_a_new_dataset_and_of_the_same_one_again() {
     let dataset = Dataset::new(40);
+    dataset.hardly_audible_tone(8);
     assert_said!(
         prepare(dataset.path(), &["--num-workers", "2"])
             .output()
@@ -137,6 +138,67 @@ fn the_cache_stays_below_its_budget() {
         report["clips"]["usable"], 20,
         "what does not fit is not lost"
     );
+}
+
+#[test]
+fn a_full_budget_is_freed_when_a_setting_changes() {
+    let dataset = Dataset::new(20);
+    let budget = ["--json", "--cache-budget", "3MB"];
+    let before = json(&prepare(dataset.path(), &budget).output().unwrap());
+    assert_eq!(before["cache"]["not_cached_for_budget"], 0);
+    let other = ["--json", "--cache-budget", "3MB", "--f-max", "7000"];
+    let after = json(&prepare(dataset.path(), &other).output().unwrap());
+    assert_eq!(after["cache"]["not_cached_for_budget"], 0, "{after:#}");
+    assert!(after["cache"]["bytes"].as_u64().unwrap() <= 3_000_000);
+}
+
+#[test]
+fn the_plan_is_the_same_for_any_number_of_workers_and_a_cold_or_warm_cache() {
+    let dataset = Dataset::new(30);
+    let plan =
+        |args: &[&str]| json(&prepare(dataset.path(), args).output().unwrap())["batches"].clone();
+    let cold = plan(&["--json", "--num-workers", "1"]);
+    assert!(cold["per_epoch"].as_u64().unwrap() > 0);
+    assert_eq!(plan(&["--json", "--num-workers", "3"]), cold, "warm");
+    fs::remove_dir_all(dataset.path().join("voxmill-cache")).unwrap();
+    assert_eq!(
+        plan(&["--json", "--num-workers", "4"]),
+        cold,
+        "cold, four workers"
+    );
+}
+
+#[test]
+fn held_out_clips_of_a_training_folder_are_not_trained_on_beside_a_validation_folder() {
+    let (train, val) = (Dataset::new(6), Dataset::new(3));
+    let rows = fs::read_to_string(train.path().join("metadata.csv")).unwrap();
+    let (kept, held_out) = rows.split_at(rows.len() / 2);
+    fs::write(train.path().join("metadata_train.csv"), kept).unwrap();
+    fs::write(train.path().join("metadata_eval.csv"), held_out).unwrap();
+    fs::remove_file(train.path().join("metadata.csv")).unwrap();
+    let args = [
+        "--json",
+        "--max-bad",
+        "90%",
+        "--val-data",
+        val.path().to_str().unwrap(),
+    ];
+    let output = prepare(train.path(), &args).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("metadata_eval.csv is not read"));
+    assert!(json(&output)["clips"]["rows"].as_u64().unwrap() <= 4);
+}
+
+#[test]
+fn a_changed_lexicon_keeps_the_frames_and_what_verify_knows() {
+    let dataset = Dataset::new(5);
+    json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+    let lexicon = dataset.path().join("words.tsv");
+    fs::write(&lexicon, "river\tR IH1 V ER0\n").unwrap();
+    let args = ["--json", "--lexicon", lexicon.to_str().unwrap(), "--verify"];
+    let report = json(&prepare(dataset.path(), &args[..3]).output().unwrap());
+    assert_eq!(report["cache"]["frames_kept"], 5);
+    let report = json(&prepare(dataset.path(), &args).output().unwrap());
+    assert_eq!(report["cache"]["up_to_date"], true);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Kills, interruptions, full disks and company: nothing is lost, nothing hangs.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,11 +17,19 @@ fn slow(dataset: &Dataset) -> Command {
     command
 }
 
-/// Waits for a sign that writing has begun, without betting on how long it takes.
+fn is_writing(dataset: &Dataset) -> bool {
+    let files = fs::read_dir(dataset.path().join("voxmill-cache/features"));
+    files.is_ok_and(|files| {
+        files
+            .flatten()
+            .any(|file| file.file_name().to_string_lossy().starts_with(".writing-"))
+    })
+}
+
+/// Waits for a shard being written, without betting on how long it takes.
 fn wait_until_writing(dataset: &Dataset, child: &mut Child) {
-    let lock = dataset.path().join("voxmill-cache/features/lock");
     let patience = Instant::now();
-    while !lock.exists() && child.try_wait().unwrap().is_none() {
+    while !is_writing(dataset) && child.try_wait().unwrap().is_none() {
         assert!(
             patience.elapsed() < Duration::from_secs(60),
             "writing never began"
@@ -45,23 +54,26 @@ fn killed_anywhere_a_rerun_completes_the_same_cache() {
             .output()
             .unwrap(),
     );
+    let mut caught_writing = 0;
     for round in 0..12u64 {
         let mut child = slow(&dataset).spawn().unwrap();
-        wait_until_writing(&dataset, &mut child);
-        // A different moment each round; which one does not matter, that is the point.
-        std::thread::sleep(Duration::from_millis(round * 7));
+        // Even rounds are killed in the scan or while starting, odd ones while a shard is written.
+        if round % 2 == 1 {
+            wait_until_writing(&dataset, &mut child);
+        }
+        std::thread::sleep(Duration::from_millis(round * 3));
         signal(&child, "KILL");
         child.wait().unwrap();
-        let report = json(
-            &prepare(
-                dataset.path(),
-                &["--json", "--verify", "--max-mel-frames", "100"],
-            )
-            .output()
-            .unwrap(),
-        );
+        caught_writing += u32::from(is_writing(&dataset));
+        // Half of the clips; the next kill finds the other half undone.
+        let some = ["--json", "--verify", "--max-mel-frames", "90"];
+        let report = json(&prepare(dataset.path(), &some).output().unwrap());
         assert_eq!(report["quarantine"], serde_json::json!({}), "round {round}");
     }
+    assert!(
+        caught_writing > 0,
+        "no kill hit a write: this test shows nothing"
+    );
     let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
     assert_eq!(report["clips"], undisturbed["clips"]);
     assert_eq!(report["batches"], undisturbed["batches"]);
@@ -97,6 +109,22 @@ fn interrupted_it_keeps_what_is_done_and_exits_130() {
         reused.as_u64().unwrap() + rebuilt.as_u64().unwrap(),
         CLIPS as u64
     );
+}
+
+#[test]
+fn interrupted_while_it_waits_for_another_run_it_exits_130() {
+    let dataset = Dataset::new(3);
+    let features = dataset.path().join("voxmill-cache/features");
+    fs::create_dir_all(&features).unwrap();
+    let lock = fs::File::create(features.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let mut child = slow(&dataset).spawn().unwrap();
+    let mut said_so_far = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said_so_far.read_line(&mut line).unwrap();
+    assert!(line.starts_with("waiting for"), "{line}");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `voxmill prepare`: check a dataset, compute what is missing of its features, say what is there.
 
+mod complaints;
 mod demo_folder;
+mod lists;
 mod report;
 mod table;
 
@@ -9,23 +11,20 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use voxmill_speech::cache::{
     Cache, CacheError, CacheWriter, Collected, WriterOptions, clip_bytes, free_space,
 };
-use voxmill_speech::manifest::{
-    Clip, Limits, Manifest, ManifestError, Measured, Quarantine, Split, Suspicious,
-    find_suspicious, write_suspicious,
-};
+use voxmill_speech::manifest::{Limits, Manifest, Split};
 use voxmill_speech::text::FrontEnd;
 
 use self::report::{FolderFacts, FolderReport, Timing};
 use super::{say, show_settings, tell};
 use crate::args::PrepareArgs;
 use crate::complaint::Complaint;
-use crate::feed::{self, Building, Built, Known, Recipe, Scan, Staleness};
+use crate::feed::{self, BuildError, Building, Built, Prints, Recipe, Scan, Staleness};
 use crate::interrupt::{self, EXIT_INTERRUPTED};
 use crate::progress::ClipProgress;
 use crate::settings::{Origin, PrepareSettings};
@@ -36,12 +35,12 @@ const MIN_SECONDS: f64 = 0.1;
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
     let show = args.config.show_settings;
     let settings = PrepareSettings::resolve(args)?;
-    if show {
-        show_settings(&settings.shown)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     for note in &settings.notes {
         tell(&format!("note: {note}"));
+    }
+    if show {
+        show_settings(&settings.shown, settings.json)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let stop = interrupt::watch()?;
     rayon::ThreadPoolBuilder::new()
@@ -56,44 +55,67 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
         language: settings.language,
     };
 
-    let mut outcomes = Vec::new();
-    for (folder, given, cache_home) in folders(&settings)? {
-        let outcome = Preparing {
+    let mut prepared: Vec<Prepared> = Vec::new();
+    let mut failure = None;
+    for folder in folders(&settings)? {
+        let spent = prepared
+            .iter()
+            .map(|folder| folder.report.cache.bytes)
+            .sum();
+        let budget = settings
+            .cache_budget
+            .map(|budget| budget.saturating_sub(spent));
+        match (Preparing {
             settings: &settings,
             recipe: &recipe,
+            folder: &folder,
+            budget,
             stop,
+        })
+        .run()
+        {
+            Ok(folder) => prepared.push(folder),
+            Err(error) => failure = Some(error),
         }
-        .folder(&folder, given, &cache_home)?;
-        let interrupted = outcome.interrupted;
-        outcomes.push(outcome);
-        if interrupted {
+        if failure.is_some() || prepared.iter().any(|folder| folder.interrupted) {
             break;
         }
     }
-    if settings.json {
-        let reports: Vec<_> = outcomes.iter().map(|outcome| &outcome.report).collect();
+    if settings.json && !prepared.is_empty() {
+        let reports: Vec<_> = prepared.iter().map(|folder| &folder.report).collect();
         say(&serde_json::to_string_pretty(
             &serde_json::json!({ "version": 1, "datasets": reports }),
         )?)?;
     } else {
-        for outcome in &outcomes {
-            say(&table::render(&outcome.report))?;
+        for folder in &prepared {
+            say(&table::render(&folder.report))?;
         }
     }
-    if outcomes.iter().any(|outcome| outcome.interrupted) {
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    if prepared.iter().any(|folder| folder.interrupted) {
         tell("interrupted: what is done is kept; the same command goes on from here");
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
-    for outcome in &outcomes {
-        if let Some(complaint) = outcome.too_many_bad(settings.max_bad) {
-            return Err(complaint.into());
-        }
+    match prepared.into_iter().find_map(|folder| folder.refusal) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(ExitCode::SUCCESS),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-/// The folders to prepare, each with the split that the caller gives it and the home of its cache.
-fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<(PathBuf, Option<Split>, PathBuf)>> {
+/// A folder to prepare.
+struct Folder {
+    path: PathBuf,
+    /// The split that the caller gives all its clips.
+    given: Option<Split>,
+    /// Where its cache and its lists are kept.
+    home: PathBuf,
+    demo: bool,
+}
+
+fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<Folder>> {
+    let demo = settings.train_data.is_none();
     let train = match &settings.train_data {
         Some(folder) => folder.clone(),
         None => demo_folder::unpack()?,
@@ -104,254 +126,316 @@ fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<(PathBuf, Option<Sp
             .clone()
             .unwrap_or_else(|| folder.join("voxmill-cache"))
     };
-    let mut folders = vec![(
-        train.clone(),
-        settings.val_data.is_some().then_some(Split::Train),
-        home(&train),
-    )];
+    let mut folders = Vec::new();
     if let Some(val) = &settings.val_data {
-        if same_folder(&train, val) {
+        let same = |a: &Path, b: &Path| {
+            a.canonicalize()
+                .ok()
+                .is_some_and(|a| Some(a) == b.canonicalize().ok())
+        };
+        if same(&train, val) {
             let what = format!(
                 "--train-data and --val-data are the same folder, `{}`",
                 val.display()
             );
             return Err(Complaint::new(
                 what,
-                "leave --val-data out: a share of the clips is then held out by itself",
+                "leave --val-data out: a share of the clips is then held out",
             )
             .into());
         }
-        let home = match &settings.cache_dir {
-            Some(dir) => dir.join("validation"),
-            None => home(val),
-        };
-        folders.push((val.clone(), Some(Split::Validation), home));
+        let home = settings
+            .cache_dir
+            .as_ref()
+            .map_or_else(|| home(val), |dir| dir.join("validation"));
+        folders.push(Folder {
+            path: val.clone(),
+            given: Some(Split::Validation),
+            home,
+            demo: false,
+        });
     }
+    let given = settings.val_data.is_some().then_some(Split::Train);
+    folders.insert(
+        0,
+        Folder {
+            home: home(&train),
+            path: train,
+            given,
+            demo,
+        },
+    );
     Ok(folders)
-}
-
-fn same_folder(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
 }
 
 struct Preparing<'a> {
     settings: &'a PrepareSettings,
     recipe: &'a Recipe<'a>,
+    folder: &'a Folder,
+    /// Bytes that this folder's cache may have.
+    budget: Option<u64>,
     stop: &'a AtomicBool,
 }
 
-struct Outcome {
+struct Prepared {
     report: FolderReport,
-    quarantine: Quarantine,
-    quarantine_file: PathBuf,
-    rows: usize,
+    /// Why nothing should be trained on it.
+    refusal: Option<Complaint>,
     interrupted: bool,
 }
 
-impl Outcome {
-    fn too_many_bad(&self, max_bad: f64) -> Option<Complaint> {
-        let bad = self.quarantine.too_many(self.rows, max_bad)?;
-        Some(Complaint::new(
-            bad.to_string(),
-            format!(
-                "mend the rows listed in `{}`, or allow more with --max-bad",
-                self.quarantine_file.display()
-            ),
-        ))
-    }
+/// What writing brought.
+#[derive(Default)]
+struct Work {
+    built: Built,
+    /// Clip numbers with the reason to make them.
+    stale: BTreeMap<usize, String>,
+    collected: Option<Collected>,
+    /// Making and writing alone, without the wait for the lock.
+    time: Duration,
+    interrupted: bool,
 }
 
 impl Preparing<'_> {
-    fn folder(
-        &self,
-        folder: &Path,
-        given: Option<Split>,
-        cache_home: &Path,
-    ) -> anyhow::Result<Outcome> {
+    fn run(&self) -> anyhow::Result<Prepared> {
         let begin = Instant::now();
-        let Scan {
-            mut manifest,
-            has_own_split,
-            notes,
-        } = feed::scan(folder, given, &self.limits(), self.settings.val_fraction)
-            .map_err(manifest_complaint)?;
-        for note in notes {
-            tell(&format!("note: {note}"));
-        }
-        if has_own_split && self.settings.val_fraction_origin == Origin::Flag {
-            let what = format!(
-                "--val-fraction has no effect: `{}` has a split of its own (metadata_eval.csv)",
-                folder.display()
-            );
-            return Err(Complaint::new(what, "leave the flag out").into());
-        }
+        let mut manifest = self.scan()?;
+        let scan_time = begin.elapsed();
         let rows = manifest.rows();
-        let scanned = begin.elapsed();
-        let quarantine_file = cache_home.join("quarantine.csv");
-        if manifest.too_many_bad(self.settings.max_bad).is_some() || manifest.clips.is_empty() {
+        let quarantine_file = self.folder.home.join("quarantine.csv");
+        if let Some(refusal) = complaints::refusal(
+            &manifest,
+            rows,
+            manifest.clips.len(),
+            self.settings,
+            self.folder,
+        ) {
             // Nothing is built on a dataset that will be refused; the list tells why.
-            write_quarantine(&manifest.quarantine, &quarantine_file)?;
-            return Err(refusal(
-                &manifest,
-                rows,
-                self.settings.max_bad,
-                folder,
-                &quarantine_file,
-            ));
+            lists::write_quarantine(&manifest.quarantine, &quarantine_file)?;
+            return Err(refusal.into());
         }
 
-        let cache_dir = cache_home.join("features");
-        let cache = Cache::open(&cache_dir).map_err(cache_complaint)?;
-        if self.settings.verify {
-            cache.check_shards();
-        }
-        for warning in cache.warnings() {
-            tell(&format!("warning: {warning}"));
-        }
-        let staleness =
-            feed::find_stale(&manifest.clips, &cache, self.recipe, self.settings.verify);
-        let mut work = Work::default();
-        if staleness.nothing_to_write() && !self.settings.gc {
-            work.cache = Some(cache);
-        } else {
-            work = self.write(&manifest, &cache, work)?;
-        }
-        let cache = work
-            .cache
-            .take()
-            .context("the cache was not opened again after writing")?;
-        let build_time = begin.elapsed() - scanned;
+        let cache = Cache::open(&self.cache_dir()).map_err(complaints::of_cache)?;
+        let mut work = match self.prints(&manifest, &cache) {
+            None => Work {
+                interrupted: true,
+                ..Work::default()
+            },
+            Some(prints) => {
+                let staleness = Staleness::find(&manifest.clips, &prints, &cache, self.recipe);
+                if staleness.nothing_to_write() && !self.settings.gc {
+                    for warning in cache.warnings() {
+                        tell(&format!("warning: {warning}"));
+                    }
+                    Work::default()
+                } else {
+                    drop(cache);
+                    self.write(&manifest, &prints)?
+                }
+            }
+        };
+        let cache = Cache::open(&self.cache_dir()).map_err(complaints::of_cache)?;
 
-        let Built {
-            known: made,
-            bad,
-            not_cached,
-            audio_kept,
-            interrupted,
-        } = work.built;
-        manifest.quarantine.extend(bad);
-        write_quarantine(&manifest.quarantine, &quarantine_file)?;
-        let known = all_known(&manifest.clips, &cache, &made, work.stale.keys());
+        let known = lists::all_known(
+            &manifest.clips,
+            &cache,
+            &work.built.known,
+            work.stale.keys(),
+        );
+        let usable = known.iter().flatten().count();
         let mut rebuilt = BTreeMap::new();
-        for (clip, _) in &made {
+        for (clip, _) in &work.built.known {
             if let Some(reason) = work.stale.remove(clip) {
                 *rebuilt.entry(reason).or_default() += 1;
             }
         }
-        let suspicious = suspicious_clips(&manifest, &known);
-        let suspicious_file = cache_home.join("suspicious.csv");
-        if !suspicious.is_empty() || suspicious_file.exists() {
-            write_suspicious(&suspicious_file, &suspicious)
-                .context("cannot write the list of suspicious clips")?;
-        }
+        manifest
+            .quarantine
+            .extend(std::mem::take(&mut work.built.bad));
+        lists::write_quarantine(&manifest.quarantine, &quarantine_file)?;
+        let suspicious =
+            lists::write_suspicious(&manifest, &known, &self.folder.home.join("suspicious.csv"))?;
+        let built_audio = work
+            .built
+            .known
+            .iter()
+            .map(|&(clip, _)| manifest.clips[clip].header.seconds())
+            .sum();
+        let interrupted = work.interrupted || work.built.interrupted;
         let report = FolderReport::new(FolderFacts {
-            folder,
-            demo: self.settings.train_data.is_none()
-                && given.is_none_or(|split| split == Split::Train),
+            folder: self.folder,
             manifest: &manifest,
             rows,
             known: &known,
             suspicious: &suspicious,
             settings: self.settings,
             cache: &cache,
-            cache_home,
+            budget: self.budget,
             rebuilt,
-            not_cached,
-            audio_kept,
+            not_cached: work.built.not_cached,
+            audio_kept: work.built.audio_kept,
             collected: work.collected,
             timing: Timing {
-                scan: scanned,
-                build: build_time,
+                scan: scan_time,
+                build: work.time,
                 total: begin.elapsed(),
-                built_clips: made.len(),
-                built_audio_seconds: made
-                    .iter()
-                    .map(|&(clip, _)| manifest.clips[clip].header.seconds())
-                    .sum(),
+                built_clips: work.built.known.len(),
+                built_audio_seconds: built_audio,
             },
         })?;
-        Ok(Outcome {
+        let refusal = complaints::refusal(&manifest, rows, usable, self.settings, self.folder);
+        Ok(Prepared {
             report,
-            quarantine: manifest.quarantine,
-            quarantine_file,
-            rows,
+            refusal: refusal.filter(|_| !interrupted),
             interrupted,
         })
     }
 
-    /// Takes the cache's lock, looks again at what is stale (another run may have just made it), and makes it.
-    fn write(&self, manifest: &Manifest, before: &Cache, mut work: Work) -> anyhow::Result<Work> {
+    fn scan(&self) -> anyhow::Result<Manifest> {
+        let limits = Limits {
+            audio: self.settings.audio.clone(),
+            max_mel_frames: Some(self.settings.max_mel_frames as usize),
+            max_text_length: Some(self.settings.max_text_length as usize),
+            min_seconds: MIN_SECONDS,
+        };
+        let folder = self.folder;
+        let Scan {
+            manifest,
+            has_own_split,
+            notes,
+        } = feed::scan(
+            &folder.path,
+            folder.given,
+            &limits,
+            self.settings.val_fraction,
+        )
+        .map_err(complaints::of_manifest)?;
+        for note in notes {
+            tell(&format!("note: {note}"));
+        }
+        if has_own_split {
+            let what = format!(
+                "val_fraction has no effect: `{}` has a split of its own",
+                folder.path.display()
+            );
+            match &self.settings.val_fraction_origin {
+                Origin::Flag => return Err(Complaint::new(what, "leave --val-fraction out").into()),
+                Origin::File(place) => tell(&format!(
+                    "note: {}:{}: {what}",
+                    place.file.display(),
+                    place.line
+                )),
+                Origin::Auto(_) | Origin::Default => {}
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// What each clip is made from now; with `--verify`, from what is in the files.
+    fn prints(&self, manifest: &Manifest, cache: &Cache) -> Option<Prints> {
+        let verify = self.settings.verify;
+        if verify {
+            tell("comparing the contents of all files");
+            cache.check_shards();
+        }
+        let mut progress = ClipProgress::new(manifest.clips.len());
+        let prints = Prints::take(&manifest.clips, self.recipe, verify, self.stop, |clip| {
+            progress.clip(clip.header.seconds())
+        });
+        progress.finish();
+        prints
+    }
+
+    /// Takes the cache's lock, looks at what is stale now (another run may have just made it), and makes it.
+    fn write(&self, manifest: &Manifest, prints: &Prints) -> anyhow::Result<Work> {
         let settings = self.settings;
-        let cache_dir = before.dir();
-        std::fs::create_dir_all(cache_dir).map_err(|error| {
+        let dir = self.cache_dir();
+        std::fs::create_dir_all(&dir).map_err(|error| {
             Complaint::new(
-                format!("cannot write the cache folder `{}`", cache_dir.display()),
-                "give a folder of your own with --cache-dir",
+                format!("cannot make the cache folder `{}`", dir.display()),
+                complaints::OWN_FOLDER,
             )
             .because(error)
         })?;
-        let mut told = false;
-        let options = WriterOptions {
-            budget_bytes: settings.cache_budget,
-            ..WriterOptions::default()
+        let mut writer = match self.lock(&dir) {
+            Err(CacheError::Locked { .. }) if self.stop.load(Ordering::Relaxed) => {
+                return Ok(Work {
+                    interrupted: true,
+                    ..Work::default()
+                });
+            }
+            writer => writer.map_err(complaints::of_cache)?,
         };
-        let mut writer = CacheWriter::open_waiting(
-            cache_dir,
-            self.recipe.feature_settings(),
-            options,
-            |holder| {
-                if !std::mem::replace(&mut told, true) {
-                    let who =
-                        holder.map_or("another run".to_owned(), |pid| format!("process {pid}"));
-                    tell(&format!("waiting for {who}, which is writing this cache"));
-                }
-                if self.stop.load(Ordering::Relaxed) {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            },
-        )
-        .map_err(cache_complaint)?;
-        if settings.verify {
+        // Opened under the lock: frames taken over from it are those that the comparison below saw.
+        let before = Cache::open(&dir).map_err(complaints::of_cache)?;
+        if settings.verify || settings.gc {
+            // Collecting copies rows: a damaged shard must be known before, so that its clips are remade.
             writer.cache().check_shards();
         }
-        let staleness = feed::find_stale(
-            &manifest.clips,
-            writer.cache(),
-            self.recipe,
-            settings.verify,
-        );
-        self.check_room(manifest, &staleness, writer.cache(), cache_dir)?;
-        for stale in &staleness.stale {
-            work.stale.insert(stale.clip, stale.reason.to_string());
+        for warning in writer.cache().warnings() {
+            tell(&format!("warning: {warning}"));
         }
+        let staleness = Staleness::find(&manifest.clips, prints, writer.cache(), self.recipe);
+        self.check_room(manifest, &staleness, writer.cache(), &dir)?;
+        let stale = staleness
+            .stale
+            .iter()
+            .map(|stale| (stale.clip, stale.reason.to_string()))
+            .collect();
+        let begin = Instant::now();
         let mut progress = ClipProgress::new(staleness.stale.len());
         let building = Building {
             clips: &manifest.clips,
             recipe: self.recipe,
-            before,
+            before: &before,
             workers: settings.workers,
             stop: self.stop,
+            within_budget: self.budget.is_some(),
         };
         let built = building.build(staleness, &mut writer, |clip| {
             progress.clip(clip.header.seconds())
         });
         progress.finish();
-        work.built = match built {
-            Err(feed::BuildError::Cache(error)) => return Err(cache_complaint(error)),
+        let built = match built {
+            Err(BuildError::Cache(error)) => return Err(complaints::of_cache(error)),
             built => built?,
         };
-        if settings.gc && !work.built.interrupted {
+        let time = begin.elapsed();
+        let mut collected = None;
+        if settings.gc && !built.interrupted {
             let ids: HashSet<&str> = manifest.clips.iter().map(|clip| &*clip.id).collect();
-            work.collected = Some(writer.gc(|id| ids.contains(id)).map_err(cache_complaint)?);
+            collected = Some(
+                writer
+                    .gc(|id| ids.contains(id))
+                    .map_err(complaints::of_cache)?,
+            );
         }
-        drop(writer);
-        work.cache = Some(Cache::open(cache_dir).map_err(cache_complaint)?);
-        Ok(work)
+        Ok(Work {
+            built,
+            stale,
+            collected,
+            time,
+            interrupted: false,
+        })
+    }
+
+    fn lock(&self, dir: &Path) -> Result<CacheWriter, CacheError> {
+        let options = WriterOptions {
+            budget_bytes: self.budget,
+            ..WriterOptions::default()
+        };
+        let mut told = false;
+        CacheWriter::open_waiting(dir, self.recipe.feature_settings(), options, |holder| {
+            if !std::mem::replace(&mut told, true) {
+                let who = holder.map_or("another run".to_owned(), |pid| format!("process {pid}"));
+                tell(&format!("waiting for {who}, which is writing this cache"));
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
     }
 
     /// Before anything is written: a disk that fills up in the middle is a worse way to learn it.
@@ -377,162 +461,18 @@ impl Preparing<'_> {
                 )
             })
             .sum();
-        let left_of_budget = match self.settings.cache_budget {
+        let left = match self.budget {
             Some(budget) => budget.saturating_sub(cache.disk_bytes().unwrap_or(0)),
             None => u64::MAX,
         };
-        let needed = needed.min(left_of_budget);
         let free = free_space(dir).context("cannot tell how much space is free")?;
-        if needed > free {
-            let what = format!(
-                "the cache needs {} in `{}`, where {} are free",
-                table::bytes(needed),
-                dir.display(),
-                table::bytes(free)
-            );
-            return Err(Complaint::new(
-                what,
-                "free some space, move it with --cache-dir, or bound it with --cache-budget",
-            )
-            .into());
+        if needed.min(left) > free {
+            return Err(complaints::no_room(needed.min(left), free, dir).into());
         }
         Ok(())
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
-            audio: self.settings.audio.clone(),
-            max_mel_frames: Some(self.settings.max_mel_frames as usize),
-            max_text_length: Some(self.settings.max_text_length as usize),
-            min_seconds: MIN_SECONDS,
-        }
-    }
-}
-
-/// What writing brought.
-#[derive(Default)]
-struct Work {
-    cache: Option<Cache>,
-    built: Built,
-    /// Clip numbers with the reason to make them.
-    stale: BTreeMap<usize, String>,
-    collected: Option<Collected>,
-}
-
-/// What is known of each clip, by clip number: from this run where it was made, else from the cache's index.
-fn all_known<'a>(
-    clips: &[Clip],
-    cache: &Cache,
-    made: &[(usize, Known)],
-    stale: impl Iterator<Item = &'a usize>,
-) -> Vec<Option<Known>> {
-    let mut known: Vec<Option<Known>> = clips
-        .iter()
-        .map(|clip| {
-            cache.entry(&clip.id).map(|entry| Known {
-                language: entry.language,
-                tokens: entry.token_count,
-                levels: entry.levels,
-            })
-        })
-        .collect();
-    // A stale clip that was not made (bad, or not reached) may still have an old entry: that is not what it is now.
-    for &clip in stale {
-        known[clip] = None;
-    }
-    for &(clip, now) in made {
-        known[clip] = Some(now);
-    }
-    known
-}
-
-fn suspicious_clips(manifest: &Manifest, known: &[Option<Known>]) -> Vec<Suspicious> {
-    let measured: Vec<Measured> = manifest
-        .clips
-        .iter()
-        .zip(known)
-        .filter_map(|(clip, known)| {
-            let known = (*known)?;
-            Some(Measured {
-                clip: &clip.id,
-                speaker: manifest.speaker(clip),
-                phones: known.tokens as usize,
-                seconds: clip.header.seconds(),
-                levels: known.levels,
-            })
-        })
-        .collect();
-    find_suspicious(&measured)
-}
-
-/// Written when it says something new, so that a second run leaves the folder as it is.
-fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::Result<()> {
-    let same = match Quarantine::read_csv(file) {
-        Ok(before) => before.entries() == quarantine.entries(),
-        Err(_) => quarantine.is_empty() && !file.exists(),
-    };
-    if same {
-        return Ok(());
-    }
-    if let Some(home) = file.parent() {
-        std::fs::create_dir_all(home).map_err(|error| {
-            Complaint::new(
-                format!("cannot write into `{}`", home.display()),
-                "give a folder of your own with --cache-dir",
-            )
-            .because(error)
-        })?;
-    }
-    quarantine
-        .write_csv(file)
-        .context("cannot write the quarantine list")
-}
-
-fn refusal(
-    manifest: &Manifest,
-    rows: usize,
-    max_bad: f64,
-    folder: &Path,
-    file: &Path,
-) -> anyhow::Error {
-    if let Some(bad) = manifest.quarantine.too_many(rows, max_bad) {
-        let hint = format!(
-            "mend the rows listed in `{}`, or allow more with --max-bad",
-            file.display()
-        );
-        return Complaint::new(bad.to_string(), hint).into();
-    }
-    Complaint::new(
-        format!(
-            "no clip of `{}` is left: {} of {rows} rows are filtered for their length",
-            folder.display(),
-            manifest.filtered.total()
-        ),
-        "raise --max-mel-frames or --max-text-length",
-    )
-    .into()
-}
-
-fn manifest_complaint(error: ManifestError) -> anyhow::Error {
-    let hint = error.hint();
-    with_causes(error, hint)
-}
-
-fn cache_complaint(error: CacheError) -> anyhow::Error {
-    let hint = error
-        .hint()
-        .unwrap_or("give a folder of your own with --cache-dir");
-    with_causes(error, hint.to_owned())
-}
-
-/// The error's own words as the complaint, its causes below it.
-fn with_causes(
-    error: impl std::error::Error + Send + Sync + 'static,
-    hint: String,
-) -> anyhow::Error {
-    let complaint = Complaint::new(error.to_string(), hint);
-    match error.source() {
-        Some(_) => complaint.because(anyhow::Error::new(error)).into(),
-        None => complaint.into(),
+    fn cache_dir(&self) -> PathBuf {
+        self.folder.home.join("features")
     }
 }

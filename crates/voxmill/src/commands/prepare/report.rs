@@ -1,7 +1,6 @@
 //! What `prepare` found and did, as plain numbers: the table and the JSON are two views of this.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,12 +8,12 @@ use voxmill_speech::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_speech::cache::{Cache, Collected};
 use voxmill_speech::manifest::{Manifest, Split, Suspicious};
 
+use super::Folder;
 use crate::feed::Known;
 use crate::settings::PrepareSettings;
 
 pub(super) struct FolderFacts<'a> {
-    pub(super) folder: &'a Path,
-    pub(super) demo: bool,
+    pub(super) folder: &'a Folder,
     pub(super) manifest: &'a Manifest,
     pub(super) rows: usize,
     /// By clip number; `None` for a clip that turned out bad or was not reached.
@@ -22,7 +21,7 @@ pub(super) struct FolderFacts<'a> {
     pub(super) suspicious: &'a [Suspicious],
     pub(super) settings: &'a PrepareSettings,
     pub(super) cache: &'a Cache,
-    pub(super) cache_home: &'a Path,
+    pub(super) budget: Option<u64>,
     /// Clips made in this run, by reason.
     pub(super) rebuilt: BTreeMap<String, usize>,
     pub(super) not_cached: usize,
@@ -51,6 +50,8 @@ pub(super) struct FolderReport {
     pub(super) tokens: Percentiles,
     /// `None` where the folder holds no training clip.
     pub(super) batches: Option<Batches>,
+    /// Lengths and shapes are those before trimming.
+    pub(super) trimmed: bool,
     pub(super) quarantine: BTreeMap<String, usize>,
     pub(super) quarantine_file: String,
     pub(super) filtered: BTreeMap<&'static str, usize>,
@@ -181,8 +182,8 @@ impl FolderReport {
         let build_seconds = time.build.as_secs_f64();
         let rate = |amount: f64| (time.built_clips > 0).then(|| amount / build_seconds);
         Ok(FolderReport {
-            folder: facts.folder.display().to_string(),
-            demo: facts.demo,
+            folder: facts.folder.path.display().to_string(),
+            demo: facts.folder.demo,
             hours: usable
                 .iter()
                 .map(|(clip, _)| clip.header.seconds())
@@ -191,6 +192,7 @@ impl FolderReport {
             seconds: percentiles(usable.iter().map(|(clip, _)| clip.header.seconds())),
             tokens: percentiles(usable.iter().map(|(_, known)| f64::from(known.tokens))),
             batches: batches(&facts)?,
+            trimmed: facts.settings.audio.trim_db.is_some(),
             languages: named(languages),
             speakers: named(speakers),
             quarantine: manifest
@@ -200,7 +202,8 @@ impl FolderReport {
                 .map(|(reason, n)| (reason.as_str().to_owned(), n))
                 .collect(),
             quarantine_file: facts
-                .cache_home
+                .folder
+                .home
                 .join("quarantine.csv")
                 .display()
                 .to_string(),
@@ -220,7 +223,8 @@ impl FolderReport {
                     counts
                 }),
             suspicious_file: facts
-                .cache_home
+                .folder
+                .home
                 .join("suspicious.csv")
                 .display()
                 .to_string(),
@@ -228,9 +232,9 @@ impl FolderReport {
                 folder: facts.cache.dir().display().to_string(),
                 clips: facts.cache.len(),
                 bytes: facts.cache.disk_bytes()?,
-                budget: facts.settings.cache_budget,
+                budget: facts.budget,
                 reused: counts.usable - time.built_clips,
-                rebuilt: time.built_clips - facts.not_cached,
+                rebuilt: time.built_clips,
                 reasons: facts.rebuilt,
                 frames_kept: facts.audio_kept,
                 not_cached_for_budget: facts.not_cached,

@@ -36,6 +36,12 @@ pub(super) fn render(report: &FolderReport) -> String {
     line("Speakers", groups(&report.speakers));
     line("Length", format!("seconds  {}", spread(&report.seconds, 1)));
     line("", format!("tokens   {}", spread(&report.tokens, 0)));
+    if report.trimmed {
+        line(
+            "",
+            "lengths and shapes are those before trimming".to_owned(),
+        );
+    }
     if let Some(batches) = &report.batches {
         batch_lines(batches, &mut line);
     }
@@ -121,11 +127,20 @@ fn cache_lines(cache: &CacheFacts, line: &mut impl FnMut(&str, String)) {
     }
     line("", work);
     if let (Some(budget), beyond @ 1..) = (cache.budget, cache.not_cached_for_budget) {
+        let budget = bytes(budget);
         line(
             "",
             format!(
-                "{} clips did not fit into --cache-budget {}: they are computed anew each time",
-                count(beyond),
+                "{} of them did not fit into the budget of {budget}: they are made anew each time",
+                count(beyond)
+            ),
+        );
+    }
+    if let Some(budget) = cache.budget.filter(|budget| cache.bytes > *budget) {
+        line(
+            "",
+            format!(
+                "it is larger than the budget of {}: `--gc` drops what is no longer used",
                 bytes(budget)
             ),
         );

@@ -1,187 +1,19 @@
-//! Puts the data road together: a dataset folder is scanned, what is stale is found, and its
-//! features are made on several threads and written by one.
+//! Makes the features of stale clips on several threads; one writes them as they come.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rayon::prelude::*;
-use voxmill_speech::audio::{
-    AUDIO_VERSION, AudioSettings, AudioSettingsError, Featurizer, read_header,
-};
+use voxmill_speech::audio::{AudioSettingsError, Featurizer};
 use voxmill_speech::cache::{
-    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, FeatureSettings, Fingerprint,
-    Freshness, Hash128, Reason as RebuildReason,
+    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, Fingerprint,
 };
 use voxmill_speech::features::{AudioFeatures, Levels, TextFeatures};
 use voxmill_speech::language::Language;
-use voxmill_speech::manifest::{
-    AudioFolder, BadAudio, Clip, Limits, Manifest, ManifestError, QuarantineEntry,
-    Reason as BadReason, Split, read_rows,
-};
-use voxmill_speech::text::FrontEnd;
+use voxmill_speech::manifest::{Clip, QuarantineEntry, Reason};
+use voxmill_speech::text::symbols;
 
-/// What the manifest and the audio headers of a folder say.
-#[derive(Debug)]
-pub(crate) struct Scan {
-    pub(crate) manifest: Manifest,
-    /// Whether the folder itself says which clips are for validation.
-    pub(crate) has_own_split: bool,
-    pub(crate) notes: Vec<String>,
-}
-
-/// Reads the manifest and, in parallel on the current rayon pool, every audio header.
-pub(crate) fn scan(
-    folder: &Path,
-    given: Option<Split>,
-    limits: &Limits,
-    val_fraction: f64,
-) -> Result<Scan, ManifestError> {
-    let mut rows = read_rows(folder, given)?;
-    let audio = AudioFolder::list(&rows)?;
-    let notes = std::mem::take(&mut rows.notes);
-    let has_own_split =
-        given.is_none() && rows.rows.iter().flatten().any(|row| row.split.is_some());
-    let header = |path: &Path| {
-        read_header(path).map_err(|error| BadAudio {
-            kind: error.kind(),
-            detail: with_causes(&error),
-        })
-    };
-    let resolved: Vec<_> = rows
-        .rows
-        .into_par_iter()
-        .map(|row| row.and_then(|row| audio.resolve(row, header)))
-        .collect();
-    Ok(Scan {
-        manifest: Manifest::assemble(resolved, limits, val_fraction),
-        has_own_split,
-        notes,
-    })
-}
-
-/// What features are made with; the same for all clips of a run.
-#[derive(Debug)]
-pub(crate) struct Recipe<'a> {
-    pub(crate) front_end: &'a FrontEnd,
-    pub(crate) audio: &'a AudioSettings,
-    /// For clips whose manifest row does not say.
-    pub(crate) language: Option<Language>,
-}
-
-impl Recipe<'_> {
-    fn language_of(&self, clip: &Clip) -> Option<Language> {
-        clip.language.or(self.language)
-    }
-
-    /// The settings that a cached clip must have been made with to be reused.
-    pub(crate) fn feature_settings(&self) -> FeatureSettings {
-        FeatureSettings {
-            audio: named_values(self.audio),
-            text: self.front_end.fingerprint().parts.iter().cloned().collect(),
-            front_end: String::new(),
-        }
-    }
-}
-
-/// The settings that shape the frames, by name, so that the one which changed can be named.
-fn named_values(audio: &AudioSettings) -> BTreeMap<String, String> {
-    let mut values = BTreeMap::from([("audio version".to_owned(), AUDIO_VERSION.to_string())]);
-    if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(audio) {
-        values.extend(
-            fields
-                .into_iter()
-                .map(|(name, value)| (name, value.to_string())),
-        );
-    }
-    values
-}
-
-/// A clip whose features are not in the cache, or not as they should be.
-#[derive(Debug)]
-pub(crate) struct Stale {
-    pub(crate) clip: usize,
-    pub(crate) reason: RebuildReason,
-    fingerprint: Fingerprint,
-    audio_fresh: bool,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Staleness {
-    pub(crate) stale: Vec<Stale>,
-    /// Touched files whose content proved the same: their new stamp saves the next look.
-    restamped: Vec<(usize, AudioStamp)>,
-}
-
-impl Staleness {
-    pub(crate) fn nothing_to_write(&self) -> bool {
-        self.stale.is_empty() && self.restamped.is_empty()
-    }
-}
-
-/// Compares every clip with its cache entry. With `verify`, reads every audio file for its content.
-pub(crate) fn find_stale(
-    clips: &[Clip],
-    cache: &Cache,
-    recipe: &Recipe,
-    verify: bool,
-) -> Staleness {
-    let settings = recipe.feature_settings();
-    let checked: Vec<_> = clips
-        .par_iter()
-        .enumerate()
-        .map(|(index, clip)| {
-            let fingerprint = fingerprint(clip, recipe, verify);
-            match cache.freshness(&clip.id, &fingerprint, &settings) {
-                Freshness::Rebuild {
-                    reason,
-                    audio_fresh,
-                } => Some(Err(Stale {
-                    clip: index,
-                    reason,
-                    fingerprint,
-                    audio_fresh,
-                })),
-                Freshness::Reuse => {
-                    let stored = cache.entry(&clip.id).map(|entry| entry.fingerprint.audio);
-                    let touched = stored
-                        .is_some_and(|stored| stored.modified_ns != fingerprint.audio.modified_ns);
-                    touched.then_some(Ok((index, fingerprint.audio)))
-                }
-            }
-        })
-        .collect();
-    let mut staleness = Staleness::default();
-    for outcome in checked.into_iter().flatten() {
-        match outcome {
-            Ok(touched) => staleness.restamped.push(touched),
-            Err(stale) => staleness.stale.push(stale),
-        }
-    }
-    staleness
-}
-
-fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerprint {
-    let seen = AudioStamp {
-        bytes: clip.audio_bytes,
-        modified_ns: clip.audio_mtime_ns,
-        content: None,
-    };
-    let audio = if verify {
-        // A file that cannot be read now counts as changed; building it then says what is wrong.
-        AudioStamp::with_content(&clip.audio_path()).unwrap_or(AudioStamp {
-            bytes: u64::MAX,
-            ..seen
-        })
-    } else {
-        seen
-    };
-    Fingerprint {
-        audio,
-        text: Hash128::of_text(&clip.text, recipe.language_of(clip)),
-    }
-}
+use super::stale::{Stale, Staleness};
+use super::{Recipe, with_causes};
 
 /// What is known of a clip once its features exist.
 #[derive(Clone, Copy, Debug)]
@@ -234,6 +66,8 @@ pub(crate) struct Building<'a> {
     pub(crate) workers: usize,
     /// Looked at between clips; what was made by then is kept.
     pub(crate) stop: &'a AtomicBool,
+    /// Whether the cache's size is bounded.
+    pub(crate) within_budget: bool,
 }
 
 impl Building<'_> {
@@ -249,6 +83,13 @@ impl Building<'_> {
         for (clip, stamp) in &staleness.restamped {
             writer.restamp(&self.clips[*clip].id, *stamp);
         }
+        if self.within_budget {
+            // What is about to be replaced must not take up the room of what replaces it.
+            for stale in staleness.stale.iter().filter(|stale| !stale.audio_fresh) {
+                writer.remove(&self.clips[stale.clip].id);
+            }
+            writer.commit()?;
+        }
         let stale = &staleness.stale;
         let next = AtomicUsize::new(0);
         let halt = AtomicBool::new(false);
@@ -257,6 +98,9 @@ impl Building<'_> {
             .map(|_| Featurizer::new(self.recipe.audio))
             .collect::<Result<_, _>>()?;
         let outcome = std::thread::scope(|scope| {
+            // Dropped at the end of this block, whatever happens in it: a worker that waits for
+            // room in the channel is then told, and the scope can join it.
+            let receiver = receiver;
             for (number, mut featurizer) in featurizers.into_iter().enumerate() {
                 let sender = sender.clone();
                 let (next, halt) = (&next, &halt);
@@ -311,12 +155,16 @@ impl Building<'_> {
         let clip = &self.clips[stale.clip];
         let make = AssertUnwindSafe(|| make(clip, stale, self.recipe, self.before, featurizer));
         catch_unwind(make).unwrap_or_else(|panic| {
+            // Its buffers may be half written.
+            if let Ok(fresh) = Featurizer::new(self.recipe.audio) {
+                *featurizer = fresh;
+            }
             let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
             let said = said
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_default();
             Err(clip.quarantine(
-                BadReason::named("internal error"),
+                Reason::named("internal error"),
                 format!("voxmill panicked on this clip: {said}"),
             ))
         })
@@ -333,11 +181,11 @@ fn make(
     let text = recipe
         .front_end
         .features(&clip.text, recipe.language_of(clip))
-        .map_err(|error| clip.quarantine(BadReason::named("text not read"), with_causes(&error)))?;
-    if !text.normalized.contains(char::is_alphabetic) {
+        .map_err(|error| clip.quarantine(Reason::named("text not read"), with_causes(&error)))?;
+    if !text.tokens.iter().any(|&id| symbols::is_spoken(id)) {
         return Err(clip.quarantine(
-            BadReason::named("nothing to say"),
-            "the text has no letter and no number",
+            Reason::named("nothing to say"),
+            "nothing in the text can be read aloud",
         ));
     }
     let mut fingerprint = stale.fingerprint;
@@ -345,6 +193,11 @@ fn make(
         // A shard that proves damaged only now is no loss: the file is there to be read again.
         && let Ok(Some(cached)) = before.get(&clip.id)
     {
+        // Equal size and time, or it would not be fresh: what is known of its content still holds.
+        let known = before
+            .entry(&clip.id)
+            .and_then(|entry| entry.fingerprint.audio.content);
+        fingerprint.audio.content = fingerprint.audio.content.or(known);
         return Ok(Made {
             clip: stale.clip,
             fingerprint,
@@ -356,10 +209,10 @@ fn make(
     let path = clip.audio_path();
     // Before decoding: a file that changes in between then differs from its stamp and is rebuilt next time.
     fingerprint.audio = AudioStamp::with_content(&path)
-        .map_err(|error| clip.quarantine(BadReason::UNREADABLE_AUDIO, error.to_string()))?;
+        .map_err(|error| clip.quarantine(Reason::UNREADABLE_AUDIO, error.to_string()))?;
     let audio = featurizer
         .featurize(&path)
-        .map_err(|error| clip.quarantine(BadReason::named(error.kind()), with_causes(&error)))?;
+        .map_err(|error| clip.quarantine(Reason::named(error.kind()), with_causes(&error)))?;
     Ok(Made {
         clip: stale.clip,
         fingerprint,
@@ -390,14 +243,76 @@ fn store(
     Ok(())
 }
 
-/// An error and its causes in one line, for a table's cell.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feed::{Prints, scan};
+    use std::fs;
+    use std::path::Path;
+    use voxmill_speech::audio::AudioSettings;
+    use voxmill_speech::cache::WriterOptions;
+    use voxmill_speech::manifest::Limits;
+    use voxmill_speech::text::{FrontEnd, FrontEndOptions};
+
+    /// A dataset of one real clip under many names.
+    fn dataset(folder: &Path, clips: usize) -> Vec<Clip> {
+        let voice = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../voxmill-speech/data/fixtures/audio/mel/voice.wav"
+        );
+        fs::create_dir(folder.join("wavs")).unwrap();
+        let mut manifest = String::new();
+        for number in 0..clips {
+            fs::copy(voice, folder.join(format!("wavs/c{number}.wav"))).unwrap();
+            manifest.push_str(&format!("c{number}|Hello there.\n"));
+        }
+        fs::write(folder.join("metadata.csv"), manifest).unwrap();
+        let limits = Limits {
+            audio: AudioSettings::default(),
+            max_mel_frames: None,
+            max_text_length: None,
+            min_seconds: 0.0,
+        };
+        scan(folder, None, &limits, 0.0).unwrap().manifest.clips
     }
-    text
+
+    #[test]
+    fn asked_to_stop_it_keeps_what_was_made() {
+        let home = tempfile::tempdir().unwrap();
+        let clips = dataset(home.path(), 400);
+        let front_end = FrontEnd::new(FrontEndOptions::default()).unwrap();
+        let audio = AudioSettings::default();
+        let recipe = Recipe {
+            front_end: &front_end,
+            audio: &audio,
+            language: None,
+        };
+        let dir = home.path().join("features");
+        let stop = AtomicBool::new(false);
+        let before = Cache::open(&dir).unwrap();
+        let prints = Prints::take(&clips, &recipe, false, &stop, |_| {}).unwrap();
+        let staleness = Staleness::find(&clips, &prints, &before, &recipe);
+        assert_eq!(staleness.stale.len(), clips.len());
+
+        let mut writer =
+            CacheWriter::open(&dir, recipe.feature_settings(), WriterOptions::default()).unwrap();
+        let building = Building {
+            clips: &clips,
+            recipe: &recipe,
+            before: &before,
+            workers: 2,
+            stop: &stop,
+            within_budget: false,
+        };
+        let mut heard = 0;
+        let built = building.build(staleness, &mut writer, |_| {
+            heard += 1;
+            stop.store(heard >= 10, Ordering::Relaxed);
+        });
+        let built = built.unwrap();
+        assert!(built.interrupted);
+        let kept = Cache::open(&dir).unwrap().len();
+        assert_eq!(kept, built.known.len());
+        assert!((10..clips.len()).contains(&kept), "{kept}");
+    }
 }

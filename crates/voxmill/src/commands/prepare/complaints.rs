@@ -1,0 +1,79 @@
+//! What `prepare` refuses, and the next move.
+
+use std::error::Error;
+use std::path::Path;
+
+use voxmill_speech::cache::CacheError;
+use voxmill_speech::manifest::{Manifest, ManifestError};
+
+use super::{Folder, table};
+use crate::complaint::Complaint;
+use crate::settings::PrepareSettings;
+
+pub(super) const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";
+
+/// Why nothing should be trained on this dataset, if so: too many bad rows, or no clip left.
+pub(super) fn refusal(
+    manifest: &Manifest,
+    rows: usize,
+    usable: usize,
+    settings: &PrepareSettings,
+    folder: &Folder,
+) -> Option<Complaint> {
+    let list = folder.home.join("quarantine.csv");
+    if let Some(bad) = manifest.quarantine.too_many(rows, settings.max_bad) {
+        let hint = format!(
+            "mend the rows listed in `{}`, or allow more with --max-bad",
+            list.display()
+        );
+        return Some(Complaint::new(bad.to_string(), hint));
+    }
+    if usable > 0 {
+        return None;
+    }
+    let (bad, filtered) = (manifest.quarantine.len(), manifest.filtered);
+    let what = format!(
+        "no clip of `{}` is left: of {rows} rows {bad} are bad, {} too long and {} too short",
+        folder.path.display(),
+        filtered.audio_too_long + filtered.text_too_long,
+        filtered.audio_too_short
+    );
+    let hint = if bad >= filtered.total() {
+        format!("the reasons are listed in `{}`", list.display())
+    } else if filtered.audio_too_short > filtered.total() / 2 {
+        "give clips of a tenth of a second or more".to_owned()
+    } else {
+        "raise --max-mel-frames or --max-text-length".to_owned()
+    };
+    Some(Complaint::new(what, hint))
+}
+
+pub(super) fn no_room(needed: u64, free: u64, dir: &Path) -> Complaint {
+    let (needed, free) = (table::bytes(needed), table::bytes(free));
+    Complaint::new(
+        format!(
+            "the cache needs {needed} in `{}`, where {free} are free",
+            dir.display()
+        ),
+        "free some space, move it with --cache-dir, or bound it with --cache-budget",
+    )
+}
+
+pub(super) fn of_manifest(error: ManifestError) -> anyhow::Error {
+    let hint = error.hint();
+    with_causes(error, hint)
+}
+
+pub(super) fn of_cache(error: CacheError) -> anyhow::Error {
+    let hint = error.hint().unwrap_or(OWN_FOLDER).to_owned();
+    with_causes(error, hint)
+}
+
+/// The error's own words as the complaint, its causes below it.
+fn with_causes(error: impl Error + Send + Sync + 'static, hint: String) -> anyhow::Error {
+    let complaint = Complaint::new(error.to_string(), hint);
+    match error.source() {
+        Some(_) => complaint.because(error).into(),
+        None => complaint.into(),
+    }
+}
