@@ -55,6 +55,17 @@ struct Portion {
     bytes: u64,
 }
 
+impl Portion {
+    fn empty() -> Portion {
+        // Growing step by step would copy all frames once more on their way.
+        let mel = Vec::with_capacity(PORTION_BYTES / size_of::<f32>());
+        Portion {
+            mel,
+            ..Portion::default()
+        }
+    }
+}
+
 impl ShardDraft {
     pub(super) fn create(
         dir: &Path,
@@ -78,7 +89,7 @@ impl ShardDraft {
             settings,
             number,
             rows: Vec::new(),
-            portion: Portion::default(),
+            portion: Portion::empty(),
             index_bytes: 0,
         })
     }
@@ -148,7 +159,7 @@ impl ShardDraft {
     }
 
     fn write_portion(&mut self) -> Result<(), ArrowError> {
-        let portion = std::mem::take(&mut self.portion);
+        let portion = std::mem::replace(&mut self.portion, Portion::empty());
         if portion.rows.is_empty() {
             return Ok(());
         }
