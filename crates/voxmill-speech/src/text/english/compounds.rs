@@ -3,6 +3,10 @@
 use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits};
 
+/// Groups of digits read at once; a longer chain is read in pieces, so that one that is refused
+/// in the end was not searched from each of its numbers to its end.
+const MOST_GROUPS: usize = 16;
+
 impl<'a> Reader<'a> {
     /// `555-1234`, `1-800-555-0199`, `123-45-6789`: telephone numbers and the like.
     pub(super) fn read_digit_groups(&mut self) -> bool {
@@ -16,7 +20,8 @@ impl<'a> Reader<'a> {
             }
             groups.push(&text[len..len + digits]);
             len += digits;
-            if byte_at(text, len) != b'-' || !byte_at(text, len + 1).is_ascii_digit() {
+            let more = byte_at(text, len) == b'-' && byte_at(text, len + 1).is_ascii_digit();
+            if !more || groups.len() == MOST_GROUPS {
                 break;
             }
             len += 1;
@@ -37,6 +42,9 @@ impl<'a> Reader<'a> {
         }
         self.at += len;
         self.expects = Expects::Nothing;
+        if groups.len() == MOST_GROUPS {
+            self.out.mark(',');
+        }
         true
     }
 

@@ -293,14 +293,11 @@ impl<'a> Reader<'a> {
             self.read_glued_letters();
             return true;
         }
-        let expects = self.expects;
         self.say(&first.spoken());
         self.out.word("to");
+        // The second number is read by the next step, not from here: a chain of ranges must not
+        // nest. What was expected of the first is still expected of it: "May 10-12, 1963".
         self.at += first.len + 1;
-        self.read_figure();
-        if expects == Expects::DayOrYear {
-            self.expects = Expects::Year;
-        }
         true
     }
 

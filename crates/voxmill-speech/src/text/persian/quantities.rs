@@ -92,8 +92,11 @@ fn sign(chars: &[char], at: usize, out: &str) -> Found {
     }
     // کیلومتر/ساعت, unlike و/یا.
     if c == '/' {
-        let word = out.rsplit([' ', '(']).next().unwrap_or_default();
-        let per = UNITS.iter().any(|unit| unit.read == word)
+        let is_last_word = |unit: &Unit| {
+            let before = out.strip_suffix(unit.read);
+            before.is_some_and(|before| before.is_empty() || before.ends_with([' ', '(']))
+        };
+        let per = UNITS.iter().any(is_last_word)
             && chars.get(at + 1).is_some_and(|c| is_persian(*c));
         return per.then(|| ("بر".to_owned(), at + 1));
     }

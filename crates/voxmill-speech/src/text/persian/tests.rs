@@ -81,6 +81,9 @@ fn long_texts_become_normal_too() {
         "^2",
         "½",
         "٪۵-",
+        "آ/",
+        "1.5-",
+        "1,000-",
     ] {
         check(&piece.repeat(10_000 / piece.chars().count()));
     }
