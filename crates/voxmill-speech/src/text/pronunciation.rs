@@ -248,6 +248,42 @@ mod tests {
     }
 
     #[test]
+    fn words_written_alike_take_the_commoner_reading() {
+        for (word, phones) in [
+            ("use", "Y UW1 Z"),
+            ("live", "L IH1 V"),
+            ("wind", "W IH1 N D"),
+            ("lead", "L IY1 D"),
+            ("record", "R EH1 K ER0 D"),
+            ("recorded", "R AH0 K AO1 R D IH0 D"),
+            ("perfect", "P ER1 F IH0 K T"),
+            ("close", "K L OW1 S"),
+            ("tear", "T IH1 R"),
+            ("minute", "M IH1 N AH0 T"),
+            ("present", "P R EH1 Z AH0 N T"),
+            ("object", "AA1 B JH EH0 K T"),
+            ("content", "K AA1 N T EH0 N T"),
+            ("subject", "S AH1 B JH IH0 K T"),
+            ("houses", "HH AW1 Z IH0 Z"),
+        ] {
+            let phones = phones.to_owned();
+            assert_eq!(said(word), (phones, PronunciationSource::Dictionary));
+        }
+    }
+
+    /// A row that repeats the dictionary changes nothing and hides what the others are for.
+    #[test]
+    fn every_row_of_the_supplement_says_something_new() {
+        let rows = include_str!("../../data/pronunciation/supplement.tsv").lines();
+        for row in rows.filter(|row| !row.starts_with('#')) {
+            let (word, phones) = row.split_once('\t').unwrap();
+            let known = Dictionary::built_in().get(word);
+            let known: Option<Vec<_>> = known.map(|phones| phones.map(Phone::as_str).collect());
+            assert_ne!(known.map(|known| known.join(" ")).as_deref(), Some(phones));
+        }
+    }
+
+    #[test]
     fn contractions_of_the_dictionary_are_not_taken_apart() {
         assert_eq!(said("won't").0, "W OW1 N T");
         assert_eq!(said("they're").0, "DH EH1 R");

@@ -78,8 +78,14 @@ impl<'a> Reader<'a> {
 
     /// Whether the dot after a single capital abbreviates a name and does not end the sentence.
     fn is_initial(&self, letter: &str) -> bool {
-        let next = self.rest()[1..].trim_start_matches(' ');
+        let after = &self.rest()[1..];
+        let next = after.trim_start_matches(' ');
         let word = leading_word(next);
+        // A quotation mark has become a second space. What it opens is speech, unless it closes
+        // after a word: 'said J. "Go on."', but 'J. "Buck" Jones'.
+        if after.len() - next.len() > 1 && !next[word.len()..].starts_with("  ") {
+            return false;
+        }
         let next = next.as_bytes();
         let starts = word.len() > 1 && TABLES.sentence_starts.contains(word);
         let capital = next.first().is_some_and(u8::is_ascii_uppercase) && !starts;
