@@ -96,8 +96,8 @@ fn sign(chars: &[char], at: usize, out: &str) -> Found {
             let before = out.strip_suffix(unit.read);
             before.is_some_and(|before| before.is_empty() || before.ends_with([' ', '(']))
         };
-        let per = UNITS.iter().any(is_last_word)
-            && chars.get(at + 1).is_some_and(|c| is_persian(*c));
+        let per =
+            UNITS.iter().any(is_last_word) && chars.get(at + 1).is_some_and(|c| is_persian(*c));
         return per.then(|| ("بر".to_owned(), at + 1));
     }
     let words = match CURRENCIES.get(&c) {
