@@ -1,7 +1,7 @@
 //! Addresses of the web and of mail, read so that a listener could type them.
 
 use super::numbers;
-use super::reader::{Reader, leading_digits};
+use super::reader::{Reader, leading_digits, leading_word, starts_upper};
 use super::tables::TABLES;
 
 /// Longer runs without a space are not read as addresses.
@@ -36,6 +36,25 @@ impl Reader<'_> {
         }
         self.glue = false;
         self.say_address(address);
+        self.remember("");
+        true
+    }
+
+    /// The dot of `.NET` and of `file.txt`, with the ending of the latter.
+    pub(super) fn read_dot_of_name(&mut self) -> bool {
+        let word = leading_word(&self.rest()[1..]);
+        if self.before() == ' ' && starts_upper(word) {
+            self.at += 1;
+            self.out.word("dot");
+            return true;
+        }
+        let ends = !self.byte(1 + word.len()).is_ascii_alphanumeric();
+        if !ends || !self.before().is_alphanumeric() || !TABLES.file_endings.contains(word) {
+            return false;
+        }
+        self.out.word("dot");
+        self.say_letters(word);
+        self.at += 1 + word.len();
         self.remember("");
         true
     }

@@ -1,7 +1,7 @@
 //! What follows a number and belongs to it: units, and letters glued to it.
 
 use super::figures::Figure;
-use super::reader::{Reader, byte_at, leading_word};
+use super::reader::{Reader, byte_at, leading_digits, leading_word};
 use super::tables::{TABLES, Unit, UnitWhen};
 
 impl Reader<'_> {
@@ -41,6 +41,12 @@ impl Reader<'_> {
             UnitWhen::Dot => next == '.',
             UnitWhen::Glued => gap == 0,
             UnitWhen::Spaced => gap == 1 && byte_at(text, 0) == b' ',
+            UnitWhen::BeforePounds => {
+                let after = written[len..].trim_start_matches(['.', ' ']);
+                let pounds = leading_digits(after);
+                let name = after[pounds..].trim_start_matches(' ');
+                pounds > 0 && matches!(leading_word(name), "lb" | "lbs")
+            }
         };
         fits.then_some((unit, gap + len))
     }
@@ -67,6 +73,11 @@ impl Reader<'_> {
             }
             let sign = !self.text[..self.at + len].ends_with(|c: char| c.is_ascii_alphabetic());
             self.at += len;
+            if self.byte(0) == b'-' && self.byte(1).is_ascii_digit() {
+                self.at += 1;
+                self.out.word("to");
+                return;
+            }
             // A sign is no abbreviation: a dot behind it ends the sentence.
             if !sign {
                 self.read_unit_dot();

@@ -17,7 +17,8 @@
 //! 5. `words`: `می روم` → `می‌روم`, `کتاب ها` → `کتاب‌ها`, `لطفا` → `لطفاً`, by rules that cannot
 //!    be wrong on ordinary text; everything else is left as the writer spaced it.
 //!
-//! Words in other scripts stay as they are; another stage reads them. What remains is letters,
+//! Words in other scripts stay as they are: nothing reads them out, and the speller takes them
+//! letter by letter like any other word. What remains is letters,
 //! ZWNJ (inside words only), single spaces and the six marks: no digit of any script.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
