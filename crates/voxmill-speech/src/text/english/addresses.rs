@@ -1,7 +1,7 @@
 //! Addresses of the web and of mail, read so that a listener could type them.
 
 use super::numbers;
-use super::reader::{Reader, leading_digits, leading_word, starts_upper};
+use super::reader::{Reader, leading_digits, leading_word};
 use super::tables::TABLES;
 
 /// Longer runs without a space are not read as addresses.
@@ -43,7 +43,9 @@ impl Reader<'_> {
     /// The dot of `.NET` and of `file.txt`, with the ending of the latter.
     pub(super) fn read_dot_of_name(&mut self) -> bool {
         let word = leading_word(&self.rest()[1..]);
-        if self.before() == ' ' && starts_upper(word) {
+        // In capitals only: "end .The" is a space in the wrong place.
+        let name = word.len() > 1 && word.bytes().all(|letter| letter.is_ascii_uppercase());
+        if self.before() == ' ' && name {
             self.at += 1;
             self.out.word("dot");
             return true;

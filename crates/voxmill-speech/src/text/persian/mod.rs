@@ -33,10 +33,6 @@ mod quantities;
 mod tables;
 mod words;
 
-/// The Persian letters (with tanvin) that normalised text is made of, besides ZWNJ, the space and the
-/// marks `, ; : . ! ?`. Words of other languages in Arabic script may bring rarer letters.
-pub const ALPHABET: &str = "ءآأؤئابپتثجچحخدذرزژسشصضطظعغفقکگلمنهوی\u{064b}";
-
 /// Between two letters of one word: they do not join. Kept, since it parts prefixes from stems.
 const ZWNJ: char = '\u{200c}';
 const FATHATAN: char = '\u{064b}';

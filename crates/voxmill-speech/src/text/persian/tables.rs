@@ -3,14 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Rows of a table without comments and empty lines, each cut at tabs. Fields are not trimmed:
-/// a replacement may be a space.
-pub(super) fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    table
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with("# "))
-        .map(|line| line.split('\t').collect())
-}
+use crate::text::table::rows;
 
 fn field(row: &[&'static str], column: usize) -> &'static str {
     row.get(column).copied().unwrap_or_default()
