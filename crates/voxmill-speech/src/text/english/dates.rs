@@ -124,9 +124,14 @@ impl Reader<'_> {
             return false;
         }
         let (hour, minute) = (&text[..hours], &text[hours + 1..len]);
-        if minutes != 2 || numbers::small(hour) > 24 || numbers::small(minute) > 59 {
-            // 1:1,000,000 is the scale of a map.
-            let second = Figure::parse(&text[hours + 1..]).filter(|figure| figure.grouped);
+        // 1:50,000 is the scale of a map.
+        let second = Figure::parse(&text[hours + 1..])
+            .filter(|figure| figure.grouped && text[len..].starts_with(','));
+        if second.is_some()
+            || minutes != 2
+            || numbers::small(hour) > 24
+            || numbers::small(minute) > 59
+        {
             if minutes > 3 && second.is_none() {
                 return false;
             }

@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
             '#' if next.is_ascii_alphabetic() => "hashtag",
             '~' if next.is_ascii_digit() => "about",
             '+' if next.is_ascii_digit() && self.read_number_abroad() => return,
-            '^' if before.is_ascii_digit() && next.is_ascii_digit() => "to the power of",
+            '^' if before.is_alphanumeric() && next.is_ascii_digit() => "to the power of",
             '*' if self.is_between_figures(c) => "times",
             '×' if before.is_ascii_digit() && next.is_ascii_digit() && !self.power_follows(c) => {
                 "by"
