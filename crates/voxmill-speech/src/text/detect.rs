@@ -5,6 +5,7 @@
 //!
 //! What is taken when nothing tells:
 //! - no letter but digits: Persian for Persian digits, else English, so that "1963." is read out;
+//! - letters in addresses only, which are left out of account: English;
 //! - neither letter nor digit: [`Language::UNDETERMINED`];
 //! - Latin letters with fewer than two hints at another language: English;
 //! - Arabic letters without a hint, or with as many Persian as Arabic ones: Persian;
@@ -38,7 +39,10 @@ pub fn detect(text: &str) -> Language {
         }
     };
     let mut word = Word::EMPTY;
-    for c in text.chars() {
+    let plain = text
+        .split_inclusive(char::is_whitespace)
+        .filter(|token| !is_address(token));
+    for c in plain.flat_map(str::chars) {
         let (script, c) = if c.is_ascii() {
             let letter = c.is_ascii_alphabetic();
             (letter.then_some(Script::Latin), c.to_ascii_lowercase())
@@ -160,8 +164,14 @@ fn lower(c: char) -> char {
 }
 
 /// The language of a text without letters.
+/// Addresses are in Latin letters whatever the language around them.
+fn is_address(token: &str) -> bool {
+    token.contains('@') || token.contains("://") || token.starts_with("www.")
+}
+
 fn by_digits(text: &str) -> Language {
     match text.chars().find(|c| c.is_numeric()) {
+        _ if text.contains(|c: char| c.is_ascii_alphabetic()) => Language::English,
         Some('\u{0660}'..='\u{0669}' | '\u{06f0}'..='\u{06f9}') => Language::Persian,
         Some(_) => Language::English,
         None => Language::UNDETERMINED,

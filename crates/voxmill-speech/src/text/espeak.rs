@@ -5,9 +5,11 @@
 //! the result is in the cache. English does not come here: it has its dictionary, and a model
 //! should not meet two alphabets of phones in one language.
 
-use std::io::{Seek as _, Write as _};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use super::symbols::SymbolIds;
 use crate::language::Language;
@@ -15,10 +17,17 @@ use crate::language::Language;
 /// Longer clauses are broken by espeak-ng at places of its own choosing; we break them at a space.
 const CLAUSE_BYTES: usize = 320;
 
+/// A text takes milliseconds; a program that has said nothing for this long never will.
+const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+
+/// How often a running program is asked whether it has ended: little beside its 10 to 20 ms.
+const POLL: Duration = Duration::from_millis(1);
+
 #[derive(Debug)]
 pub(super) struct Espeak {
     program: PathBuf,
     version: String,
+    limit: Duration,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +41,8 @@ pub enum EspeakError {
         #[source]
         cause: std::io::Error,
     },
+    #[error("cannot keep espeak-ng's text or answer in a temporary file")]
+    Scratch(#[source] std::io::Error),
     #[error("`{}` does not answer like espeak-ng: {answer}", program.display())]
     Foreign { program: PathBuf, answer: String },
     #[error("espeak-ng failed for language `{language}`: {message}")]
@@ -43,32 +54,28 @@ pub enum EspeakError {
 impl Espeak {
     /// Asks the program for its version, which proves that it is there.
     pub(super) fn find(program: &Path) -> Result<Espeak, EspeakError> {
-        let start = |cause| EspeakError::Start {
+        let foreign = |answer: String| EspeakError::Foreign {
             program: program.to_owned(),
-            cause,
+            answer,
         };
-        let output = Command::new(program)
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(start)?;
-        let answer = String::from_utf8_lossy(&output.stdout);
-        let answer = answer.lines().next().unwrap_or_default().trim();
-        if !output.status.success() || !answer.to_lowercase().contains("espeak") {
-            return Err(EspeakError::Foreign {
-                program: program.to_owned(),
-                answer: if answer.is_empty() {
-                    output.status.to_string()
-                } else {
-                    answer.to_owned()
-                },
-            });
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null());
+        let answer = run(&mut command, LONGEST_ANSWER)?;
+        let answer = answer.ok_or_else(|| foreign("no answer".to_owned()))?;
+        let line = answer.said.lines().next().unwrap_or_default().trim();
+        if !answer.status.success() || !line.to_lowercase().contains("espeak") {
+            return Err(foreign(if line.is_empty() {
+                answer.status.to_string()
+            } else {
+                line.to_owned()
+            }));
         }
         // What follows names a folder of the machine, which says nothing about the sounds.
-        let version = answer.split("Data at").next().unwrap_or(answer).trim();
+        let version = line.split("Data at").next().unwrap_or(line).trim();
         Ok(Espeak {
             program: program.to_owned(),
             version: version.to_owned(),
+            limit: LONGEST_ANSWER,
         })
     }
 
@@ -99,40 +106,83 @@ impl Espeak {
     }
 
     fn speak(&self, language: Language, text: &str) -> Result<String, EspeakError> {
-        let start = |cause| EspeakError::Start {
-            program: self.program.clone(),
-            cause,
-        };
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = self.run(language, text).map_err(start)?;
-        if !status.success() {
-            let message = String::from_utf8_lossy(&stderr).trim().to_owned();
-            return Err(EspeakError::Failed {
-                language,
-                message: if message.is_empty() {
-                    status.to_string()
-                } else {
-                    message
-                },
-            });
-        }
-        Ok(String::from_utf8_lossy(&stdout).into_owned())
-    }
-
-    fn run(&self, language: Language, text: &str) -> std::io::Result<Output> {
-        // A file, not a pipe: a long text would fill a pipe while its answer fills the other.
-        let mut input = tempfile::tempfile()?;
-        input.write_all(text.as_bytes())?;
-        input.write_all(b"\n")?;
-        input.rewind()?;
-        Command::new(&self.program)
+        let failed = |message| EspeakError::Failed { language, message };
+        let mut command = Command::new(&self.program);
+        command
             .args(["-q", "--ipa", "-b", "1", "-v", language.code()])
-            .stdin(Stdio::from(input))
-            .output()
+            .stdin(written(text).map_err(EspeakError::Scratch)?);
+        let Some(answer) = run(&mut command, self.limit)? else {
+            let seconds = self.limit.as_secs();
+            return Err(failed(format!("no answer in {seconds} seconds")));
+        };
+        if !answer.status.success() {
+            let complaint = answer.complained.trim();
+            return Err(failed(if complaint.is_empty() {
+                answer.status.to_string()
+            } else {
+                complaint.to_owned()
+            }));
+        }
+        Ok(answer.said)
     }
+}
+
+/// What a program left behind.
+struct Answer {
+    status: ExitStatus,
+    said: String,
+    complained: String,
+}
+
+/// Runs a program to its end; `None` if that did not come within `limit`.
+///
+/// Its answer goes to files, not pipes: a pipe that nobody empties would stop it, and one that a
+/// child of its own keeps open would stop us.
+fn run(command: &mut Command, limit: Duration) -> Result<Option<Answer>, EspeakError> {
+    let file = || tempfile::tempfile().map_err(EspeakError::Scratch);
+    let (said, complained) = (file()?, file()?);
+    let copy = |file: &File| file.try_clone().map_err(EspeakError::Scratch);
+    command.stdout(copy(&said)?).stderr(copy(&complained)?);
+    let program = PathBuf::from(command.get_program());
+    let start = |cause| EspeakError::Start {
+        program: program.clone(),
+        cause,
+    };
+    let mut child = command.spawn().map_err(start)?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(start)? {
+            break status;
+        }
+        if begun.elapsed() >= limit {
+            // It may have ended just now; either way it is over, and nobody waits for its answer.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Ok(None);
+        }
+        std::thread::sleep(POLL);
+    };
+    Ok(Some(Answer {
+        status,
+        said: read_back(said).map_err(EspeakError::Scratch)?,
+        complained: read_back(complained).map_err(EspeakError::Scratch)?,
+    }))
+}
+
+/// A file holding `text` and a line's end, ready to be read.
+fn written(text: &str) -> std::io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn read_back(mut file: File) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
@@ -314,6 +364,15 @@ mod tests {
             let espeak = Espeak::find(&path).unwrap();
             let ipa = espeak.ipa(Language::Persian, &["b", "c d"]).unwrap();
             assert_eq!(ipa, ["b", "c d"]);
+        }
+
+        #[test]
+        fn a_program_that_hangs_is_ended() {
+            let (_folder, path) = stand_in(&format!("{VERSION}\nexec sleep 600"));
+            let mut espeak = Espeak::find(&path).unwrap();
+            espeak.limit = Duration::ZERO;
+            let error = espeak.ipa(Language::Persian, &["b"]).unwrap_err();
+            assert!(error.to_string().contains("no answer"), "{error}");
         }
 
         #[test]

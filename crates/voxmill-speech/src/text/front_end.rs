@@ -203,7 +203,13 @@ impl FrontEnd {
             speller.characters(normalized, &self.words.lexicon);
             return Ok(());
         }
-        let mut answers = espeak.ipa(language, &clauses)?.into_iter();
+        let lexicon = &self.words.lexicon;
+        let respelled: Vec<String> = clauses
+            .iter()
+            .map(|c| lexicon.respelled(c.trim()))
+            .collect();
+        let respelled: Vec<&str> = respelled.iter().map(String::as_str).collect();
+        let mut answers = espeak.ipa(language, &respelled)?.into_iter();
         for clause in normalized.split_inclusive(is_pause) {
             let text = clause.trim_end_matches(is_pause);
             if is_clause(&text)

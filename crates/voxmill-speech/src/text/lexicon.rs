@@ -1,4 +1,8 @@
-//! Pronunciations given by the user, which go before all others.
+//! Pronunciations given by the user, which go before those of the dictionary and the model.
+//!
+//! Words are looked up as they are spoken: figures, abbreviations and initialisms have been read
+//! out by then, so that a row for `FBI` is never asked for, and one for `eff` is. Where espeak-ng
+//! reads a text it is given the characters of the lexicon in the word's place.
 //!
 //! One word a line, `word<TAB>pronunciation`; `#` begins a comment line. A word in Latin letters
 //! takes English phones (`Voxmill<TAB>V AA1 K S M IH2 L`). A word in another script takes the
@@ -9,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::persian;
 use super::phonemes::{Phone, UnknownPhone, parse_phones};
 use super::symbols::SymbolIds;
 
@@ -40,6 +45,10 @@ pub enum LexiconProblem {
     NoTab,
     #[error("the word is empty or holds white space")]
     Word,
+    #[error("`{0}` cannot stand in a word: give its parts")]
+    Sign(char),
+    #[error("this is read as `{0}`, which is no single word: give its parts")]
+    Parts(String),
     #[error("no pronunciation after the tab")]
     Empty,
     #[error(transparent)]
@@ -102,6 +111,19 @@ impl Lexicon {
                 Ok(folded)
             }
             None => {
+                let is_sign = |c: &char| !(is_letter(*c) || matches!(c, '\'' | '\u{200c}'));
+                if let Some(sign) = word.chars().find(is_sign) {
+                    return Err(LexiconProblem::Sign(sign));
+                }
+                // The form under which the speller will ask for it.
+                let word = if word.contains(is_arabic) {
+                    persian::normalize(&word)
+                } else {
+                    word
+                };
+                if word.is_empty() || !word.chars().all(|c| is_letter(c) || c == '\u{200c}') {
+                    return Err(LexiconProblem::Parts(word));
+                }
                 let characters: String = pronunciation.to_lowercase().nfc().collect();
                 if let Some(unknown) = characters.chars().find(|&c| ids.char(c).is_none()) {
                     return Err(LexiconProblem::Character(unknown));
@@ -117,10 +139,26 @@ impl Lexicon {
         self.phones.get(word).map(Vec::as_slice)
     }
 
+    /// A clause with the given characters in the place of each word that has some.
+    pub(super) fn respelled(&self, clause: &str) -> String {
+        let words = clause.split(' ');
+        let respelled = words.map(|word| self.characters(word).unwrap_or(word));
+        respelled.collect::<Vec<_>>().join(" ")
+    }
+
     /// `word` is lower-case and NFC.
     pub(super) fn characters(&self, word: &str) -> Option<&str> {
         self.characters.get(word).map(String::as_str)
     }
+}
+
+/// Of the script that Persian is written in, presentation forms too.
+fn is_arabic(c: char) -> bool {
+    matches!(c, '\u{600}'..='\u{8ff}' | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}')
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
 }
 
 /// The word in plain Latin letters, or `None` where a letter has no like among them.
@@ -194,11 +232,24 @@ mod tests {
     }
 
     #[test]
+    fn persian_words_are_found_in_their_normal_form() {
+        let lexicon = parse("كتاب\tکِتاب\nдом\tдон\n").unwrap();
+        assert_eq!(lexicon.characters("کتاب"), Some("کِتاب"));
+        assert_eq!(lexicon.characters("дом"), Some("дон"));
+        assert_eq!(lexicon.respelled("این کتاب"), "این کِتاب");
+        let several = LexiconProblem::Parts("صلی الله علیه و سلم".to_owned());
+        assert_eq!(parse("ﷺ\tص\n").unwrap_err(), (1, several));
+    }
+
+    #[test]
     fn an_error_names_its_line_and_the_nearest_phone() {
         let problem = |text| parse(text).unwrap_err();
         assert_eq!(problem("a\tEY1\nb B IY1\n"), (2, LexiconProblem::NoTab));
         assert_eq!(problem("a\t\n"), (1, LexiconProblem::Empty));
         assert_eq!(problem("a b\tEY1\n"), (1, LexiconProblem::Word));
+        let sign = problem("e-mail\tIY1 M EY2 L\n");
+        assert_eq!(sign, (1, LexiconProblem::Sign('-')));
+        assert_eq!(problem("AT&T\tEY1\n"), (1, LexiconProblem::Sign('&')));
         let twice = LexiconProblem::Twice("a".to_owned(), 1);
         assert_eq!(problem("a\tEY1\nA\tAH0\n"), (2, twice));
 

@@ -6,6 +6,7 @@
 
 pub mod detect;
 pub mod dictionary;
+mod digits;
 pub mod english;
 mod espeak;
 mod fingerprint;
@@ -18,6 +19,7 @@ pub mod phonemes;
 mod pronunciation;
 mod speller;
 pub mod symbols;
+mod table;
 mod utterance;
 
 pub use espeak::EspeakError;

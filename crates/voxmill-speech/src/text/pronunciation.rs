@@ -14,11 +14,15 @@ use super::phonemes::{Phone, parse_phones};
 use super::symbols::SymbolIds;
 use super::utterance::PronunciationSource;
 
+/// Endings with an apostrophe taken off a word (`the kettle'd've`). What holds more is no word, and
+/// its length must not be gone over once for each.
+const MOST_ENDINGS: usize = 2;
+
 #[derive(Debug)]
 pub(super) struct EnglishWords {
     pub(super) lexicon: Lexicon,
     dictionary: Dictionary<'static>,
-    /// Words that the dictionary lacks, added by hand.
+    /// Words that the dictionary lacks, and those of which it gives the rarer reading first.
     supplement: Lexicon,
     letter_to_sound: LetterToSound<'static>,
 }
@@ -37,26 +41,36 @@ impl EnglishWords {
     /// Appends the phones of `word`, which is lower-case ASCII letters and apostrophes with at
     /// least one letter.
     pub(super) fn pronounce(&self, word: &str, phones: &mut Vec<Phone>) -> PronunciationSource {
-        if let Some(source) = self.look_up(word, phones) {
-            return source;
-        }
-        let bare = word.trim_matches('\'');
-        if bare.len() < word.len()
-            && let Some(source) = self.look_up(bare, phones)
-        {
-            return source;
-        }
-        if let Some((base, ending)) = split_ending(bare) {
-            let source = self.pronounce(base, phones);
+        let mut base = word;
+        let mut endings = Vec::new();
+        let source = loop {
+            if let Some(source) = self.look_up(base, phones) {
+                break source;
+            }
+            let bare = base.trim_matches('\'');
+            if bare.len() < base.len()
+                && let Some(source) = self.look_up(bare, phones)
+            {
+                break source;
+            }
+            if endings.len() < MOST_ENDINGS
+                && let Some((before, ending)) = split_ending(bare)
+            {
+                endings.push(ending);
+                base = before;
+                continue;
+            }
+            if let Some(source) = self.inflected(bare, phones) {
+                break source;
+            }
+            phones.extend(self.letter_to_sound.pronounce(bare));
+            break PronunciationSource::LetterToSound;
+        };
+        for ending in endings.iter().rev() {
             let after = phones.last().copied();
             phones.extend_from_slice(ending.phones(after));
-            return source;
         }
-        if let Some(source) = self.inflected(bare, phones) {
-            return source;
-        }
-        phones.extend(self.letter_to_sound.pronounce(bare));
-        PronunciationSource::LetterToSound
+        source
     }
 
     /// A plural, past or `-ing` form of a word that is known.
@@ -98,11 +112,11 @@ impl EnglishWords {
             phones.extend_from_slice(given);
             return Some(PronunciationSource::Lexicon);
         }
-        if let Some(known) = self.dictionary.get(word) {
-            phones.extend(known);
-            return Some(PronunciationSource::Dictionary);
+        if let Some(known) = self.supplement.phones(word) {
+            phones.extend_from_slice(known);
+        } else {
+            phones.extend(self.dictionary.get(word)?);
         }
-        phones.extend_from_slice(self.supplement.phones(word)?);
         Some(PronunciationSource::Dictionary)
     }
 }
@@ -185,6 +199,7 @@ impl Ending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::table::rows;
 
     fn said(word: &str) -> (String, PronunciationSource) {
         let ids = SymbolIds::built_in();
@@ -234,6 +249,43 @@ mod tests {
     }
 
     #[test]
+    fn words_written_alike_take_the_commoner_reading() {
+        for (word, phones) in [
+            ("use", "Y UW1 Z"),
+            ("live", "L IH1 V"),
+            ("wind", "W IH1 N D"),
+            ("lead", "L IY1 D"),
+            ("record", "R EH1 K ER0 D"),
+            ("recorded", "R AH0 K AO1 R D IH0 D"),
+            ("perfect", "P ER1 F IH0 K T"),
+            ("close", "K L OW1 S"),
+            ("tear", "T IH1 R"),
+            ("minute", "M IH1 N AH0 T"),
+            ("present", "P R EH1 Z AH0 N T"),
+            ("object", "AA1 B JH EH0 K T"),
+            ("content", "K AA1 N T EH0 N T"),
+            ("subject", "S AH1 B JH IH0 K T"),
+            ("houses", "HH AW1 Z IH0 Z"),
+        ] {
+            let phones = phones.to_owned();
+            assert_eq!(said(word), (phones, PronunciationSource::Dictionary));
+        }
+    }
+
+    /// A row that repeats the dictionary changes nothing and hides what the others are for.
+    #[test]
+    fn every_row_of_the_supplement_says_something_new() {
+        for row in rows(include_str!("../../data/pronunciation/supplement.tsv")) {
+            let [word, phones] = row[..] else {
+                panic!("{row:?}");
+            };
+            let known = Dictionary::built_in().get(word);
+            let known: Option<Vec<_>> = known.map(|phones| phones.map(Phone::as_str).collect());
+            assert_ne!(known.map(|known| known.join(" ")).as_deref(), Some(phones));
+        }
+    }
+
+    #[test]
     fn contractions_of_the_dictionary_are_not_taken_apart() {
         assert_eq!(said("won't").0, "W OW1 N T");
         assert_eq!(said("they're").0, "DH EH1 R");
@@ -242,7 +294,8 @@ mod tests {
 
     #[test]
     fn odd_apostrophes_do_no_harm() {
-        for word in ["a'''s", "''s'", "x'y'z", "'s's's", "q'"] {
+        let long = format!("a{}", "'s".repeat(50_000));
+        for word in [long.as_str(), "a'''s", "''s'", "x'y'z", "'s's's", "q'"] {
             assert!(!said(word).0.is_empty(), "{word}");
         }
     }

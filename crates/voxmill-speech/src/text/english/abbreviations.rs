@@ -41,7 +41,11 @@ impl<'a> Reader<'a> {
         let capital = word.as_bytes()[0].is_ascii_uppercase();
         let fits = match abbreviation.when {
             AbbreviationWhen::Any => true,
-            AbbreviationWhen::AnyCapital => capital,
+            // "MS Word" is no title, but "MS SMITH" in a headline is.
+            AbbreviationWhen::AnyCapital => {
+                let upper = word.bytes().all(|letter| letter.is_ascii_uppercase());
+                capital && (dot || !upper || self.all_capitals())
+            }
             AbbreviationWhen::Dot => dot,
             AbbreviationWhen::DotCapital => dot && capital,
             AbbreviationWhen::BeforeName => dot && capital && self.is_before_name(word),

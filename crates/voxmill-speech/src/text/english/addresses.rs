@@ -1,7 +1,7 @@
 //! Addresses of the web and of mail, read so that a listener could type them.
 
 use super::numbers;
-use super::reader::{Reader, leading_digits};
+use super::reader::{Reader, leading_digits, leading_word};
 use super::tables::TABLES;
 
 /// Longer runs without a space are not read as addresses.
@@ -36,6 +36,27 @@ impl Reader<'_> {
         }
         self.glue = false;
         self.say_address(address);
+        self.remember("");
+        true
+    }
+
+    /// The dot of `.NET` and of `file.txt`, with the ending of the latter.
+    pub(super) fn read_dot_of_name(&mut self) -> bool {
+        let word = leading_word(&self.rest()[1..]);
+        // In capitals only: "end .The" is a space in the wrong place.
+        let name = word.len() > 1 && word.bytes().all(|letter| letter.is_ascii_uppercase());
+        if self.before() == ' ' && name {
+            self.at += 1;
+            self.out.word("dot");
+            return true;
+        }
+        let ends = !self.byte(1 + word.len()).is_ascii_alphanumeric();
+        if !ends || !self.before().is_alphanumeric() || !TABLES.file_endings.contains(word) {
+            return false;
+        }
+        self.out.word("dot");
+        self.say_letters(word);
+        self.at += 1 + word.len();
         self.remember("");
         true
     }

@@ -10,6 +10,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::tables::TABLES;
+use crate::text::digits::ascii_digit;
 
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if is_clean(text) {
@@ -190,7 +191,7 @@ impl Cleaned {
 
     /// Digits of other scripts, fractions in one character, superscripts, Roman numeral characters.
     fn add_numeral<'a>(&mut self, c: char, after: &'a str) -> &'a str {
-        if let Some(digit) = decimal_digit(c) {
+        if let Some(digit) = ascii_digit(c) {
             self.text.push(digit);
             return after;
         }
@@ -228,14 +229,6 @@ impl Cleaned {
 
 fn is_superscript(c: char) -> bool {
     matches!(c, '⁰' | '¹' | '²' | '³' | '⁴'..='⁹')
-}
-
-/// The ASCII digit of a decimal digit of any script.
-fn decimal_digit(c: char) -> Option<char> {
-    let code = u32::from(c);
-    let zeros = &TABLES.digit_zeros;
-    let index = zeros.partition_point(|zero| *zero <= code).checked_sub(1)?;
-    char::from_digit(code.checked_sub(zeros[index])?, 10)
 }
 
 /// Characters that only dress up others: full width, ligatures, styled mathematical letters.

@@ -3,6 +3,14 @@
 use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits};
 
+/// Groups of digits read at once; a longer chain is read in pieces, so that one that is refused
+/// in the end was not searched from each of its numbers to its end.
+const MOST_GROUPS: usize = 16;
+
+/// Digits of a telephone number with the code of its country.
+const SHORTEST_NUMBER: usize = 9;
+const LONGEST_NUMBER: usize = 15;
+
 impl<'a> Reader<'a> {
     /// `555-1234`, `1-800-555-0199`, `123-45-6789`: telephone numbers and the like.
     pub(super) fn read_digit_groups(&mut self) -> bool {
@@ -16,13 +24,18 @@ impl<'a> Reader<'a> {
             }
             groups.push(&text[len..len + digits]);
             len += digits;
-            if byte_at(text, len) != b'-' || !byte_at(text, len + 1).is_ascii_digit() {
+            let more = byte_at(text, len) == b'-' && byte_at(text, len + 1).is_ascii_digit();
+            if !more || groups.len() == MOST_GROUPS {
                 break;
             }
             len += 1;
         }
         let label = match groups.as_slice() {
             [_] => return false,
+            // 1-800-FLOWERS
+            ["1", area] if area.len() == 3 => {
+                byte_at(text, len) == b'-' && byte_at(text, len + 1).is_ascii_uppercase()
+            }
             [area, line] => area.len() == 3 && line.len() == 4 && !line.ends_with("00"),
             _ => true,
         };
@@ -37,6 +50,60 @@ impl<'a> Reader<'a> {
         }
         self.at += len;
         self.expects = Expects::Nothing;
+        if self.byte(0) == b'-' && self.byte(1).is_ascii_alphanumeric() {
+            self.out.mark(',');
+        }
+        true
+    }
+
+    /// `+44 20 7946 0958`: a telephone number with the code of its country.
+    pub(super) fn read_number_abroad(&mut self) -> bool {
+        let text = &self.rest()[1..];
+        let mut groups = Vec::new();
+        let (mut len, mut total) = (0, 0);
+        while total < LONGEST_NUMBER {
+            let gap = usize::from(len > 0 && matches!(byte_at(text, len), b' ' | b'-'));
+            let digits = leading_digits(&text[len + gap..]);
+            if digits == 0 || len > 0 && gap == 0 {
+                break;
+            }
+            groups.push(&text[len + gap..len + gap + digits]);
+            len += gap + digits;
+            total += digits;
+        }
+        if !(SHORTEST_NUMBER..=LONGEST_NUMBER).contains(&total) {
+            return false;
+        }
+        self.out.word("plus");
+        for (index, group) in groups.iter().enumerate() {
+            if index > 0 {
+                self.out.mark(',');
+            }
+            self.out.word(&numbers::by_digit(group));
+        }
+        self.at += 1 + len;
+        self.expects = Expects::Nothing;
+        true
+    }
+
+    /// The `e-3` of `1.5e-3`.
+    pub(super) fn read_exponent(&mut self) -> bool {
+        if !matches!(self.byte(0), b'e' | b'E') {
+            return false;
+        }
+        let sign = matches!(self.byte(1), b'-' | b'+');
+        let start = 1 + usize::from(sign);
+        let digits = leading_digits(&self.rest()[start..]);
+        let end = start + digits;
+        if !(1..=3).contains(&digits) || self.byte(end).is_ascii_alphanumeric() {
+            return false;
+        }
+        self.out.word("times ten to the power of");
+        if self.byte(1) == b'-' {
+            self.out.word("minus");
+        }
+        self.out.word(&numbers::cardinal(&self.rest()[start..end]));
+        self.at += end;
         true
     }
 

@@ -1,5 +1,6 @@
 //! Dates written in figures, days before months, and times of day.
 
+use super::figures::Figure;
 use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
 use super::tables::{Month, TABLES};
@@ -123,13 +124,26 @@ impl Reader<'_> {
             return false;
         }
         let (hour, minute) = (&text[..hours], &text[hours + 1..len]);
-        if minutes != 2 || numbers::small(hour) > 24 || numbers::small(minute) > 59 {
-            if minutes > 3 {
+        // 1:50,000 is the scale of a map.
+        let second = Figure::parse(&text[hours + 1..])
+            .filter(|figure| figure.grouped && text[len..].starts_with(','));
+        if second.is_some()
+            || minutes != 2
+            || numbers::small(hour) > 24
+            || numbers::small(minute) > 59
+        {
+            if minutes > 3 && second.is_none() {
                 return false;
             }
             self.out.word(&numbers::cardinal(hour));
             self.out.word("to");
-            self.out.word(&numbers::cardinal(minute));
+            match second {
+                Some(figure) => {
+                    self.out.word(&figure.spoken());
+                    len = hours + 1 + figure.len;
+                }
+                None => self.out.word(&numbers::cardinal(minute)),
+            }
             self.at += len;
             self.expects = Expects::Nothing;
             return true;

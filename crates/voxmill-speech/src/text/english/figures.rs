@@ -6,6 +6,9 @@ use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
 use super::tables::{LabelReading, TABLES, YearLead};
 
+/// Bytes of the groups of a number parted by spaces: up to 10²⁴.
+const MOST_SPACED: usize = 32;
+
 /// A number as written: `1,234.5` has the digits `1234`, is grouped, and has the fraction `5`.
 #[derive(Debug)]
 pub(super) struct Figure<'a> {
@@ -25,10 +28,13 @@ impl<'a> Figure<'a> {
             while byte_at(text, len) == b',' && leading_digits(&text[len + 1..]) == 3 {
                 len += 4;
             }
+            if len == first {
+                len += spaced_groups(&text[len..]);
+            }
         }
         let grouped = len > first;
         let whole = if grouped {
-            Cow::Owned(text[..len].replace(',', ""))
+            Cow::Owned(text[..len].replace([',', ' '], ""))
         } else {
             Cow::Borrowed(&text[..len])
         };
@@ -100,6 +106,9 @@ impl<'a> Reader<'a> {
         };
         if house {
             // The W in "214 W. Neely Street" is no watt.
+            return;
+        }
+        if !figure.fraction.is_empty() && self.read_exponent() {
             return;
         }
         if self.read_mixed_fraction() {
@@ -235,7 +244,11 @@ impl<'a> Reader<'a> {
             return true;
         }
         let bare = after.strip_prefix('\'').unwrap_or(after);
-        if leading_word(bare) == "s" && digits.ends_with('0') && !figure.grouped {
+        // Under-18s
+        let on_word = self.text[..self.at]
+            .strip_suffix('-')
+            .is_some_and(|before| before.ends_with(char::is_alphabetic));
+        if leading_word(bare) == "s" && (digits.ends_with('0') || on_word) && !figure.grouped {
             if self.is_shillings(&figure) {
                 return false;
             }
@@ -284,7 +297,15 @@ impl<'a> Reader<'a> {
                 if second.whole.starts_with('0') {
                     self.out.word("oh");
                 }
-                self.out.word(&numbers::cardinal(&second.whole));
+                let reading = numbers::cardinal(&second.whole);
+                let decade =
+                    second.whole.ends_with('0') && leading_word(&after[1 + second.len..]) == "s";
+                if decade {
+                    self.out.word(&numbers::plural(reading));
+                    self.at += 1;
+                } else {
+                    self.out.word(&reading);
+                }
             } else {
                 self.out.word(&numbers::year(&second.whole));
             }
@@ -293,14 +314,16 @@ impl<'a> Reader<'a> {
             self.read_glued_letters();
             return true;
         }
-        let expects = self.expects;
         self.say(&first.spoken());
-        self.out.word("to");
-        self.at += first.len + 1;
-        self.read_figure();
-        if expects == Expects::DayOrYear {
-            self.expects = Expects::Year;
+        if first.whole == "50" && second.whole == "50" {
+            self.out.hyphenated("fifty");
+            self.at += first.len + 1 + second.len;
+            return true;
         }
+        self.out.word("to");
+        // The second number is read by the next step, not from here: a chain of ranges must not
+        // nest. What was expected of the first is still expected of it: "May 10-12, 1963".
+        self.at += first.len + 1;
         true
     }
 
@@ -309,6 +332,19 @@ impl<'a> Reader<'a> {
             .strip_prefix(' ')
             .map_or("", leading_word)
     }
+}
+
+/// The bytes of ` 000 000` and the like. Only round numbers: others may be two numbers in a row.
+fn spaced_groups(text: &str) -> usize {
+    let mut len = 0;
+    let mut round = 0;
+    while len < MOST_SPACED && byte_at(text, len) == b' ' && leading_digits(&text[len + 1..]) == 3 {
+        len += 4;
+        if &text[len - 3..len] == "000" {
+            round = len;
+        }
+    }
+    if round == len { len } else { 0 }
 }
 
 /// "in 538 the city fell": a word that begins a clause cannot be what was counted.

@@ -14,6 +14,9 @@ const LONGEST_UNUSUAL: usize = 5;
 /// Letters with dots read at once; a longer row is read in pieces, so that none is read twice.
 const MOST_DOTTED: usize = 24;
 
+/// Longest key of the table of degrees.
+const LONGEST_DEGREE: usize = 6;
+
 /// What hangs on an initialism: FBI's, MPs.
 #[derive(Clone, Copy)]
 enum Ending {
@@ -78,8 +81,14 @@ impl<'a> Reader<'a> {
 
     /// Whether the dot after a single capital abbreviates a name and does not end the sentence.
     fn is_initial(&self, letter: &str) -> bool {
-        let next = self.rest()[1..].trim_start_matches(' ');
+        let after = &self.rest()[1..];
+        let next = after.trim_start_matches(' ');
         let word = leading_word(next);
+        // A quotation mark has become a second space. What it opens is speech, unless it closes
+        // after a word: 'said J. "Go on."', but 'J. "Buck" Jones'.
+        if after.len() - next.len() > 1 && !next[word.len()..].starts_with("  ") {
+            return false;
+        }
         let next = next.as_bytes();
         let starts = word.len() > 1 && TABLES.sentence_starts.contains(word);
         let capital = next.first().is_some_and(u8::is_ascii_uppercase) && !starts;
@@ -113,7 +122,7 @@ impl<'a> Reader<'a> {
             len -= 1;
         }
         if letters.len() < 2 || rest[len..].starts_with(|c: char| c.is_alphanumeric()) {
-            return self.read_doctorate();
+            return self.read_degree();
         }
         let word = &rest[..len];
         let key = word.to_ascii_lowercase();
@@ -136,20 +145,24 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// `Ph.D.`, the one abbreviation of common use with more than a letter between its dots.
-    fn read_doctorate(&mut self) -> bool {
-        let Some(word) = self
-            .rest()
-            .get(..4)
-            .filter(|word| word.eq_ignore_ascii_case("Ph.D"))
-        else {
-            return false;
-        };
-        if byte_at(self.rest(), 4).is_ascii_alphanumeric() {
+    /// `Ph.D.`, `B.Sc.`: more than a letter between the dots.
+    fn read_degree(&mut self) -> bool {
+        let rest = self.rest();
+        let first = leading_word(rest).len();
+        if first > 2 || byte_at(rest, first) != b'.' {
             return false;
         }
-        self.at += 4;
-        self.say_letters("PHD");
+        let len = first + 1 + leading_word(&rest[first + 1..]).len();
+        let word = &rest[..len];
+        let spoken = (len <= LONGEST_DEGREE && !byte_at(rest, len).is_ascii_alphanumeric())
+            .then(|| TABLES.degrees.get(word.to_ascii_lowercase().as_str()))
+            .flatten();
+        let Some(spoken) = spoken else {
+            return false;
+        };
+        self.at += len;
+        self.glue = false;
+        self.out.word(spoken);
         self.remember(word);
         self.read_abbreviation_dot(false);
         true

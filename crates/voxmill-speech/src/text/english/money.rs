@@ -8,6 +8,9 @@ use super::tables::{Currency, TABLES};
 /// Words for large amounts, which stand between the number and the currency when spoken.
 const LARGE: [&str; 5] = ["hundred", "thousand", "million", "billion", "trillion"];
 
+/// What an amount before it describes: two five dollar bills.
+const COUNTED_MONEY: [&str; 6] = ["bill", "bills", "note", "notes", "coin", "coins"];
+
 impl<'a> Reader<'a> {
     /// A currency sign or code at the beginning of `text` that an amount follows, with the bytes
     /// before the amount.
@@ -46,8 +49,11 @@ impl<'a> Reader<'a> {
         };
         self.at += sign + figure.len;
         // "a five dollar bill", but "five dollars"
-        let adjective = matches!(self.word_before(), "a" | "A" | "an" | "An");
+        let mut adjective = matches!(self.word_before(), "a" | "A" | "an" | "An");
         let large = self.take_large();
+        if let Some(next) = self.rest().strip_prefix([' ', '-']) {
+            adjective |= COUNTED_MONEY.contains(&leading_word(next));
+        }
         if large.is_none() && !currency.hundredth.is_empty() && figure.fraction.len() == 2 {
             self.say_coins(currency, &figure);
         } else {
@@ -64,11 +70,16 @@ impl<'a> Reader<'a> {
                     self.out.word(large);
                 }
             }
-            self.out.word(if one || adjective {
-                currency.one
+            let hyphen = self.rest().strip_prefix('-');
+            if hyphen.is_some_and(|next| leading_word(next) == currency.one) {
+                // "$5 trillion-dollar plan"
+                self.out.hyphenated(currency.one);
+                self.at += 1 + currency.one.len();
+            } else if one || adjective {
+                self.out.word(currency.one);
             } else {
-                currency.many
-            });
+                self.out.word(currency.many);
+            }
         }
         if self.byte(0) == b'-' && Self::currency_before_amount(&self.rest()[1..]).is_some() {
             self.out.word("to");

@@ -58,6 +58,7 @@ impl<'a> Reader<'a> {
             '.' if self.byte(1).is_ascii_digit() && !self.before().is_alphanumeric() => {
                 self.read_figure();
             }
+            '.' if self.byte(1).is_ascii_alphabetic() && self.read_dot_of_name() => {}
             ',' | '.' | ';' | ':' | '?' | '!' | '—' => {
                 self.at += c.len_utf8();
                 self.glue = false;
@@ -129,6 +130,10 @@ impl<'a> Reader<'a> {
             self.out.word("minus");
         } else if starts && matches!(next, b' ' | 0) {
             self.out.mark('—');
+        } else if next.is_ascii_digit()
+            && matches!(self.word_before(), "a.m" | "p.m" | "A.M" | "P.M")
+        {
+            self.out.word("to");
         }
     }
 
@@ -142,6 +147,8 @@ impl<'a> Reader<'a> {
         let words = match c {
             '#' if next.is_ascii_alphabetic() => "hashtag",
             '~' if next.is_ascii_digit() => "about",
+            '+' if next.is_ascii_digit() && self.read_number_abroad() => return,
+            '^' if before.is_alphanumeric() && next.is_ascii_digit() => "to the power of",
             '*' if self.is_between_figures(c) => "times",
             '×' if before.is_ascii_digit() && next.is_ascii_digit() && !self.power_follows(c) => {
                 "by"

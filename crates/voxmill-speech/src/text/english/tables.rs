@@ -1,11 +1,10 @@
-//! The word lists of English, read once from `data/english`.
-//!
-//! They are data files so that a person can add a row without reading code: tab-separated columns,
-//! one key per row, and comment lines that begin with a hash and a space.
+//! The word lists of English, read once from `data/english`, one key per row.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
+
+use crate::text::table::rows;
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<ShortKeyHasher>>;
 type Words = HashSet<&'static str, BuildHasherDefault<ShortKeyHasher>>;
@@ -44,10 +43,10 @@ pub(super) struct Tables {
     pub(super) clusters: Words,
     pub(super) counted: Words,
     pub(super) currencies: Map<&'static str, Currency>,
+    pub(super) degrees: Map<&'static str, &'static str>,
     pub(super) digit_leads: Map<&'static str, LabelReading>,
-    /// The code point of each script's zero, ascending.
-    pub(super) digit_zeros: Vec<u32>,
     pub(super) elisions: Words,
+    pub(super) file_endings: Words,
     pub(super) initialisms: Map<&'static str, SpelledWhen>,
     /// Names of A to Z.
     pub(super) letters: [&'static str; 26],
@@ -129,19 +128,13 @@ pub(super) enum UnitWhen {
     Dot,
     Glued,
     Spaced,
+    BeforePounds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum YearLead {
     Sure,
     Weak,
-}
-
-/// The rows of a table, as columns.
-fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    text.lines()
-        .filter(|line| !line.is_empty() && !line.starts_with("# "))
-        .map(|line| line.split('\t').collect())
 }
 
 macro_rules! table {
@@ -167,10 +160,6 @@ impl Tables {
         for row in table!("letters") {
             letters[usize::from(row[0].as_bytes()[0] - b'A')] = row[1];
         }
-        let mut digit_zeros: Vec<u32> = table!("digits")
-            .map(|row| u32::from_str_radix(row[0], 16).expect("digits.tsv holds hex code points"))
-            .collect();
-        digit_zeros.sort_unstable();
         Tables {
             abbreviations: table!("abbreviations")
                 .map(|row| {
@@ -205,6 +194,7 @@ impl Tables {
                     (row[0], currency)
                 })
                 .collect(),
+            degrees: table!("degrees").map(|row| (row[0], row[1])).collect(),
             digit_leads: table!("digit_leads")
                 .map(|row| {
                     let reading = match row[1] {
@@ -215,8 +205,8 @@ impl Tables {
                     (row[0], reading)
                 })
                 .collect(),
-            digit_zeros,
             elisions: words(table!("elisions")),
+            file_endings: words(table!("file_endings")),
             initialisms: table!("initialisms")
                 .map(|row| {
                     let when = match row[1] {
@@ -262,6 +252,7 @@ impl Tables {
                         "dot" => UnitWhen::Dot,
                         "glued" => UnitWhen::Glued,
                         "spaced" => UnitWhen::Spaced,
+                        "pounds" => UnitWhen::BeforePounds,
                         other => unreachable!("units.tsv: no such condition: {other}"),
                     };
                     let (one, many) = (row[1], row[2]);
@@ -295,7 +286,7 @@ mod tests {
         }
         with_columns![
             "abbreviations": 3, "acronyms": 1, "calibers": 1, "clusters": 1, "counted": 1, "currencies": 5,
-            "digit_leads": 2, "digits": 2, "elisions": 1, "initialisms": 2, "letters": 2,
+            "degrees": 2, "digit_leads": 2, "elisions": 1, "file_endings": 1, "initialisms": 2, "letters": 2,
             "magnitudes": 2, "months": 3, "numbered_nouns": 1, "regnal_names": 1, "saints": 1,
             "scales": 2, "sentence_starts": 1, "singular_s": 1, "street_words": 1, "symbols": 2,
             "top_level_domains": 1, "units": 4, "year_leads": 2,

@@ -116,11 +116,13 @@ fn every_character_alone_is_read() {
 fn long_texts_without_a_space_are_read() {
     for piece in [
         "ab.", "a.", "1-", "1,111", "1.", "A", "$1-", "'", "-", "(1) ", "Mr", "1/", "é", "x@",
-        "..", "St. ",
+        "..", "St. ", "1.5-", "1,000-", "1 000 ", "+1 ", "1 st ", " .AB", "a.js", "1.5e-", "5 am-",
+        "1:1,000", "XI's", "1-a", "1:", "1a",
     ] {
         let raw = piece.repeat(30_000 / piece.len());
         check_form(&raw);
-        check_form(&(raw + "aa"));
+        check_form(&(raw.clone() + "aa"));
+        check_form(&(raw + "1,1"));
     }
 }
 

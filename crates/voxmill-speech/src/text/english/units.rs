@@ -1,6 +1,7 @@
 //! What follows a number and belongs to it: units, and letters glued to it.
 
-use super::reader::{Reader, byte_at, leading_word};
+use super::figures::Figure;
+use super::reader::{Reader, byte_at, leading_digits, leading_word};
 use super::tables::{TABLES, Unit, UnitWhen};
 
 impl Reader<'_> {
@@ -40,6 +41,12 @@ impl Reader<'_> {
             UnitWhen::Dot => next == '.',
             UnitWhen::Glued => gap == 0,
             UnitWhen::Spaced => gap == 1 && byte_at(text, 0) == b' ',
+            UnitWhen::BeforePounds => {
+                let after = written[len..].trim_start_matches(['.', ' ']);
+                let pounds = leading_digits(after);
+                let name = after[pounds..].trim_start_matches(' ');
+                pounds > 0 && matches!(leading_word(name), "lb" | "lbs")
+            }
         };
         fits.then_some((unit, gap + len))
     }
@@ -64,11 +71,33 @@ impl Reader<'_> {
             } else {
                 self.out.word(name);
             }
+            let sign = !self.text[..self.at + len].ends_with(|c: char| c.is_ascii_alphabetic());
             self.at += len;
-            self.read_abbreviation_dot(true);
+            if self.byte(0) == b'-' && self.byte(1).is_ascii_digit() {
+                self.at += 1;
+                self.out.word("to");
+                return;
+            }
+            // A sign is no abbreviation: a dot behind it ends the sentence.
+            if !sign {
+                self.read_unit_dot();
+            }
             return;
         }
         self.read_trailing_currency(one);
+    }
+
+    /// The dot after a unit in letters. Before a figure it ends the sentence too, unless a smaller
+    /// unit goes on: `5 ft. 6 in.`
+    fn read_unit_dot(&mut self) {
+        let next = self.rest().strip_prefix(". ").and_then(Figure::parse);
+        match next {
+            Some(figure) if !self.unit_follows(2 + figure.len) => {
+                self.at += 1;
+                self.out.mark('.');
+            }
+            _ => self.read_abbreviation_dot(true),
+        }
     }
 
     /// What hangs on a number without a space: `20-year`, `4K`, `133-A`, `4x4`.

@@ -131,8 +131,8 @@ impl Reader<'_> {
     /// whether it was itself.
     fn say_word(&mut self, word: &str) -> bool {
         let bytes = word.as_bytes();
-        let numeral = bytes.iter().all(u8::is_ascii_alphabetic) && bytes.len() < 16;
-        if numeral && self.say_roman(word) {
+        let stem = word.strip_suffix("'s").unwrap_or(word);
+        if self.say_roman(stem, &word[stem.len()..]) {
             return false;
         }
         if bytes[0].is_ascii_uppercase() && self.say_capitals(word) {
@@ -142,8 +142,9 @@ impl Reader<'_> {
         true
     }
 
-    /// `Henry VIII` → the eighth; `Chapter IV` → four; `XIX century` → nineteenth.
-    fn say_roman(&mut self, word: &str) -> bool {
+    /// `Henry VIII` → the eighth; `Chapter IV` → four; `XIX century` → nineteenth. `ending` is the
+    /// `'s` of a possessive.
+    fn say_roman(&mut self, word: &str, ending: &str) -> bool {
         let Some(value) = roman::value(word) else {
             return false;
         };
@@ -160,13 +161,16 @@ impl Reader<'_> {
                 .iter()
                 .take_while(|word| starts_upper(word))
                 .any(|word| TABLES.regnal_names.contains(word));
+        if !ending.is_empty() && !named && !numbered {
+            return false;
+        }
         if word.bytes().all(|letter| letter.is_ascii_lowercase()) {
             // "chapter iv", but "vi", "mix" and "i" elsewhere
             if !numbered || word.len() < 2 || word.bytes().any(|letter| !b"ivxl".contains(&letter))
             {
                 return false;
             }
-            self.say(&numbers::cardinal(&digits));
+            self.say(&(numbers::cardinal(&digits) + ending));
             return true;
         }
         if word.len() == 1 {
@@ -175,6 +179,7 @@ impl Reader<'_> {
             }
             // "George I told": the pronoun. "Charles I. in", "James I,": the king.
             let ends = matches!(self.byte(0), b'.' | b',' | b';' | b':')
+                || !ending.is_empty()
                 || self.rest().is_empty()
                 || self.rest().starts_with(" of ");
             let king = named && TABLES.regnal_names.contains(before) && (word != "I" || ends);
@@ -191,15 +196,15 @@ impl Reader<'_> {
         }
         if named {
             self.out.word("the");
-            self.out.word(&numbers::ordinal(&digits));
+            self.out.word(&(numbers::ordinal(&digits) + ending));
         } else if self.rest().starts_with(" century") || self.rest().starts_with(" Century") {
             self.say(&numbers::ordinal(&digits));
         } else if (1100..2100).contains(&value) {
-            self.say(&numbers::year(&digits));
+            self.say(&(numbers::year(&digits) + ending));
         } else {
-            self.say(&numbers::cardinal(&digits));
+            self.say(&(numbers::cardinal(&digits) + ending));
         }
-        if named {
+        if named && ending.is_empty() {
             self.read_abbreviation_dot(true);
         }
         true

@@ -37,7 +37,7 @@ pub(super) fn tidy(text: &str) -> String {
     for (at, &c) in chars.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| chars[at]);
         let after = chars.get(at + 1).copied();
-        // Inside a foreign word or address (Wi-Fi, don't, example.com) signs stay.
+        // Inside a foreign word (Wi-Fi, don't) signs stay.
         let inside_foreign =
             before.is_some_and(is_foreign_letter) && after.is_some_and(is_foreign_letter);
         match c {
@@ -45,7 +45,9 @@ pub(super) fn tidy(text: &str) -> String {
                 separate(&mut out, &mut space, &mut pause);
                 out.push(c);
             }
-            '.' | '-' | '\'' if inside_foreign => out.push(c),
+            '-' | '\'' if inside_foreign => out.push(c),
+            // The dot of an address ends no sentence.
+            '.' if inside_foreign => space = true,
             '’' if inside_foreign => out.push('\''),
             ZWNJ => {
                 let joins = out.chars().next_back().is_some_and(|last| {

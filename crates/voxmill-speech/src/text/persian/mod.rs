@@ -17,7 +17,8 @@
 //! 5. `words`: `می روم` → `می‌روم`, `کتاب ها` → `کتاب‌ها`, `لطفا` → `لطفاً`, by rules that cannot
 //!    be wrong on ordinary text; everything else is left as the writer spaced it.
 //!
-//! Words in other scripts stay as they are; another stage reads them. What remains is letters,
+//! Words in other scripts stay as they are: nothing reads them out, and the speller takes them
+//! letter by letter like any other word. What remains is letters,
 //! ZWNJ (inside words only), single spaces and the six marks: no digit of any script.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
@@ -31,10 +32,6 @@ mod numerals;
 mod quantities;
 mod tables;
 mod words;
-
-/// The Persian letters (with tanvin) that normalised text is made of, besides ZWNJ, the space and the
-/// marks `, ; : . ! ?`. Words of other languages in Arabic script may bring rarer letters.
-pub const ALPHABET: &str = "ءآأؤئابپتثجچحخدذرزژسشصضطظعغفقکگلمنهوی\u{064b}";
 
 /// Between two letters of one word: they do not join. Kept, since it parts prefixes from stems.
 const ZWNJ: char = '\u{200c}';

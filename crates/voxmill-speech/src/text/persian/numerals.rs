@@ -8,6 +8,9 @@ use super::is_persian;
 use super::numbers::{as_written, cardinal, decimal, digit_by_digit, fraction, in_pairs};
 use super::tables::SLASH_DECIMALS;
 
+/// Words before a telephone number.
+const TELEPHONE: [&str; 6] = ["تلفن", "تلفنی", "تماس", "فکس", "نمابر", "موبایل"];
+
 /// A number found in the text and how it is read.
 pub(super) struct Numeral {
     pub(super) words: String,
@@ -31,6 +34,7 @@ pub(super) enum Kind {
 /// Reads the number that starts at `at`, which must be an ASCII digit.
 pub(super) fn numeral(chars: &[char], at: usize) -> Numeral {
     telephone(chars, at)
+        .or_else(|| postal_code(chars, at))
         .or_else(|| date(chars, at))
         .or_else(|| clock(chars, at))
         .or_else(|| chain(chars, at))
@@ -70,7 +74,7 @@ fn other(words: String, end: usize) -> Option<Numeral> {
 /// others as a code of three digits and pairs. With the country's code (+98…) likewise.
 fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
     let run = digits(chars, at);
-    if (7..=8).contains(&run.len()) && follows_telephone_word(chars, at) {
+    if (7..=8).contains(&run.len()) && follows(chars, at, &TELEPHONE) {
         return other(in_pairs(&run), at + run.len());
     }
     let abroad = at > 0 && chars[at - 1] == '+';
@@ -119,7 +123,8 @@ fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
 }
 
 /// Local numbers (seven or eight digits) are known only by the word before them.
-fn follows_telephone_word(chars: &[char], at: usize) -> bool {
+/// Whether the word before `at` is one of `names`.
+pub(super) fn follows(chars: &[char], at: usize, names: &[&str]) -> bool {
     let mut before = chars[..at]
         .iter()
         .rev()
@@ -129,9 +134,22 @@ fn follows_telephone_word(chars: &[char], at: usize) -> bool {
         .take_while(|c| is_persian(**c))
         .copied()
         .collect();
-    ["تلفن", "تلفنی", "تماس", "فکس", "نمابر", "موبایل"]
+    names
         .iter()
         .any(|name| name.chars().rev().eq(word.iter().copied()))
+}
+
+/// Ten digits after «کد پستی», with or without a hyphen in the middle.
+fn postal_code(chars: &[char], at: usize) -> Option<Numeral> {
+    if !follows(chars, at, &["پستی", "کدپستی"]) {
+        return None;
+    }
+    let (all, end) = groups(chars, at, &['-', '–', '\u{2011}']);
+    if all.iter().map(String::len).sum::<usize>() != 10 {
+        return None;
+    }
+    let words: Vec<String> = all.iter().map(|group| digit_by_digit(group)).collect();
+    other(words.join(", "), end)
 }
 
 fn date(chars: &[char], at: usize) -> Option<Numeral> {

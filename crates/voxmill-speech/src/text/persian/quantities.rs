@@ -2,7 +2,7 @@
 
 use super::calendar::is_month;
 use super::numbers::{as_written, cardinal, ordinal};
-use super::numerals::{Kind, Numeral, ascends, digits, numeral, spelled};
+use super::numerals::{Kind, Numeral, ascends, digits, follows, numeral, spelled};
 use super::tables::{CURRENCIES, Currency, SYMBOLS, UNITS, Unit};
 use super::{ZWNJ, is_letter, is_persian};
 
@@ -92,9 +92,12 @@ fn sign(chars: &[char], at: usize, out: &str) -> Found {
     }
     // کیلومتر/ساعت, unlike و/یا.
     if c == '/' {
-        let word = out.rsplit([' ', '(']).next().unwrap_or_default();
-        let per = UNITS.iter().any(|unit| unit.read == word)
-            && chars.get(at + 1).is_some_and(|c| is_persian(*c));
+        let is_last_word = |unit: &Unit| {
+            let before = out.strip_suffix(unit.read);
+            before.is_some_and(|before| before.is_empty() || before.ends_with([' ', '(']))
+        };
+        let per =
+            UNITS.iter().any(is_last_word) && chars.get(at + 1).is_some_and(|c| is_persian(*c));
         return per.then(|| ("بر".to_owned(), at + 1));
     }
     let words = match CURRENCIES.get(&c) {
@@ -108,7 +111,15 @@ fn sign(chars: &[char], at: usize, out: &str) -> Found {
 fn phrase(chars: &[char], at: usize, currency: Option<&Currency>) -> (String, usize) {
     let mut number = numeral(chars, at);
     if let Some(second) = after_dash(chars, number.end) {
-        number = range(number, second);
+        // «نتیجه ۲-۳»: goals, not a range.
+        number = if follows(chars, at, &["نتیجه", "نتیجهٔ"]) {
+            Numeral {
+                words: format!("{} بر {}", number.words, second.words),
+                ..second
+            }
+        } else {
+            range(number, second)
+        };
     }
     if let Some(currency) = currency {
         return amount(chars, number, currency);

@@ -3,14 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Rows of a table without comments and empty lines, each cut at tabs. Fields are not trimmed:
-/// a replacement may be a space.
-pub(super) fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    table
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with("# "))
-        .map(|line| line.split('\t').collect())
-}
+use crate::text::table::rows;
 
 fn field(row: &[&'static str], column: usize) -> &'static str {
     row.get(column).copied().unwrap_or_default()
@@ -178,7 +171,7 @@ mod tests {
         ("abbreviations", ABBREVIATIONS_TSV, 3, 2),
         ("currencies", CURRENCIES_TSV, 3, 1),
         ("units", UNITS_TSV, 3, 1),
-        ("months", MONTHS_TSV, 3, 2),
+        ("months", MONTHS_TSV, 3, 3),
     ];
 
     #[test]
@@ -200,7 +193,12 @@ mod tests {
         assert_eq!(LETTERS.len(), count(LETTERS_TSV));
         assert_eq!(TANVIN.len(), count(TANVIN_TSV));
         assert_eq!(ABBREVIATIONS.len(), count(ABBREVIATIONS_TSV));
-        assert_eq!(MONTHS.len(), 24);
+        for number in 1..=12 {
+            for jalali in [true, false] {
+                let is_it = |month: &&Month| month.jalali == jalali && month.number == number;
+                assert!(MONTHS.iter().any(|month| is_it(&month)), "{number}");
+            }
+        }
         for row in rows(SYMBOLS_TSV).chain(rows(CURRENCIES_TSV)) {
             assert_eq!(
                 row[0].chars().count(),
