@@ -37,6 +37,8 @@ pub struct Measured<'a> {
     pub tokens: usize,
     pub seconds: f64,
     pub levels: Levels,
+    /// Kinds of characters in its text that are not read.
+    pub unread: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,8 @@ pub enum Suspicion {
     TooSlow,
     Clipped,
     NearlySilent,
+    /// Something in the text is heard in the audio, or not, but never told to the model.
+    Unread,
 }
 
 impl fmt::Display for Suspicion {
@@ -56,6 +60,7 @@ impl fmt::Display for Suspicion {
             Suspicion::TooSlow => "text too short for audio",
             Suspicion::Clipped => "clipped",
             Suspicion::NearlySilent => "nearly silent",
+            Suspicion::Unread => "text not read in full",
         })
     }
 }
@@ -134,6 +139,14 @@ pub fn find_suspicious(clips: &[Measured<'_>]) -> Vec<Suspicious> {
             let (value, usual) = (levels.peak, MIN_PEAK);
             add(Suspicion::NearlySilent, value.into(), usual.into(), "peak");
         }
+        if clip.unread > 0 {
+            add(
+                Suspicion::Unread,
+                clip.unread as f64,
+                0.0,
+                "kinds of characters",
+            );
+        }
     }
     found
 }
@@ -206,6 +219,7 @@ mod tests {
             tokens,
             seconds,
             levels: FINE,
+            unread: 0,
         }
     }
 

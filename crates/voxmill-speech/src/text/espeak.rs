@@ -33,7 +33,7 @@ pub(super) struct Espeak {
 #[derive(Debug, thiserror::Error)]
 pub enum EspeakError {
     #[error(
-        "cannot run `{}`: install espeak-ng, give the program's path, or leave espeak off",
+        "cannot run `{}`: install espeak-ng or leave espeak off",
         program.display()
     )]
     Start {

@@ -72,6 +72,11 @@ impl Recipe<'_> {
         clip.language.or(self.language)
     }
 
+    /// How many kinds of characters of a clip's text are not read.
+    pub(crate) fn unread(&self, clip: &Clip, language: Language) -> usize {
+        self.front_end.unread(&clip.text, Some(language))
+    }
+
     /// The settings that a cached clip must have been made with to be reused.
     pub(crate) fn feature_settings(&self) -> FeatureSettings {
         FeatureSettings {

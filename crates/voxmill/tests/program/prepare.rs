@@ -242,3 +242,17 @@ fn without_arguments_the_built_in_corpus_is_prepared() {
     assert!(report["clips"]["validation"].as_u64().unwrap() > 10);
     assert_eq!(report["suspicious"], serde_json::json!({}));
 }
+
+#[test]
+fn a_text_that_is_not_read_in_full_is_listed_on_every_run() {
+    let dataset = Dataset::new(4);
+    dataset.append("c004|The river ☃ runs.");
+    dataset.tone(4, 1.0);
+    for _ in 0..2 {
+        let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+        assert_eq!(
+            report["suspicious"],
+            serde_json::json!({"text not read in full": 1})
+        );
+    }
+}

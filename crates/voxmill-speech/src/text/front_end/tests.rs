@@ -298,3 +298,31 @@ fn no_digit_is_left_in_real_transcripts() {
         }
     }
 }
+
+#[test]
+fn what_is_not_read_is_told_and_counted() {
+    let front_end = front_end();
+    let utterance = front_end
+        .process("A ☃ in “winter”, 5° 世界.", None)
+        .unwrap();
+    assert_eq!(utterance.language, Language::English);
+    let mut unread = utterance.unknown_symbols;
+    unread.sort_unstable();
+    assert_eq!(unread, ['☃', '世', '界']);
+    for (text, kinds) in [
+        ("Plain words, and 25 more.", 0),
+        ("A “quoted” word — and 5 °C.", 0),
+        ("A ☃.", 1),
+        ("say {K AE T} now", 1),
+        ("۱۲ کتاب ☃ دارم.", 1),
+        ("«سلام»، ۲۵٪", 0),
+    ] {
+        assert_eq!(front_end.unread(text, None), kinds, "{text}");
+    }
+    let german: Language = "de".parse().unwrap();
+    assert_eq!(
+        front_end.unread("Das kostet 25 Euro.", Some(german)),
+        2,
+        "two digits"
+    );
+}

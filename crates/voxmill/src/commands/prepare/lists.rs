@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
 use voxmill_speech::cache::Cache;
 use voxmill_speech::manifest::{
     Clip, Manifest, Measured, Quarantine, Suspicious, TableError, find_suspicious,
@@ -9,7 +10,7 @@ use voxmill_speech::manifest::{
 
 use super::complaints::OWN_FOLDER;
 use crate::complaint::Complaint;
-use crate::feed::Known;
+use crate::feed::{Known, Recipe};
 
 /// By clip number: from this run where the clip was made, else from the cache's index.
 pub(super) fn all_known<'a>(
@@ -45,15 +46,17 @@ pub(super) fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::
 pub(super) fn write_suspicious(
     manifest: &Manifest,
     known: &[Option<Known>],
+    recipe: &Recipe,
     file: &Path,
 ) -> anyhow::Result<Vec<Suspicious>> {
     let measured: Vec<Measured> = manifest
         .clips
-        .iter()
+        .par_iter()
         .zip(known)
         .filter_map(|(clip, known)| {
             let known = (*known)?;
             Some(Measured {
+                unread: recipe.unread(clip, known.language),
                 clip: &clip.id,
                 speaker: manifest.speaker(clip),
                 tokens: known.tokens as usize,

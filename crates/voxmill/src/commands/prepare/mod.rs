@@ -253,8 +253,12 @@ impl Preparing<'_> {
             .quarantine
             .extend(std::mem::take(&mut work.built.bad));
         lists::write_quarantine(&manifest.quarantine, &quarantine_file)?;
-        let suspicious =
-            lists::write_suspicious(&manifest, &known, &self.folder.home.join("suspicious.csv"))?;
+        let suspicious = lists::write_suspicious(
+            &manifest,
+            &known,
+            self.recipe,
+            &self.folder.home.join("suspicious.csv"),
+        )?;
         let built_audio = work
             .built
             .known
