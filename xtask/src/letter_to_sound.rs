@@ -103,8 +103,7 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
     )?;
     let page = format!(
         "# Letter-to-sound model\n\n\
-         Written by `cargo xtask letter-to-sound` on {}; training is deterministic, so the \
-         numbers repeat on any machine.\n\n```\n{record}```\n",
+         Written by `cargo xtask letter-to-sound` on {}; training is deterministic.\n\n```\n{record}```\n",
         today()?
     );
     write(
