@@ -163,6 +163,15 @@ fn lines() -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn sounds_begin_where_the_marks_end() {
+        let table = SymbolTable::built_in();
+        assert_eq!(table.symbol(LAST_MARK), Some("-"));
+        assert!(!is_spoken(LAST_MARK) && !is_spoken(SPACE) && !is_spoken(END));
+        assert_eq!(table.symbol(LAST_MARK + 1), Some("B"));
+        assert!(is_spoken(LAST_MARK + 1));
+    }
+
     /// If this fails, ids may have changed their meaning under trained models. Append symbols,
     /// count the version up, and only then write the new hash here.
     #[test]

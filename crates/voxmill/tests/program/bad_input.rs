@@ -182,3 +182,19 @@ fn a_flag_with_no_effect_is_refused() {
     let output = command.env("XDG_CACHE_HOME", home.path()).output().unwrap();
     assert_said!(output, home.path());
 }
+
+#[test]
+fn a_text_of_which_nothing_can_be_read_is_bad() {
+    let dataset = Dataset::new(4);
+    dataset.append("c004|你好世界");
+    dataset.tone(4, 1.0);
+    let report = json(
+        &prepare(dataset.path(), &["--json", "--max-bad", "50%"])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(
+        report["quarantine"],
+        serde_json::json!({"nothing to say": 1})
+    );
+}
