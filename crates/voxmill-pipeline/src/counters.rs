@@ -1,0 +1,42 @@
+//! What a running pipeline knows of itself: where its workers' time went.
+
+use std::time::Duration;
+
+/// The state of a pipeline at one moment. All times are sums since its start, over all workers of a
+/// stage, and include waits that are still going on; two snapshots make an observation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    pub at: Duration,
+    /// In the order of the road; the source first, the consumer last.
+    pub stages: Vec<StageCounters>,
+    pub budgets: Vec<BudgetCounters>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageCounters {
+    pub name: String,
+    /// Items that left the stage, holes included.
+    pub items: u64,
+    /// Workers there are, idle or not.
+    pub workers: usize,
+    /// Items in hand.
+    pub working: Duration,
+    /// The buffer before was empty: an earlier stage is late.
+    pub starved: Duration,
+    /// The budget was used up, or all slots were taken.
+    pub short_of_room: Duration,
+    /// The buffer behind was full: a later stage is slower.
+    pub blocked: Duration,
+    /// Items in the buffer behind the stage, and how many it may hold. Both 0 for the consumer.
+    pub buffered: usize,
+    pub capacity: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BudgetCounters {
+    pub name: String,
+    pub in_use: u64,
+    pub limit: u64,
+    /// The most that was ever in use.
+    pub peak: u64,
+}

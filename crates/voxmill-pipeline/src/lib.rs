@@ -1,0 +1,3 @@
+//! Moves items of any kind through stages. Knows nothing of speech or of tensors.
+
+pub mod counters;

@@ -1,0 +1,360 @@
+//! What can happen in a run: one closed enum between those who do and those who show.
+//!
+//! Every event has a time on the run's own clock, [`Nanos`] since its start. Events of single items
+//! (`StageItem`, `BufferWait`, `SlotMoved`) are too many to keep; the log holds their sums for each
+//! second (`StageSecond`, `SlotSecond`) and a trace, where one is asked for, holds them all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::stats::Histogram;
+
+/// Nanoseconds since the run began, or a time span in nanoseconds. 64 bits are 584 years.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    pub fn since(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    pub fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl std::ops::Add for Nanos {
+    type Output = Nanos;
+
+    fn add(self, span: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(span.0))
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(span: Duration) -> Nanos {
+        Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// An event and when it happened (for spans: when they ended).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stamped {
+    pub at: Nanos,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    RunStarted(RunStarted),
+    RunEnded {
+        outcome: Outcome,
+    },
+    /// One item went through one stage. Only in traces.
+    StageItem(StageItem),
+    /// A worker had to wait at a buffer or a budget. Only in traces.
+    BufferWait(BufferWait),
+    /// How full a buffer is.
+    BufferLevel {
+        buffer: String,
+        items: u64,
+        capacity: u64,
+    },
+    /// How full a budget is.
+    BudgetLevel {
+        budget: String,
+        bytes: u64,
+        limit: u64,
+        peak: u64,
+    },
+    /// A slot changed its state. Only in traces.
+    SlotMoved {
+        place: u32,
+        item: u64,
+        to: SlotState,
+    },
+    /// All items of one stage in one second.
+    StageSecond(StageSecond),
+    /// All slot moves of one second.
+    SlotSecond(SlotSecond),
+    GateOpened {
+        reason: GateReason,
+        waited: Nanos,
+        ready: u64,
+    },
+    Step(Step),
+    DeviceSample(DeviceSample),
+    HostSample(HostSample),
+    Decision(Decision),
+    Fault(Fault),
+    Checkpoint {
+        position: u64,
+        path: String,
+        bytes: u64,
+        took: Nanos,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    pub log_version: u32,
+    pub name: String,
+    /// Seconds since 1970, to put a date to the run's own clock.
+    pub unix_seconds: f64,
+    pub program: String,
+    pub plan: Option<Plan>,
+    /// Settings and facts of the machine that a report wants to show, by name.
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Finished,
+    Interrupted,
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageItem {
+    pub stage: String,
+    pub worker: u32,
+    pub item: u64,
+    pub service: Nanos,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferWait {
+    pub stage: String,
+    pub worker: u32,
+    pub item: u64,
+    pub wait: Wait,
+    pub waited: Nanos,
+}
+
+/// What a worker waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// The buffer before it was empty: an earlier stage is late.
+    Input,
+    /// The budget had no bytes left: what is behind it holds them.
+    Bytes,
+    /// All slots were taken: the consumer is slower.
+    Slot,
+    /// The buffer behind it was full: a later stage is slower.
+    Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotState {
+    Preparing,
+    Ready,
+    Training,
+    Free,
+}
+
+/// What one stage did in one second, all workers together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageSecond {
+    pub stage: String,
+    /// How long items took in a worker's hands.
+    pub service: Histogram,
+    /// Waits by what was waited for; their count and sum.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<Wait, WaitSum>,
+    /// The slowest few items, slowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SlowItem>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitSum {
+    pub count: u64,
+    pub total: Nanos,
+    pub longest: Nanos,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowItem {
+    pub item: u64,
+    pub name: String,
+    pub service: Nanos,
+}
+
+/// Time that places spent in each state, as far as they left it in this second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlotSecond {
+    pub states: BTreeMap<SlotState, WaitSum>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateReason {
+    /// Everything that may be ready ahead is ready.
+    Full,
+    /// The longest wait was over.
+    Delay,
+    /// There is no more to come.
+    AllReady,
+}
+
+/// One step on the model thread's line: `waited + service + overhead` is its wall time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub step: u64,
+    pub waited: Nanos,
+    /// The stage that was late, where the step waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<String>,
+    pub service: Nanos,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub overhead: Nanos,
+    /// The padded shape; variation is only meaningful within one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// Losses and the like, where they were read from the device.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, f64>,
+}
+
+fn is_zero(span: &Nanos) -> bool {
+    span.0 == 0
+}
+
+/// What a device's driver says of it. What it does not say is absent, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceSample {
+    pub device: String,
+    /// The driver's own word: the share of time in which some kernel ran. Not the same as busy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_used: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_total: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_watts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_clock_mhz: Option<f64>,
+    /// Bytes a second towards the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_receive: Option<u64>,
+    /// Bytes a second from the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_send: Option<u64>,
+}
+
+/// What the operating system says of the machine and of this process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSample {
+    /// Of all cores together, since the sample before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<f64>,
+    /// Of this process, in per cent of one core: two busy threads are 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_cpu_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_memory: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_available: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_total: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_used: Option<u64>,
+    /// Bytes a second to and from swap: above zero, the machine is short of memory now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_traffic: Option<u64>,
+    /// Bytes a second, all disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_write: Option<u64>,
+}
+
+/// A change that the adaptive controller made, or the reason why it makes none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The stage, buffer or budget that it is about; empty when it is about the whole.
+    pub subject: String,
+    pub change: DecidedChange,
+    /// In plain words, with the measure that led to it.
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedChange {
+    Workers {
+        from: u64,
+        to: u64,
+    },
+    Capacity {
+        from: u64,
+        to: u64,
+    },
+    /// An earlier change made things no better and was taken back.
+    WorkersBack {
+        from: u64,
+        to: u64,
+    },
+    CapacityBack {
+        from: u64,
+        to: u64,
+    },
+    /// Nothing more to gain here.
+    Settled,
+    /// The load changed; looking again.
+    Reopened,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    pub stage: String,
+    pub item: u64,
+    pub name: String,
+    pub kind: FaultKind,
+    pub message: String,
+    pub action: FaultAction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The stage's function returned an error.
+    Error,
+    /// The stage's function panicked.
+    Panic,
+    /// The item alone is larger than the whole budget, or it outgrew what it had reserved.
+    TooLarge,
+    /// A worker could not be set up.
+    Setup,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultAction {
+    Retried,
+    Skipped,
+    Stopped,
+}

@@ -1,0 +1,8 @@
+//! What a run is planned to be ([`plan`]) and what happened in it ([`event`]): measured by the
+//! threads that do the work ([`recorder`]), kept in a log ([`log`]) that gives the same statistics
+//! ([`stats`]) whenever it is read again.
+
+pub mod event;
+pub mod plan;
+pub mod recorder;
+pub mod stats;
