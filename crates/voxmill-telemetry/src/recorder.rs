@@ -39,6 +39,11 @@ impl Recorder {
     /// How the items of a stage are called where they are shown.
     pub fn name_items(&self, _stage: &str, _naming: Naming) {}
 
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        false
+    }
+
     /// Whether single items are kept, for a trace. Buffer levels are then wanted at every move.
     pub fn is_detailed(&self) -> bool {
         false

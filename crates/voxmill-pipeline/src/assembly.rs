@@ -1,0 +1,457 @@
+//! A road while it is being put together: stages become threads with buffers between them, or, where
+//! they are not to overlap, functions that call each other.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use voxmill_telemetry::event::{FaultKind, Wait};
+use voxmill_telemetry::plan::Plan;
+use voxmill_telemetry::recorder::{Naming, Recorder};
+
+use crate::budget::Budget;
+use crate::buffer::Buffer;
+use crate::group::{Collector, EmptyGroup, Group, Groups};
+use crate::intake::Intake;
+use crate::item::{BoxError, Content, Envelope, panic_message};
+use crate::meter::{Doing, Meter, Watch};
+use crate::pool::{Body, Pool, Presence};
+use crate::position::Position;
+use crate::road::StartError;
+use crate::run::{Shared, StageHandle};
+use crate::slots::Slots;
+use crate::stage::{Asked, Faults, Stage, Work, Worker};
+use crate::sync::lock;
+
+/// How items come out of a stage.
+pub(crate) enum Flow<T> {
+    /// From a buffer that threads fill, named after the stage.
+    Buffer(Arc<Buffer<Envelope<T>>>),
+    /// By doing the work here and now.
+    Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
+}
+
+/// The items of a source.
+pub(crate) type Items<T> = Box<dyn Iterator<Item = Result<T, BoxError>> + Send>;
+
+/// Starts the threads of one stage.
+pub(crate) type Start = Box<dyn FnOnce() -> io::Result<()>>;
+
+pub(crate) struct Assembly {
+    plan: Plan,
+    recorder: Recorder,
+    faults: Arc<Faults>,
+    budgets: Vec<Arc<Budget>>,
+    slots: Option<Arc<Slots>>,
+    /// The first number of each part of the road, the source's part first.
+    firsts: Vec<u64>,
+    part: usize,
+    next_stage: usize,
+    done_before: Option<DoneBefore>,
+    handles: Vec<StageHandle>,
+    starts: Vec<Start>,
+}
+
+impl Assembly {
+    pub(crate) fn new(
+        plan: Plan,
+        recorder: Recorder,
+        position: &Position,
+        groups: Vec<Groups>,
+    ) -> Result<Assembly, StartError> {
+        let budgets = plan.budgets.iter();
+        let budgets: Vec<_> = budgets
+            .map(|budget| Budget::new(budget.name.clone(), budget.bytes))
+            .collect();
+        let slots = match &plan.slots {
+            None => None,
+            Some(slots) => {
+                let named = |budget: &&Arc<Budget>| Some(budget.name()) == slots.budget.as_deref();
+                Some(match budgets.iter().find(named) {
+                    Some(budget) => {
+                        Slots::within(slots.places(), slots.bytes_each, budget, recorder.clone())
+                            .map_err(StartError::Slots)?
+                    }
+                    None => Slots::new(slots.places(), recorder.clone()),
+                })
+            }
+        };
+        let mut firsts = vec![position.next];
+        for groups in groups.iter().rev() {
+            firsts.insert(0, groups.first_of(firsts[0]));
+        }
+        Ok(Assembly {
+            faults: Arc::new(Faults {
+                recorder: recorder.clone(),
+                skipped: AtomicU64::new(0),
+                max_skipped: plan.max_skipped,
+            }),
+            plan,
+            recorder,
+            budgets,
+            slots,
+            done_before: Some(DoneBefore::new(position, groups, &firsts)),
+            firsts,
+            part: 0,
+            next_stage: 0,
+            handles: Vec::new(),
+            starts: Vec::new(),
+        })
+    }
+
+    pub(crate) fn first_item(&self) -> u64 {
+        self.firsts[0]
+    }
+
+    pub(crate) fn finish(self, single: Vec<usize>) -> (Arc<Shared>, Vec<Start>) {
+        let shared = Shared {
+            plan: self.plan,
+            recorder: self.recorder,
+            stages: self.handles,
+            single,
+            budgets: self.budgets,
+            slots: self.slots,
+        };
+        (Arc::new(shared), self.starts)
+    }
+
+    /// The next stage of the plan.
+    pub(crate) fn stage(&mut self, naming: &OnceLock<Naming>) -> Arc<Stage> {
+        let index = self.next_stage;
+        self.next_stage += 1;
+        let planned = &self.plan.stages[index];
+        let budget_before = index
+            .checked_sub(1)
+            .and_then(|before| self.plan.stages[before].budget.as_ref());
+        let stays = planned.budget.as_ref() == budget_before;
+        let named = |budget: &&Arc<Budget>| Some(budget.name()) == planned.budget.as_deref();
+        let grouped = self.part > 0;
+        let naming = naming.get().cloned().unwrap_or_else(|| {
+            Arc::new(move |number| match grouped {
+                false => format!("item {number}"),
+                true => format!("batch {number}"),
+            })
+        });
+        self.recorder.name_items(&planned.name, Arc::clone(&naming));
+        let is_last = index + 1 == self.plan.stages.len();
+        Arc::new(Stage {
+            name: planned.name.clone(),
+            on_error: planned.on_error,
+            enters: match stays {
+                true => None,
+                false => self.budgets.iter().find(named).cloned(),
+            },
+            holds_on: stays,
+            slots: self.slots.clone().filter(|_| is_last),
+            naming,
+            faults: Arc::clone(&self.faults),
+        })
+    }
+
+    fn buffer<T>(&self) -> Arc<Buffer<Envelope<T>>> {
+        let index = self.next_stage - 1;
+        let first = self.firsts[self.part];
+        // Where there are slots, they bound what is behind the last stage.
+        let capacity = match &self.plan.slots {
+            Some(slots) if index + 1 == self.plan.stages.len() => slots.places(),
+            _ => self.plan.stages[index].buffer.value,
+        };
+        let name = self.plan.stages[index].name.as_str();
+        Arc::new(Buffer::new(name, self.plan.order, capacity, first))
+    }
+
+    /// Registers a stage that has threads, and what they do.
+    fn threads<T: Send + 'static>(
+        &mut self,
+        stage: &Stage,
+        output: &Arc<Buffer<Envelope<T>>>,
+        body: Body,
+    ) {
+        let closes = Arc::clone(output);
+        let pool = Pool::new(&stage.name, move || closes.close());
+        let workers = self.plan.stages[self.next_stage - 1].workers.value;
+        self.handles.push(StageHandle {
+            name: stage.name.clone(),
+            pool: Some(Arc::clone(&pool)),
+            inline: None,
+            buffer: Some(Arc::clone(output) as _),
+        });
+        self.starts
+            .push(Box::new(move || pool.start(workers, body)));
+    }
+
+    /// Registers a stage that is called, and gives it something to tell its time with.
+    fn called(&mut self, stage: &Stage) -> Watch {
+        let meter = Arc::new(Meter::new());
+        self.handles.push(StageHandle {
+            name: stage.name.clone(),
+            pool: None,
+            inline: Some(Arc::clone(&meter)),
+            buffer: None,
+        });
+        Watch::new(
+            meter,
+            self.recorder.lane(&stage.name, 0),
+            self.recorder.clone(),
+        )
+    }
+
+    pub(crate) fn put_source<T: Send + 'static>(
+        &mut self,
+        stage: Arc<Stage>,
+        items: Items<T>,
+    ) -> Flow<T> {
+        let done_before = self.done_before.take();
+        let mut source = Source {
+            stage: Arc::clone(&stage),
+            items,
+            next: self.first_item(),
+            done_before,
+            ended: false,
+        };
+        if !self.plan.overlap {
+            let mut watch = self.called(&stage);
+            return Flow::Inline(Box::new(move || {
+                watch.item_begins();
+                let envelope = source.next()?;
+                watch.item_ends(envelope.number);
+                Some(envelope)
+            }));
+        }
+        let output = self.buffer();
+        let (recorder, to) = (self.recorder.clone(), Arc::clone(&output));
+        let source = Mutex::new(Some(source));
+        let body = move |presence: &Presence| {
+            let Some(mut source) = lock(&source).take() else {
+                return;
+            };
+            let mut watch = presence.watch(&recorder);
+            watch.item_begins();
+            while let Some(envelope) = source.next() {
+                watch.item_ends(envelope.number);
+                if hand_over(&to, envelope, &watch).is_err() {
+                    return;
+                }
+                watch.item_begins();
+            }
+        };
+        self.threads(&stage, &output, Arc::new(body));
+        Flow::Buffer(output)
+    }
+
+    pub(crate) fn put_stage<T: Send + 'static, U: Send + 'static>(
+        &mut self,
+        stage: Arc<Stage>,
+        input: Flow<T>,
+        work: Work<T, U>,
+    ) -> Result<Flow<U>, StartError> {
+        if stage.on_error.retries > 0 && !work.can_retry() {
+            return Err(StartError::CannotRetry {
+                stage: stage.name.clone(),
+            });
+        }
+        check_reserves(&stage, work.can_reserve())?;
+        Ok(match input {
+            Flow::Inline(mut before) => {
+                let watch = self.called(&stage);
+                let mut worker = Worker::new(stage, work, watch);
+                Flow::Inline(Box::new(move || {
+                    let envelope = worker.watch.waiting_for_input(&mut before)?;
+                    match worker.ask(envelope, false) {
+                        Asked::Admitted(number, item, room, held) => {
+                            Some(worker.process(number, item, room, held))
+                        }
+                        Asked::Passed(envelope) => Some(worker.pass(envelope)),
+                        Asked::Cancelled => None,
+                    }
+                }))
+            }
+            Flow::Buffer(input) => {
+                let output = self.buffer();
+                let intake = Intake::new(input);
+                let recorder = self.recorder.clone();
+                let (to, at) = (Arc::clone(&output), Arc::clone(&stage));
+                let body = move |presence: &Presence| {
+                    let watch = presence.watch(&recorder);
+                    let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
+                    while !presence.is_surplus() {
+                        let envelope = match intake.take(&worker) {
+                            None | Some(Asked::Cancelled) => return,
+                            Some(Asked::Passed(envelope)) => worker.pass(envelope),
+                            Some(Asked::Admitted(number, item, room, held)) => {
+                                worker.process(number, item, room, held)
+                            }
+                        };
+                        if hand_over(&to, envelope, &worker.watch).is_err() {
+                            return;
+                        }
+                    }
+                };
+                self.threads(&stage, &output, Arc::new(body));
+                Flow::Buffer(output)
+            }
+        })
+    }
+
+    pub(crate) fn put_batching<T: Send + 'static>(
+        &mut self,
+        stage: Arc<Stage>,
+        input: Flow<T>,
+        groups: Groups,
+    ) -> Result<Flow<Group<T>>, StartError> {
+        check_reserves(&stage, false)?;
+        self.part += 1;
+        let mut collector = Collector::new(Arc::clone(&stage), groups, self.firsts[self.part]);
+        Ok(match input {
+            Flow::Inline(mut before) => {
+                let mut watch = self.called(&stage);
+                Flow::Inline(Box::new(move || {
+                    loop {
+                        let Some(member) = watch.waiting_for_input(&mut before) else {
+                            return collector.take_rest();
+                        };
+                        watch.item_begins();
+                        if let Some(group) = collector.add(member) {
+                            watch.item_ends(group.number);
+                            return Some(group);
+                        }
+                    }
+                }))
+            }
+            Flow::Buffer(input) => {
+                let output = self.buffer();
+                let (recorder, to) = (self.recorder.clone(), Arc::clone(&output));
+                let collector = Mutex::new(Some(collector));
+                let body = move |presence: &Presence| {
+                    let Some(mut collector) = lock(&collector).take() else {
+                        return;
+                    };
+                    let mut watch = presence.watch(&recorder);
+                    loop {
+                        let mut since = None;
+                        let member = input.pop(|| since = Some(watch.waits(Doing::Starved)));
+                        let number = member.as_ref().map_or(0, |member| member.number);
+                        watch.waited(since, Wait::Input, number);
+                        watch.level(&input);
+                        watch.item_begins();
+                        let ended = member.is_none();
+                        let group = match member {
+                            Some(member) => collector.add(member),
+                            None => collector.take_rest(),
+                        };
+                        match group {
+                            None if ended => return,
+                            None => {}
+                            Some(group) => {
+                                watch.item_ends(group.number);
+                                let last = matches!(group.content, Content::Failed(_));
+                                if hand_over(&to, group, &watch).is_err() || last {
+                                    return;
+                                }
+                            }
+                        }
+                    }
+                };
+                self.threads(&stage, &output, Arc::new(body));
+                Flow::Buffer(output)
+            }
+        })
+    }
+}
+
+fn check_reserves(stage: &Stage, can_reserve: bool) -> Result<(), StartError> {
+    match &stage.enters {
+        Some(budget) if !can_reserve => Err(StartError::ReservesNothing {
+            stage: stage.name.clone(),
+            budget: budget.name().to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Puts an item into the buffer behind a stage. An error: nobody wants it any more.
+fn hand_over<T>(
+    output: &Buffer<Envelope<T>>,
+    envelope: Envelope<T>,
+    watch: &Watch,
+) -> Result<(), Envelope<T>> {
+    let number = envelope.number;
+    let mut since = None;
+    output.push(number, envelope, || {
+        since = Some(watch.waits(Doing::Blocked));
+    })?;
+    watch.waited(since, Wait::Output, number);
+    watch.level(output);
+    Ok(())
+}
+
+/// Numbers the items of a source.
+struct Source<T> {
+    stage: Arc<Stage>,
+    items: Items<T>,
+    next: u64,
+    done_before: Option<DoneBefore>,
+    ended: bool,
+}
+
+impl<T> Source<T> {
+    fn next(&mut self) -> Option<Envelope<T>> {
+        if self.ended {
+            return None;
+        }
+        let number = self.next;
+        self.next += 1;
+        let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
+        let item = catch_unwind(AssertUnwindSafe(|| self.items.next()));
+        let done = self.done_before.as_mut().map(|done| done.contains(number));
+        let content = match (item, done.transpose()) {
+            (Ok(None), _) => {
+                self.ended = true;
+                return None;
+            }
+            (Ok(Some(_)), Err(error)) => self.stage.stop(fault(FaultKind::Error, error.into())),
+            (Ok(Some(_)), Ok(Some(true))) => Content::DoneBefore,
+            (Ok(Some(Ok(item))), _) => Content::Item(item),
+            (Ok(Some(Err(error))), _) => self.stage.after(fault(FaultKind::Error, error)),
+            // What panicked in the middle of a step cannot be asked for the next one.
+            (Err(panic), _) => {
+                let said = panic_message(&*panic).into();
+                self.stage.stop(fault(FaultKind::Panic, said))
+            }
+        };
+        self.ended = matches!(content, Content::Failed(_));
+        Some(Envelope::new(number, content))
+    }
+}
+
+/// Which items of the source went into what was done beyond the position of a resumed run.
+struct DoneBefore {
+    position: Position,
+    /// From the source's items to the consumer's numbers, with the group that was found last.
+    groups: Vec<(Groups, u64)>,
+}
+
+impl DoneBefore {
+    fn new(position: &Position, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+        DoneBefore {
+            position: position.clone(),
+            groups: groups
+                .into_iter()
+                .zip(firsts[1..].iter().copied())
+                .collect(),
+        }
+    }
+
+    fn contains(&mut self, item: u64) -> Result<bool, EmptyGroup> {
+        if self.position.beyond.is_empty() {
+            return Ok(false);
+        }
+        let mut number = item;
+        for (groups, found) in &mut self.groups {
+            *found = groups.find(number, *found)?;
+            number = *found;
+        }
+        Ok(self.position.is_done(number))
+    }
+}

@@ -1,0 +1,293 @@
+//! Bytes that may be in flight, in host memory or on a device.
+//!
+//! An item reserves its largest size before it is made, carries the reservation along, and gives it
+//! back when it is dropped; on the way it can only shrink. Requests are served in the order in which
+//! they come, and a stage asks for its items in item order while it holds the right to take the next
+//! one. If bytes were granted in the order of arrival at the budget instead, a later item could take
+//! the bytes that an earlier one needs, and then wait for that earlier one for ever.
+
+use crate::sync::{Arc, Mutex, MutexGuard, Thread, Waiting, lock, thread, wake};
+
+#[derive(Debug)]
+pub struct Budget {
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: u64,
+    in_use: u64,
+    /// The part of `in_use` that only comes free after further items were admitted (members of an
+    /// unfinished group) or never (slots).
+    parked: u64,
+    peak: u64,
+    cancelled: bool,
+    next_ticket: u64,
+    now_serving: u64,
+    waiting: Waiting<u64>,
+}
+
+/// Why bytes were not granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("the run was cancelled")]
+    Cancelled,
+    #[error("needs {need} bytes, and the whole budget `{budget}` is {limit} bytes")]
+    TooLarge {
+        budget: String,
+        need: u64,
+        limit: u64,
+    },
+    #[error(
+        "needs {need} bytes, but of the {limit} bytes of the budget `{budget}` {parked} are held by \
+         what cannot go on without it"
+    )]
+    Stuck {
+        budget: String,
+        need: u64,
+        limit: u64,
+        parked: u64,
+    },
+}
+
+/// A result that is larger than what was reserved for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("takes {actual} bytes of the budget `{budget}`, and had reserved {reserved}")]
+pub struct Outgrown {
+    pub budget: String,
+    pub reserved: u64,
+    pub actual: u64,
+}
+
+/// What a look at a budget says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub in_use: u64,
+    pub limit: u64,
+    /// The most that was ever in use.
+    pub peak: u64,
+}
+
+/// Bytes that are taken until this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: Arc<Budget>,
+    bytes: u64,
+    parked: bool,
+}
+
+impl Budget {
+    pub fn new(name: impl Into<String>, limit: u64) -> Arc<Budget> {
+        Arc::new(Budget {
+            name: name.into(),
+            state: Mutex::new(State {
+                limit,
+                in_use: 0,
+                parked: 0,
+                peak: 0,
+                cancelled: false,
+                next_ticket: 0,
+                now_serving: 0,
+                waiting: Waiting::new(),
+            }),
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until the bytes are free and everyone who asked before is served.
+    /// `before_waiting` is called once if they are not free at once.
+    pub fn reserve(
+        self: &Arc<Self>,
+        bytes: u64,
+        before_waiting: impl FnOnce(),
+    ) -> Result<Reservation, Refused> {
+        let mut before_waiting = Some(before_waiting);
+        let mut state = lock(&self.state);
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        loop {
+            let turn = state.now_serving == ticket;
+            if state.cancelled {
+                return self.leave(state, Err(Refused::Cancelled));
+            }
+            if turn && let Some(outcome) = self.decide(&mut state, bytes) {
+                return self.leave(state, outcome);
+            }
+            if let Some(tell) = before_waiting.take() {
+                tell();
+            }
+            state.waiting.register(ticket);
+            drop(state);
+            thread::park();
+            state = lock(&self.state);
+            state.waiting.forget_this_thread();
+        }
+    }
+
+    /// Takes the bytes if they are free now; a refusal otherwise, whatever it is that holds them.
+    pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, Refused> {
+        let mut state = lock(&self.state);
+        let outcome = self.decide(&mut state, bytes);
+        outcome.unwrap_or_else(|| {
+            Err(Refused::Stuck {
+                budget: self.name.clone(),
+                need: bytes,
+                limit: state.limit,
+                parked: state.in_use,
+            })
+        })
+    }
+
+    /// `None`: bytes will come free, so waiting helps.
+    fn decide(
+        self: &Arc<Self>,
+        state: &mut State,
+        bytes: u64,
+    ) -> Option<Result<Reservation, Refused>> {
+        if bytes > state.limit {
+            return Some(Err(Refused::TooLarge {
+                budget: self.name.clone(),
+                need: bytes,
+                limit: state.limit,
+            }));
+        }
+        // In use may be above the limit, where that was lowered in mid-run.
+        if state.in_use.saturating_add(bytes) <= state.limit {
+            state.in_use += bytes;
+            state.peak = state.peak.max(state.in_use);
+            return Some(Ok(Reservation {
+                budget: Arc::clone(self),
+                bytes,
+                parked: false,
+            }));
+        }
+        (state.in_use == state.parked).then(|| {
+            Err(Refused::Stuck {
+                budget: self.name.clone(),
+                need: bytes,
+                limit: state.limit,
+                parked: state.parked,
+            })
+        })
+    }
+
+    /// The one being served goes, with what it got; the next in line is told.
+    fn leave(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        outcome: Result<Reservation, Refused>,
+    ) -> Result<Reservation, Refused> {
+        state.now_serving += 1;
+        let next = self.whose_turn(&mut state);
+        drop(state);
+        wake(next);
+        outcome
+    }
+
+    fn whose_turn(&self, state: &mut State) -> Option<Thread> {
+        let serving = state.now_serving;
+        state.waiting.take_first(|&ticket| ticket == serving)
+    }
+
+    /// May be called at any time. A lower limit takes nothing away; it only lets nobody in until
+    /// enough has come free.
+    pub fn set_limit(&self, limit: u64) {
+        self.change(|state| state.limit = limit);
+    }
+
+    /// Everyone who waits is let go with [`Refused::Cancelled`].
+    pub fn cancel(&self) {
+        let mut state = lock(&self.state);
+        state.cancelled = true;
+        let all = state.waiting.take_all();
+        drop(state);
+        wake(all);
+    }
+
+    pub fn usage(&self) -> Usage {
+        let state = lock(&self.state);
+        Usage {
+            in_use: state.in_use,
+            limit: state.limit,
+            peak: state.peak,
+        }
+    }
+
+    /// After any change, the one whose turn it is looks again.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = lock(&self.state);
+        change(&mut state);
+        let next = self.whose_turn(&mut state);
+        drop(state);
+        wake(next);
+    }
+}
+
+impl Reservation {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn is_of(&self, budget: &Arc<Budget>) -> bool {
+        Arc::ptr_eq(&self.budget, budget)
+    }
+
+    /// Gives back what the item turned out not to need.
+    pub fn shrink_to(&mut self, bytes: u64) -> Result<(), Outgrown> {
+        let Some(surplus) = self.bytes.checked_sub(bytes) else {
+            return Err(Outgrown {
+                budget: self.budget.name.clone(),
+                reserved: self.bytes,
+                actual: bytes,
+            });
+        };
+        self.bytes = bytes;
+        let parked = self.parked;
+        if surplus > 0 {
+            self.budget.change(|state| {
+                state.in_use -= surplus;
+                state.parked -= if parked { surplus } else { 0 };
+            });
+        }
+        Ok(())
+    }
+
+    /// Says whether these bytes can only come free once further items are admitted. When all bytes
+    /// in use are of that kind, a request that does not fit is refused instead of waiting for ever.
+    pub(crate) fn set_parked(&mut self, parked: bool) {
+        if parked != self.parked {
+            let bytes = self.bytes;
+            self.budget.change(|state| {
+                if parked {
+                    state.parked += bytes;
+                } else {
+                    state.parked -= bytes;
+                }
+            });
+            self.parked = parked;
+        }
+    }
+
+    /// Two reservations of the same budget become one.
+    pub(crate) fn merge(&mut self, mut other: Reservation) {
+        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget));
+        other.set_parked(self.parked);
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let (bytes, parked) = (self.bytes, self.parked);
+        if bytes > 0 {
+            self.budget.change(|state| {
+                state.in_use -= bytes;
+                state.parked -= if parked { bytes } else { 0 };
+            });
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Batching: consecutive items become one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use voxmill_telemetry::event::FaultKind;
+
+use crate::budget::Reservation;
+use crate::item::{Content, Envelope, Hole};
+use crate::position::Position;
+use crate::stage::Stage;
+
+/// Which items belong together: group `g` begins with item `first_of(g)`.
+///
+/// Membership goes by number, so a hole counts like an item and a group of 16 stays one of 16.
+#[derive(Clone)]
+pub struct Groups {
+    first_of: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
+}
+
+impl Groups {
+    pub fn of(size: usize) -> Groups {
+        let size = size.max(1) as u64;
+        Groups::beginning_at(move |group| group * size)
+    }
+
+    /// Groups of differing sizes. The function must rise with every group.
+    pub fn beginning_at(first_of: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Groups {
+        Groups {
+            first_of: Arc::new(first_of),
+        }
+    }
+
+    pub(crate) fn first_of(&self, group: u64) -> u64 {
+        (self.first_of)(group)
+    }
+
+    /// The group of an item, looked for from group `from` on.
+    pub(crate) fn find(&self, item: u64, from: u64) -> Result<u64, EmptyGroup> {
+        let mut group = from;
+        loop {
+            let next = self.first_of(group + 1);
+            if next <= self.first_of(group) {
+                return Err(EmptyGroup { group });
+            }
+            if item < next {
+                return Ok(group);
+            }
+            group += 1;
+        }
+    }
+}
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Groups").finish_non_exhaustive()
+    }
+}
+
+/// A function of group beginnings that does not rise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("group {group} has no items")]
+pub struct EmptyGroup {
+    pub group: u64,
+}
+
+/// Items that belong together, in item order; those that were skipped are there as holes.
+#[derive(Debug)]
+pub struct Group<T> {
+    pub members: Vec<Result<T, Hole>>,
+}
+
+/// Collects members until their group is whole.
+pub(crate) struct Collector<T> {
+    stage: Arc<Stage>,
+    groups: Groups,
+    finished: Position,
+    open: BTreeMap<u64, Open<T>>,
+}
+
+struct Open<T> {
+    members: Vec<(u64, Content<T>)>,
+    bytes: Option<Reservation>,
+}
+
+impl<T> Collector<T> {
+    pub(crate) fn new(stage: Arc<Stage>, groups: Groups, first: u64) -> Collector<T> {
+        Collector {
+            stage,
+            groups,
+            finished: Position::at(first),
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// The group, if this was its last member. A failure ends the collecting.
+    pub(crate) fn add(&mut self, envelope: Envelope<T>) -> Option<Envelope<Group<T>>> {
+        let number = envelope.number;
+        let group = match self.groups.find(number, self.finished.next) {
+            Ok(group) => group,
+            Err(error) => {
+                let fault = self.stage.fault(number, FaultKind::Error, error);
+                return Some(Envelope::new(self.finished.next, self.stage.stop(fault)));
+            }
+        };
+        let bytes = envelope.bytes.filter(|_| self.stage.holds_on);
+        if let Content::Failed(failure) = envelope.content {
+            return Some(Envelope::new(group, Content::Failed(failure)));
+        }
+        let size = (self.groups.first_of(group + 1) - self.groups.first_of(group)) as usize;
+        let open = self.open.entry(group).or_insert_with(|| Open {
+            members: Vec::with_capacity(size),
+            bytes: None,
+        });
+        open.members.push((number, envelope.content));
+        if open.members.len() == size {
+            return self.take(group, bytes);
+        }
+        if let Some(mut bytes) = bytes {
+            bytes.set_parked(true);
+            match &mut open.bytes {
+                Some(sum) => sum.merge(bytes),
+                none => *none = Some(bytes),
+            }
+        }
+        None
+    }
+
+    /// What is left when no more members come, lowest group first.
+    pub(crate) fn take_rest(&mut self) -> Option<Envelope<Group<T>>> {
+        let group = *self.open.keys().next()?;
+        self.take(group, None)
+    }
+
+    fn take(&mut self, group: u64, last: Option<Reservation>) -> Option<Envelope<Group<T>>> {
+        let Open { mut members, bytes } = self.open.remove(&group)?;
+        let bytes = match (bytes, last) {
+            (Some(mut sum), last) => {
+                sum.set_parked(false);
+                if let Some(last) = last {
+                    sum.merge(last);
+                }
+                Some(sum)
+            }
+            (None, last) => last,
+        };
+        self.finished.mark_done(group);
+        // Where order is free they came as they were done.
+        members.sort_by_key(|(number, _)| *number);
+        let done_before = members
+            .iter()
+            .all(|(_, content)| matches!(content, Content::DoneBefore));
+        let content = if done_before {
+            Content::DoneBefore
+        } else {
+            let members = members
+                .into_iter()
+                .filter_map(|(_, content)| match content {
+                    Content::Item(item) => Some(Ok(item)),
+                    Content::Hole(hole) => Some(Err(hole)),
+                    Content::Failed(_) | Content::DoneBefore => None,
+                });
+            Content::Item(Group {
+                members: members.collect(),
+            })
+        };
+        Some(Envelope {
+            number: group,
+            content,
+            bytes,
+            place: None,
+        })
+    }
+}

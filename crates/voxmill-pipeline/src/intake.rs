@@ -1,0 +1,65 @@
+//! The right to take the next item.
+//!
+//! One worker of a stage at a time takes an item and asks for the room it needs; the others wait for
+//! the right to do so. That is what makes bytes be granted in item order.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use voxmill_telemetry::event::Wait;
+
+use crate::buffer::Buffer;
+use crate::item::Envelope;
+use crate::meter::Doing;
+use crate::stage::{Asked, Worker};
+
+pub(crate) struct Intake<T> {
+    input: Arc<Buffer<Envelope<T>>>,
+    right: Mutex<()>,
+    /// Whoever has the right waits for room, not for an item.
+    asks_for_room: AtomicBool,
+}
+
+impl<T: 'static> Intake<T> {
+    pub(crate) fn new(input: Arc<Buffer<Envelope<T>>>) -> Intake<T> {
+        Intake {
+            input,
+            right: Mutex::new(()),
+            asks_for_room: AtomicBool::new(false),
+        }
+    }
+
+    /// The next item with the room it needs; `None` when no more will come.
+    pub(crate) fn take<U: 'static>(&self, worker: &Worker<T, U>) -> Option<Asked<T, U>> {
+        let mut since = None;
+        let mut wait = Wait::Input;
+        let _right = match self.right.try_lock() {
+            Ok(right) => right,
+            Err(TryLockError::Poisoned(right)) => right.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Charged to what the one before waits for.
+                let doing = if self.asks_for_room.load(Relaxed) {
+                    wait = worker.stage.room();
+                    Doing::ShortOfRoom
+                } else {
+                    Doing::Starved
+                };
+                since = Some(worker.watch.waits(doing));
+                self.right.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        let envelope = self.input.pop(|| {
+            let now = worker.watch.waits(Doing::Starved);
+            since.get_or_insert(now);
+        })?;
+        worker.watch.waited(since, wait, envelope.number);
+        worker.watch.level(&self.input);
+        if !worker.stage.needs_room() {
+            return Some(worker.ask(envelope, true));
+        }
+        self.asks_for_room.store(true, Relaxed);
+        let asked = worker.ask(envelope, true);
+        self.asks_for_room.store(false, Relaxed);
+        Some(asked)
+    }
+}

@@ -1,0 +1,101 @@
+//! What travels: an item with its number and what it holds, or the news that there is none.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use voxmill_telemetry::event::FaultKind;
+
+use crate::budget::Reservation;
+use crate::slots::{Place, Ready};
+
+/// What a stage's function may fail with.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A number on the road and what is there for it.
+#[derive(Debug)]
+pub(crate) struct Envelope<T> {
+    pub(crate) number: u64,
+    pub(crate) content: Content<T>,
+    pub(crate) bytes: Option<Reservation>,
+    pub(crate) place: Option<Place<Ready>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content<T> {
+    Item(T),
+    Hole(Hole),
+    /// The run ends here.
+    Failed(Failure),
+    /// Done before the run was resumed: passed over in silence, it only keeps the count.
+    DoneBefore,
+}
+
+impl<T> Envelope<T> {
+    pub(crate) fn new(number: u64, content: Content<T>) -> Envelope<T> {
+        Envelope {
+            number,
+            content,
+            bytes: None,
+            place: None,
+        }
+    }
+}
+
+/// An item that was skipped: its number is used up, so that counts stay equal everywhere.
+#[derive(Clone, Debug)]
+pub struct Hole {
+    pub number: u64,
+    pub fault: Arc<ItemFault>,
+}
+
+/// What went wrong with one item.
+#[derive(Debug)]
+pub struct ItemFault {
+    pub stage: String,
+    /// The item's number in that stage.
+    pub item: u64,
+    pub name: String,
+    pub kind: FaultKind,
+    pub error: BoxError,
+}
+
+impl fmt::Display for ItemFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            FaultKind::Error | FaultKind::TooLarge => "failed",
+            FaultKind::Panic => "panicked",
+            FaultKind::Setup => "could not start a worker",
+        };
+        write!(f, "stage `{}` {what} at {}", self.stage, self.name)
+    }
+}
+
+impl Error for ItemFault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.error.as_ref())
+    }
+}
+
+/// Why a run ended before its items did.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Item(Arc<ItemFault>),
+    #[error("{skipped} items were skipped, and at most {most} may be; the last one: {last}")]
+    TooManySkipped {
+        skipped: u64,
+        most: u64,
+        #[source]
+        last: Arc<ItemFault>,
+    },
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|said| (*said).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}

@@ -1,0 +1,412 @@
+//! What a stage does to one item: asks for room, runs the function, and deals with its errors.
+//!
+//! The same code serves a worker thread and a road without overlap.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Wait};
+use voxmill_telemetry::plan::{AfterError, OnError};
+use voxmill_telemetry::recorder::{Naming, Recorder};
+
+use crate::budget::{Budget, Refused, Reservation};
+use crate::item::{BoxError, Content, Envelope, Failure, Hole, ItemFault, panic_message};
+use crate::meter::{Doing, Watch};
+use crate::slots::{NoPlace, Place, Preparing, Slots};
+
+type Function<T, U> = Box<dyn FnMut(T) -> Result<U, BoxError> + Send>;
+type MakeFunction<T, U> = Arc<dyn Fn() -> Result<Function<T, U>, BoxError> + Send + Sync>;
+type SizeOf<T> = Arc<dyn Fn(&T) -> u64 + Send + Sync>;
+
+/// The function of a stage, and what the pipeline must know of it.
+pub struct Work<T, U> {
+    make: MakeFunction<T, U>,
+    reserve: Option<SizeOf<T>>,
+    keep: Option<SizeOf<U>>,
+    copy: Option<fn(&T) -> T>,
+}
+
+impl<T, U> Clone for Work<T, U> {
+    fn clone(&self) -> Self {
+        Work {
+            make: Arc::clone(&self.make),
+            reserve: self.reserve.clone(),
+            keep: self.keep.clone(),
+            copy: self.copy,
+        }
+    }
+}
+
+impl<T, U> fmt::Debug for Work<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("reserves", &self.reserve.is_some())
+            .field("retries", &self.copy.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: 'static, U: 'static> Work<T, U> {
+    /// A function without a state of its own; all workers share it.
+    pub fn new<E: Into<BoxError>>(
+        function: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
+    ) -> Work<T, U> {
+        let function = Arc::new(function);
+        Work::with_state(move || {
+            let function = Arc::clone(&function);
+            Ok::<_, BoxError>(move |item| function(item))
+        })
+    }
+
+    /// Every worker makes a function of its own, on its own thread. One that panicked is made anew.
+    pub fn with_state<F, E, S>(
+        make: impl Fn() -> Result<F, S> + Send + Sync + 'static,
+    ) -> Work<T, U>
+    where
+        F: FnMut(T) -> Result<U, E> + Send + 'static,
+        E: Into<BoxError>,
+        S: Into<BoxError>,
+    {
+        let make = move || {
+            let mut function = make().map_err(Into::into)?;
+            let function: Function<T, U> = Box::new(move |item| function(item).map_err(Into::into));
+            Ok(function)
+        };
+        Work {
+            make: Arc::new(make),
+            reserve: None,
+            keep: None,
+            copy: None,
+        }
+    }
+
+    /// The most bytes that the item will take, from here until it leaves the stage's budget.
+    /// Asked where an item enters a budget, before the function runs.
+    pub fn reserving(self, bytes: impl Fn(&T) -> u64 + Send + Sync + 'static) -> Work<T, U> {
+        Work {
+            reserve: Some(Arc::new(bytes)),
+            ..self
+        }
+    }
+
+    /// The bytes that the result takes; the rest of the reservation is given back.
+    pub fn keeping(self, bytes: impl Fn(&U) -> u64 + Send + Sync + 'static) -> Work<T, U> {
+        Work {
+            keep: Some(Arc::new(bytes)),
+            ..self
+        }
+    }
+
+    /// Lets the plan retry: an item is then copied before each try but the last.
+    pub fn retrying(self) -> Work<T, U>
+    where
+        T: Clone,
+    {
+        Work {
+            copy: Some(T::clone),
+            ..self
+        }
+    }
+
+    pub(crate) fn can_retry(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    pub(crate) fn can_reserve(&self) -> bool {
+        self.reserve.is_some()
+    }
+}
+
+/// What all stages of a run share.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    pub(crate) recorder: Recorder,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) max_skipped: Option<u64>,
+}
+
+/// A stage of a road that is being run.
+pub(crate) struct Stage {
+    pub(crate) name: String,
+    pub(crate) on_error: OnError,
+    /// The budget that items enter here.
+    pub(crate) enters: Option<Arc<Budget>>,
+    /// Whether what an item held before is held on, because it stays in the same budget.
+    pub(crate) holds_on: bool,
+    pub(crate) slots: Option<Arc<Slots>>,
+    pub(crate) naming: Naming,
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl Stage {
+    pub(crate) fn fault(
+        &self,
+        item: u64,
+        kind: FaultKind,
+        error: impl Into<BoxError>,
+    ) -> Arc<ItemFault> {
+        Arc::new(ItemFault {
+            stage: self.name.clone(),
+            item,
+            name: (self.naming)(item),
+            kind,
+            error: error.into(),
+        })
+    }
+
+    /// A hole or the end of the run, by the stage's policy.
+    pub(crate) fn after<U>(&self, fault: Arc<ItemFault>) -> Content<U> {
+        let skip = self.on_error.then == AfterError::Skip && fault.kind != FaultKind::Setup;
+        if !skip {
+            return self.stop(fault);
+        }
+        let skipped = self.faults.skipped.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.faults.max_skipped {
+            Some(most) if skipped > most => {
+                self.tell(&fault, FaultAction::Stopped);
+                Content::Failed(Failure::TooManySkipped {
+                    skipped,
+                    most,
+                    last: fault,
+                })
+            }
+            _ => {
+                self.tell(&fault, FaultAction::Skipped);
+                Content::Hole(Hole {
+                    number: fault.item,
+                    fault,
+                })
+            }
+        }
+    }
+
+    /// Whether items have to ask before they are worked on.
+    pub(crate) fn needs_room(&self) -> bool {
+        self.enters.is_some() || self.slots.is_some()
+    }
+
+    /// What it is that they wait for then.
+    pub(crate) fn room(&self) -> Wait {
+        match self.enters {
+            Some(_) => Wait::Bytes,
+            None => Wait::Slot,
+        }
+    }
+
+    /// The end of the run, whatever the policy.
+    pub(crate) fn stop<U>(&self, fault: Arc<ItemFault>) -> Content<U> {
+        self.tell(&fault, FaultAction::Stopped);
+        Content::Failed(Failure::Item(fault))
+    }
+
+    fn tell(&self, fault: &ItemFault, action: FaultAction) {
+        let mut message = fault.error.to_string();
+        let mut cause = fault.error.source();
+        while let Some(next) = cause {
+            message.push_str(": ");
+            message.push_str(&next.to_string());
+            cause = next.source();
+        }
+        self.faults.recorder.record(Event::Fault(Fault {
+            stage: fault.stage.clone(),
+            item: fault.item,
+            name: fault.name.clone(),
+            kind: fault.kind,
+            message,
+            action,
+        }));
+    }
+}
+
+/// Room that an item got before it is worked on.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    bytes: Option<Reservation>,
+    place: Option<Place<Preparing>>,
+}
+
+/// What became of the request for room.
+pub(crate) enum Asked<T, U> {
+    /// Go on with it.
+    Admitted(u64, T, Room, Option<Reservation>),
+    /// There is nothing to work on; this is passed along.
+    Passed(Envelope<U>),
+    Cancelled,
+}
+
+/// One worker of a stage.
+pub(crate) struct Worker<T, U> {
+    pub(crate) stage: Arc<Stage>,
+    work: Work<T, U>,
+    function: Result<Function<T, U>, Option<BoxError>>,
+    pub(crate) watch: Watch,
+}
+
+impl<T: 'static, U: 'static> Worker<T, U> {
+    pub(crate) fn new(stage: Arc<Stage>, work: Work<T, U>, watch: Watch) -> Worker<T, U> {
+        let function = make(&work);
+        Worker {
+            stage,
+            work,
+            function,
+            watch,
+        }
+    }
+
+    /// Asks for the bytes and the place that the item will need. Must be called in item order where
+    /// order is kept. With `patient` off, room that is not there at once is refused.
+    pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
+        let Envelope {
+            number,
+            content,
+            bytes: held,
+            ..
+        } = envelope;
+        let item = match content {
+            Content::Item(item) => item,
+            Content::Hole(hole) => {
+                return Asked::Passed(Envelope::new(number, Content::Hole(hole)));
+            }
+            Content::Failed(failure) => {
+                return Asked::Passed(Envelope::new(number, Content::Failed(failure)));
+            }
+            Content::DoneBefore => {
+                return Asked::Passed(Envelope::new(number, Content::DoneBefore));
+            }
+        };
+        let refused = |kind: FaultKind, error: BoxError| {
+            let fault = self.stage.fault(number, kind, error);
+            Asked::Passed(Envelope::new(number, self.stage.after(fault)))
+        };
+        let mut room = Room::default();
+        if let (Some(budget), Some(size)) = (&self.stage.enters, &self.work.reserve) {
+            let need = match catch_unwind(AssertUnwindSafe(|| size(&item))) {
+                Ok(need) => need,
+                Err(panic) => return refused(FaultKind::Panic, panic_message(&*panic).into()),
+            };
+            let mut since = None;
+            let granted = if patient {
+                budget.reserve(need, || since = Some(self.watch.waits(Doing::ShortOfRoom)))
+            } else {
+                budget.try_reserve(need)
+            };
+            self.watch.waited(since, Wait::Bytes, number);
+            match granted {
+                Ok(bytes) => room.bytes = Some(bytes),
+                Err(Refused::Cancelled) => return Asked::Cancelled,
+                Err(too_large) => return refused(FaultKind::TooLarge, too_large.into()),
+            }
+        }
+        if let Some(slots) = &self.stage.slots {
+            let mut since = None;
+            let place = if patient {
+                slots.acquire(number, || {
+                    since = Some(self.watch.waits(Doing::ShortOfRoom))
+                })
+            } else {
+                slots.try_acquire(number)
+            };
+            self.watch.waited(since, Wait::Slot, number);
+            match place {
+                Ok(place) => room.place = Some(place),
+                Err(NoPlace::Cancelled) => return Asked::Cancelled,
+                Err(none) => return refused(FaultKind::TooLarge, none.into()),
+            }
+        }
+        Asked::Admitted(number, item, room, held)
+    }
+
+    /// Counts an envelope with nothing to work on in it.
+    pub(crate) fn pass(&self, envelope: Envelope<U>) -> Envelope<U> {
+        self.watch.passes();
+        envelope
+    }
+
+    /// Runs the function.
+    pub(crate) fn process(
+        &mut self,
+        number: u64,
+        item: T,
+        room: Room,
+        held: Option<Reservation>,
+    ) -> Envelope<U> {
+        self.watch.item_begins();
+        let outcome = self.run(number, item);
+        let mut bytes = match (&self.stage.enters, self.stage.holds_on) {
+            (Some(_), _) => room.bytes,
+            (None, true) => held,
+            // Left the budget: what it held goes when this function ends.
+            (None, false) => None,
+        };
+        let outcome = outcome.and_then(|result| {
+            if let (Some(keep), Some(bytes)) = (&self.work.keep, &mut bytes) {
+                let size = catch_unwind(AssertUnwindSafe(|| keep(&result))).map_err(|panic| {
+                    self.stage
+                        .fault(number, FaultKind::Panic, panic_message(&*panic))
+                })?;
+                bytes
+                    .shrink_to(size)
+                    .map_err(|error| self.stage.fault(number, FaultKind::TooLarge, error))?;
+            }
+            Ok(result)
+        });
+        self.watch.item_ends(number);
+        match outcome {
+            Ok(result) => Envelope {
+                number,
+                content: Content::Item(result),
+                bytes,
+                place: room.place.map(Place::ready),
+            },
+            Err(fault) => Envelope::new(number, self.stage.after(fault)),
+        }
+    }
+
+    fn run(&mut self, number: u64, item: T) -> Result<U, Arc<ItemFault>> {
+        let mut item = Some(item);
+        let mut tries_left = self.stage.on_error.retries;
+        loop {
+            let function = match &mut self.function {
+                Ok(function) => function,
+                Err(error) => {
+                    let error = error.take().unwrap_or_else(|| "not set up".into());
+                    return Err(self.stage.fault(number, FaultKind::Setup, error));
+                }
+            };
+            let copy = match (self.work.copy, &item, tries_left) {
+                (Some(copy), Some(item), 1..) => Some(copy(item)),
+                _ => None,
+            };
+            let Some(this_try) = std::mem::replace(&mut item, copy) else {
+                unreachable!("an item is kept for each try that is left")
+            };
+            match catch_unwind(AssertUnwindSafe(|| function(this_try))) {
+                Ok(Ok(result)) => return Ok(result),
+                Ok(Err(error)) if item.is_some() => {
+                    tries_left -= 1;
+                    let fault = self.stage.fault(number, FaultKind::Error, error);
+                    self.stage.tell(&fault, FaultAction::Retried);
+                }
+                Ok(Err(error)) => {
+                    return Err(self.stage.fault(number, FaultKind::Error, error));
+                }
+                Err(panic) => {
+                    // Its state may be half changed.
+                    self.function = make(&self.work);
+                    let said = panic_message(&*panic);
+                    return Err(self.stage.fault(number, FaultKind::Panic, said));
+                }
+            }
+        }
+    }
+}
+
+/// A worker that cannot be set up says so with the first item that it takes.
+fn make<T, U>(work: &Work<T, U>) -> Result<Function<T, U>, Option<BoxError>> {
+    match catch_unwind(AssertUnwindSafe(|| (work.make)())) {
+        Ok(made) => made.map_err(Some),
+        Err(panic) => Err(Some(panic_message(&*panic).into())),
+    }
+}

@@ -1,0 +1,64 @@
+//! The few primitives that everything here is made of, so that a model checker can take their place.
+
+#[cfg(feature = "loom")]
+pub(crate) use loom::{
+    sync::{Arc, Mutex, MutexGuard},
+    thread::{self, Thread},
+};
+#[cfg(not(feature = "loom"))]
+pub(crate) use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    thread::{self, Thread},
+};
+
+/// Nothing here panics while it holds a lock, except in the caller's own `Drop` of an item; what the
+/// lock protects is whole even then.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Threads that wait for something, first come, first served.
+///
+/// A thread registers under the lock of what it waits for, releases the lock and parks; whoever
+/// changes the thing takes it out under the same lock and unparks it. So no wake-up is lost, and only
+/// those are woken that can go on.
+#[derive(Debug)]
+pub(crate) struct Waiting<K> {
+    list: Vec<(K, Thread)>,
+}
+
+impl<K> Waiting<K> {
+    pub(crate) fn new() -> Waiting<K> {
+        Waiting { list: Vec::new() }
+    }
+
+    /// Registers this thread; it must then release the lock and park.
+    pub(crate) fn register(&mut self, key: K) {
+        self.forget_this_thread();
+        self.list.push((key, thread::current()));
+    }
+
+    /// To be called after parking: a thread may wake without having been woken.
+    pub(crate) fn forget_this_thread(&mut self) {
+        let this = thread::current().id();
+        self.list.retain(|(_, thread)| thread.id() != this);
+    }
+
+    /// The first that `may_go`, to be unparked once the lock is released.
+    pub(crate) fn take_first(&mut self, may_go: impl Fn(&K) -> bool) -> Option<Thread> {
+        let first = self.list.iter().position(|(key, _)| may_go(key))?;
+        Some(self.list.remove(first).1)
+    }
+
+    pub(crate) fn take_all(&mut self) -> Vec<Thread> {
+        self.list.drain(..).map(|(_, thread)| thread).collect()
+    }
+}
+
+pub(crate) fn wake(threads: impl IntoIterator<Item = Thread>) {
+    for thread in threads {
+        thread.unpark();
+    }
+}

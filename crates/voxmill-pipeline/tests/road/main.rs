@@ -1,0 +1,3 @@
+//! Roads that are run as their users run them.
+
+mod basics;
