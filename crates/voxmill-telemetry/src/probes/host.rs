@@ -244,7 +244,47 @@ fn disks(diskstats: &str) -> Vec<Disk<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn read_all(text: &str) {
+        let cpu = CpuTicks::parse(text);
+        let percent = cpu.and_then(|cpu| cpu.percent(CpuTicks { idle: 7, total: 9 }));
+        assert!(percent.is_none_or(|percent| (0.0..=100.0).contains(&percent)));
+        Process::parse(text);
+        Memory::parse(text).swap_used();
+        swapped_pages(text);
+        disks(text);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_read(text in "(\\PC|[\n\t ()]){0,300}") {
+            read_all(&text);
+        }
+
+        /// Text that has the right words with any numbers behind them.
+        #[test]
+        fn any_numbers_can_be_read(
+            words in prop::collection::vec(
+                prop_oneof![
+                    Just("cpu ".to_owned()),
+                    Just("1 (x) R ".to_owned()),
+                    Just("SwapTotal: ".to_owned()),
+                    Just("SwapFree: ".to_owned()),
+                    Just(" kB\n".to_owned()),
+                    Just("\npswpin ".to_owned()),
+                    Just("\npswpout ".to_owned()),
+                    any::<u64>().prop_map(|number| format!("{number} ")),
+                    Just(format!("{} ", u64::MAX)),
+                ],
+                0..60,
+            )
+        ) {
+            read_all(&words.concat());
+        }
+    }
 
     #[test]
     fn cpu_time_is_what_is_neither_idle_nor_waiting_for_a_disk() {

@@ -19,7 +19,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Often enough to see a device starve, rarely enough to cost nothing.
+    /// The log sums up items by the second; samples go with that.
     pub const INTERVAL: Duration = Duration::from_secs(1);
 
     /// Samples at once and then at every interval; `clock` is the run's, `deliver` gets the events.
