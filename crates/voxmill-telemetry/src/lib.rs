@@ -4,5 +4,6 @@
 
 pub mod event;
 pub mod plan;
+pub mod probes;
 pub mod recorder;
 pub mod stats;
