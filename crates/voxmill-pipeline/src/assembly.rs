@@ -11,7 +11,7 @@ use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::Budget;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Tap};
 use crate::group::{Collector, EmptyGroup, Group, Groups};
 use crate::intake::Intake;
 use crate::item::{BoxError, Content, Envelope, panic_message};
@@ -328,9 +328,10 @@ impl Assembly {
                         return;
                     };
                     let mut watch = presence.watch(&recorder);
+                    let mut tap = Tap::new(Arc::clone(&input));
                     loop {
                         let mut since = None;
-                        let member = input.pop(|| since = Some(watch.waits(Doing::Starved)));
+                        let member = tap.next(|| since = Some(watch.waits(Doing::Starved)));
                         let number = member.as_ref().map_or(0, |member| member.number);
                         watch.waited(since, Wait::Input, number);
                         watch.level(&input);

@@ -4,6 +4,8 @@
 //! numbers that begins with the next one to leave: an item that is done early waits in its place, one
 //! beyond the window waits outside. The next item to leave always has room, whoever else waits, so
 //! the buffer cannot deadlock however many workers fill it. Where order is free it is a plain queue.
+//!
+//! Items leave through a [`Tap`].
 
 use std::collections::VecDeque;
 #[cfg(not(feature = "loom"))]
@@ -11,21 +13,27 @@ use std::time::{Duration, Instant};
 
 use voxmill_telemetry::plan::Order;
 
-use crate::sync::{Mutex, Waiting, lock, thread, wake};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
+use crate::sync::{Thread, Waiting, lock, spin_until, thread, wake};
 
 #[derive(Debug)]
 pub struct Buffer<T> {
     name: String,
     order: Order,
     state: Mutex<State<T>>,
+    /// What a thread that is about to wait may look at without the lock. Only hints.
+    next_is_here: AtomicBool,
+    room_below: AtomicU64,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    /// Where order is kept, place `i` belongs to number `head + i` and may still be empty.
+    /// Where order is kept, place `i` belongs to number `front + i` and may still be empty.
     queue: VecDeque<Option<T>>,
-    head: u64,
+    front: u64,
     filled: usize,
+    /// Items in a tap's hand that still count as being here.
+    in_taps: usize,
     capacity: usize,
     /// No more will come.
     closed: bool,
@@ -44,15 +52,24 @@ pub struct Level {
 }
 
 impl<T> State<T> {
-    fn has_room(&self, order: Order, number: u64) -> bool {
+    /// Numbers below this have room.
+    fn room_below(&self, order: Order) -> u64 {
         match order {
-            Order::Kept => number < self.head + self.capacity as u64,
-            Order::Free => self.filled < self.capacity,
+            Order::Kept => (self.front + self.capacity as u64).saturating_sub(self.in_taps as u64),
+            Order::Free if self.filled + self.in_taps < self.capacity => u64::MAX,
+            Order::Free => 0,
         }
     }
 
     fn next_is_here(&self) -> bool {
         matches!(self.queue.front(), Some(Some(_)))
+    }
+
+    fn level(&self) -> Level {
+        Level {
+            items: self.filled + self.in_taps,
+            capacity: self.capacity,
+        }
     }
 }
 
@@ -65,14 +82,17 @@ impl<T> Buffer<T> {
             order,
             state: Mutex::new(State {
                 queue: VecDeque::new(),
-                head: first,
+                front: first,
                 filled: 0,
+                in_taps: 0,
                 capacity: capacity.max(1),
                 closed: false,
                 cancelled: false,
                 pushers: Waiting::new(),
                 poppers: Waiting::new(),
             }),
+            next_is_here: AtomicBool::new(false),
+            room_below: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -83,12 +103,17 @@ impl<T> Buffer<T> {
     /// Puts an item in, when there is room for its number; gives it back when nobody wants it any
     /// more. `before_waiting` is called once if there is no room at once.
     pub fn push(&self, number: u64, item: T, before_waiting: impl FnOnce()) -> Result<(), T> {
-        let mut before_waiting = Some(before_waiting);
+        let may_go = |state: &State<T>| state.cancelled || number < state.room_below(self.order);
         let mut state = lock(&self.state);
-        while !state.cancelled && !state.has_room(self.order, number) {
-            if let Some(tell) = before_waiting.take() {
-                tell();
-            }
+        if !may_go(&state) {
+            drop(state);
+            spin_until(|| number < self.room_below.load(Relaxed));
+            state = lock(&self.state);
+        }
+        if !may_go(&state) {
+            before_waiting();
+        }
+        while !may_go(&state) {
             state.pushers.register(number);
             drop(state);
             thread::park();
@@ -102,66 +127,46 @@ impl<T> Buffer<T> {
         match self.order {
             Order::Free => state.queue.push_back(Some(item)),
             Order::Kept => {
-                debug_assert!(number >= state.head, "number {number} came twice");
-                let place = (number - state.head) as usize;
+                debug_assert!(number >= state.front, "number {number} came twice");
+                let place = (number - state.front) as usize;
                 while state.queue.len() <= place {
                     state.queue.push_back(None);
                 }
                 state.queue[place] = Some(item);
             }
         }
-        let popper = if state.next_is_here() {
-            state.poppers.take_first(|()| true)
-        } else {
-            None
-        };
-        drop(state);
-        wake(popper);
+        self.tell(state);
         Ok(())
     }
 
-    /// The next item; `None` when no more will come, or nobody wants more.
-    pub fn pop(&self, before_waiting: impl FnOnce()) -> Option<T> {
-        let mut before_waiting = Some(before_waiting);
-        let mut state = lock(&self.state);
-        while !state.cancelled && !state.closed && !state.next_is_here() {
-            if let Some(tell) = before_waiting.take() {
-                tell();
+    /// Hands the lock back and wakes whoever can go on now.
+    fn tell(&self, mut state: MutexGuard<'_, State<T>>) {
+        let here = state.next_is_here();
+        let below = state.room_below(self.order);
+        self.next_is_here.store(here, Relaxed);
+        self.room_below.store(below, Relaxed);
+        let popper = match here {
+            true => state.poppers.take_first(|()| true),
+            false => None,
+        };
+        let mut pushers = Vec::new();
+        // Where order is free, one wake-up a place: the rest would find it taken.
+        let mut places = match self.order {
+            Order::Kept => usize::MAX,
+            Order::Free => {
+                let taken = state.filled + state.in_taps;
+                state.capacity.saturating_sub(taken)
             }
-            state.poppers.register(());
-            drop(state);
-            thread::park();
-            state = lock(&self.state);
-            state.poppers.forget_this_thread();
+        };
+        while places > 0
+            && let Some(pusher) = state.pushers.take_first(|&number| number < below)
+        {
+            pushers.push(pusher);
+            places -= 1;
         }
-        if state.cancelled || !state.next_is_here() {
-            return None;
-        }
-        let item = state.queue.pop_front().flatten();
-        state.filled -= 1;
-        state.head += 1;
-        let order = self.order;
-        let (head, capacity) = (state.head, state.capacity as u64);
-        let room = match order {
-            Order::Kept => true,
-            Order::Free => state.filled < state.capacity,
-        };
-        let pusher = if room {
-            state
-                .pushers
-                .take_first(|&number| order == Order::Free || number < head + capacity)
-        } else {
-            None
-        };
-        let popper = if state.next_is_here() {
-            state.poppers.take_first(|()| true)
-        } else {
-            None
-        };
         drop(state);
-        wake(pusher);
         wake(popper);
-        item
+        wake(pushers);
     }
 
     /// No more will come: those who wait for items learn that there are none.
@@ -169,6 +174,7 @@ impl<T> Buffer<T> {
         let mut state = lock(&self.state);
         state.closed = true;
         let poppers = state.poppers.take_all();
+        self.next_is_here.store(true, Relaxed);
         drop(state);
         wake(poppers);
     }
@@ -179,8 +185,9 @@ impl<T> Buffer<T> {
         state.cancelled = true;
         let dropped = std::mem::take(&mut state.queue);
         state.filled = 0;
-        let mut threads = state.poppers.take_all();
-        threads.extend(state.pushers.take_all());
+        self.next_is_here.store(true, Relaxed);
+        self.room_below.store(u64::MAX, Relaxed);
+        let threads = everyone(&mut state);
         drop(state);
         wake(threads);
         drop(dropped);
@@ -191,32 +198,24 @@ impl<T> Buffer<T> {
     pub fn set_capacity(&self, capacity: usize) {
         let mut state = lock(&self.state);
         state.capacity = capacity.max(1);
-        // Whoever still has no room registers again. Waiting poppers may watch for a full buffer.
-        let mut threads = state.pushers.take_all();
-        threads.extend(state.poppers.take_all());
+        self.room_below.store(state.room_below(self.order), Relaxed);
+        // Whoever still has no room registers again. Who waits for items may watch for a full buffer.
+        let threads = everyone(&mut state);
         drop(state);
         wake(threads);
     }
 
     pub fn level(&self) -> Level {
-        let state = lock(&self.state);
-        Level {
-            items: state.filled,
-            capacity: state.capacity,
-        }
+        lock(&self.state).level()
     }
 
-    /// Waits until `enough` items are here, no more will come, or the time is over.
+    /// Waits until there is `enough` here, no more will come, or the time is over.
     #[cfg(not(feature = "loom"))]
     pub(crate) fn wait_for(&self, enough: impl Fn(Level) -> bool, longest: Duration) -> Filled {
         let deadline = Instant::now() + longest;
         let mut state = lock(&self.state);
         loop {
-            let level = Level {
-                items: state.filled,
-                capacity: state.capacity,
-            };
-            if enough(level) {
+            if enough(state.level()) {
                 return Filled::Enough;
             }
             if state.closed || state.cancelled {
@@ -226,8 +225,7 @@ impl<T> Buffer<T> {
             if left.is_zero() {
                 return Filled::TimeOver;
             }
-            // Every push of the next item wakes one that waits for items; while the gate is closed
-            // nobody else does.
+            // A push wakes one of those that wait for items; this is the only one while it waits.
             state.poppers.register(());
             drop(state);
             thread::park_timeout(left);
@@ -237,6 +235,12 @@ impl<T> Buffer<T> {
     }
 }
 
+fn everyone<T>(state: &mut State<T>) -> Vec<Thread> {
+    let mut threads = state.poppers.take_all();
+    threads.extend(state.pushers.take_all());
+    threads
+}
+
 /// Why [`Buffer::wait_for`] came back.
 #[cfg(not(feature = "loom"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,4 +248,91 @@ pub(crate) enum Filled {
     Enough,
     NoMore,
     TimeOver,
+}
+
+/// Where items leave a buffer.
+///
+/// From a large buffer it takes several items with one locking, at most an eighth of the capacity.
+/// They count as being in the buffer until the tap comes back for more, so the bound holds.
+#[derive(Debug)]
+pub struct Tap<T> {
+    buffer: Arc<Buffer<T>>,
+    in_hand: VecDeque<T>,
+    /// How many of those taken last still count as being in the buffer.
+    owed: usize,
+}
+
+const TAKEN_AT_ONCE: usize = 8;
+
+impl<T> Tap<T> {
+    pub fn new(buffer: Arc<Buffer<T>>) -> Tap<T> {
+        Tap {
+            buffer,
+            in_hand: VecDeque::new(),
+            owed: 0,
+        }
+    }
+
+    pub fn buffer(&self) -> &Arc<Buffer<T>> {
+        &self.buffer
+    }
+
+    /// The next item; `None` when no more will come, or nobody wants more.
+    /// `before_waiting` is called once if there is none at once.
+    pub fn next(&mut self, before_waiting: impl FnOnce()) -> Option<T> {
+        if let Some(item) = self.in_hand.pop_front() {
+            return Some(item);
+        }
+        let buffer = &self.buffer;
+        let may_go = |state: &State<T>| state.cancelled || state.closed || state.next_is_here();
+        let mut state = lock(&buffer.state);
+        if self.owed > 0 {
+            state.in_taps -= std::mem::take(&mut self.owed);
+            if !may_go(&state) {
+                buffer.tell(state);
+                state = lock(&buffer.state);
+            }
+        }
+        if !may_go(&state) {
+            drop(state);
+            spin_until(|| buffer.next_is_here.load(Relaxed));
+            state = lock(&buffer.state);
+        }
+        if !may_go(&state) {
+            before_waiting();
+        }
+        while !may_go(&state) {
+            state.poppers.register(());
+            drop(state);
+            thread::park();
+            state = lock(&buffer.state);
+            state.poppers.forget_this_thread();
+        }
+        if state.cancelled || !state.next_is_here() {
+            return None;
+        }
+        let most = (state.capacity / TAKEN_AT_ONCE).max(1);
+        while self.in_hand.len() < most
+            && state.next_is_here()
+            && let Some(Some(item)) = state.queue.pop_front()
+        {
+            state.front += 1;
+            state.filled -= 1;
+            self.in_hand.push_back(item);
+        }
+        self.owed = self.in_hand.len() - 1;
+        state.in_taps += self.owed;
+        buffer.tell(state);
+        self.in_hand.pop_front()
+    }
+}
+
+impl<T> Drop for Tap<T> {
+    fn drop(&mut self) {
+        if self.owed > 0 {
+            let mut state = lock(&self.buffer.state);
+            state.in_taps -= self.owed;
+            self.buffer.tell(state);
+        }
+    }
 }

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use voxmill_telemetry::event::Wait;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Tap};
 use crate::item::Envelope;
 use crate::meter::Doing;
 use crate::stage::{Asked, Worker};
 
 pub(crate) struct Intake<T> {
-    input: Arc<Buffer<Envelope<T>>>,
-    right: Mutex<()>,
+    right: Mutex<Tap<Envelope<T>>>,
     /// Whoever has the right waits for room, not for an item.
     asks_for_room: AtomicBool,
 }
@@ -23,8 +22,7 @@ pub(crate) struct Intake<T> {
 impl<T: 'static> Intake<T> {
     pub(crate) fn new(input: Arc<Buffer<Envelope<T>>>) -> Intake<T> {
         Intake {
-            input,
-            right: Mutex::new(()),
+            right: Mutex::new(Tap::new(input)),
             asks_for_room: AtomicBool::new(false),
         }
     }
@@ -33,9 +31,9 @@ impl<T: 'static> Intake<T> {
     pub(crate) fn take<U: 'static>(&self, worker: &Worker<T, U>) -> Option<Asked<T, U>> {
         let mut since = None;
         let mut wait = Wait::Input;
-        let _right = match self.right.try_lock() {
-            Ok(right) => right,
-            Err(TryLockError::Poisoned(right)) => right.into_inner(),
+        let mut tap = match self.right.try_lock() {
+            Ok(tap) => tap,
+            Err(TryLockError::Poisoned(tap)) => tap.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 // Charged to what the one before waits for.
                 let doing = if self.asks_for_room.load(Relaxed) {
@@ -48,12 +46,12 @@ impl<T: 'static> Intake<T> {
                 self.right.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
-        let envelope = self.input.pop(|| {
+        let envelope = tap.next(|| {
             let now = worker.watch.waits(Doing::Starved);
             since.get_or_insert(now);
         })?;
         worker.watch.waited(since, wait, envelope.number);
-        worker.watch.level(&self.input);
+        worker.watch.level(tap.buffer());
         if !worker.stage.needs_room() {
             return Some(worker.ask(envelope, true));
         }

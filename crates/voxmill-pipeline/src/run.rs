@@ -14,7 +14,7 @@ use voxmill_telemetry::recorder::Recorder;
 
 use crate::assembly::Flow;
 use crate::budget::{Budget, Reservation};
-use crate::buffer::{Buffer, Filled, Level};
+use crate::buffer::{Buffer, Filled, Level, Tap};
 use crate::counters::{BudgetCounters, Snapshot, StageCounters};
 use crate::item::{Content, Envelope, Failure, Hole};
 use crate::meter::{Doing, Meter, Watch};
@@ -302,13 +302,19 @@ impl Drop for Receipt {
     }
 }
 
+/// Where the consumer's items come from.
+enum Source<T> {
+    Tap(Tap<Envelope<T>>),
+    Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
+}
+
 /// A road that is being run, as the consumer sees it: an iterator.
 ///
 /// The consumer must let go of an item before it waits for the next (as a `for` loop does) or have
 /// slots and a budget large enough for all that it holds: bytes that it keeps are bytes that nobody
 /// else gets.
 pub struct Running<T> {
-    flow: Flow<T>,
+    source: Source<T>,
     control: Control,
     progress: Arc<Progress>,
     watch: Watch,
@@ -334,7 +340,10 @@ impl<T> Running<T> {
         let recorder = shared.recorder.clone();
         let lane = recorder.lane(&shared.plan.consumer, 0);
         Running {
-            flow,
+            source: match flow {
+                Flow::Buffer(buffer) => Source::Tap(Tap::new(buffer)),
+                Flow::Inline(take) => Source::Inline(take),
+            },
             progress: Arc::new(Progress::from(position)),
             watch: Watch::new(Arc::clone(&consumer), lane, recorder),
             in_hand: None,
@@ -382,9 +391,10 @@ impl<T> Running<T> {
     }
 
     fn open_gate(&mut self) {
-        let Flow::Buffer(buffer) = &self.flow else {
+        let Source::Tap(tap) = &self.source else {
             return;
         };
+        let buffer = tap.buffer();
         let plan = &self.control.shared.plan;
         let longest = Duration::from_secs_f64(plan.start_delay_seconds);
         let ahead = plan.slots.as_ref().map(|slots| slots.ahead.value);
@@ -406,13 +416,13 @@ impl<T> Running<T> {
 
     fn take(&mut self) -> Option<Envelope<T>> {
         let watch = &self.watch;
-        match &mut self.flow {
-            Flow::Inline(take) => watch.waiting_for_input(take),
-            Flow::Buffer(buffer) => {
+        match &mut self.source {
+            Source::Inline(take) => watch.waiting_for_input(take),
+            Source::Tap(tap) => {
                 let mut since = None;
-                let envelope = buffer.pop(|| since = Some(watch.waits(Doing::Starved)))?;
+                let envelope = tap.next(|| since = Some(watch.waits(Doing::Starved)))?;
                 watch.waited(since, Wait::Input, envelope.number);
-                watch.level(buffer);
+                watch.level(tap.buffer());
                 Some(envelope)
             }
         }

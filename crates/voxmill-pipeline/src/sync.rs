@@ -2,12 +2,18 @@
 
 #[cfg(feature = "loom")]
 pub(crate) use loom::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread::{self, Thread},
 };
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread::{self, Thread},
 };
 
@@ -62,3 +68,26 @@ pub(crate) fn wake(threads: impl IntoIterator<Item = Thread>) {
         thread.unpark();
     }
 }
+
+/// Waits some microseconds for what will likely come at once, before the thread is put to sleep:
+/// waking a thread costs more than handing over an item that needs no work.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn spin_until(ready: impl Fn() -> bool) {
+    const SPINS: u32 = 4;
+    const YIELDS: u32 = 16;
+    for step in 0..SPINS + YIELDS {
+        if ready() {
+            return;
+        }
+        if step < SPINS {
+            for _ in 0..1 << step {
+                std::hint::spin_loop();
+            }
+        } else {
+            thread::yield_now();
+        }
+    }
+}
+
+#[cfg(feature = "loom")]
+pub(crate) fn spin_until(_ready: impl Fn() -> bool) {}

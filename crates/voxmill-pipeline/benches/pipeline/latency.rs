@@ -1,0 +1,73 @@
+//! How long after it is there an item reaches a consumer that sleeps, and how soon a new road delivers.
+
+use std::convert::Infallible;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
+
+pub(crate) fn run() {
+    wake_up();
+    first_item();
+}
+
+/// The source makes an item every 2 ms and says when; by then everyone behind it is asleep.
+fn wake_up() {
+    let plan = Plan::new("latency", "consumer").stage(StagePlan::new("clock"));
+    let running = Road::source(plan, "clock", |_| {
+        (0..500).map(|_| {
+            sleep(Duration::from_millis(2));
+            Ok::<_, Infallible>(Instant::now())
+        })
+    })
+    .start(Recorder::off())
+    .expect("the plan is good");
+    let mut waits: Vec<f64> = running
+        .filter_map(|made| match made {
+            Ok(voxmill_pipeline::run::Delivery::Item(made)) => {
+                Some(made.elapsed().as_secs_f64() * 1e6)
+            }
+            _ => None,
+        })
+        .collect();
+    waits.sort_by(f64::total_cmp);
+    let at = |share: f64| waits[(waits.len() as f64 * share) as usize];
+    println!(
+        "wake-up latency, µs from one thread to a sleeping one: p50 {:.0}, p95 {:.0}, p99 {:.0}",
+        at(0.5),
+        at(0.95),
+        at(0.99)
+    );
+}
+
+fn first_item() {
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        let stage = |name: &str| StagePlan::new(name).workers(Setting::fixed(4));
+        let plan = Plan::new("first", "consumer")
+            .stage(StagePlan::new("source"))
+            .stage(stage("a"))
+            .stage(stage("b"))
+            .stage(stage("c"));
+        let begin = Instant::now();
+        let mut running = Road::source(plan, "source", |from| {
+            (from..1000).map(Ok::<u64, Infallible>)
+        })
+        .stage("a", Work::new(Ok::<u64, Infallible>))
+        .stage("b", Work::new(Ok::<u64, Infallible>))
+        .stage("c", Work::new(Ok::<u64, Infallible>))
+        .start(Recorder::off())
+        .expect("the plan is good");
+        assert!(running.next().is_some());
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    println!(
+        "from build to first item, three stages of 4 workers: median {:.2} ms, longest of 50 {:.2} ms (below 5 asked)",
+        super::median(&times),
+        times[times.len() - 1]
+    );
+}

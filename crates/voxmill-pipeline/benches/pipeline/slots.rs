@@ -1,0 +1,86 @@
+//! 20/10/135/150 ms with log-normal jitter on every stage: how many slots it takes to ride it out.
+//!
+//! Time is scaled down tenfold. A run is held against what its slowest stage took in sum, as measured:
+//! sleeping takes a little longer than asked for, and that is part of the stage.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::plan::{Plan, Setting, SlotsPlan, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
+
+use super::draw::log_normal;
+
+const MEANS_MS: [f64; 4] = [20.0, 10.0, 135.0, 150.0];
+const SCALE: f64 = 0.1;
+const VARIATION: f64 = 0.5;
+const ITEMS: u64 = 2000;
+
+pub(crate) fn run() {
+    println!("| slots | seconds | slowest stage, seconds | ratio |\n|---|---|---|---|");
+    for slots in [1, 2, 3, 5, 10] {
+        let (took, slowest) = with_slots(slots);
+        println!(
+            "| {slots} | {:.2} | {:.2} | {:.3} |",
+            took.as_secs_f64(),
+            slowest.as_secs_f64(),
+            took.as_secs_f64() / slowest.as_secs_f64()
+        );
+    }
+    println!(
+        "\nasked: at most 1.05 with 3 slots; queueing theory says about 1.20 with 1 and 1.08 with 2"
+    );
+}
+
+/// How long the stages really took, in nanoseconds.
+type Realised = Arc<[AtomicU64; 4]>;
+
+fn rest(stage: usize, item: u64, realised: &Realised) {
+    let begin = Instant::now();
+    let mean = Duration::from_secs_f64(MEANS_MS[stage] * SCALE / 1e3);
+    sleep(log_normal(mean, VARIATION, stage as u64, item));
+    realised[stage].fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+}
+
+fn with_slots(slots: usize) -> (Duration, Duration) {
+    let realised = Realised::default();
+    let resting = |stage| {
+        let realised = Arc::clone(&realised);
+        Work::new(move |item: u64| {
+            rest(stage, item, &realised);
+            Ok::<_, Infallible>(item)
+        })
+    };
+    let stage = |name| StagePlan::new(name).workers(Setting::fixed(1));
+    let mut plan = Plan::new("slots", "train")
+        .stage(stage("batches"))
+        .stage(stage("load"))
+        .stage(stage("preprocess").buffer(Setting::fixed(50)))
+        .stage(stage("transfer"));
+    plan.slots = Some(SlotsPlan {
+        ahead: Setting::fixed(slots),
+        bytes_each: 0,
+        budget: None,
+    });
+    let begin = Instant::now();
+    let running = Road::source(plan, "batches", |from| {
+        (from..ITEMS).map(Ok::<_, Infallible>)
+    })
+    .stage("load", resting(0))
+    .stage("preprocess", resting(1))
+    .stage("transfer", resting(2))
+    .start(Recorder::off())
+    .expect("the plan is good");
+    for (number, item) in running.enumerate() {
+        rest(3, number as u64, &realised);
+        drop(item);
+    }
+    let took = begin.elapsed();
+    let sums = realised.iter().map(|sum| sum.load(Ordering::Relaxed));
+    (took, Duration::from_nanos(sums.max().unwrap_or(0)))
+}
