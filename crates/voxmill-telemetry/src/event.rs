@@ -212,11 +212,29 @@ pub struct StageSecond {
     pub slowest: Vec<SlowItem>,
 }
 
+/// In the log: `[count, total, longest]`, as there are many of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, Nanos, Nanos)", into = "(u64, Nanos, Nanos)")]
 pub struct WaitSum {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
+}
+
+impl From<(u64, Nanos, Nanos)> for WaitSum {
+    fn from((count, total, longest): (u64, Nanos, Nanos)) -> WaitSum {
+        WaitSum {
+            count,
+            total,
+            longest,
+        }
+    }
+}
+
+impl From<WaitSum> for (u64, Nanos, Nanos) {
+    fn from(sum: WaitSum) -> (u64, Nanos, Nanos) {
+        (sum.count, sum.total, sum.longest)
+    }
 }
 
 impl WaitSum {
@@ -235,11 +253,29 @@ impl WaitSum {
     }
 }
 
+/// In the log: `[item, name, service]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, String, Nanos)", into = "(u64, String, Nanos)")]
 pub struct SlowItem {
     pub item: u64,
     pub name: String,
     pub service: Nanos,
+}
+
+impl From<(u64, String, Nanos)> for SlowItem {
+    fn from((item, name, service): (u64, String, Nanos)) -> SlowItem {
+        SlowItem {
+            item,
+            name,
+            service,
+        }
+    }
+}
+
+impl From<SlowItem> for (u64, String, Nanos) {
+    fn from(slow: SlowItem) -> (u64, String, Nanos) {
+        (slow.item, slow.name, slow.service)
+    }
 }
 
 /// Time that places spent in each state, as far as they left it in this second.

@@ -7,6 +7,10 @@
 mod collector;
 mod lane;
 mod seconds;
+#[cfg(test)]
+mod size;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::io;

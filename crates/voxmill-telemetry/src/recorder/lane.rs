@@ -15,7 +15,7 @@ const FILLS_UP: usize = LANE_CAPACITY / 2;
 /// What one worker has to say. One thread at a time.
 #[derive(Debug)]
 pub struct Lane {
-    shared: Option<Arc<LaneShared>>,
+    pub(super) shared: Option<Arc<LaneShared>>,
 }
 
 impl Lane {
@@ -236,5 +236,16 @@ impl LaneShared {
 impl fmt::Debug for LaneShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LaneShared({} {})", self.stage.name, self.worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_small() {
+        assert_eq!(size_of::<Brief>(), 32);
+        assert_eq!(size_of::<(u32, Brief)>(), 40);
     }
 }

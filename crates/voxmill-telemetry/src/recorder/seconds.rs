@@ -190,3 +190,121 @@ impl Seconds {
         states
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(name: &str) -> Arc<Stage> {
+        let stage = Stage::new(0, name);
+        let naming: super::super::Naming = Arc::new(|item| format!("clip {item}"));
+        assert!(stage.naming.set(naming).is_ok());
+        Arc::new(stage)
+    }
+
+    /// An item that ended at that millisecond.
+    fn item(item: u64, end_ms: u64, service_ms: u64) -> Brief {
+        Brief::Item {
+            item,
+            start: Nanos((end_ms - service_ms) * 1_000_000),
+            service: Nanos(service_ms * 1_000_000),
+        }
+    }
+
+    fn slot(at_ms: u64, item: u64, to: SlotState) -> Brief {
+        Brief::Slot {
+            place: 0,
+            item,
+            at: Nanos(at_ms * 1_000_000),
+            to,
+        }
+    }
+
+    fn closed(seconds: &mut Seconds, horizon_ms: u64) -> Vec<Stamped> {
+        let mut lines = Vec::new();
+        seconds.close(Nanos(horizon_ms * 1_000_000), &mut lines);
+        lines
+    }
+
+    #[test]
+    fn a_second_is_written_once_it_is_over_with_its_slowest_items() {
+        let mut seconds = Seconds::default();
+        let events: Vec<Brief> = [
+            (1, 100, 5),
+            (2, 200, 50),
+            (3, 300, 7),
+            (4, 999, 6),
+            (5, 1000, 90),
+        ]
+        .map(|(number, end, service)| item(number, end, service))
+        .into();
+        seconds.add(&stage("read"), &events, 0);
+        assert!(closed(&mut seconds, 999).is_empty());
+        let lines = closed(&mut seconds, 1000);
+        let [Stamped { at, event }] = &lines[..] else {
+            panic!("one line: {lines:?}");
+        };
+        let Event::StageSecond(second) = event else {
+            panic!("a stage's second: {event:?}");
+        };
+        assert_eq!(*at, Nanos(SECOND));
+        assert_eq!((second.stage.as_str(), second.service.count()), ("read", 4));
+        let slowest: Vec<&str> = second.slowest.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(slowest, ["clip 2", "clip 3", "clip 4"]);
+        assert_eq!(closed(&mut seconds, 1999), []);
+        assert_eq!(closed(&mut seconds, 2000).len(), 1);
+        assert!(seconds.is_empty());
+    }
+
+    #[test]
+    fn who_comes_too_late_is_counted_in_the_next_second() {
+        let mut seconds = Seconds::default();
+        assert_eq!(closed(&mut seconds, 5000), []);
+        seconds.add(&stage("read"), &[item(1, 100, 5)], 0);
+        let lines = closed(&mut seconds, 6000);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].at, Nanos(6 * SECOND));
+    }
+
+    #[test]
+    fn the_moves_of_a_place_are_put_in_order_over_all_lanes() {
+        use SlotState::*;
+        let mut seconds = Seconds::default();
+        // The consumer's lane is emptied first, though the worker moved first.
+        let consumer = [
+            slot(300, 1, Training),
+            slot(400, 1, Free),
+            slot(400, 2, Preparing),
+        ];
+        seconds.add(&stage("train"), &consumer, 0);
+        seconds.add(
+            &stage("transfer"),
+            &[slot(100, 1, Preparing), slot(150, 1, Ready)],
+            0,
+        );
+        let lines = closed(&mut seconds, 1000);
+        let Event::SlotSecond(second) = &lines.last().unwrap().event else {
+            panic!("a line of slots: {lines:?}");
+        };
+        let times: Vec<(SlotState, u64)> = (second.states.iter())
+            .map(|(state, sum)| (*state, sum.total.0 / 1_000_000))
+            .collect();
+        assert_eq!(
+            times,
+            [(Preparing, 50), (Ready, 150), (Training, 100), (Free, 0)]
+        );
+    }
+
+    #[test]
+    fn what_was_lost_is_said() {
+        let mut seconds = Seconds::default();
+        seconds.add(&stage("read"), &[], 7);
+        let lines = closed(&mut seconds, 1000);
+        let lost = Event::Lost {
+            stage: "read".to_owned(),
+            events: 7,
+        };
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].event, lost);
+    }
+}
