@@ -49,18 +49,18 @@ fn records_until_killed() {
 
 /// Kills it after that many flushes; what it said last to be on disk.
 fn kill_after(flushes: usize, log: &Path) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "records_until_killed", "--nocapture"])
         .env(LOG, log)
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        .expect("this program runs again");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let number = |line: String| line.rsplit_once("flushed ")?.1.parse().ok();
     let flushed = lines.map_while(Result::ok).filter_map(number);
     let last = flushed.take(flushes).last();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill().expect("it still runs");
+    child.wait().expect("it was ours");
     last.expect("the process flushed before it was killed")
 }
 

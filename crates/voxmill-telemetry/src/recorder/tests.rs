@@ -65,6 +65,23 @@ fn after_a_flush_everything_is_in_the_log() {
 }
 
 #[test]
+fn nobody_needs_to_ask_for_the_log_to_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    recorder.record(gate(1));
+    let lane = recorder.lane("read", 0);
+    lane.item(1, Nanos(0), Nanos(1000));
+    // Hangs if it is never written; how soon it is, is not for a test to say.
+    loop {
+        let (stats, _) = replay(&path).unwrap();
+        if stats.gate.is_some() && items(&stats, "read") == 1 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn where_nothing_happens_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, path) = logging(&folder);
