@@ -108,6 +108,8 @@ fn collector_nanos() -> Option<u64> {
 /// The share of one core that the collecting thread takes, in per cent.
 fn collector_share(recorder: &Recorder, turns: u64) -> Option<f64> {
     let lane = recorder.lane("work", 0);
+    // By then the thread has its name.
+    recorder.flush().ok()?;
     let begin = Instant::now();
     let before = collector_nanos()?;
     work(recorder, &lane, turns, ITEMS_A_RUN);
