@@ -95,11 +95,7 @@ impl Recorder {
         let trace = options.trace.map(Trace::create).transpose()?;
         let shared = Arc::new(Shared {
             detailed: trace.is_some(),
-            inbox: Mutex::default(),
-            wake: Condvar::new(),
-            done: Condvar::new(),
-            stages: Mutex::default(),
-            stats: Mutex::default(),
+            ..Shared::default()
         });
         let collector = Collector::new(Arc::clone(&shared), start, log, trace);
         let thread = std::thread::Builder::new()
@@ -246,7 +242,7 @@ impl Drop for Running {
 }
 
 /// What the recorder, its lanes and the collecting thread have in common.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     detailed: bool,
     inbox: Mutex<Inbox>,

@@ -231,3 +231,93 @@ impl Drop for SaysItEnded {
         self.0.done.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stage;
+    use super::*;
+    use crate::event::{GateReason, Wait};
+    use crate::log::{RunLog, replay};
+
+    const MILLI: u64 = 1_000_000;
+
+    fn gate(at_ms: u64) -> Stamped {
+        Stamped {
+            at: Nanos(at_ms * MILLI),
+            event: Event::GateOpened {
+                reason: GateReason::Full,
+                waited: Nanos(0),
+                ready: at_ms,
+            },
+        }
+    }
+
+    fn wait(end_ms: u64) -> Brief {
+        Brief::Wait {
+            wait: Wait::Input,
+            item: 0,
+            start: Nanos(end_ms * MILLI - 1),
+            waited: Nanos(1),
+        }
+    }
+
+    /// Times of the lines in the log, in milliseconds, and what they are.
+    fn lines(path: &std::path::Path) -> Vec<(u64, &'static str)> {
+        let log = RunLog::read(path).unwrap();
+        let line = |stamped: &Stamped| match stamped.event {
+            Event::GateOpened { .. } => (stamped.at.0 / MILLI, "event"),
+            Event::StageSecond(_) => (stamped.at.0 / MILLI, "sum"),
+            _ => (stamped.at.0 / MILLI, "lost"),
+        };
+        log.events().map(line).collect()
+    }
+
+    #[test]
+    fn events_and_sums_are_written_in_the_order_of_time_once_they_are_old_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let log = LogWriter::append(&path).unwrap();
+        let shared = Arc::new(Shared::default());
+        let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        let stage = Arc::new(Stage::new(0, "read"));
+        let at = |ms: u64| Nanos(ms * MILLI);
+
+        collector.rare = [500, 1000, 1500, 1980, 2040].map(gate).into();
+        collector.seconds.add(&stage, &[700, 1700].map(wait), 0);
+        // The clock says that second 1 is over, but some worker may still be about to speak of it.
+        collector.write(at(2050), false, 0);
+        let first = [
+            (500, "event"),
+            (1000, "event"),
+            (1000, "sum"),
+            (1500, "event"),
+        ];
+        assert_eq!(lines(&path), first);
+
+        collector.seconds.add(&stage, &[1990, 2010].map(wait), 0);
+        collector.write(at(2150), false, 3);
+        let second = [
+            (1980, "event"),
+            (2000, "sum"),
+            (2040, "event"),
+            (2050, "lost"),
+        ];
+        assert_eq!(lines(&path)[first.len()..], second);
+
+        // Asked for all of it, it does not wait for the second's end, nor go back behind it later.
+        collector.rare = vec![gate(2155)];
+        collector.write(at(2160), true, 0);
+        collector.seconds.add(&stage, &[wait(2158)], 1);
+        collector.write(at(2170), false, 2);
+        collector.write(at(3200), false, 0);
+        let rest = [
+            (2155, "event"),
+            (2160, "sum"),
+            (2160, "lost"),
+            (3000, "lost"),
+            (3000, "sum"),
+        ];
+        assert_eq!(lines(&path)[first.len() + second.len()..], rest);
+        assert_eq!(replay(&path).unwrap().0, *lock(&shared.stats));
+    }
+}
