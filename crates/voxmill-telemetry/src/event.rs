@@ -105,6 +105,35 @@ pub enum Event {
         bytes: u64,
         took: Nanos,
     },
+    /// Events came faster than they could be taken and are not in the sums.
+    Lost {
+        /// Whose items they were; empty for events that are not of single items.
+        stage: String,
+        events: u64,
+    },
+}
+
+impl Event {
+    /// The kinds that this version knows, as the log names them.
+    pub const KINDS: [&str; 17] = [
+        "run_started",
+        "run_ended",
+        "stage_item",
+        "buffer_wait",
+        "buffer_level",
+        "budget_level",
+        "slot_moved",
+        "stage_second",
+        "slot_second",
+        "gate_opened",
+        "step",
+        "device_sample",
+        "host_sample",
+        "decision",
+        "fault",
+        "checkpoint",
+        "lost",
+    ];
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,7 +197,8 @@ pub enum SlotState {
     Free,
 }
 
-/// What one stage did in one second, all workers together.
+/// What one stage did in one second, all workers together. Its time is the end of that second, or
+/// the moment at which the sums were asked for earlier; the rest of the second then has its own line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSecond {
     pub stage: String,
@@ -182,18 +212,70 @@ pub struct StageSecond {
     pub slowest: Vec<SlowItem>,
 }
 
+/// In the log: `[count, total, longest]`, as there are many of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, Nanos, Nanos)", into = "(u64, Nanos, Nanos)")]
 pub struct WaitSum {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
 }
 
+impl From<(u64, Nanos, Nanos)> for WaitSum {
+    fn from((count, total, longest): (u64, Nanos, Nanos)) -> WaitSum {
+        WaitSum {
+            count,
+            total,
+            longest,
+        }
+    }
+}
+
+impl From<WaitSum> for (u64, Nanos, Nanos) {
+    fn from(sum: WaitSum) -> (u64, Nanos, Nanos) {
+        (sum.count, sum.total, sum.longest)
+    }
+}
+
+impl WaitSum {
+    pub fn add(&mut self, waited: Nanos) {
+        self.merge(&WaitSum {
+            count: 1,
+            total: waited,
+            longest: waited,
+        });
+    }
+
+    pub fn merge(&mut self, other: &WaitSum) {
+        self.count = self.count.saturating_add(other.count);
+        self.total = self.total + other.total;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+/// In the log: `[item, name, service]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, String, Nanos)", into = "(u64, String, Nanos)")]
 pub struct SlowItem {
     pub item: u64,
     pub name: String,
     pub service: Nanos,
+}
+
+impl From<(u64, String, Nanos)> for SlowItem {
+    fn from((item, name, service): (u64, String, Nanos)) -> SlowItem {
+        SlowItem {
+            item,
+            name,
+            service,
+        }
+    }
+}
+
+impl From<SlowItem> for (u64, String, Nanos) {
+    fn from(slow: SlowItem) -> (u64, String, Nanos) {
+        (slow.item, slow.name, slow.service)
+    }
 }
 
 /// Time that places spent in each state, as far as they left it in this second.
@@ -229,7 +311,66 @@ pub struct Step {
     pub shape: Option<String>,
     /// Losses and the like, where they were read from the device.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "any_float")]
     pub values: BTreeMap<String, f64>,
+}
+
+/// JSON has no word for a loss that is not a number, and that is the loss one looks for in a log.
+mod any_float {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Number(f64),
+        Word(Word),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    enum Word {
+        #[serde(rename = "nan")]
+        NotANumber,
+        #[serde(rename = "inf")]
+        Infinity,
+        #[serde(rename = "-inf")]
+        MinusInfinity,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        values: &BTreeMap<String, f64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(values.iter().map(|(name, &value)| {
+            let value = if value.is_finite() {
+                Value::Number(value)
+            } else if value.is_nan() {
+                Value::Word(Word::NotANumber)
+            } else if value > 0.0 {
+                Value::Word(Word::Infinity)
+            } else {
+                Value::Word(Word::MinusInfinity)
+            };
+            (name, value)
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, f64>, D::Error> {
+        let values = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let float = |value| match value {
+            Value::Number(number) => number,
+            Value::Word(Word::NotANumber) => f64::NAN,
+            Value::Word(Word::Infinity) => f64::INFINITY,
+            Value::Word(Word::MinusInfinity) => f64::NEG_INFINITY,
+        };
+        Ok(values
+            .into_iter()
+            .map(|(name, value)| (name, float(value)))
+            .collect())
+    }
 }
 
 fn is_zero(span: &Nanos) -> bool {

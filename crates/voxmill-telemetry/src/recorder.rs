@@ -1,43 +1,169 @@
 //! How the threads that do the work say what happened, at little cost.
 //!
-//! A worker has a [`Lane`] of its own, so it never waits for another; one thread collects all lanes.
+//! A worker has a [`Lane`] of its own: saying something is a push into memory that nobody else
+//! touches, but for the moment in which the one collecting thread takes what is there. That thread
+//! sums single items up for each second, writes the log, and keeps the detail for a trace.
 
-use std::sync::Arc;
+mod collector;
+mod lane;
+mod seconds;
+#[cfg(test)]
+mod size;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::event::{Event, Nanos, SlotState, Wait};
+use crate::event::{Event, Nanos, Stamped};
+use crate::log::{LogError, LogWriter};
+use crate::stats::Stats;
+use crate::trace::{Trace, TraceError, TraceOptions};
 
-/// The run's clock and the place where events go. Clones are the same recorder.
+use collector::Collector;
+
+pub use lane::Lane;
+pub(crate) use lane::{Brief, LaneShared, Stage};
+
+/// More events than these that are not of single items, within a quarter of a second, are only
+/// counted.
+const MOST_RARE: usize = 1 << 16;
+
+/// The run's clock and the place where events go. Clones are the same recorder; dropping the last
+/// one finishes it.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     start: Instant,
+    /// `None`: only a clock.
+    running: Option<Arc<Running>>,
 }
 
 /// Says the name of an item by its number.
 pub type Naming = Arc<dyn Fn(u64) -> String + Send + Sync>;
+
+/// Where a recorder writes to.
+#[derive(Clone, Debug, Default)]
+pub struct RecorderOptions {
+    /// A log, which is continued when it is there.
+    pub log: Option<PathBuf>,
+    /// Every single item too, in a file for a trace viewer.
+    pub trace: Option<TraceOptions>,
+}
+
+/// Why a record is not complete.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Log(Arc<LogError>),
+    #[error(transparent)]
+    Trace(Arc<TraceError>),
+    #[error("cannot start the telemetry thread")]
+    Thread { source: Arc<io::Error> },
+    #[error("the telemetry thread panicked; what it had not written is lost")]
+    Panicked,
+}
+
+impl From<LogError> for RecordError {
+    fn from(error: LogError) -> RecordError {
+        RecordError::Log(Arc::new(error))
+    }
+}
+
+impl From<TraceError> for RecordError {
+    fn from(error: TraceError) -> RecordError {
+        RecordError::Trace(Arc::new(error))
+    }
+}
 
 impl Recorder {
     /// A clock that records nothing.
     pub fn off() -> Recorder {
         Recorder {
             start: Instant::now(),
+            running: None,
         }
+    }
+
+    /// Files are opened here, so a path that cannot be written is known before the work begins.
+    pub fn start(options: RecorderOptions) -> Result<Recorder, RecordError> {
+        let start = Instant::now();
+        let log = options.log.map(LogWriter::append).transpose()?;
+        let trace = options.trace.map(Trace::create).transpose()?;
+        let shared = Arc::new(Shared {
+            detailed: trace.is_some(),
+            ..Shared::default()
+        });
+        let collector = Collector::new(Arc::clone(&shared), start, log, trace);
+        let thread = std::thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || collector.run())
+            .map_err(|source| RecordError::Thread {
+                source: Arc::new(source),
+            })?;
+        Ok(Recorder {
+            start,
+            running: Some(Arc::new(Running {
+                shared,
+                thread: Mutex::new(Some(thread)),
+            })),
+        })
     }
 
     pub fn now(&self) -> Nanos {
         self.start.elapsed().into()
     }
 
-    /// Something that happens rarely.
-    pub fn record(&self, _event: Event) {}
-
-    /// The lane of one worker of one stage.
-    pub fn lane(&self, _stage: &str, _worker: usize) -> Lane {
-        Lane {}
+    /// Something that happens rarely: it is written with its own time, which is now.
+    pub fn record(&self, event: Event) {
+        let Some(shared) = self.shared() else {
+            return;
+        };
+        let mut inbox = shared.inbox();
+        if inbox.stop {
+            return;
+        }
+        if inbox.rare.len() >= MOST_RARE {
+            inbox.lost += 1;
+            return;
+        }
+        // The time is taken under the lock, so the log is in the order of time.
+        let at = self.now();
+        inbox.rare.push(Stamped { at, event });
+        if inbox.idle {
+            shared.wake.notify_one();
+        }
     }
 
-    /// How the items of a stage are called where they are shown.
-    pub fn name_items(&self, _stage: &str, _naming: Naming) {}
+    /// The lane of one worker of one stage.
+    pub fn lane(&self, stage: &str, worker: usize) -> Lane {
+        let Some(shared) = self.shared() else {
+            return Lane::off();
+        };
+        let stage = Arc::clone(shared.stages().of(stage));
+        let mut inbox = shared.inbox();
+        if inbox.stop {
+            return Lane::off();
+        }
+        let worker = u32::try_from(worker).unwrap_or(u32::MAX);
+        let lane = Arc::new(LaneShared::new(stage, worker, Arc::clone(shared)));
+        inbox.lanes.push(Arc::clone(&lane));
+        if inbox.idle {
+            shared.wake.notify_one();
+        }
+        Lane::of(lane)
+    }
+
+    /// How the items of a stage are called where they are shown. It is asked for few of them, from
+    /// the collecting thread. Lanes that were made before a second call keep the first names.
+    pub fn name_items(&self, stage: &str, naming: Naming) {
+        if let Some(shared) = self.shared() {
+            shared.stages().name(stage, naming);
+        }
+    }
 
     /// Whether anything is recorded.
     pub fn is_on(&self) -> bool {
@@ -46,23 +172,152 @@ impl Recorder {
 
     /// Whether single items are kept, for a trace. Buffer levels are then wanted at every move.
     pub fn is_detailed(&self) -> bool {
-        false
+        self.shared().is_some_and(|shared| shared.detailed)
+    }
+
+    /// The statistics of everything that is written by now, up to a second behind.
+    pub fn stats(&self) -> Stats {
+        let stats = self.shared().map(|shared| lock(&shared.stats).clone());
+        stats.unwrap_or_default()
+    }
+
+    /// Why nothing is written any more, as soon as that is so: worth a warning, not a stop.
+    pub fn problem(&self) -> Option<RecordError> {
+        self.shared()
+            .and_then(|shared| shared.inbox().problem.clone())
+    }
+
+    /// Waits until everything that was recorded before is in the log on disk.
+    pub fn flush(&self) -> Result<(), RecordError> {
+        let Some(shared) = self.shared() else {
+            return Ok(());
+        };
+        let mut inbox = shared.inbox();
+        inbox.flushes_asked += 1;
+        let asked = inbox.flushes_asked;
+        shared.wake.notify_one();
+        while inbox.flushes_done < asked && !inbox.ended {
+            inbox = shared
+                .done
+                .wait(inbox)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        inbox.problem.clone().map_or(Ok(()), Err)
+    }
+
+    /// Writes what is left, and the trace, and ends the collecting thread. Later events are
+    /// ignored. Says whether all of the record was written, each time it is called.
+    pub fn finish(&self) -> Result<(), RecordError> {
+        self.running
+            .as_ref()
+            .map_or(Ok(()), |running| running.finish())
+    }
+
+    fn shared(&self) -> Option<&Arc<Shared>> {
+        self.running.as_ref().map(|running| &running.shared)
     }
 }
 
-/// What one worker has to say. One thread at a time.
 #[derive(Debug)]
-pub struct Lane {}
+struct Running {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
 
-impl Lane {
-    /// An item was in hand from `start` for `service`.
-    pub fn item(&self, _item: u64, _start: Nanos, _service: Nanos) {}
+impl Running {
+    fn finish(&self) -> Result<(), RecordError> {
+        self.shared.inbox().stop = true;
+        self.shared.wake.notify_one();
+        // Held while joining: whoever else finishes waits too.
+        let mut thread = lock(&self.thread);
+        let ended = thread.take().map_or(Ok(()), JoinHandle::join);
+        let mut inbox = self.shared.inbox();
+        if ended.is_err() {
+            inbox.problem = Some(RecordError::Panicked);
+        }
+        inbox.problem.clone().map_or(Ok(()), Err)
+    }
+}
 
-    /// From `start` on, the worker waited.
-    pub fn wait(&self, _wait: Wait, _item: u64, _start: Nanos, _waited: Nanos) {}
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Whoever wants to know of an error calls `finish` before.
+        let _ = self.finish();
+    }
+}
 
-    /// Only kept in detail.
-    pub fn level(&self, _buffer: &str, _at: Nanos, _items: u64, _capacity: u64) {}
+/// What the recorder, its lanes and the collecting thread have in common.
+#[derive(Debug, Default)]
+struct Shared {
+    detailed: bool,
+    inbox: Mutex<Inbox>,
+    wake: Condvar,
+    done: Condvar,
+    stages: Mutex<Stages>,
+    stats: Mutex<Stats>,
+}
 
-    pub fn slot(&self, _place: u32, _item: u64, _at: Nanos, _to: SlotState) {}
+impl Shared {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        lock(&self.inbox)
+    }
+
+    fn stages(&self) -> MutexGuard<'_, Stages> {
+        lock(&self.stages)
+    }
+}
+
+/// What waits for the collecting thread, and what it has to say.
+#[derive(Debug, Default)]
+struct Inbox {
+    rare: Vec<Stamped>,
+    /// Rare events that found no place.
+    lost: u64,
+    /// Lanes that are new.
+    lanes: Vec<Arc<LaneShared>>,
+    /// A lane fills up faster than usual.
+    hurry: bool,
+    flushes_asked: u64,
+    flushes_done: u64,
+    stop: bool,
+    /// The collecting thread sleeps until it is woken.
+    idle: bool,
+    /// It is gone, by its own will or not.
+    ended: bool,
+    problem: Option<RecordError>,
+}
+
+/// The newest of each name. Lanes hold on to theirs, with its naming, as long as they need it.
+#[derive(Debug, Default)]
+struct Stages {
+    by_name: HashMap<String, Arc<Stage>>,
+    made: u64,
+}
+
+impl Stages {
+    fn of(&mut self, name: &str) -> &Arc<Stage> {
+        if !self.by_name.contains_key(name) {
+            self.renew(name);
+        }
+        &self.by_name[name]
+    }
+
+    fn renew(&mut self, name: &str) {
+        let stage = Arc::new(Stage::new(self.made, name));
+        self.made += 1;
+        self.by_name.insert(name.to_owned(), stage);
+    }
+
+    fn name(&mut self, stage: &str, naming: Naming) {
+        if self.of(stage).naming.set(naming.clone()).is_err() {
+            self.renew(stage);
+            // The new one has no naming yet, so this takes.
+            let _ = self.of(stage).naming.set(naming);
+        }
+    }
+}
+
+/// A panic under one of our locks leaves nothing half done that matters more than the record.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,411 @@
-//! Statistics that can be added up.
+//! The statistics of a run: everything a report says of it, folded from the lines of its log.
+//!
+//! The running program folds the very lines that it writes, so the numbers it shows and the numbers
+//! that anybody gets from the log later are the same by construction.
 
-use serde::{Deserialize, Serialize};
+mod histogram;
 
-/// How often which time span occurred.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Histogram {}
+use std::collections::BTreeMap;
+
+use crate::event::{
+    Decision, DeviceSample, Event, Fault, FaultAction, FaultKind, GateReason, HostSample, Nanos,
+    Outcome, RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
+};
+
+pub use histogram::Histogram;
+
+/// How many of the slowest items of a run are remembered.
+const SLOWEST: usize = 10;
+/// Decisions beyond this are only counted; a controller that makes more is at fault itself.
+const MOST_DECISIONS: usize = 10_000;
+
+/// What happened in a run, summed up. A run that was resumed in the same log is one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// How often the run was started: 1, or more when it was resumed.
+    pub starts: u64,
+    pub last_start: Option<RunStarted>,
+    /// `None`: still running, or killed.
+    pub outcome: Option<Outcome>,
+    /// In the order of the plan's road, or else as they came up.
+    pub stages: Vec<StageStats>,
+    /// Of all stages, slowest first.
+    pub slowest: Vec<SlowestItem>,
+    /// The time that places spent in each state.
+    pub slots: BTreeMap<SlotState, WaitSum>,
+    pub gate: Option<GateStats>,
+    pub steps: StepStats,
+    pub faults: Vec<FaultCount>,
+    pub decisions: Vec<(Nanos, Decision)>,
+    pub decision_count: u64,
+    pub checkpoints: CheckpointStats,
+    pub buffers: BTreeMap<String, LevelStats>,
+    pub budgets: BTreeMap<String, BudgetStats>,
+    pub devices: BTreeMap<String, DeviceStats>,
+    pub host: HostStats,
+    /// Events that were too many to record. Above 0, the sums are too small.
+    pub lost: u64,
+    /// Run time before the last start, and the latest time since it.
+    before: Nanos,
+    latest: Nanos,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageStats {
+    pub stage: String,
+    pub service: Histogram,
+    pub waits: BTreeMap<Wait, WaitSum>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowestItem {
+    pub stage: String,
+    pub item: u64,
+    pub name: String,
+    pub service: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateStats {
+    pub reason: GateReason,
+    pub waited: Nanos,
+    pub ready: u64,
+}
+
+/// The model thread's line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepStats {
+    pub service: Histogram,
+    pub waited: Histogram,
+    pub overhead: Histogram,
+    /// `waited + service + overhead` of each step.
+    pub wall: Histogram,
+    /// By padded shape; steps that name none are under the empty name.
+    pub shapes: BTreeMap<String, ShapeStats>,
+    /// Waits by the stage that was late.
+    pub late: BTreeMap<String, WaitSum>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ShapeStats {
+    /// Its [`Histogram::variation`] is the variation that users are warned of.
+    pub service: Histogram,
+    pub waited: Histogram,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultCount {
+    pub stage: String,
+    pub kind: FaultKind,
+    pub action: FaultAction,
+    pub count: u64,
+    /// The first of them, to show one.
+    pub first_item: String,
+    pub first_message: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CheckpointStats {
+    pub took: Histogram,
+    pub bytes: u64,
+    /// The position and path of the last one.
+    pub last: Option<(u64, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    pub samples: u64,
+    pub items: u64,
+    pub peak: u64,
+    /// The last one known; it may change in a run.
+    pub capacity: u64,
+    /// Samples that found it empty, and full. Mostly empty: what comes before limits. Mostly full:
+    /// what comes behind does.
+    pub empty: u64,
+    pub full: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BudgetStats {
+    pub limit: u64,
+    pub peak: u64,
+}
+
+/// The mean and the largest of what a probe said.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    pub samples: u64,
+    pub sum: f64,
+    pub max: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceStats {
+    pub utilisation_percent: Reading,
+    pub memory_used: Reading,
+    pub memory_total: Option<u64>,
+    pub power_watts: Reading,
+    pub temperature_celsius: Reading,
+    pub clock_mhz: Reading,
+    pub memory_clock_mhz: Reading,
+    pub pcie_receive: Reading,
+    pub pcie_send: Reading,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostStats {
+    pub cpu_percent: Reading,
+    pub process_cpu_percent: Reading,
+    pub process_memory: Reading,
+    pub least_memory_available: Option<u64>,
+    pub memory_total: Option<u64>,
+    pub swap_used: Reading,
+    pub swap_traffic: Reading,
+    pub disk_read: Reading,
+    pub disk_write: Reading,
+}
+
+impl Reading {
+    fn add(&mut self, value: Option<f64>) {
+        // A probe's nonsense is no reading; nor could JSON hold it.
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            return;
+        };
+        self.max = if self.samples == 0 {
+            value
+        } else {
+            self.max.max(value)
+        };
+        self.samples += 1;
+        self.sum += value;
+    }
+
+    fn add_whole(&mut self, value: Option<u64>) {
+        self.add(value.map(|value| value as f64));
+    }
+
+    pub fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sum / self.samples as f64)
+    }
+
+    pub fn peak(&self) -> Option<f64> {
+        (self.samples > 0).then_some(self.max)
+    }
+}
+
+impl LevelStats {
+    pub fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.items as f64 / self.samples as f64)
+    }
+}
+
+impl Stats {
+    /// Adds one line of a log, in the log's order. Events of single items are in a log only as sums
+    /// and add nothing here.
+    pub fn absorb(&mut self, stamped: &Stamped) {
+        if let Event::RunStarted(started) = &stamped.event {
+            self.start(started);
+        }
+        self.latest = self.latest.max(stamped.at);
+        match &stamped.event {
+            Event::RunStarted(_)
+            | Event::StageItem(_)
+            | Event::BufferWait(_)
+            | Event::SlotMoved { .. } => {}
+            Event::RunEnded { outcome } => self.outcome = Some(*outcome),
+            Event::BufferLevel {
+                buffer,
+                items,
+                capacity,
+            } => self.level(buffer, *items, *capacity),
+            Event::BudgetLevel {
+                budget,
+                bytes,
+                limit,
+                peak,
+            } => {
+                let stats = entry(&mut self.budgets, budget);
+                stats.limit = *limit;
+                stats.peak = stats.peak.max(*peak).max(*bytes);
+            }
+            Event::StageSecond(second) => {
+                let stage = self.stage_mut(&second.stage);
+                stage.service.merge(&second.service);
+                for (wait, sum) in &second.waits {
+                    stage.waits.entry(*wait).or_default().merge(sum);
+                }
+                for slow in &second.slowest {
+                    self.slow(SlowestItem {
+                        stage: second.stage.clone(),
+                        item: slow.item,
+                        name: slow.name.clone(),
+                        service: slow.service,
+                    });
+                }
+            }
+            Event::SlotSecond(second) => {
+                for (state, sum) in &second.states {
+                    self.slots.entry(*state).or_default().merge(sum);
+                }
+            }
+            Event::GateOpened {
+                reason,
+                waited,
+                ready,
+            } => {
+                self.gate = Some(GateStats {
+                    reason: *reason,
+                    waited: *waited,
+                    ready: *ready,
+                });
+            }
+            Event::Step(step) => self.steps.add(step),
+            Event::DeviceSample(sample) => entry(&mut self.devices, &sample.device).add(sample),
+            Event::HostSample(sample) => self.host.add(sample),
+            Event::Decision(decision) => {
+                self.decision_count += 1;
+                if self.decisions.len() < MOST_DECISIONS {
+                    self.decisions.push((stamped.at, decision.clone()));
+                }
+            }
+            Event::Fault(fault) => self.fault(fault),
+            Event::Checkpoint {
+                position,
+                path,
+                bytes,
+                took,
+            } => {
+                self.checkpoints.took.record(*took);
+                self.checkpoints.bytes = self.checkpoints.bytes.saturating_add(*bytes);
+                self.checkpoints.last = Some((*position, path.clone()));
+            }
+            Event::Lost { events, .. } => self.lost = self.lost.saturating_add(*events),
+        }
+    }
+
+    /// The time that the run took so far, over all its starts.
+    pub fn run_time(&self) -> Nanos {
+        self.before + self.latest
+    }
+
+    pub fn stage(&self, name: &str) -> Option<&StageStats> {
+        self.stages.iter().find(|stage| stage.stage == name)
+    }
+
+    fn start(&mut self, started: &RunStarted) {
+        self.starts += 1;
+        self.before = self.run_time();
+        self.latest = Nanos(0);
+        self.outcome = None;
+        if let Some(plan) = &started.plan {
+            for stage in &plan.stages {
+                self.stage_mut(&stage.name);
+            }
+        }
+        self.last_start = Some(started.clone());
+    }
+
+    fn stage_mut(&mut self, name: &str) -> &mut StageStats {
+        let known = self.stages.iter().position(|stage| stage.stage == name);
+        let index = known.unwrap_or_else(|| {
+            self.stages.push(StageStats {
+                stage: name.to_owned(),
+                ..StageStats::default()
+            });
+            self.stages.len() - 1
+        });
+        &mut self.stages[index]
+    }
+
+    fn slow(&mut self, item: SlowestItem) {
+        let place = self
+            .slowest
+            .partition_point(|known| known.service >= item.service);
+        if place < SLOWEST {
+            self.slowest.insert(place, item);
+            self.slowest.truncate(SLOWEST);
+        }
+    }
+
+    fn level(&mut self, buffer: &str, items: u64, capacity: u64) {
+        let level = entry(&mut self.buffers, buffer);
+        level.samples += 1;
+        level.items = level.items.saturating_add(items);
+        level.peak = level.peak.max(items);
+        level.capacity = capacity;
+        level.empty += u64::from(items == 0);
+        level.full += u64::from(items >= capacity);
+    }
+
+    fn fault(&mut self, fault: &Fault) {
+        let known = self.faults.iter_mut().find(|known| {
+            known.stage == fault.stage && known.kind == fault.kind && known.action == fault.action
+        });
+        match known {
+            Some(known) => known.count += 1,
+            None => self.faults.push(FaultCount {
+                stage: fault.stage.clone(),
+                kind: fault.kind,
+                action: fault.action,
+                count: 1,
+                first_item: fault.name.clone(),
+                first_message: fault.message.clone(),
+            }),
+        }
+    }
+}
+
+/// The map's value of that name; names are copied only once.
+fn entry<'a, V: Default>(map: &'a mut BTreeMap<String, V>, name: &str) -> &'a mut V {
+    if !map.contains_key(name) {
+        map.insert(name.to_owned(), V::default());
+    }
+    map.get_mut(name).expect("it was put there just now")
+}
+
+impl StepStats {
+    fn add(&mut self, step: &Step) {
+        self.service.record(step.service);
+        self.waited.record(step.waited);
+        self.overhead.record(step.overhead);
+        self.wall.record(step.waited + step.service + step.overhead);
+        let shape = entry(&mut self.shapes, step.shape.as_deref().unwrap_or_default());
+        shape.service.record(step.service);
+        shape.waited.record(step.waited);
+        if let Some(late) = &step.late {
+            entry(&mut self.late, late).add(step.waited);
+        }
+    }
+}
+
+impl DeviceStats {
+    fn add(&mut self, sample: &DeviceSample) {
+        self.utilisation_percent.add(sample.utilisation_percent);
+        self.memory_used.add_whole(sample.memory_used);
+        self.memory_total = sample.memory_total.or(self.memory_total);
+        self.power_watts.add(sample.power_watts);
+        self.temperature_celsius.add(sample.temperature_celsius);
+        self.clock_mhz.add(sample.clock_mhz);
+        self.memory_clock_mhz.add(sample.memory_clock_mhz);
+        self.pcie_receive.add_whole(sample.pcie_receive);
+        self.pcie_send.add_whole(sample.pcie_send);
+    }
+}
+
+impl HostStats {
+    fn add(&mut self, sample: &HostSample) {
+        self.cpu_percent.add(sample.cpu_percent);
+        self.process_cpu_percent.add(sample.process_cpu_percent);
+        self.process_memory.add_whole(sample.process_memory);
+        let least = self.least_memory_available.into_iter();
+        self.least_memory_available = least.chain(sample.memory_available).min();
+        self.memory_total = sample.memory_total.or(self.memory_total);
+        self.swap_used.add_whole(sample.swap_used);
+        self.swap_traffic.add_whole(sample.swap_traffic);
+        self.disk_read.add_whole(sample.disk_read);
+        self.disk_write.add_whole(sample.disk_write);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! The run's log on disk: one event a line, as JSON.
+//!
+//! A log is read by people, by other programs and by later versions of this one. Lines are only
+//! ever added. A resumed run goes on in the same file: its [`RunStarted`] opens a new segment with
+//! a clock of its own. What a killed process left half written is told apart from damage, and
+//! neither keeps the rest from being read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::event::{Event, RunStarted, Stamped};
+use crate::stats::Stats;
+
+/// Grows when an old reader would misread a line. New kinds of events and new fields do not count:
+/// readers skip the former and ignore the latter.
+pub const LOG_VERSION: u32 = 1;
+
+/// Damaged lines that are described; more are only counted.
+const MOST_DESCRIBED: usize = 20;
+/// Lines are written out when so many bytes have come together, at the latest.
+const ENOUGH_TO_WRITE: usize = 1 << 18;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error("cannot open the log {}", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("cannot read the log {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write the log {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error(
+        "line {line} of the log {} is of version {found}; this program reads up to version {LOG_VERSION}",
+        path.display()
+    )]
+    NewerVersion {
+        path: PathBuf,
+        line: u64,
+        found: u32,
+    },
+}
+
+/// Adds lines to a log.
+#[derive(Debug)]
+pub struct LogWriter {
+    path: PathBuf,
+    file: File,
+    pending: Vec<u8>,
+}
+
+impl LogWriter {
+    /// A new log, or the end of the one that is there.
+    pub fn append(path: impl Into<PathBuf>) -> Result<LogWriter, LogError> {
+        let path = path.into();
+        let open = || {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(&path)?;
+            let mut pending = Vec::new();
+            if file.metadata()?.len() > 0 {
+                file.seek(SeekFrom::End(-1))?;
+                let mut last = [0];
+                file.read_exact(&mut last)?;
+                if last != *b"\n" {
+                    // A killed process left a line half written; the next must not be glued to it.
+                    pending.push(b'\n');
+                }
+            }
+            Ok((file, pending))
+        };
+        match open() {
+            Ok((file, pending)) => Ok(LogWriter {
+                path,
+                file,
+                pending,
+            }),
+            Err(source) => Err(LogError::Open { path, source }),
+        }
+    }
+
+    /// The line is safe from a kill of this process after [`LogWriter::flush`].
+    pub fn write(&mut self, stamped: &Stamped) -> Result<(), LogError> {
+        let written = serde_json::to_writer(&mut self.pending, stamped);
+        written.map_err(|cause| self.failed(cause.into()))?;
+        self.pending.push(b'\n');
+        if self.pending.len() >= ENOUGH_TO_WRITE {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    pub fn flush(&mut self) -> Result<(), LogError> {
+        let written = self.file.write_all(&self.pending);
+        self.pending.clear();
+        written.map_err(|cause| self.failed(cause))
+    }
+
+    /// Safe from a power cut too.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        self.flush()?;
+        match self.file.sync_data() {
+            // Pipes and the like cannot be synced, and need not.
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced.map_err(|cause| self.failed(cause)),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> LogError {
+        LogError::Write {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// What was wrong with a log, none of which keeps the rest from being used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flaws {
+    /// Lines that a killed process left half written: the last of the log, or of a segment.
+    pub truncated: u64,
+    pub damaged: u64,
+    /// The first few damaged lines.
+    pub described: Vec<DamagedLine>,
+    /// Events of kinds that a later version may know.
+    pub unknown: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedLine {
+    /// From 1.
+    pub line: u64,
+    pub why: String,
+}
+
+impl Flaws {
+    fn damage(&mut self, line: DamagedLine) {
+        self.damaged += 1;
+        if self.described.len() < MOST_DESCRIBED {
+            self.described.push(line);
+        }
+    }
+}
+
+/// Gives the events of a log one by one. An error is the end of it.
+#[derive(Debug)]
+pub struct LogReader<R> {
+    path: PathBuf,
+    input: R,
+    bytes: Vec<u8>,
+    line: u64,
+    ended: bool,
+    /// Damaged, or cut by a kill? What follows it tells.
+    doubtful: Option<DamagedLine>,
+    flaws: Flaws,
+}
+
+impl LogReader<BufReader<File>> {
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, LogError> {
+        let path = path.into();
+        match File::open(&path) {
+            Ok(file) => Ok(LogReader::new(path, BufReader::new(file))),
+            Err(source) => Err(LogError::Open { path, source }),
+        }
+    }
+}
+
+impl<R: BufRead> LogReader<R> {
+    /// The path is only for messages.
+    pub fn new(path: impl Into<PathBuf>, input: R) -> LogReader<R> {
+        LogReader {
+            path: path.into(),
+            input,
+            bytes: Vec::new(),
+            line: 0,
+            ended: false,
+            doubtful: None,
+            flaws: Flaws::default(),
+        }
+    }
+
+    /// What was wrong so far; all of it once the last event was given.
+    pub fn flaws(&self) -> &Flaws {
+        &self.flaws
+    }
+
+    fn next_event(&mut self) -> Result<Option<Stamped>, LogError> {
+        while !self.ended {
+            self.bytes.clear();
+            let read = self.input.read_until(b'\n', &mut self.bytes);
+            read.map_err(|source| LogError::Read {
+                path: self.path.clone(),
+                source,
+            })?;
+            self.line += 1;
+            self.ended = self.bytes.last() != Some(&b'\n');
+            if self.bytes.trim_ascii().is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Stamped>(&self.bytes) {
+                Ok(stamped) => {
+                    self.settle(matches!(stamped.event, Event::RunStarted(_)));
+                    self.check_version(&stamped)?;
+                    return Ok(Some(stamped));
+                }
+                Err(cause) => self.doubt(&cause),
+            }
+        }
+        self.settle(false);
+        Ok(None)
+    }
+
+    fn doubt(&mut self, cause: &serde_json::Error) {
+        self.settle(false);
+        if self.ended {
+            // A kill leaves no line break; a whole line that cannot be read is damage.
+            self.flaws.truncated += 1;
+            return;
+        }
+        if let Ok(kind) = serde_json::from_slice::<Kind>(&self.bytes)
+            && !Event::KINDS.contains(&kind.event.as_str())
+        {
+            self.flaws.unknown += 1;
+            return;
+        }
+        self.doubtful = Some(DamagedLine {
+            line: self.line,
+            why: cause.to_string(),
+        });
+    }
+
+    /// Says what the doubtful line was, now that it is known what came behind it.
+    fn settle(&mut self, cut: bool) {
+        match self.doubtful.take() {
+            Some(_) if cut => self.flaws.truncated += 1,
+            Some(line) => self.flaws.damage(line),
+            None => {}
+        }
+    }
+
+    fn check_version(&self, stamped: &Stamped) -> Result<(), LogError> {
+        match &stamped.event {
+            Event::RunStarted(started) if started.log_version > LOG_VERSION => {
+                Err(LogError::NewerVersion {
+                    path: self.path.clone(),
+                    line: self.line,
+                    found: started.log_version,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for LogReader<R> {
+    type Item = Result<Stamped, LogError>;
+
+    fn next(&mut self) -> Option<Result<Stamped, LogError>> {
+        let next = self.next_event();
+        if next.is_err() {
+            self.ended = true;
+            self.bytes.clear();
+        }
+        next.transpose()
+    }
+}
+
+/// As much of a line as any version writes.
+#[derive(Deserialize)]
+struct Kind {
+    event: String,
+}
+
+/// A start of a run and what happened until its end, a kill or the next start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Segment {
+    /// `None` when the line was damaged.
+    pub started: Option<RunStarted>,
+    /// Times are on this segment's own clock. [`Event::RunStarted`] is among them.
+    pub events: Vec<Stamped>,
+}
+
+/// A whole log in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunLog {
+    pub segments: Vec<Segment>,
+    pub flaws: Flaws,
+}
+
+impl RunLog {
+    pub fn read(path: impl AsRef<Path>) -> Result<RunLog, LogError> {
+        RunLog::collect(LogReader::open(path.as_ref())?)
+    }
+
+    pub fn collect<R: BufRead>(mut reader: LogReader<R>) -> Result<RunLog, LogError> {
+        let mut segments: Vec<Segment> = Vec::new();
+        for stamped in &mut reader {
+            let stamped = stamped?;
+            let started = match &stamped.event {
+                Event::RunStarted(started) => Some(started.clone()),
+                _ => None,
+            };
+            match segments.last_mut() {
+                Some(segment) if started.is_none() => segment.events.push(stamped),
+                _ => segments.push(Segment {
+                    started,
+                    events: vec![stamped],
+                }),
+            }
+        }
+        Ok(RunLog {
+            segments,
+            flaws: reader.flaws,
+        })
+    }
+
+    pub fn events(&self) -> impl Iterator<Item = &Stamped> {
+        self.segments.iter().flat_map(|segment| &segment.events)
+    }
+}
+
+/// The statistics of a log, without holding its events, and what was wrong with it.
+pub fn replay(path: impl AsRef<Path>) -> Result<(Stats, Flaws), LogError> {
+    let mut reader = LogReader::open(path.as_ref())?;
+    let mut stats = Stats::default();
+    for stamped in &mut reader {
+        stats.absorb(&stamped?);
+    }
+    Ok((stats, reader.flaws))
+}
+
+#[cfg(test)]
+mod tests;

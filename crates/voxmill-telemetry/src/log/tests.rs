@@ -1,0 +1,171 @@
+//! Logs that are whole, cut, damaged, resumed or from the future.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::{Nanos, Outcome};
+use crate::examples;
+
+fn started(log_version: u32) -> Stamped {
+    Stamped {
+        at: Nanos(0),
+        event: Event::RunStarted(RunStarted {
+            log_version,
+            name: "demo".to_owned(),
+            unix_seconds: 1.5e9,
+            program: "voxmill 0.1.0".to_owned(),
+            plan: None,
+            facts: Default::default(),
+        }),
+    }
+}
+
+fn ended(at: u64) -> Stamped {
+    Stamped {
+        at: Nanos(at),
+        event: Event::RunEnded {
+            outcome: Outcome::Finished,
+        },
+    }
+}
+
+fn text(events: &[Stamped]) -> String {
+    let line = |stamped| serde_json::to_string(stamped).unwrap() + "\n";
+    events.iter().map(line).collect()
+}
+
+fn read(text: &[u8]) -> RunLog {
+    RunLog::collect(LogReader::new("a log", text)).unwrap()
+}
+
+#[test]
+fn a_line_is_flat_json() {
+    assert_eq!(
+        text(&[ended(7)]),
+        "{\"at\":7,\"event\":\"run_ended\",\"outcome\":\"finished\"}\n"
+    );
+}
+
+#[test]
+fn a_cut_last_line_is_reported_but_no_error() {
+    let whole = text(&[started(1), ended(7)]);
+    let log = read(&whole.as_bytes()[..whole.len() - 5]);
+    assert_eq!(log.events().count(), 1);
+    assert_eq!((log.flaws.truncated, log.flaws.damaged), (1, 0));
+    // Only its line break is missing: nothing is.
+    let log = read(&whole.as_bytes()[..whole.len() - 1]);
+    assert_eq!(log.events().count(), 2);
+    assert_eq!(log.flaws, Flaws::default());
+}
+
+#[test]
+fn a_damaged_line_is_named_and_the_rest_is_read() {
+    let mut bytes = text(&[started(1)]).into_bytes();
+    bytes.extend(b"{\"at\":5,\"event\":\"step\",\"st\xff\xfe\n");
+    bytes.extend(text(&[ended(7)]).into_bytes());
+    let log = read(&bytes);
+    assert_eq!(log.events().count(), 2);
+    assert_eq!(log.flaws.described[0].line, 2);
+    assert_eq!((log.flaws.truncated, log.flaws.damaged), (0, 1));
+    // Damage at the end is not a cut: the line has its end.
+    let log = read(&bytes[..bytes.len() - text(&[ended(7)]).len()]);
+    assert_eq!((log.flaws.truncated, log.flaws.damaged), (0, 1));
+}
+
+#[test]
+fn events_of_later_versions_are_counted_and_skipped() {
+    let later = "{\"at\":5,\"event\":\"eclipse\",\"sun\":[1,2]}\n";
+    let log = read(format!("{}{later}{}", text(&[started(1)]), text(&[ended(7)])).as_bytes());
+    assert_eq!(log.events().count(), 2);
+    assert_eq!(log.flaws.unknown, 1);
+    assert_eq!((log.flaws.truncated, log.flaws.damaged), (0, 0));
+}
+
+#[test]
+fn a_newer_version_is_refused() {
+    let bytes = text(&[started(1), ended(7), started(LOG_VERSION + 1), ended(8)]);
+    let mut reader = LogReader::new("runs/a/events.jsonl", bytes.as_bytes());
+    let error = reader.by_ref().find_map(Result::err).unwrap();
+    assert_eq!(
+        error.to_string(),
+        "line 3 of the log runs/a/events.jsonl is of version 2; this program reads up to version 1"
+    );
+    assert!(reader.next().is_none(), "an error is the end");
+}
+
+#[test]
+fn a_resumed_run_is_a_new_segment_even_behind_a_cut_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    let mut writer = LogWriter::append(&path).unwrap();
+    writer.write(&started(1)).unwrap();
+    writer.write(&ended(7)).unwrap();
+    writer.flush().unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 4]).unwrap();
+
+    let mut writer = LogWriter::append(&path).unwrap();
+    writer.write(&started(1)).unwrap();
+    writer.write(&ended(9)).unwrap();
+    writer.sync().unwrap();
+    let log = RunLog::read(&path).unwrap();
+    let counts: Vec<usize> = log.segments.iter().map(|s| s.events.len()).collect();
+    assert_eq!(counts, [1, 2]);
+    assert_eq!((log.flaws.truncated, log.flaws.damaged), (1, 0));
+    let (stats, _) = replay(&path).unwrap();
+    assert_eq!((stats.starts, stats.run_time()), (2, Nanos(9)));
+}
+
+#[test]
+fn a_loss_that_is_not_a_number_is_kept() {
+    let values = [
+        ("loss".to_owned(), f64::NAN),
+        ("norm".to_owned(), f64::INFINITY),
+        ("worse".to_owned(), f64::NEG_INFINITY),
+        ("fine".to_owned(), 0.1),
+    ];
+    let step = Stamped {
+        at: Nanos(1),
+        event: Event::Step(crate::event::Step {
+            values: values.into(),
+            ..Default::default()
+        }),
+    };
+    let log = read(text(&[step]).as_bytes());
+    let Event::Step(step) = &log.events().next().unwrap().event else {
+        panic!("a step was written");
+    };
+    assert!(step.values["loss"].is_nan());
+    assert_eq!(step.values["norm"], f64::INFINITY);
+    assert_eq!(step.values["worse"], f64::NEG_INFINITY);
+    assert_eq!(step.values["fine"], 0.1);
+}
+
+proptest! {
+    #[test]
+    fn every_event_reads_back_the_same(events in prop::collection::vec(examples::stamped(), 0..20)) {
+        let log = read(text(&events).as_bytes());
+        prop_assert_eq!(&log.flaws, &Flaws::default());
+        prop_assert!(log.events().eq(events.iter()));
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_holds_all_whole_lines(
+        events in prop::collection::vec(examples::stamped(), 1..10),
+        share in 0.0f64..1.0,
+    ) {
+        let whole = text(&events).into_bytes();
+        let cut = &whole[..(whole.len() as f64 * share) as usize];
+        let log = read(cut);
+        let lines = cut.iter().filter(|&&byte| byte == b'\n').count();
+        let read = log.events().count();
+        prop_assert!(read == lines || read == lines + 1);
+        prop_assert_eq!(log.flaws.damaged, 0);
+        prop_assert!(log.events().eq(events[..read].iter()));
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_fail(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read(&bytes);
+    }
+}

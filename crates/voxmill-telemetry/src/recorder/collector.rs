@@ -1,0 +1,323 @@
+//! The one thread that takes what was recorded, sums it up and writes it.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::seconds::Seconds;
+use super::{Brief, LaneShared, RecordError, Shared, lock};
+use crate::event::{Event, Nanos, Stamped};
+use crate::log::LogWriter;
+use crate::trace::Trace;
+
+/// How often lanes are emptied while there are any.
+const TICK: Duration = Duration::from_millis(250);
+/// A worker reads the clock and then speaks; this much later it has surely done so, and the second
+/// can be closed. Who is even later is counted in the next second.
+const GRACE: Nanos = Nanos(100_000_000);
+
+pub(super) struct Collector {
+    shared: Arc<Shared>,
+    start: Instant,
+    /// `None` without a log, or after it could not be written.
+    log: Option<LogWriter>,
+    trace: Option<Trace>,
+    lanes: Vec<Listened>,
+    seconds: Seconds,
+    /// Events that are too young to be written, in the order of time.
+    rare: Vec<Stamped>,
+    /// Everything up to here is written.
+    horizon: Nanos,
+    /// Reused in turn for what lies in the lanes.
+    taken: Vec<Brief>,
+}
+
+struct Listened {
+    lane: Arc<LaneShared>,
+    /// The lane's number in the trace.
+    number: u32,
+}
+
+/// What the inbox asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// When; rare events that come later have a later time.
+    at: Nanos,
+    flushes: u64,
+    stop: bool,
+    lost: u64,
+}
+
+impl Collector {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        start: Instant,
+        log: Option<LogWriter>,
+        trace: Option<Trace>,
+    ) -> Collector {
+        Collector {
+            shared,
+            start,
+            log,
+            trace,
+            lanes: Vec::new(),
+            seconds: Seconds::default(),
+            rare: Vec::new(),
+            horizon: Nanos(0),
+            taken: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let _ended = SaysItEnded(Arc::clone(&self.shared));
+        let mut flushed = 0;
+        loop {
+            let asked = self.sleep(flushed);
+            self.empty_lanes(asked.stop);
+            let whole = asked.stop || asked.flushes > flushed;
+            self.write(asked.at, whole, asked.lost);
+            flushed = asked.flushes;
+            if asked.stop {
+                self.write_trace(asked.at);
+            }
+            self.shared.inbox().flushes_done = flushed;
+            self.shared.done.notify_all();
+            if asked.stop {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until the next tick or until there is a reason not to, and takes what is in the inbox.
+    fn sleep(&mut self, flushed: u64) -> Asked {
+        let deadline = Instant::now() + TICK;
+        let mut inbox = self.shared.inbox();
+        while !inbox.stop && !inbox.hurry && inbox.flushes_asked == flushed {
+            let nothing = self.lanes.is_empty()
+                && self.seconds.is_empty()
+                && self.rare.is_empty()
+                && inbox.lanes.is_empty()
+                && inbox.rare.is_empty();
+            if nothing {
+                inbox.idle = true;
+                inbox = (self.shared.wake)
+                    .wait(inbox)
+                    .unwrap_or_else(PoisonError::into_inner);
+                inbox.idle = false;
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            inbox = (self.shared.wake)
+                .wait_timeout(inbox, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        inbox.hurry = false;
+        self.rare.append(&mut inbox.rare);
+        let trace = &mut self.trace;
+        let listen = |lane: Arc<LaneShared>| Listened {
+            number: trace.as_mut().map_or(0, |trace| trace.lane(&lane)),
+            lane,
+        };
+        self.lanes.extend(inbox.lanes.drain(..).map(listen));
+        Asked {
+            at: self.start.elapsed().into(),
+            flushes: inbox.flushes_asked,
+            stop: inbox.stop,
+            lost: std::mem::take(&mut inbox.lost),
+        }
+    }
+
+    fn empty_lanes(&mut self, last_time: bool) {
+        let Collector {
+            lanes,
+            seconds,
+            trace,
+            taken,
+            ..
+        } = self;
+        lanes.retain(|Listened { lane, number }| {
+            // Whether the worker let go is asked before, so that nothing it said last is missed.
+            let goes_on = Arc::strong_count(lane) > in_our_hands(trace);
+            let lost = lane.take(taken);
+            if let Some(trace) = trace {
+                trace.add(*number, taken, lost);
+            }
+            seconds.add(&lane.stage, taken, lost);
+            taken.clear();
+            if last_time || !goes_on {
+                lane.close();
+            }
+            goes_on && !last_time
+        });
+    }
+
+    /// Writes what is old enough, or all of it, in the order of time.
+    fn write(&mut self, now: Nanos, whole: bool, lost: u64) {
+        let horizon = if whole { now } else { now.since(GRACE) };
+        let horizon = horizon.max(self.horizon);
+        self.horizon = horizon;
+        let mut sums = Vec::new();
+        if whole {
+            self.seconds.close_all(horizon, &mut sums);
+        } else {
+            self.seconds.close(horizon, &mut sums);
+        }
+        let ripe = if whole {
+            self.rare.len()
+        } else {
+            self.rare.partition_point(|stamped| stamped.at <= horizon)
+        };
+        let mut lines: Vec<Stamped> = self.rare.drain(..ripe).collect();
+        if let Some(trace) = &mut self.trace {
+            trace.add_rare(&lines);
+        }
+        if lost > 0 {
+            let event = Event::Lost {
+                stage: String::new(),
+                events: lost,
+            };
+            sums.push(Stamped { at: horizon, event });
+        }
+        lines.append(&mut sums);
+        // Stable: at the same time, an event comes before the sum of its second.
+        lines.sort_by_key(|stamped| stamped.at);
+        if !lines.is_empty() {
+            let mut stats = lock(&self.shared.stats);
+            lines.iter().for_each(|line| stats.absorb(line));
+        }
+        let written = self.log.as_mut().map_or(Ok(()), |log| {
+            lines.iter().try_for_each(|line| log.write(line))?;
+            if whole { log.sync() } else { log.flush() }
+        });
+        if let Err(error) = written {
+            self.log = None;
+            self.fail(error.into());
+        }
+    }
+
+    fn write_trace(&mut self, now: Nanos) {
+        let trace = self.trace.take();
+        if let Some(Err(error)) = trace.map(|trace| trace.write(now)) {
+            self.fail(error.into());
+        }
+    }
+
+    fn fail(&self, error: RecordError) {
+        self.shared.inbox().problem.get_or_insert(error);
+    }
+}
+
+/// References to a lane that are not its worker's.
+fn in_our_hands(trace: &Option<Trace>) -> usize {
+    if trace.is_some() { 2 } else { 1 }
+}
+
+/// Whatever ends the thread, nobody waits for it in vain.
+struct SaysItEnded(Arc<Shared>);
+
+impl Drop for SaysItEnded {
+    fn drop(&mut self) {
+        let mut inbox = self.0.inbox();
+        inbox.ended = true;
+        inbox.stop = true;
+        inbox.rare = Vec::new();
+        for lane in inbox.lanes.drain(..) {
+            lane.close();
+        }
+        drop(inbox);
+        self.0.done.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stage;
+    use super::*;
+    use crate::event::{GateReason, Wait};
+    use crate::log::{RunLog, replay};
+
+    const MILLI: u64 = 1_000_000;
+
+    fn gate(at_ms: u64) -> Stamped {
+        Stamped {
+            at: Nanos(at_ms * MILLI),
+            event: Event::GateOpened {
+                reason: GateReason::Full,
+                waited: Nanos(0),
+                ready: at_ms,
+            },
+        }
+    }
+
+    fn wait(end_ms: u64) -> Brief {
+        Brief::Wait {
+            wait: Wait::Input,
+            item: 0,
+            start: Nanos(end_ms * MILLI - 1),
+            waited: Nanos(1),
+        }
+    }
+
+    /// Times of the lines in the log, in milliseconds, and what they are.
+    fn lines(path: &std::path::Path) -> Vec<(u64, &'static str)> {
+        let log = RunLog::read(path).unwrap();
+        let line = |stamped: &Stamped| match stamped.event {
+            Event::GateOpened { .. } => (stamped.at.0 / MILLI, "event"),
+            Event::StageSecond(_) => (stamped.at.0 / MILLI, "sum"),
+            _ => (stamped.at.0 / MILLI, "lost"),
+        };
+        log.events().map(line).collect()
+    }
+
+    #[test]
+    fn events_and_sums_are_written_in_the_order_of_time_once_they_are_old_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let log = LogWriter::append(&path).unwrap();
+        let shared = Arc::new(Shared::default());
+        let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        let stage = Arc::new(Stage::new(0, "read"));
+        let at = |ms: u64| Nanos(ms * MILLI);
+
+        collector.rare = [500, 1000, 1500, 1980, 2040].map(gate).into();
+        collector.seconds.add(&stage, &[700, 1700].map(wait), 0);
+        // The clock says that second 1 is over, but some worker may still be about to speak of it.
+        collector.write(at(2050), false, 0);
+        let first = [
+            (500, "event"),
+            (1000, "event"),
+            (1000, "sum"),
+            (1500, "event"),
+        ];
+        assert_eq!(lines(&path), first);
+
+        collector.seconds.add(&stage, &[1990, 2010].map(wait), 0);
+        collector.write(at(2150), false, 3);
+        let second = [
+            (1980, "event"),
+            (2000, "sum"),
+            (2040, "event"),
+            (2050, "lost"),
+        ];
+        assert_eq!(lines(&path)[first.len()..], second);
+
+        // Asked for all of it, it does not wait for the second's end, nor go back behind it later.
+        collector.rare = vec![gate(2155)];
+        collector.write(at(2160), true, 0);
+        collector.seconds.add(&stage, &[wait(2158)], 1);
+        collector.write(at(2170), false, 2);
+        collector.write(at(3200), false, 0);
+        let rest = [
+            (2155, "event"),
+            (2160, "sum"),
+            (2160, "lost"),
+            (3000, "lost"),
+            (3000, "sum"),
+        ];
+        assert_eq!(lines(&path)[first.len() + second.len()..], rest);
+        assert_eq!(replay(&path).unwrap().0, *lock(&shared.stats));
+    }
+}

@@ -1,0 +1,251 @@
+//! What one worker says, and where it lies until it is collected.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::{Naming, Shared, lock};
+use crate::event::{Nanos, SlotState, Wait};
+
+/// Events in a lane before more are only counted: 2 MB.
+pub(super) const LANE_CAPACITY: usize = 1 << 16;
+/// From here on the collecting thread is called early.
+const FILLS_UP: usize = LANE_CAPACITY / 2;
+
+/// What one worker has to say. One thread at a time.
+#[derive(Debug)]
+pub struct Lane {
+    pub(super) shared: Option<Arc<LaneShared>>,
+}
+
+impl Lane {
+    pub(super) fn off() -> Lane {
+        Lane { shared: None }
+    }
+
+    pub(super) fn of(shared: Arc<LaneShared>) -> Lane {
+        Lane {
+            shared: Some(shared),
+        }
+    }
+
+    /// An item was in hand from `start` for `service`.
+    pub fn item(&self, item: u64, start: Nanos, service: Nanos) {
+        if let Some(shared) = &self.shared {
+            shared.push(Brief::Item {
+                item,
+                start,
+                service,
+            });
+        }
+    }
+
+    /// From `start` on, the worker waited.
+    pub fn wait(&self, wait: Wait, item: u64, start: Nanos, waited: Nanos) {
+        if let Some(shared) = &self.shared {
+            shared.push(Brief::Wait {
+                wait,
+                item,
+                start,
+                waited,
+            });
+        }
+    }
+
+    /// Only kept in detail.
+    pub fn level(&self, buffer: &str, at: Nanos, items: u64, capacity: u64) {
+        if let Some(shared) = &self.shared
+            && shared.recorder.detailed
+        {
+            let buffer = shared.buffer(buffer);
+            shared.push(Brief::Level {
+                buffer,
+                at,
+                items,
+                capacity,
+            });
+        }
+    }
+
+    pub fn slot(&self, place: u32, item: u64, at: Nanos, to: SlotState) {
+        if let Some(shared) = &self.shared {
+            shared.push(Brief::Slot {
+                place,
+                item,
+                at,
+                to,
+            });
+        }
+    }
+}
+
+/// An event of a single item, without names: 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brief {
+    Item {
+        item: u64,
+        start: Nanos,
+        service: Nanos,
+    },
+    Wait {
+        wait: Wait,
+        item: u64,
+        start: Nanos,
+        waited: Nanos,
+    },
+    Level {
+        /// The place in the lane's own list of buffers.
+        buffer: u32,
+        at: Nanos,
+        items: u64,
+        capacity: u64,
+    },
+    Slot {
+        place: u32,
+        item: u64,
+        at: Nanos,
+        to: SlotState,
+    },
+}
+
+impl Brief {
+    pub(crate) fn start(&self) -> Nanos {
+        match *self {
+            Brief::Item { start, .. } | Brief::Wait { start, .. } => start,
+            Brief::Level { at, .. } | Brief::Slot { at, .. } => at,
+        }
+    }
+
+    pub(crate) fn end(&self) -> Nanos {
+        match *self {
+            Brief::Item { start, service, .. } => start + service,
+            Brief::Wait { start, waited, .. } => start + waited,
+            Brief::Level { at, .. } | Brief::Slot { at, .. } => at,
+        }
+    }
+}
+
+/// A stage as far as telemetry knows it.
+pub(crate) struct Stage {
+    /// In the order in which stages became known.
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    pub(super) naming: OnceLock<Naming>,
+}
+
+impl Stage {
+    pub(crate) fn new(number: u64, name: &str) -> Stage {
+        Stage {
+            number,
+            name: name.to_owned(),
+            naming: OnceLock::new(),
+        }
+    }
+
+    /// The item's name, or its number where it has none.
+    pub(crate) fn item_name(&self, item: u64) -> String {
+        let named = self.naming.get().and_then(|naming| {
+            // It is the program's function; its panic must not end the record.
+            catch_unwind(AssertUnwindSafe(|| naming(item))).ok()
+        });
+        named.unwrap_or_else(|| item.to_string())
+    }
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stage({})", self.name)
+    }
+}
+
+/// The two ends of a lane: the worker's and the collecting thread's.
+pub(crate) struct LaneShared {
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) worker: u32,
+    recorder: Arc<Shared>,
+    waiting: Mutex<Waiting>,
+    /// The names of buffers that this lane has spoken of.
+    buffers: Mutex<Vec<String>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: Vec<Brief>,
+    lost: u64,
+    closed: bool,
+}
+
+impl LaneShared {
+    pub(super) fn new(stage: Arc<Stage>, worker: u32, recorder: Arc<Shared>) -> LaneShared {
+        LaneShared {
+            stage,
+            worker,
+            recorder,
+            waiting: Mutex::default(),
+            buffers: Mutex::default(),
+        }
+    }
+
+    fn push(&self, event: Brief) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.closed {
+            return;
+        }
+        if waiting.events.len() >= LANE_CAPACITY {
+            waiting.lost += 1;
+            return;
+        }
+        waiting.events.push(event);
+        if waiting.events.len() == FILLS_UP {
+            drop(waiting);
+            self.recorder.inbox().hurry = true;
+            self.recorder.wake.notify_one();
+        }
+    }
+
+    /// Swaps what is there against an empty vector; says how many events found no place.
+    pub(super) fn take(&self, empty: &mut Vec<Brief>) -> u64 {
+        let mut waiting = lock(&self.waiting);
+        std::mem::swap(&mut waiting.events, empty);
+        std::mem::take(&mut waiting.lost)
+    }
+
+    /// Nobody will take what is said from now on.
+    pub(super) fn close(&self) {
+        let mut waiting = lock(&self.waiting);
+        waiting.closed = true;
+        waiting.events = Vec::new();
+    }
+
+    fn buffer(&self, name: &str) -> u32 {
+        let mut buffers = lock(&self.buffers);
+        let known = buffers.iter().position(|buffer| buffer == name);
+        let index = known.unwrap_or_else(|| {
+            buffers.push(name.to_owned());
+            buffers.len() - 1
+        });
+        index as u32
+    }
+
+    pub(crate) fn buffer_name(&self, index: u32) -> String {
+        let buffers = lock(&self.buffers);
+        buffers.get(index as usize).cloned().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for LaneShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaneShared({} {})", self.stage.name, self.worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_small() {
+        assert_eq!(size_of::<Brief>(), 32);
+        assert_eq!(size_of::<(u32, Brief)>(), 40);
+    }
+}

@@ -1,0 +1,311 @@
+//! The recorder as a whole, with its thread and its files.
+
+use std::sync::mpsc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::{GateReason, SlotState, Wait};
+use crate::examples;
+use crate::log::{RunLog, replay};
+
+fn logging(folder: &tempfile::TempDir) -> (Recorder, PathBuf) {
+    let path = folder.path().join("events.jsonl");
+    let options = RecorderOptions {
+        log: Some(path.clone()),
+        trace: None,
+    };
+    (Recorder::start(options).unwrap(), path)
+}
+
+fn gate(ready: u64) -> Event {
+    Event::GateOpened {
+        reason: GateReason::Full,
+        waited: Nanos(1),
+        ready,
+    }
+}
+
+fn items(stats: &Stats, stage: &str) -> u64 {
+    stats.stage(stage).map_or(0, |stage| stage.service.count())
+}
+
+#[test]
+fn switched_off_it_is_only_a_clock() {
+    let recorder = Recorder::off();
+    recorder.record(gate(1));
+    recorder.lane("read", 0).item(1, Nanos(0), Nanos(1));
+    assert!(recorder.flush().is_ok() && recorder.finish().is_ok());
+    assert_eq!(recorder.stats(), Stats::default());
+    assert!(!recorder.is_detailed());
+    let earlier = recorder.now();
+    assert!(recorder.now() >= earlier);
+}
+
+#[test]
+fn after_a_flush_everything_is_in_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    let lane = recorder.lane("read", 0);
+    for round in 1..=3 {
+        lane.item(round, recorder.now(), Nanos(1000));
+        lane.wait(Wait::Input, round, recorder.now(), Nanos(500));
+        recorder.record(gate(round));
+        recorder.flush().unwrap();
+        let (stats, flaws) = replay(&path).unwrap();
+        assert_eq!(flaws, Default::default());
+        assert_eq!(items(&stats, "read"), round);
+        assert_eq!(
+            stats.stage("read").unwrap().waits[&Wait::Input].count,
+            round
+        );
+        assert_eq!(stats.gate.unwrap().ready, round);
+        assert_eq!(stats, recorder.stats());
+    }
+}
+
+#[test]
+fn nobody_needs_to_ask_for_the_log_to_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    recorder.record(gate(1));
+    let lane = recorder.lane("read", 0);
+    lane.item(1, Nanos(0), Nanos(1000));
+    // Hangs if it is never written; how soon it is, is not for a test to say.
+    loop {
+        let (stats, _) = replay(&path).unwrap();
+        if stats.gate.is_some() && items(&stats, "read") == 1 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn where_nothing_happens_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    let _lane = recorder.lane("read", 0);
+    recorder.flush().unwrap();
+    recorder.finish().unwrap();
+    assert_eq!(std::fs::read(path).unwrap(), b"");
+}
+
+#[test]
+fn dropping_the_last_clone_writes_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    let lane = recorder.lane("read", 0);
+    let clone = recorder.clone();
+    drop(recorder);
+    lane.item(1, clone.now(), Nanos(1000));
+    drop(clone);
+    // Nobody listens any more; that is no harm.
+    lane.item(2, Nanos(0), Nanos(1000));
+    assert_eq!(items(&replay(path).unwrap().0, "read"), 1);
+}
+
+#[test]
+fn what_comes_after_the_end_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    recorder.record(gate(1));
+    recorder.finish().unwrap();
+    recorder.record(gate(2));
+    recorder.lane("read", 0).item(1, Nanos(0), Nanos(1));
+    assert!(recorder.flush().is_ok() && recorder.finish().is_ok());
+    assert_eq!(RunLog::read(path).unwrap().events().count(), 1);
+}
+
+#[test]
+fn a_lane_that_was_dropped_is_emptied_and_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, _) = logging(&folder);
+    let lane = recorder.lane("read", 0);
+    let shared = Arc::downgrade(lane.shared.as_ref().unwrap());
+    lane.item(1, recorder.now(), Nanos(1000));
+    drop(lane);
+    recorder.flush().unwrap();
+    assert_eq!(items(&recorder.stats(), "read"), 1);
+    assert!(shared.upgrade().is_none());
+}
+
+#[test]
+fn slow_items_have_the_names_that_held_when_their_lane_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    let unnamed = recorder.lane("write", 0);
+    recorder.name_items("read", Arc::new(|item| format!("first {item}")));
+    let first = recorder.lane("read", 0);
+    recorder.name_items("read", Arc::new(|item| format!("second {item}")));
+    let second = recorder.lane("read", 0);
+    recorder.name_items("panics", Arc::new(|_| panic!("no such item")));
+    let panics = recorder.lane("panics", 0);
+    for (number, lane) in [&unnamed, &first, &second, &panics].into_iter().enumerate() {
+        lane.item(number as u64, recorder.now(), Nanos(1000 - number as u64));
+    }
+    recorder.finish().unwrap();
+    let (stats, _) = replay(path).unwrap();
+    let names: Vec<&str> = stats.slowest.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["0", "first 1", "second 2", "3"]);
+}
+
+#[test]
+fn many_threads_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let recorder = &recorder;
+            scope.spawn(move || {
+                let lane = recorder.lane("read", worker);
+                for item in 0..20_000 {
+                    lane.item(item, recorder.now(), Nanos(item));
+                    if item % 5_000 == 0 {
+                        recorder.record(gate(item));
+                        recorder.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    recorder.finish().unwrap();
+    let (stats, _) = replay(path).unwrap();
+    assert_eq!((items(&stats, "read"), stats.lost), (80_000, 0));
+    assert_eq!(stats, recorder.stats());
+}
+
+#[test]
+fn a_stuck_collector_costs_bounded_memory_and_what_is_lost_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    let (stuck, is_stuck) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    recorder.name_items(
+        "slow",
+        Arc::new(move |item| {
+            stuck.send(()).unwrap();
+            let _ = lock(&released).recv();
+            item.to_string()
+        }),
+    );
+    recorder.lane("slow", 0).item(0, Nanos(0), Nanos(1));
+    let lane = recorder.lane("read", 0);
+    let beyond = 1000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| recorder.flush().unwrap());
+        is_stuck.recv().unwrap();
+        for item in 0..(lane::LANE_CAPACITY as u64 + beyond) {
+            lane.item(item, Nanos(0), Nanos(1));
+        }
+        for item in 0..(MOST_RARE as u64 + beyond) {
+            recorder.record(gate(item));
+        }
+        drop(release);
+    });
+    recorder.finish().unwrap();
+    let (stats, _) = replay(path).unwrap();
+    assert_eq!(items(&stats, "read"), lane::LANE_CAPACITY as u64);
+    assert_eq!(stats.lost, 2 * beyond);
+    assert_eq!(stats.gate.unwrap().ready, MOST_RARE as u64 - 1);
+}
+
+#[test]
+fn a_path_that_cannot_be_written_is_known_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("no such folder").join("events.jsonl");
+    let log = RecorderOptions {
+        log: Some(nowhere.clone()),
+        trace: None,
+    };
+    assert!(matches!(Recorder::start(log), Err(RecordError::Log(_))));
+    let trace = RecorderOptions {
+        log: None,
+        trace: Some(TraceOptions::new(nowhere)),
+    };
+    assert!(matches!(Recorder::start(trace), Err(RecordError::Trace(_))));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_stops_the_log_but_not_the_run() {
+    let options = RecorderOptions {
+        log: Some(PathBuf::from("/dev/full")),
+        trace: None,
+    };
+    let recorder = Recorder::start(options).unwrap();
+    let lane = recorder.lane("read", 0);
+    assert!(recorder.problem().is_none());
+    lane.item(1, recorder.now(), Nanos(1000));
+    let error = recorder.flush().unwrap_err();
+    assert_eq!(error.to_string(), "cannot write the log /dev/full");
+    assert!(matches!(recorder.problem(), Some(RecordError::Log(_))));
+    // The run goes on and so do its live statistics.
+    for item in 0..200_000 {
+        lane.item(item, recorder.now(), Nanos(1000));
+        if item % 10_000 == 0 {
+            let _ = recorder.flush();
+        }
+    }
+    recorder.record(gate(1));
+    assert!(matches!(recorder.finish(), Err(RecordError::Log(_))));
+    assert!(matches!(recorder.finish(), Err(RecordError::Log(_))));
+    assert_eq!(items(&recorder.stats(), "read"), 200_001);
+}
+
+/// What a thread may say, at any time of the run and about anything.
+#[derive(Clone, Debug)]
+enum Said {
+    Event(Box<Event>),
+    Item(usize, u64, u64),
+    Wait(usize, u64),
+    Slot(u32, u64, SlotState),
+    Flush,
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    use SlotState::*;
+    let state = prop::sample::select(vec![Preparing, Ready, Training, Free]);
+    prop_oneof![
+        3 => examples::event().prop_map(|event| Said::Event(Box::new(event))),
+        5 => (0usize..3, 0u64..4_000_000_000, 0u64..100_000_000)
+            .prop_map(|(lane, start, service)| Said::Item(lane, start, service)),
+        2 => (0usize..3, 0u64..4_000_000_000).prop_map(|(lane, start)| Said::Wait(lane, start)),
+        2 => (0u32..3, 0u64..4_000_000_000, state)
+            .prop_map(|(place, at, to)| Said::Slot(place, at, to)),
+        1 => Just(Said::Flush),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn replay_gives_the_statistics_of_the_run(all in prop::collection::vec(said(), 0..60)) {
+        let folder = tempfile::tempdir().unwrap();
+        let (recorder, path) = logging(&folder);
+        let lanes = ["read", "featurize", "train"].map(|stage| recorder.lane(stage, 0));
+        for (number, said) in all.into_iter().enumerate() {
+            let item = number as u64;
+            match said {
+                Said::Event(event) => recorder.record(*event),
+                Said::Item(lane, start, service) => {
+                    lanes[lane].item(item, Nanos(start), Nanos(service));
+                }
+                Said::Wait(lane, start) => {
+                    lanes[lane].wait(Wait::Output, item, Nanos(start), Nanos(77));
+                }
+                Said::Slot(place, at, to) => lanes[2].slot(place, item, Nanos(at), to),
+                Said::Flush => recorder.flush().unwrap(),
+            }
+        }
+        recorder.finish().unwrap();
+        let (stats, flaws) = replay(&path).unwrap();
+        prop_assert_eq!(flaws, Default::default());
+        prop_assert_eq!(stats, recorder.stats());
+        let log = RunLog::read(&path).unwrap();
+        let times: Vec<Nanos> = log.events().map(|stamped| stamped.at).collect();
+        prop_assert!(times.is_sorted(), "out of order: {:?}", times);
+    }
+}

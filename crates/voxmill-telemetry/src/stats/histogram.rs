@@ -1,0 +1,375 @@
+//! How often which time span occurred, in little room and with a known error.
+//!
+//! Spans below 16 ns have a bucket each; above, every doubling is cut into 16 buckets of equal
+//! width, so the middle of a bucket is at most 1/32 (3.1 %) away from anything in it. Twice as many
+//! would make busy logs larger than 50 MB an hour. Count, sum, sum of squares, smallest and largest
+//! are exact. All of them are whole numbers: histograms added
+//! in any order are equal to one that saw everything.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Nanos;
+
+/// A doubling is cut into `2^SUB_BITS` buckets.
+const SUB_BITS: u32 = 4;
+const SUBS: u64 = 1 << SUB_BITS;
+const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS as usize;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
+pub struct Histogram {
+    /// By bucket, up to the last that is not empty.
+    counts: Vec<u64>,
+    count: u64,
+    sum: u64,
+    sum_of_squares: u128,
+    min: u64,
+    max: u64,
+}
+
+fn bucket_of(nanos: u64) -> usize {
+    if nanos < SUBS {
+        return nanos as usize;
+    }
+    let doubling = nanos.ilog2() - SUB_BITS;
+    let sub = (nanos >> doubling) - SUBS;
+    (u64::from(doubling + 1) * SUBS + sub) as usize
+}
+
+fn middle_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < SUBS {
+        return bucket;
+    }
+    let doubling = bucket / SUBS - 1;
+    let low = (SUBS + bucket % SUBS) << doubling;
+    let width = 1u64 << doubling;
+    low + (width - 1) / 2
+}
+
+impl Histogram {
+    /// The middle of a bucket is at most this share away from any span in it.
+    pub const ERROR: f64 = 1.0 / (2 * SUBS) as f64;
+
+    pub fn record(&mut self, span: Nanos) {
+        let Nanos(nanos) = span;
+        let bucket = bucket_of(nanos);
+        if self.counts.len() <= bucket {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+        self.min = if self.count == 0 {
+            nanos
+        } else {
+            self.min.min(nanos)
+        };
+        self.max = self.max.max(nanos);
+        self.count += 1;
+        // Beyond centuries sums stop at the largest number, which keeps them free of order.
+        self.sum = self.sum.saturating_add(nanos);
+        let square = u128::from(nanos) * u128::from(nanos);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(square);
+    }
+
+    pub fn merge(&mut self, other: &Histogram) {
+        if other.count == 0 {
+            return;
+        }
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.min = if self.count == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
+        self.max = self.max.max(other.max);
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub fn sum(&self) -> Nanos {
+        Nanos(self.sum)
+    }
+
+    /// Zero when nothing was recorded, as with all that follow.
+    pub fn min(&self) -> Nanos {
+        Nanos(self.min)
+    }
+
+    pub fn max(&self) -> Nanos {
+        Nanos(self.max)
+    }
+
+    pub fn mean_nanos(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        self.sum as f64 / self.count as f64
+    }
+
+    /// The standard deviation of everything recorded (not an estimate for a larger population).
+    pub fn std_nanos(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let count = u128::from(self.count);
+        let square_of_sum = u128::from(self.sum) * u128::from(self.sum);
+        // The difference of two large numbers: exact as long as it fits.
+        let spread = match count.checked_mul(self.sum_of_squares) {
+            Some(squares) => squares.saturating_sub(square_of_sum) as f64,
+            None => (count as f64 * self.sum_of_squares as f64 - square_of_sum as f64).max(0.0),
+        };
+        spread.sqrt() / self.count as f64
+    }
+
+    /// Standard deviation over mean. Near 0: steady. Above 0.3: users are warned.
+    pub fn variation(&self) -> f64 {
+        let mean = self.mean_nanos();
+        if mean > 0.0 {
+            self.std_nanos() / mean
+        } else {
+            0.0
+        }
+    }
+
+    /// The span that a share `q` of all spans does not exceed, to within [`Histogram::ERROR`].
+    pub fn quantile(&self, q: f64) -> Nanos {
+        let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
+        let rank = rank.clamp(1, self.count.max(1));
+        let mut seen = 0u64;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            seen = seen.saturating_add(count);
+            if seen >= rank {
+                return Nanos(middle_of(bucket).clamp(self.min, self.max));
+            }
+        }
+        Nanos(self.max)
+    }
+
+    pub fn p50(&self) -> Nanos {
+        self.quantile(0.50)
+    }
+
+    pub fn p95(&self) -> Nanos {
+        self.quantile(0.95)
+    }
+
+    pub fn p99(&self) -> Nanos {
+        self.quantile(0.99)
+    }
+}
+
+/// The form in the log: runs of buckets that are not empty, each `[first bucket, count, count, …]`.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    #[serde(default)]
+    sum: u64,
+    /// In digits: JSON readers, and serde behind a tag, stop at 64 bits.
+    #[serde(default)]
+    squares: String,
+    #[serde(default)]
+    min: u64,
+    #[serde(default)]
+    max: u64,
+    #[serde(default)]
+    buckets: Vec<Vec<u64>>,
+}
+
+impl From<Histogram> for Written {
+    fn from(histogram: Histogram) -> Written {
+        let mut buckets: Vec<Vec<u64>> = Vec::new();
+        let mut after_gap = true;
+        for (bucket, &count) in histogram.counts.iter().enumerate() {
+            if count > 0 {
+                match buckets.last_mut() {
+                    Some(run) if !after_gap => run.push(count),
+                    _ => buckets.push(vec![bucket as u64, count]),
+                }
+            }
+            after_gap = count == 0;
+        }
+        Written {
+            sum: histogram.sum,
+            squares: histogram.sum_of_squares.to_string(),
+            min: histogram.min,
+            max: histogram.max,
+            buckets,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BadHistogram {
+    #[error("a histogram's bucket {bucket} is none of {BUCKETS}")]
+    NoSuchBucket { bucket: u64 },
+    #[error("a histogram's buckets are out of order or empty")]
+    BadRun,
+    #[error("a histogram's smallest and largest are not in its first and last bucket")]
+    BadRange,
+    #[error("a histogram's sum of squares is not a number: `{0}`")]
+    BadSquares(String),
+}
+
+impl TryFrom<Written> for Histogram {
+    type Error = BadHistogram;
+
+    fn try_from(written: Written) -> Result<Histogram, BadHistogram> {
+        let mut counts = Vec::new();
+        for run in &written.buckets {
+            let Some((&first, run)) = run.split_first() else {
+                return Err(BadHistogram::BadRun);
+            };
+            let last = first.saturating_add(run.len() as u64);
+            if last > BUCKETS as u64 {
+                return Err(BadHistogram::NoSuchBucket { bucket: last });
+            }
+            if (first as usize) < counts.len() || run.is_empty() || run.contains(&0) {
+                return Err(BadHistogram::BadRun);
+            }
+            counts.resize(first as usize, 0);
+            counts.extend_from_slice(run);
+        }
+        let count = counts.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
+        if count == 0 {
+            return Ok(Histogram::default());
+        }
+        let first = counts.iter().position(|&n| n > 0);
+        if first != Some(bucket_of(written.min)) || counts.len() != bucket_of(written.max) + 1 {
+            return Err(BadHistogram::BadRange);
+        }
+        if written.min > written.max {
+            return Err(BadHistogram::BadRange);
+        }
+        let Ok(sum_of_squares) = written.squares.parse() else {
+            return Err(BadHistogram::BadSquares(written.squares));
+        };
+        Ok(Histogram {
+            counts,
+            count,
+            sum: written.sum,
+            sum_of_squares,
+            min: written.min,
+            max: written.max,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(spans: &[u64]) -> Histogram {
+        let mut histogram = Histogram::default();
+        for &span in spans {
+            histogram.record(Nanos(span));
+        }
+        histogram
+    }
+
+    /// All magnitudes alike, from one nanosecond to centuries.
+    fn spans() -> impl Strategy<Value = Vec<u64>> {
+        let span = (0u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
+        prop::collection::vec(span, 0..200)
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_gap() {
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        for bucket in 0..BUCKETS {
+            assert_eq!(bucket_of(middle_of(bucket)), bucket);
+        }
+        for power in 4..64 {
+            assert_eq!(bucket_of(1 << power), bucket_of((1 << power) - 1) + 1);
+        }
+    }
+
+    #[test]
+    fn mean_and_variation_are_exact() {
+        let steps = of(&[100_000_000, 200_000_000, 300_000_000]);
+        assert_eq!(steps.mean_nanos(), 200e6);
+        assert!((steps.std_nanos() - 81_649_658.092_772_6).abs() < 1e-3);
+        assert!((steps.variation() - 0.408_248_290_463_863).abs() < 1e-12);
+        assert_eq!(of(&[5, 5, 5]).std_nanos(), 0.0);
+    }
+
+    #[test]
+    fn an_empty_one_is_all_zeros() {
+        let empty = Histogram::default();
+        assert!(empty.is_empty());
+        assert_eq!(empty.p99(), Nanos(0));
+        assert_eq!((empty.std_nanos(), empty.variation()), (0.0, 0.0));
+        let text = serde_json::to_string(&empty).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), empty);
+    }
+
+    #[test]
+    fn the_written_form_is_runs_of_buckets() {
+        assert_eq!(
+            serde_json::to_string(&of(&[3, 4, 4, 9])).unwrap(),
+            r#"{"sum":20,"squares":"122","min":3,"max":9,"buckets":[[3,1,2],[9,1]]}"#
+        );
+    }
+
+    #[test]
+    fn a_damaged_one_is_refused() {
+        for text in [
+            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[976,1]]}"#,
+            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[18446744073709551615,1]]}"#,
+            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[]]}"#,
+            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[1,0]]}"#,
+            r#"{"sum":3,"squares":"5","min":1,"max":2,"buckets":[[2,1],[1,1]]}"#,
+            r#"{"sum":1,"squares":"1","min":2,"max":1,"buckets":[[1,1]]}"#,
+            r#"{"sum":1,"squares":"x","min":1,"max":1,"buckets":[[1,1]]}"#,
+        ] {
+            assert!(serde_json::from_str::<Histogram>(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn merged_is_the_same_as_recorded_in_one(parts in prop::collection::vec(spans(), 0..5)) {
+            let mut forwards = Histogram::default();
+            let mut backwards = Histogram::default();
+            for part in &parts {
+                forwards.merge(&of(part));
+            }
+            for part in parts.iter().rev() {
+                backwards.merge(&of(part));
+            }
+            prop_assert_eq!(&forwards, &of(&parts.concat()));
+            prop_assert_eq!(&forwards, &backwards);
+        }
+
+        #[test]
+        fn quantiles_are_within_the_stated_error(mut all in spans(), q in 0.0f64..=1.0) {
+            prop_assume!(!all.is_empty());
+            let found = of(&all).quantile(q).0 as f64;
+            all.sort_unstable();
+            let rank = ((q * all.len() as f64).ceil() as usize).max(1);
+            let exact = all[rank - 1] as f64;
+            prop_assert!((found - exact).abs() <= exact * Histogram::ERROR, "{found} for {exact}");
+        }
+
+        #[test]
+        fn what_was_written_reads_back_the_same(all in spans()) {
+            let histogram = of(&all);
+            let text = serde_json::to_string(&histogram).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
+        }
+    }
+}

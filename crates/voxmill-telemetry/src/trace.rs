@@ -1,0 +1,398 @@
+//! The full detail of a run's last part, in a file that Perfetto and chrome://tracing open.
+//!
+//! Events are kept in memory, the newest so many of them, and written when the run ends. Writing as
+//! the run goes would keep all of them, but tens of gigabytes in a day.
+
+mod chrome;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::event::{DeviceSample, Event, HostSample, Nanos, SlotState, Stamped, Step, Wait};
+use crate::recorder::{Brief, LaneShared};
+
+use chrome::{Args, ChromeWriter, Process, Slice};
+
+/// Memory for these: 80 MB.
+const MOST_EVENTS: usize = 2_000_000;
+/// Steps, samples, decisions and the like: an hour and more of them.
+const MOST_RARE: usize = 200_000;
+
+/// Where a trace goes and how long it may be.
+#[derive(Clone, Debug)]
+pub struct TraceOptions {
+    pub path: PathBuf,
+    /// The newest so many events of single items are kept, at 40 bytes each.
+    pub most_events: usize,
+}
+
+impl TraceOptions {
+    pub fn new(path: impl Into<PathBuf>) -> TraceOptions {
+        TraceOptions {
+            path: path.into(),
+            most_events: MOST_EVENTS,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    #[error("cannot create the trace {}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("cannot write the trace {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// The newest events in memory, and the file that they will go to.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    options: TraceOptions,
+    /// Beside the final path, so that there is never half a trace under that name.
+    partial: PathBuf,
+    file: File,
+    lanes: Vec<Arc<LaneShared>>,
+    events: VecDeque<(u32, Brief)>,
+    rare: VecDeque<Stamped>,
+    dropped: u64,
+    run: Option<String>,
+    /// Stages in the order of the plan.
+    road: Vec<String>,
+}
+
+impl Trace {
+    pub(crate) fn create(options: TraceOptions) -> Result<Trace, TraceError> {
+        let mut partial = options.path.clone().into_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let file = File::create(&partial).map_err(|source| TraceError::Create {
+            path: partial.clone(),
+            source,
+        })?;
+        Ok(Trace {
+            options,
+            partial,
+            file,
+            lanes: Vec::new(),
+            events: VecDeque::new(),
+            rare: VecDeque::new(),
+            dropped: 0,
+            run: None,
+            road: Vec::new(),
+        })
+    }
+
+    /// Gives the lane its number here.
+    pub(crate) fn lane(&mut self, lane: &Arc<LaneShared>) -> u32 {
+        self.lanes.push(Arc::clone(lane));
+        (self.lanes.len() - 1) as u32
+    }
+
+    pub(crate) fn add(&mut self, lane: u32, events: &[Brief], lost: u64) {
+        self.dropped += lost;
+        for &event in events {
+            if self.events.len() >= self.options.most_events {
+                self.events.pop_front();
+                self.dropped += 1;
+            }
+            self.events.push_back((lane, event));
+        }
+    }
+
+    pub(crate) fn add_rare(&mut self, events: &[Stamped]) {
+        for stamped in events {
+            if let Event::RunStarted(started) = &stamped.event {
+                self.run = Some(started.name.clone());
+                if let Some(plan) = &started.plan {
+                    self.road = plan.stages.iter().map(|stage| stage.name.clone()).collect();
+                    self.road.push(plan.consumer.clone());
+                }
+            }
+            if self.rare.len() >= MOST_RARE {
+                self.rare.pop_front();
+                self.dropped += 1;
+            }
+            self.rare.push_back(stamped.clone());
+        }
+    }
+
+    /// Writes the file and gives it its name. `now` ends what is still going on.
+    pub(crate) fn write(mut self, now: Nanos) -> Result<(), TraceError> {
+        let written = self.try_write(now);
+        written.map_err(|source| {
+            // Half a trace is of no use, and the disk may be full.
+            let _ = std::fs::remove_file(&self.partial);
+            TraceError::Write {
+                path: self.options.path.clone(),
+                source,
+            }
+        })
+    }
+
+    fn try_write(&mut self, now: Nanos) -> io::Result<()> {
+        let file = self.file.try_clone()?;
+        let mut out = ChromeWriter::begin(BufWriter::with_capacity(1 << 20, file))?;
+        let run = self.run.clone().unwrap_or_else(|| "run".to_owned());
+        let (steps, events) = self.write_lanes(&mut out, &run)?;
+        self.write_slots(&mut out, now)?;
+        out.thread(Process::Run, steps, "steps")?;
+        out.thread(Process::Run, events, "events")?;
+        for stamped in &self.rare {
+            write_rare(&mut out, stamped, steps, events)?;
+        }
+        let facts = BTreeMap::from([
+            ("run", run),
+            ("dropped_events", self.dropped.to_string()),
+            ("kept_events", self.events.len().to_string()),
+        ]);
+        out.end(&facts)?.into_inner()?.sync_data()?;
+        std::fs::rename(&self.partial, &self.options.path)
+    }
+
+    /// Items, waits and levels of all workers; gives the thread numbers that come after theirs.
+    fn write_lanes(
+        &mut self,
+        out: &mut ChromeWriter<BufWriter<File>>,
+        run: &str,
+    ) -> io::Result<(u32, u32)> {
+        out.process(Process::Run, run)?;
+        out.process(Process::Slots, "slots")?;
+        out.process(Process::Levels, "buffers and budgets")?;
+        out.process(Process::Devices, "devices")?;
+        let threads = self.threads();
+        let mut after = 1;
+        for ((_, _, worker), (thread, lane)) in &threads {
+            let stage = &self.lanes[*lane].stage.name;
+            out.thread(Process::Run, *thread, &format!("{stage} {worker}"))?;
+            after = thread + 1;
+        }
+        let thread_of: Vec<u32> = (self.lanes.iter())
+            .map(|lane| threads[&self.key(lane)].0)
+            .collect();
+        let sorted = self.events.make_contiguous();
+        sorted.sort_unstable_by_key(|(lane, event)| {
+            let longest_first = std::cmp::Reverse(event.end());
+            (thread_of[*lane as usize], event.start(), longest_first)
+        });
+        for (lane, event) in &self.events {
+            let shared = &self.lanes[*lane as usize];
+            let thread = thread_of[*lane as usize];
+            match *event {
+                Brief::Item { item, .. } => out.slice(&Slice {
+                    process: Process::Run,
+                    thread,
+                    name: &shared.stage.item_name(item),
+                    category: "item",
+                    start: event.start(),
+                    end: event.end(),
+                    args: Args::item(item),
+                })?,
+                Brief::Wait { wait, item, .. } => out.slice(&Slice {
+                    process: Process::Run,
+                    thread,
+                    name: wait_name(wait),
+                    category: "wait",
+                    start: event.start(),
+                    end: event.end(),
+                    args: Args::item(item),
+                })?,
+                Brief::Level {
+                    buffer, at, items, ..
+                } => {
+                    let name = format!("buffer {}", shared.buffer_name(buffer));
+                    out.counter(Process::Levels, &name, at, "items", items as f64)?;
+                }
+                Brief::Slot { .. } => {}
+            }
+        }
+        Ok((after, after + 1))
+    }
+
+    /// Workers by the road's order of their stages. One that comes again later, with a new lane,
+    /// has the same thread. With each, one of its lanes.
+    fn threads(&self) -> BTreeMap<(usize, String, u32), (u32, usize)> {
+        let mut threads = BTreeMap::new();
+        for (index, lane) in self.lanes.iter().enumerate() {
+            threads.entry(self.key(lane)).or_insert((0, index));
+        }
+        for (number, (thread, _)) in threads.values_mut().enumerate() {
+            *thread = number as u32 + 1;
+        }
+        threads
+    }
+
+    fn key(&self, lane: &LaneShared) -> (usize, String, u32) {
+        let name = &lane.stage.name;
+        let on_road = self.road.iter().position(|stage| stage == name);
+        // Stages that no plan names come behind, as they came up.
+        let first = || self.lanes.iter().position(|lane| &lane.stage.name == name);
+        let place = on_road.unwrap_or_else(|| self.road.len() + first().unwrap_or_default());
+        (place, name.clone(), lane.worker)
+    }
+
+    fn write_slots(&self, out: &mut ChromeWriter<BufWriter<File>>, now: Nanos) -> io::Result<()> {
+        let moves = self.events.iter().filter_map(|(_, event)| match *event {
+            Brief::Slot {
+                place,
+                item,
+                at,
+                to,
+            } => Some((place, at, item, to)),
+            _ => None,
+        });
+        let mut moves: Vec<(u32, Nanos, u64, SlotState)> = moves.collect();
+        moves.sort_unstable();
+        for (index, &(place, at, item, to)) in moves.iter().enumerate() {
+            if index == 0 || moves[index - 1].0 != place {
+                out.thread(Process::Slots, place + 1, &format!("slot {place}"))?;
+            }
+            let next = moves.get(index + 1).filter(|next| next.0 == place);
+            let name = match to {
+                SlotState::Preparing => "Preparing",
+                SlotState::Ready => "Ready",
+                SlotState::Training => "Training",
+                SlotState::Free => continue,
+            };
+            out.slice(&Slice {
+                process: Process::Slots,
+                thread: place + 1,
+                name,
+                category: "slot",
+                start: at,
+                end: next.map_or(now.max(at), |next| next.1),
+                args: Args::item(item),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn wait_name(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Input => "waits for input",
+        Wait::Bytes => "waits for bytes",
+        Wait::Slot => "waits for slot",
+        Wait::Output => "waits for output",
+    }
+}
+
+/// What is not of single items: steps have a thread, levels and samples are counters, and the rest
+/// are marks.
+fn write_rare<W: Write>(
+    out: &mut ChromeWriter<W>,
+    stamped: &Stamped,
+    steps: u32,
+    events: u32,
+) -> io::Result<()> {
+    let at = stamped.at;
+    let name = match &stamped.event {
+        Event::Step(step) => return write_step(out, step, at, steps),
+        Event::BufferLevel { buffer, items, .. } => {
+            let name = format!("buffer {buffer}");
+            return out.counter(Process::Levels, &name, at, "items", *items as f64);
+        }
+        Event::BudgetLevel { budget, bytes, .. } => {
+            let name = format!("budget {budget}");
+            return out.counter(Process::Levels, &name, at, "bytes", *bytes as f64);
+        }
+        Event::DeviceSample(sample) => return write_device(out, sample, at),
+        Event::HostSample(sample) => return write_host(out, sample, at),
+        Event::RunStarted(_) => "run started".to_owned(),
+        Event::RunEnded { .. } => "run ended".to_owned(),
+        Event::GateOpened { .. } => "gate opened".to_owned(),
+        Event::Decision(decision) => format!("decision: {}", decision.subject),
+        Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),
+        Event::Checkpoint { position, .. } => format!("checkpoint {position}"),
+        Event::Lost { events, .. } => format!("{events} events lost"),
+        // Only single items and their sums are left, which are in the lanes.
+        _ => return Ok(()),
+    };
+    out.instant(events, &name, at, &stamped.event)
+}
+
+/// A step's time is its end.
+fn write_step<W: Write>(
+    out: &mut ChromeWriter<W>,
+    step: &Step,
+    at: Nanos,
+    thread: u32,
+) -> io::Result<()> {
+    let served = at.since(step.overhead);
+    let began = served.since(step.service);
+    let late = step.late.as_deref().unwrap_or("input");
+    let parts = [
+        (began.since(step.waited), began, format!("waits for {late}")),
+        (began, served, format!("step {}", step.step)),
+        (served, at, "overhead".to_owned()),
+    ];
+    for (start, end, name) in parts {
+        if start < end {
+            out.slice(&Slice {
+                process: Process::Run,
+                thread,
+                name: &name,
+                category: "step",
+                start,
+                end,
+                args: Args::step(step.step, step.shape.as_deref()),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn write_device<W: Write>(
+    out: &mut ChromeWriter<W>,
+    sample: &DeviceSample,
+    at: Nanos,
+) -> io::Result<()> {
+    let readings = [
+        ("utilisation", "percent", sample.utilisation_percent),
+        ("memory", "bytes", sample.memory_used.map(|n| n as f64)),
+        ("power", "watts", sample.power_watts),
+        ("temperature", "celsius", sample.temperature_celsius),
+        ("clock", "mhz", sample.clock_mhz),
+        ("memory clock", "mhz", sample.memory_clock_mhz),
+        ("received", "bytes/s", sample.pcie_receive.map(|n| n as f64)),
+        ("sent", "bytes/s", sample.pcie_send.map(|n| n as f64)),
+    ];
+    write_readings(out, &sample.device, at, &readings)
+}
+
+fn write_host<W: Write>(
+    out: &mut ChromeWriter<W>,
+    sample: &HostSample,
+    at: Nanos,
+) -> io::Result<()> {
+    let whole = |value: Option<u64>| value.map(|n| n as f64);
+    let readings = [
+        ("cpu", "percent", sample.cpu_percent),
+        ("process cpu", "percent", sample.process_cpu_percent),
+        ("process memory", "bytes", whole(sample.process_memory)),
+        ("free memory", "bytes", whole(sample.memory_available)),
+        ("swap", "bytes", whole(sample.swap_used)),
+        ("swap traffic", "bytes/s", whole(sample.swap_traffic)),
+        ("disk read", "bytes/s", whole(sample.disk_read)),
+        ("disk write", "bytes/s", whole(sample.disk_write)),
+    ];
+    write_readings(out, "host", at, &readings)
+}
+
+fn write_readings<W: Write>(
+    out: &mut ChromeWriter<W>,
+    of: &str,
+    at: Nanos,
+    readings: &[(&str, &str, Option<f64>)],
+) -> io::Result<()> {
+    for (what, unit, value) in readings {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            out.counter(Process::Devices, &format!("{of} {what}"), at, unit, value)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

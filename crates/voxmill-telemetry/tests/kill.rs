@@ -1,0 +1,100 @@
+//! A process that is killed leaves a log with everything up to its last flush.
+//!
+//! The test starts its own program again as the process to be killed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use voxmill_telemetry::event::{Event, Nanos, RunStarted, Step};
+use voxmill_telemetry::log::{LOG_VERSION, RunLog, replay};
+use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
+
+const LOG: &str = "VOXMILL_KILL_TEST_LOG";
+
+/// The process to be killed: says what it knows to be on disk, and goes on recording.
+#[test]
+fn records_until_killed() {
+    let Some(path) = std::env::var_os(LOG) else {
+        return;
+    };
+    let options = RecorderOptions {
+        log: Some(path.into()),
+        trace: None,
+    };
+    let recorder = Recorder::start(options).unwrap();
+    recorder.record(Event::RunStarted(RunStarted {
+        log_version: LOG_VERSION,
+        name: "to be killed".to_owned(),
+        unix_seconds: 0.0,
+        program: "test".to_owned(),
+        plan: None,
+        facts: Default::default(),
+    }));
+    let lane = recorder.lane("read", 0);
+    for number in 1u64.. {
+        lane.item(number, recorder.now(), Nanos(1000));
+        recorder.record(Event::Step(Step {
+            step: number,
+            ..Step::default()
+        }));
+        if number % 1000 == 0 {
+            recorder.flush().unwrap();
+            let mut out = std::io::stdout();
+            writeln!(out, "flushed {number}").unwrap();
+            out.flush().unwrap();
+        }
+    }
+}
+
+/// Kills it after that many flushes; what it said last to be on disk.
+fn kill_after(flushes: usize, log: &Path) -> u64 {
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "records_until_killed", "--nocapture"])
+        .env(LOG, log)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program runs again");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let number = |line: String| line.rsplit_once("flushed ")?.1.parse().ok();
+    let flushed = lines.map_while(Result::ok).filter_map(number);
+    let last = flushed.take(flushes).last();
+    child.kill().expect("it still runs");
+    child.wait().expect("it was ours");
+    last.expect("the process flushed before it was killed")
+}
+
+#[test]
+fn a_killed_run_loses_at_most_what_was_not_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    let first = kill_after(3, &path);
+    let (stats, flaws) = replay(&path).unwrap();
+    assert!(stats.steps.service.count() >= first);
+    assert!(stats.stage("read").unwrap().service.count() >= first);
+    assert_eq!((stats.starts, stats.outcome, stats.lost), (1, None, 0));
+    assert_eq!(flaws.damaged, 0);
+
+    // A second run goes on in the same log, and is killed as well.
+    let second = kill_after(5, &path);
+    let log = RunLog::read(&path).unwrap();
+    assert_eq!((log.segments.len(), log.flaws.damaged), (2, 0));
+    for (segment, flushed) in log.segments.iter().zip([first, second]) {
+        let steps = segment
+            .events
+            .iter()
+            .filter_map(|stamped| match &stamped.event {
+                Event::Step(step) => Some(step.step),
+                _ => None,
+            });
+        let steps: Vec<u64> = steps.collect();
+        assert!(steps.len() as u64 >= flushed);
+        assert!(
+            steps.iter().copied().eq(1..=steps.len() as u64),
+            "none is missing"
+        );
+    }
+    let (stats, _) = replay(&path).unwrap();
+    assert_eq!(stats.starts, 2);
+    assert!(stats.steps.service.count() >= first + second);
+}
