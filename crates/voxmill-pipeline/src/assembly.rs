@@ -126,13 +126,7 @@ impl Assembly {
             .and_then(|before| self.plan.stages[before].budget.as_ref());
         let stays = planned.budget.as_ref() == budget_before;
         let named = |budget: &&Arc<Budget>| Some(budget.name()) == planned.budget.as_deref();
-        let grouped = self.part > 0;
-        let naming = naming.get().cloned().unwrap_or_else(|| {
-            Arc::new(move |number| match grouped {
-                false => format!("item {number}"),
-                true => format!("batch {number}"),
-            })
-        });
+        let naming = self.naming(naming);
         self.recorder.name_items(&planned.name, Arc::clone(&naming));
         let is_last = index + 1 == self.plan.stages.len();
         Arc::new(Stage {
@@ -147,6 +141,23 @@ impl Assembly {
             naming,
             faults: Arc::clone(&self.faults),
         })
+    }
+
+    /// How the items of this part of the road are called.
+    fn naming(&self, given: &OnceLock<Naming>) -> Naming {
+        let grouped = self.part > 0;
+        given.get().cloned().unwrap_or_else(|| {
+            Arc::new(move |number| match grouped {
+                false => format!("item {number}"),
+                true => format!("batch {number}"),
+            })
+        })
+    }
+
+    /// The consumer's items are those that the last stage hands on.
+    pub(crate) fn name_consumer(&self, naming: &OnceLock<Naming>) {
+        let consumer = &self.plan.consumer;
+        self.recorder.name_items(consumer, self.naming(naming));
     }
 
     fn buffer<T>(&self) -> Arc<Buffer<Envelope<T>>> {

@@ -158,6 +158,7 @@ impl<T: Send + 'static> Road<T> {
         agree(&plan, &self.stages, &self.single)?;
         let mut assembly = Assembly::new(plan, recorder, &self.position, self.groups)?;
         let flow = (self.assemble)(&mut assembly)?;
+        assembly.name_consumer(&self.naming);
         let (shared, starts) = assembly.finish(self.single);
         let mut running = Running::new(flow, shared, self.position);
         for start in starts {

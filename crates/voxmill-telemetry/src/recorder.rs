@@ -167,7 +167,7 @@ impl Recorder {
 
     /// Whether anything is recorded.
     pub fn is_on(&self) -> bool {
-        false
+        self.running.is_some()
     }
 
     /// Whether single items are kept, for a trace. Buffer levels are then wanted at every move.

@@ -70,9 +70,10 @@ pub(crate) struct PrepareArgs {
     pub(crate) batches: BatchArgs,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
-    /// Worker threads [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::NUM_WORKERS), help_heading = "Work")]
-    pub(crate) num_workers: Option<usize>,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
     /// Print the summary as JSON on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
@@ -204,6 +205,37 @@ pub(crate) struct CacheArgs {
     /// Drop the features of clips that the dataset no longer has, or that are now left out
     #[arg(long)]
     pub(crate) gc: bool,
+}
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Work")]
+pub(crate) struct WorkArgs {
+    /// Worker threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::NUM_WORKERS))]
+    pub(crate) num_workers: Option<usize>,
+    /// Bytes of all clips in work or waiting in memory, at the most [default: a quarter of the memory]
+    #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::RAM_BUDGET))]
+    pub(crate) ram_budget: Option<u64>,
+    /// Take clips as they are done instead of in the manifest's order
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::UNORDERED))]
+    pub(crate) unordered: Option<bool>,
+    /// Do one thing after another on one thread: the baseline to hold a gain against
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::NO_OVERLAP))]
+    pub(crate) no_overlap: Option<bool>,
+    /// Leave workers and buffers as they are at the start
+    #[arg(long)]
+    pub(crate) no_adapt: bool,
+}
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Record")]
+pub(crate) struct RecordArgs {
+    /// Write what happens to this file, as JSON lines: times by the second, faults, decisions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Write every single step of the work to this file, for a trace viewer such as Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[cfg(test)]

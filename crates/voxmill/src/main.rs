@@ -7,6 +7,7 @@ mod config;
 mod feed;
 mod interrupt;
 mod progress;
+mod recording;
 mod settings;
 
 use std::process::ExitCode;

@@ -7,12 +7,15 @@ use voxmill_speech::audio::AudioSettings;
 use voxmill_speech::batch_plan::BatchSettings;
 use voxmill_speech::language::Language;
 use voxmill_speech::text::FrontEndOptions;
+use voxmill_telemetry::plan::{Order, Setting};
+use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use crate::args::{FrontEndArgs, PrepareArgs, TextArgs};
+use crate::args::{FrontEndArgs, PrepareArgs, TextArgs, WorkArgs};
 use crate::complaint::Complaint;
 use crate::config::file::{ConfigFile, Place};
 use crate::config::keys::{self, Key, Role};
 use crate::config::value::FromValue;
+use crate::feed::Spread;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +71,11 @@ pub(crate) struct PrepareSettings {
     pub(crate) cache_budget: Option<u64>,
     pub(crate) verify: bool,
     pub(crate) gc: bool,
+    /// Threads that read headers and make features.
     pub(crate) workers: usize,
+    pub(crate) spread: Spread,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) trace: Option<PathBuf>,
     pub(crate) json: bool,
     pub(crate) notes: Vec<String>,
     pub(crate) shown: Vec<Shown>,
@@ -126,13 +133,7 @@ impl PrepareSettings {
             "voxmill-cache in the dataset's folder",
         );
         let cache_budget = r.optional(&keys::CACHE_BUDGET, args.cache.cache_budget, "no limit");
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = r.auto(
-            &keys::NUM_WORKERS,
-            args.num_workers,
-            cores,
-            "one for each core",
-        );
+        let spread = spread(r, &args.work);
         if val_data.is_some() && val_fraction_origin == Origin::Flag {
             return Err(Complaint::new(
                 "--val-fraction and --val-data both say which clips are for validation",
@@ -156,7 +157,10 @@ impl PrepareSettings {
             cache_budget,
             verify: args.cache.verify,
             gc: args.cache.gc,
-            workers,
+            workers: spread.workers.value,
+            spread,
+            log: args.record.log,
+            trace: args.record.trace,
             json: args.json,
             notes: resolver.notes(),
             shown: resolver.shown,
@@ -213,6 +217,33 @@ fn audio(r: &mut Resolver, args: &crate::args::AudioArgs) -> anyhow::Result<Audi
         )
     })?;
     Ok(settings)
+}
+
+/// How much memory to count on where the system does not say how much there is.
+const UNKNOWN_MEMORY: u64 = 8 << 30;
+
+fn spread(r: &mut Resolver, args: &WorkArgs) -> Spread {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let why = "one for each core";
+    let workers = r.auto(&keys::NUM_WORKERS, args.num_workers, cores, why);
+    let workers = Setting {
+        value: workers,
+        fixed: !matches!(r.last_origin(), Origin::Auto(_)),
+    };
+    let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);
+    let why = "a quarter of the memory";
+    let ram_budget = r.auto(&keys::RAM_BUDGET, args.ram_budget, memory / 4, why);
+    let unordered = r.pick(&keys::UNORDERED, args.unordered, false);
+    let no_overlap = r.pick(&keys::NO_OVERLAP, args.no_overlap, false);
+    let adapt = args.no_adapt.then_some(false);
+    let adapt = r.pick(&keys::AUTO_TUNE_PERFORMANCE, adapt, true);
+    Spread {
+        workers,
+        ram_budget,
+        order: if unordered { Order::Free } else { Order::Kept },
+        overlap: !no_overlap,
+        adapt,
+    }
 }
 
 /// Picks values and remembers for each where it came from.
@@ -371,7 +402,8 @@ mod tests {
         let full = "data:\n  train_data: d\n  val_data: v\n  val_fraction: 0.1\n  language: fa\n  max_bad: 2%\n  \
             max_text_length: 99\n  max_mel_frames: 999\n  lexicon: l\n  espeak: true\n  sample_rate: 24000\n  n_fft: 2048\n  \
             hop_length: 300\n  n_mels: 100\n  f_min: 20\n  f_max: 12000\n  trim_db: 40\n  loudness_lufs: -23\n  cache_dir: c\n  \
-            cache_budget: 5GB\n  batch_size: 8\n  buckets: 12\n  pad_to_fixed_length: true\n  seed: 7\n  num_workers: 2\n";
+            cache_budget: 5GB\n  batch_size: 8\n  buckets: 12\n  pad_to_fixed_length: true\n  seed: 7\n  num_workers: 2\n  \
+            ram_budget: 1GB\n  unordered: true\n  no_overlap: true\n  auto_tune_performance: false\n";
         let file = config(full);
         let mut args = PrepareArgs::default();
         args.config.config = Some(file.path().to_owned());

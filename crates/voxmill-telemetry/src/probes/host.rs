@@ -185,15 +185,15 @@ impl Process {
 
 /// In bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Memory {
-    total: Option<u64>,
+pub(super) struct Memory {
+    pub(super) total: Option<u64>,
     available: Option<u64>,
     swap_total: Option<u64>,
     swap_free: Option<u64>,
 }
 
 impl Memory {
-    fn parse(meminfo: &str) -> Memory {
+    pub(super) fn parse(meminfo: &str) -> Memory {
         let bytes = |name: &str| {
             let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
             let number = line.trim().strip_suffix("kB")?.trim();

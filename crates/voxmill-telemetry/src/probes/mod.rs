@@ -8,6 +8,7 @@ mod amd;
 mod drm;
 mod host;
 mod intel;
+mod memory;
 #[cfg(any(target_os = "linux", windows))]
 mod nvml;
 mod rate;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use memory::usable_memory;
 pub use sampler::Sampler;
 
 use crate::event::{DeviceSample, Event, HostSample, Nanos};

@@ -101,11 +101,14 @@ keys! {
     SEED: Data."seed", whole(0, u64::MAX), Acts;
     // The pipeline.
     NUM_WORKERS: Data."num_workers", whole(1, 256), Acts;
+    RAM_BUDGET: Data."ram_budget", Kind::Bytes, Acts;
+    UNORDERED: Data."unordered", Kind::Switch, Acts;
+    NO_OVERLAP: Data."no_overlap", Kind::Switch, Acts;
     BUFFER_SIZE: Data."buffer_size", whole(1, 100_000), Later;
     PIPELINE_BUFFER_SIZE: Data."pipeline_buffer_size", whole(1, 100_000), Alias("buffer_size");
     PREFETCH_BUFFER_SIZE: Data."prefetch_buffer_size", whole(1, 64), Later;
     MODEL_START_DELAY: Data."model_start_delay", number(0.0, 3_600.0), Later;
-    AUTO_TUNE_PERFORMANCE: Data."auto_tune_performance", Kind::Switch, Later;
+    AUTO_TUNE_PERFORMANCE: Data."auto_tune_performance", Kind::Switch, Acts;
     // Devices.
     DATA_GPU: Data."data_gpu", Kind::DeviceIndex, Later;
     MODEL_GPU: Data."model_gpu", Kind::DeviceIndex, Later;

@@ -1,16 +1,24 @@
-//! Makes the features of stale clips on several threads; one writes them as they come.
+//! Makes the features of stale clips on the pipeline; the caller's thread writes them as they come.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use voxmill_speech::audio::{AudioSettingsError, Featurizer};
+use voxmill_pipeline::item::{Failure, ItemFault};
+use voxmill_pipeline::road::{Road, StartError};
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_pipeline::stage::Work;
+use voxmill_speech::audio::{AudioSettings, Featurizer};
 use voxmill_speech::cache::{
-    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, Fingerprint,
+    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, Fingerprint, clip_bytes,
 };
 use voxmill_speech::features::{AudioFeatures, Levels, TextFeatures};
 use voxmill_speech::language::Language;
 use voxmill_speech::manifest::{Clip, QuarantineEntry, Reason};
 use voxmill_speech::text::symbols;
+use voxmill_telemetry::event::FaultKind;
+use voxmill_telemetry::plan::{AdaptPlan, AfterError, Order, Plan, Setting, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
 
 use super::stale::{Stale, Staleness};
 use super::{Recipe, with_causes};
@@ -38,15 +46,52 @@ pub(crate) struct Built {
 pub(crate) enum BuildError {
     #[error(transparent)]
     Cache(#[from] CacheError),
+    #[error("cannot start the workers")]
+    Start(#[from] StartError),
     #[error(transparent)]
-    Settings(#[from] AudioSettingsError),
-    #[error("cannot start a worker thread")]
-    Thread(#[source] std::io::Error),
+    Run(#[from] Failure),
 }
 
 /// Clips that may wait for the writer. While it syncs a shard, some tenths of a second, the workers
 /// go on; 128 clips of LJ Speech are 25 MB, and the longest that pass the filter 60 MB.
-const CLIPS_IN_FLIGHT: usize = 128;
+const CLIPS_AHEAD: usize = 128;
+
+/// How the work is spread.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread {
+    pub(crate) workers: Setting,
+    /// Bytes of clips in the workers' hands and waiting for the writer.
+    pub(crate) ram_budget: u64,
+    pub(crate) order: Order,
+    pub(crate) overlap: bool,
+    pub(crate) adapt: bool,
+}
+
+impl Spread {
+    pub(crate) fn plan(&self) -> Plan {
+        let mut plan = Plan::new("prepare", "write")
+            .stage(StagePlan::new("clips").buffer(Setting::from(16)))
+            .stage(
+                StagePlan::new("featurize")
+                    .workers(self.workers)
+                    .buffer(Setting::from(CLIPS_AHEAD))
+                    .in_budget("host")
+                    .on_error(0, AfterError::Skip),
+            )
+            .budget("host", self.ram_budget);
+        plan.order = self.order;
+        plan.overlap = self.overlap;
+        plan.adapt = self.adapt.then(|| AdaptPlan {
+            // The thread that hands out clip numbers has next to nothing to do.
+            most_workers: self.workers.value + 1,
+            most_buffered: 4 * CLIPS_AHEAD,
+        });
+        plan
+    }
+}
+
+/// A clip's features, or why there are none.
+type Outcome = Result<Made, QuarantineEntry>;
 
 struct Made {
     clip: usize,
@@ -60,10 +105,11 @@ struct Made {
 /// What building needs to know beside what is stale.
 pub(crate) struct Building<'a> {
     pub(crate) clips: &'a [Clip],
-    pub(crate) recipe: &'a Recipe<'a>,
+    pub(crate) recipe: &'a Recipe,
     /// The cache as it was: frames that are still good are taken over from it.
-    pub(crate) before: &'a Cache,
-    pub(crate) workers: usize,
+    pub(crate) before: Cache,
+    pub(crate) spread: &'a Spread,
+    pub(crate) recorder: Recorder,
     /// Looked at between clips; what was made by then is kept.
     pub(crate) stop: &'a AtomicBool,
     /// Whether the cache's size is bounded.
@@ -74,12 +120,11 @@ impl Building<'_> {
     /// Makes the features of all stale clips on several threads and writes them as they come.
     /// `progress` hears of each clip.
     pub(crate) fn build(
-        &self,
+        self,
         staleness: Staleness,
         writer: &mut CacheWriter,
         mut progress: impl FnMut(&Clip),
     ) -> Result<Built, BuildError> {
-        let mut built = Built::default();
         for (clip, stamp) in &staleness.restamped {
             writer.restamp(&self.clips[*clip].id, *stamp);
         }
@@ -90,54 +135,31 @@ impl Building<'_> {
             }
             writer.commit()?;
         }
-        let stale = &staleness.stale;
-        let next = AtomicUsize::new(0);
-        let halt = AtomicBool::new(false);
-        let (sender, receiver) = crossbeam_channel::bounded(CLIPS_IN_FLIGHT);
-        let featurizers: Vec<_> = (0..self.workers)
-            .map(|_| Featurizer::new(self.recipe.audio))
-            .collect::<Result<_, _>>()?;
-        let outcome = std::thread::scope(|scope| {
-            // Dropped at the end of this block, whatever happens in it: a worker that waits for
-            // room in the channel is then told, and the scope can join it.
-            let receiver = receiver;
-            for (number, mut featurizer) in featurizers.into_iter().enumerate() {
-                let sender = sender.clone();
-                let (next, halt) = (&next, &halt);
-                let work = move || {
-                    while !halt.load(Ordering::Relaxed) && !self.stop.load(Ordering::Relaxed) {
-                        let Some(stale) = stale.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                            break;
-                        };
-                        let made = self.make_contained(stale, &mut featurizer);
-                        if sender.send((stale.clip, made)).is_err() {
-                            break;
-                        }
-                    }
-                };
-                let thread = std::thread::Builder::new().name(format!("featurize-{number}"));
-                if let Err(error) = thread.spawn_scoped(scope, work) {
-                    halt.store(true, Ordering::Relaxed);
-                    return Err(BuildError::Thread(error));
+        let stale: Arc<[Stale]> = staleness.stale.into();
+        let (clips, stop) = (self.clips, self.stop);
+        let enough = Arc::new(AtomicBool::new(false));
+        let mut built = Built::default();
+        let mut outcome = Ok(());
+        for delivery in self.start(&stale, &enough)? {
+            // The clips in hand still come.
+            enough.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            outcome = match delivery {
+                Err(failure) => Err(failure.into()),
+                Ok(Delivery::Hole(hole)) => {
+                    let clip = &clips[stale[hole.number as usize].clip];
+                    progress(clip);
+                    built.bad.push(lost(clip, &hole.fault));
+                    Ok(())
                 }
-            }
-            drop(sender);
-            let mut outcome = Ok(());
-            for (clip, made) in &receiver {
-                progress(&self.clips[clip]);
-                match made {
-                    // Workers see the halt after the clip in hand; receiving on lets them send it.
-                    _ if outcome.is_err() => {}
-                    Err(bad) => built.bad.push(bad),
-                    Ok(made) => {
-                        outcome =
-                            store(self.clips, made, writer, &mut built).map_err(BuildError::from);
-                        halt.store(outcome.is_err(), Ordering::Relaxed);
-                    }
+                Ok(Delivery::Item(made)) => {
+                    progress(&clips[stale[made.number() as usize].clip]);
+                    store(clips, made.into_parts().0, writer, &mut built).map_err(BuildError::from)
                 }
+            };
+            if outcome.is_err() {
+                break;
             }
-            outcome
-        });
+        }
         // Kept even after an error or an interruption: a shard that is half full is still good work.
         let committed = writer.commit();
         outcome?;
@@ -146,28 +168,86 @@ impl Building<'_> {
         Ok(built)
     }
 
-    /// A panic on one clip, a bug of ours, costs that clip and not the run.
-    fn make_contained(
-        &self,
-        stale: &Stale,
-        featurizer: &mut Featurizer,
-    ) -> Result<Made, QuarantineEntry> {
-        let clip = &self.clips[stale.clip];
-        let make = AssertUnwindSafe(|| make(clip, stale, self.recipe, self.before, featurizer));
-        catch_unwind(make).unwrap_or_else(|panic| {
-            // Its buffers may be half written.
-            if let Ok(fresh) = Featurizer::new(self.recipe.audio) {
-                *featurizer = fresh;
-            }
-            let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-            let said = said
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_default();
-            Err(clip.quarantine(
-                Reason::named("internal error"),
-                format!("voxmill panicked on this clip: {said}"),
-            ))
-        })
+    /// Stale clips in, features out.
+    fn start(
+        self,
+        stale: &Arc<[Stale]>,
+        enough: &Arc<AtomicBool>,
+    ) -> Result<Running<Outcome>, StartError> {
+        let (count, enough) = (stale.len() as u64, Arc::clone(enough));
+        let numbers = move |from: u64| {
+            (from..count)
+                .take_while(move |_| !enough.load(Ordering::Relaxed))
+                .map(Ok::<_, Infallible>)
+        };
+        let clips: Arc<[Clip]> = self.clips.into();
+        let named = {
+            let (clips, stale) = (Arc::clone(&clips), Arc::clone(stale));
+            move |number: u64| clips[stale[number as usize].clip].id.to_string()
+        };
+        let largest = {
+            let (clips, stale) = (Arc::clone(&clips), Arc::clone(stale));
+            let audio = Arc::clone(&self.recipe.audio);
+            move |number: &u64| largest_bytes(&clips[stale[*number as usize].clip], &audio)
+        };
+        let (recipe, before) = (self.recipe.clone(), Arc::new(self.before));
+        let stale = Arc::clone(stale);
+        let featurize = Work::with_state(move || {
+            let mut featurizer = Featurizer::new(&recipe.audio)?;
+            let (clips, stale) = (Arc::clone(&clips), Arc::clone(&stale));
+            let (recipe, before) = (recipe.clone(), Arc::clone(&before));
+            Ok::<_, voxmill_speech::audio::AudioSettingsError>(move |number: u64| {
+                let stale = &stale[number as usize];
+                let clip = &clips[stale.clip];
+                Ok::<_, Infallible>(make(clip, stale, &recipe, &before, &mut featurizer))
+            })
+        });
+        Road::source(self.spread.plan(), "clips", numbers)
+            .named(named)
+            .stage("featurize", featurize.reserving(largest).keeping(bytes_of))
+            .start(self.recorder)
+    }
+}
+
+/// The most that a clip takes while it is being made: the file, its samples of all channels and of
+/// one, and again at the rate that they are brought to, and the features.
+fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
+    const SAMPLE: u64 = size_of::<f32>() as u64;
+    let header = &clip.header;
+    let resampled =
+        header.samples * u64::from(audio.sample_rate) / u64::from(header.sample_rate).max(1);
+    let samples = header.samples * (u64::from(header.channels) + 1) + resampled;
+    let letters = clip.text.len() as u64;
+    let frames = audio.frames_for_header(header) as u64;
+    // Numbers and abbreviations are read out, so the text grows.
+    let read_out = 16 * letters + 65_536;
+    let features = clip_bytes(frames, audio.n_mels as u64, read_out, read_out);
+    clip.audio_bytes + samples * SAMPLE + features
+}
+
+fn bytes_of(outcome: &Outcome) -> u64 {
+    match outcome {
+        Ok(made) => {
+            let frames = (made.audio.mel.len() * size_of::<f32>()) as u64;
+            let text = made.text.normalized.len() as u64;
+            clip_bytes(0, 0, made.text.tokens.len() as u64, text) + frames
+        }
+        Err(_) => 0,
+    }
+}
+
+/// A clip that no features came of, for a reason that is not in its data.
+fn lost(clip: &Clip, fault: &ItemFault) -> QuarantineEntry {
+    let why = with_causes(fault.error.as_ref());
+    match fault.kind {
+        FaultKind::TooLarge => clip.quarantine(
+            Reason::named("does not fit into memory"),
+            format!("{why}; a larger --ram-budget would take it"),
+        ),
+        FaultKind::Panic | FaultKind::Error | FaultKind::Setup => clip.quarantine(
+            Reason::named("internal error"),
+            format!("voxmill panicked on this clip: {why}"),
+        ),
     }
 }
 
@@ -177,7 +257,7 @@ fn make(
     recipe: &Recipe,
     before: &Cache,
     featurizer: &mut Featurizer,
-) -> Result<Made, QuarantineEntry> {
+) -> Outcome {
     let text = recipe
         .front_end
         .features(&clip.text, recipe.language_of(clip))
@@ -224,10 +304,17 @@ fn make(
 
 fn store(
     clips: &[Clip],
-    made: Made,
+    outcome: Outcome,
     writer: &mut CacheWriter,
     built: &mut Built,
 ) -> Result<(), CacheError> {
+    let made = match outcome {
+        Ok(made) => made,
+        Err(bad) => {
+            built.bad.push(bad);
+            return Ok(());
+        }
+    };
     let view = ClipView::new(&made.text, &made.audio);
     match writer.add(&clips[made.clip].id, &made.fingerprint, view)? {
         Added::Stored => {}
@@ -249,7 +336,6 @@ mod tests {
     use crate::feed::{Prints, scan};
     use std::fs;
     use std::path::Path;
-    use voxmill_speech::audio::AudioSettings;
     use voxmill_speech::cache::WriterOptions;
     use voxmill_speech::manifest::Limits;
     use voxmill_speech::text::{FrontEnd, FrontEndOptions};
@@ -280,11 +366,9 @@ mod tests {
     fn asked_to_stop_it_keeps_what_was_made() {
         let home = tempfile::tempdir().unwrap();
         let clips = dataset(home.path(), 400);
-        let front_end = FrontEnd::new(FrontEndOptions::default()).unwrap();
-        let audio = AudioSettings::default();
         let recipe = Recipe {
-            front_end: &front_end,
-            audio: &audio,
+            front_end: Arc::new(FrontEnd::new(FrontEndOptions::default()).unwrap()),
+            audio: Arc::new(AudioSettings::default()),
             language: None,
         };
         let dir = home.path().join("features");
@@ -296,11 +380,19 @@ mod tests {
 
         let mut writer =
             CacheWriter::open(&dir, recipe.feature_settings(), WriterOptions::default()).unwrap();
+        let spread = Spread {
+            workers: Setting::fixed(2),
+            ram_budget: 1 << 30,
+            order: Order::Kept,
+            overlap: true,
+            adapt: false,
+        };
         let building = Building {
             clips: &clips,
             recipe: &recipe,
-            before: &before,
-            workers: 2,
+            before,
+            spread: &spread,
+            recorder: Recorder::off(),
             stop: &stop,
             within_budget: false,
         };

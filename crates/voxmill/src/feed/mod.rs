@@ -1,11 +1,12 @@
 //! Puts the data road together: a dataset folder is scanned, what is stale is found, and its
-//! features are made on several threads and written by one.
+//! features are made on the pipeline and written by one thread.
 
 mod build;
 mod stale;
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use voxmill_speech::audio::{AudioSettings, read_header};
@@ -16,7 +17,7 @@ use voxmill_speech::manifest::{
 };
 use voxmill_speech::text::FrontEnd;
 
-pub(crate) use build::{BuildError, Building, Built, Known};
+pub(crate) use build::{BuildError, Building, Built, Known, Spread};
 pub(crate) use stale::{Prints, Staleness};
 
 /// What the manifest and the audio headers of a folder say.
@@ -59,15 +60,15 @@ pub(crate) fn scan(
 }
 
 /// What features are made with; the same for all clips of a run.
-#[derive(Debug)]
-pub(crate) struct Recipe<'a> {
-    pub(crate) front_end: &'a FrontEnd,
-    pub(crate) audio: &'a AudioSettings,
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) front_end: Arc<FrontEnd>,
+    pub(crate) audio: Arc<AudioSettings>,
     /// For clips whose manifest row does not say.
     pub(crate) language: Option<Language>,
 }
 
-impl Recipe<'_> {
+impl Recipe {
     fn language_of(&self, clip: &Clip) -> Option<Language> {
         clip.language.or(self.language)
     }

@@ -135,7 +135,15 @@ fn settings_are_shown_with_their_origin() {
     let config = config.to_str().unwrap();
     let output = prepare(
         dataset.path(),
-        &["--config", config, "--n-mels", "100", "--show-settings"],
+        &[
+            "--config",
+            config,
+            "--n-mels",
+            "100",
+            "--ram-budget",
+            "1GB",
+            "--show-settings",
+        ],
     )
     .output()
     .unwrap();

@@ -8,6 +8,7 @@
 mod bad_input;
 mod dataset;
 mod prepare;
+mod road;
 mod survival;
 mod text;
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ use voxmill_speech::cache::{
 };
 use voxmill_speech::manifest::{Limits, Manifest, Split};
 use voxmill_speech::text::FrontEnd;
+use voxmill_telemetry::event::Outcome;
+use voxmill_telemetry::recorder::Recorder;
 
 use self::report::{FolderFacts, FolderReport, Timing};
 use super::{say, show_settings, tell};
@@ -27,6 +30,7 @@ use crate::complaint::Complaint;
 use crate::feed::{self, BuildError, Building, Built, Prints, Recipe, Scan, Staleness};
 use crate::interrupt::{self, EXIT_INTERRUPTED};
 use crate::progress::ClipProgress;
+use crate::recording::Recording;
 use crate::settings::{Origin, PrepareSettings};
 
 /// Clips shorter than this hold no speech worth aligning; they are filtered.
@@ -48,16 +52,37 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
         .thread_name(|number| format!("scan-{number}"))
         .build_global()
         .context("cannot start worker threads")?;
-    let front_end = FrontEnd::new(settings.text.clone())?;
     let recipe = Recipe {
-        front_end: &front_end,
-        audio: &settings.audio,
+        front_end: Arc::new(FrontEnd::new(settings.text.clone())?),
+        audio: Arc::new(settings.audio.clone()),
         language: settings.language,
     };
 
+    let recording = Recording::start(
+        "prepare",
+        &settings.spread.plan(),
+        settings.log.as_deref(),
+        settings.trace.as_deref(),
+    )?;
+    let outcome = prepare(&settings, &recipe, &recording.recorder(), stop);
+    recording.finish(match &outcome {
+        Ok(code) if *code == ExitCode::SUCCESS => Outcome::Finished,
+        Ok(_) => Outcome::Interrupted,
+        Err(_) => Outcome::Failed,
+    });
+    outcome
+}
+
+/// All folders, and what came of them.
+fn prepare(
+    settings: &PrepareSettings,
+    recipe: &Recipe,
+    recorder: &Recorder,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let mut prepared: Vec<Prepared> = Vec::new();
     let mut failure = None;
-    for folder in folders(&settings)? {
+    for folder in folders(settings)? {
         let spent = prepared
             .iter()
             .map(|folder| folder.report.cache.bytes)
@@ -66,10 +91,11 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
             .cache_budget
             .map(|budget| budget.saturating_sub(spent));
         match (Preparing {
-            settings: &settings,
-            recipe: &recipe,
+            settings,
+            recipe,
             folder: &folder,
             budget,
+            recorder,
             stop,
         })
         .run()
@@ -170,10 +196,11 @@ fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<Folder>> {
 
 struct Preparing<'a> {
     settings: &'a PrepareSettings,
-    recipe: &'a Recipe<'a>,
+    recipe: &'a Recipe,
     folder: &'a Folder,
     /// Bytes that this folder's cache may have.
     budget: Option<u64>,
+    recorder: &'a Recorder,
     stop: &'a AtomicBool,
 }
 
@@ -391,8 +418,9 @@ impl Preparing<'_> {
         let building = Building {
             clips: &manifest.clips,
             recipe: self.recipe,
-            before: &before,
-            workers: settings.workers,
+            before,
+            spread: &settings.spread,
+            recorder: self.recorder.clone(),
             stop: self.stop,
             within_budget: self.budget.is_some(),
         };

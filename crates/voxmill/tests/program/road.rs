@@ -1,0 +1,131 @@
+//! `voxmill prepare` as a pipeline: how its work is spread, bounded and recorded.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use voxmill_telemetry::event::{Event, Outcome};
+use voxmill_telemetry::log::RunLog;
+
+use crate::dataset::Dataset;
+use crate::{assert_said, json, prepare, regex_escape};
+
+/// The files of the cache by name, with their contents.
+fn cache(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder.join("voxmill-cache/features")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    files
+        .filter(|file| file.extension().is_some_and(|end| end == "arrow"))
+        .map(|file| {
+            let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read(&file).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn the_cache_is_the_same_however_the_work_is_spread() {
+    let dataset = Dataset::new(60);
+    let mut first = None;
+    for spread in [
+        &["--num-workers", "1"][..],
+        &["--num-workers", "7"],
+        &["--no-overlap"],
+        &["--no-adapt", "--ram-budget", "2MB"],
+    ] {
+        let _ = fs::remove_dir_all(dataset.path().join("voxmill-cache"));
+        let report = prepare(dataset.path(), spread).arg("--json").output();
+        assert_eq!(json(&report.unwrap())["cache"]["rebuilt"], 60);
+        let made = cache(dataset.path());
+        let shards = made.iter().filter(|(name, _)| name.starts_with("shard"));
+        let shards: Vec<_> = shards
+            .map(|(name, bytes)| (name.clone(), bytes.clone()))
+            .collect();
+        assert!(!shards.is_empty());
+        assert_eq!(
+            *first.get_or_insert_with(|| shards.clone()),
+            shards,
+            "{spread:?}"
+        );
+    }
+}
+
+#[test]
+fn taken_as_they_are_done_all_clips_are_there() {
+    let dataset = Dataset::new(60);
+    let report = prepare(
+        dataset.path(),
+        &["--unordered", "--num-workers", "4", "--json"],
+    );
+    assert_eq!(json(&{ report }.output().unwrap())["cache"]["rebuilt"], 60);
+}
+
+/// A clip that is larger than all the memory it may have is named and left out; the rest is made.
+#[test]
+fn a_clip_that_does_not_fit_into_the_memory_budget() {
+    let dataset = Dataset::new(12);
+    dataset.tone(5, 12.0);
+    let spread = ["--ram-budget", "2MB", "--max-bad", "20%"];
+    assert_said!(
+        prepare(dataset.path(), &spread).output().unwrap(),
+        dataset.path()
+    );
+    let list = fs::read_to_string(dataset.path().join("voxmill-cache/quarantine.csv")).unwrap();
+    assert!(list.contains("does not fit into memory"), "{list}");
+    assert!(list.contains("--ram-budget"), "{list}");
+}
+
+#[test]
+fn a_log_and_a_trace_tell_what_happened() {
+    let dataset = Dataset::new(30);
+    let log = dataset.path().join("events.jsonl");
+    let trace = dataset.path().join("trace.json");
+    let record = [
+        "--log",
+        log.to_str().unwrap(),
+        "--trace",
+        trace.to_str().unwrap(),
+    ];
+    json(
+        &prepare(dataset.path(), &record)
+            .arg("--json")
+            .output()
+            .unwrap(),
+    );
+
+    let read = RunLog::read(&log).unwrap();
+    assert_eq!(read.segments.len(), 1);
+    let started = read.segments[0].started.as_ref().unwrap();
+    assert_eq!(started.plan.as_ref().unwrap().stages[1].name, "featurize");
+    let events = || read.events().map(|stamped| &stamped.event);
+    let made: u64 = events()
+        .map(|event| match event {
+            Event::StageSecond(second) if second.stage == "featurize" => second.service.count(),
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(made, 30);
+    let ended = Event::RunEnded {
+        outcome: Outcome::Finished,
+    };
+    assert!(events().any(|event| *event == ended));
+
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(trace).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named = |name: &str| events.iter().filter(|event| event["name"] == name).count();
+    assert!(named("c007") >= 2, "a clip goes through several stages");
+    let mut lanes = events.iter().filter(|event| event["name"] == "thread_name");
+    assert!(lanes.any(|lane| lane["args"]["name"] == "featurize 0"));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_refused_before_the_work() {
+    let dataset = Dataset::new(2);
+    assert_said!(
+        prepare(dataset.path(), &["--log", "/dev/null/events.jsonl"])
+            .output()
+            .unwrap(),
+        dataset.path()
+    );
+    assert!(!dataset.path().join("voxmill-cache").exists());
+}
