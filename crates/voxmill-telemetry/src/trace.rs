@@ -173,8 +173,10 @@ impl Trace {
             .collect();
         let sorted = self.events.make_contiguous();
         sorted.sort_unstable_by_key(|(lane, event)| {
-            let longest_first = std::cmp::Reverse(event.end());
-            (thread_of[*lane as usize], event.start(), longest_first)
+            // Of those that start together, the outer one first; but one without length is beside.
+            let (start, end) = (event.start(), event.end());
+            let longest_first = (end > start, std::cmp::Reverse(end));
+            (thread_of[*lane as usize], start, longest_first)
         });
         for (lane, event) in &self.events {
             let shared = &self.lanes[*lane as usize];
