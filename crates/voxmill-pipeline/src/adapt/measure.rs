@@ -17,10 +17,12 @@ const FEWEST_ITEMS: u64 = 6;
 /// Nobody waits longer for a measurement than this, however little came through.
 const LONGEST_WINDOW: Duration = Duration::from_secs(60);
 /// After this many items or this time, more of the same is not worth waiting for.
-const ENOUGH_ITEMS: u64 = 480;
+const ENOUGH_ITEMS: u64 = 960;
 const ENOUGH_TIME: Duration = Duration::from_secs(20);
+/// A load is watched in windows of at least so many items.
+const LASTING_ITEMS: u64 = 8 * WINDOW_ITEMS;
 /// A rate known this well needs no longer look.
-const SMALL_ERROR: f64 = 0.02;
+const SMALL_ERROR: f64 = 0.01;
 /// A buffer that filled or drained by more than this share of the items that passed hides the
 /// stage behind or before it: the measurement begins again, but not for ever.
 const DRIFT: f64 = 0.2;
@@ -132,6 +134,11 @@ impl Measurement {
             || self.took() >= ENOUGH_TIME
     }
 
+    /// As `is_sure`, and long enough not to take a passing mood for a change.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.is_sure() && (self.items() >= LASTING_ITEMS || self.took() >= ENOUGH_TIME)
+    }
+
     fn drifts(&self) -> bool {
         let (first, last) = self.ends();
         let stages = first.stages.iter().zip(&last.stages);
@@ -161,6 +168,18 @@ impl Measurement {
             |before, after| (consumer(after).items - consumer(before).items) as f64,
             |before, after| after.at.saturating_sub(before.at).as_secs_f64(),
             COUNTING_VARIANCE,
+        )
+    }
+
+    /// The share of its time in which the consumer did not wait.
+    pub(super) fn fed(&self) -> Estimate {
+        let seconds =
+            |before: &Snapshot, after: &Snapshot| after.at.saturating_sub(before.at).as_secs_f64();
+        let starved = |snapshot: &Snapshot| consumer(snapshot).starved.as_secs_f64();
+        self.ratio(
+            |before, after| seconds(before, after) - (starved(after) - starved(before)),
+            seconds,
+            0.0,
         )
     }
 

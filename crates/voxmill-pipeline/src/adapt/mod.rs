@@ -6,7 +6,7 @@
 //! 2. Otherwise it tries the change that promises most: workers for the slowest stages, as many as the
 //!    ratio of busy times says and, once the budget is used up, from stages with a surplus; or larger
 //!    buffers where a buffer was full at one time and empty at another.
-//! 3. It measures again and takes the change back if the consumer's rate did not rise beyond the noise;
+//! 3. It measures again and takes the change back if the consumer was not served better beyond the noise;
 //!    a setting that was left is not tried again, and a stage that more workers do not help is tried
 //!    with fewer.
 //! 4. When nothing untried promises a gain, it settles, and says what limits.
@@ -40,9 +40,14 @@ const NEGLIGIBLE: f64 = 0.01;
 /// looking often does not find a difference by chance), and at last.
 const EARLY: f64 = 4.0;
 const AT_LAST: f64 = 2.0;
+/// A predicted gain of so many standard errors is tried without looking longer: a fifth of it
+/// would still be seen.
+const LARGE_GAIN: f64 = 10.0;
+/// The share of its predicted gain that a raise must bring for the stage to count as one that scales.
+const PAYS: f64 = 0.8;
 /// By how much the load must differ to look again, and how often in a row.
 const CLEAR_CHANGE: f64 = 0.2;
-const CLEAR_WAITING: f64 = 0.05;
+const CLEAR_WAITING: f64 = 0.08;
 const IN_A_ROW: u32 = 2;
 /// So many trials find whatever there is to find.
 const MOST_TRIALS: usize = 40;
@@ -83,6 +88,8 @@ pub struct Controller {
     tried: Vec<Settings>,
     scaling: Vec<Scaling>,
     trials: usize,
+    /// A large predicted gain may be tried before the measure is sure.
+    hasty: bool,
     look: Duration,
 }
 
@@ -91,7 +98,7 @@ enum Phase {
     Looking,
     Trying {
         before: Settings,
-        rate_before: Estimate,
+        measured_before: Measurement,
         trial: Trial,
     },
     Settled {
@@ -105,7 +112,7 @@ enum Phase {
 struct Reference {
     rate: Estimate,
     services: Vec<Estimate>,
-    waits: f64,
+    fed: Estimate,
 }
 
 impl Controller {
@@ -121,6 +128,7 @@ impl Controller {
             phase: Phase::Looking,
             tried: Vec::new(),
             trials: 0,
+            hasty: true,
             look: SHORTEST_LOOK,
         })
     }
@@ -154,9 +162,9 @@ impl Controller {
             Phase::Looking => self.look_for_more(&now, &measured),
             Phase::Trying {
                 before,
-                rate_before,
+                measured_before,
                 trial,
-            } => self.judge(&now, &measured, &before, rate_before, &trial),
+            } => self.judge(&now, &measured, &before, &measured_before, &trial),
             Phase::Settled { reference, changed } => self.watch(&measured, reference, changed),
         }
     }
@@ -175,18 +183,21 @@ impl Controller {
         } else {
             trial::next(&self.road, now, &load, &self.scaling, &self.tried)
         };
-        let large = |trial: &Trial| trial.predicted - 1.0 > EARLY * rate.error;
+        let large = |trial: &Trial| self.hasty && trial.predicted - 1.0 > LARGE_GAIN * rate.error;
         if !measured.is_sure() && !trial.as_ref().is_some_and(large) {
             return Vec::new();
         }
         let Some(trial) = trial else {
+            if !measured.is_lasting() {
+                return Vec::new();
+            }
             return vec![self.settle(now, measured, &load)];
         };
         self.trials += 1;
         let changes = self.go(now, &trial.to, |action| trial_decision(action, &trial));
         self.phase = Phase::Trying {
             before: now.clone(),
-            rate_before: rate,
+            measured_before: measured.clone(),
             trial,
         };
         changes
@@ -197,38 +208,56 @@ impl Controller {
         now: &Settings,
         measured: &Measurement,
         before: &Settings,
-        rate_before: Estimate,
+        measured_before: &Measurement,
         trial: &Trial,
     ) -> Vec<Change> {
-        let rate = measured.rate();
-        let gain = rate.value / rate_before.value - 1.0;
-        let noise = rate.error.hypot(rate_before.error);
+        // A larger buffer acts through the consumer's waiting alone, and waiting is not blurred by
+        // how uneven the consumer itself is. Workers may also slow others down: only the rate tells.
+        // A buffer that is too large also costs less than a worker too many.
+        let (quantity, at_last): (fn(&Measurement) -> Estimate, f64) = match trial.kind {
+            Kind::Capacity => (Measurement::fed, 1.0),
+            Kind::Workers | Kind::Fewer => (Measurement::rate, AT_LAST),
+        };
+        let (then, after) = (quantity(measured_before), quantity(measured));
+        let gain = after.value / then.value - 1.0;
+        let noise = after.error.hypot(then.error);
         let sure = measured.is_sure();
-        let bound = NEGLIGIBLE.max(noise * if sure { AT_LAST } else { EARLY });
+        let bound = NEGLIGIBLE.max(noise * if sure { at_last } else { EARLY });
         let better = gain > bound;
         let worse = gain < -bound;
         if !sure && !better && !worse {
             return Vec::new();
         }
-        let keep = better || trial.kind == Kind::Fewer && !worse;
-        self.learn(before, measured, gain, keep, trial);
+        let keep = better || trial.kind == Kind::Fewer && gain > -NEGLIGIBLE;
+        // A gain that is lost in the noise of a hasty look deserves a second try.
+        let conclusive = keep || gain <= 0.0 || measured_before.is_sure();
+        if conclusive {
+            self.learn(before, measured, gain, keep, trial);
+        }
         self.phase = Phase::Looking;
         if keep {
             self.tried.push(before.clone());
+            self.hasty = true;
             // The measure of the trial is that of the setting now in force.
             return self.look_for_more(now, measured);
         }
-        self.tried.push(trial.to.clone());
+        if conclusive {
+            self.tried.push(trial.to.clone());
+        }
+        self.hasty = false;
         let verdict = if worse {
             "worse"
         } else {
             "no better beyond the noise"
         };
         let reason = format!(
-            "{verdict}: {:.1} items/s instead of {:.1} (noise {})",
-            rate.value,
-            rate_before.value,
-            percent(noise * AT_LAST),
+            "{verdict}: {:.1} items/s instead of {:.1}, `{}` waited {} of the time instead of {} (noise {})",
+            measured.rate().value,
+            measured_before.rate().value,
+            self.road.consumer,
+            percent(1.0 - measured.fed().value),
+            percent(1.0 - measured_before.fed().value),
+            percent(noise * at_last),
         );
         self.go(now, before, |action| back_decision(action, reason.clone()))
     }
@@ -246,22 +275,26 @@ impl Controller {
             return;
         }
         let load = Load::of(measured, self.road.stages.len());
+        let raised = before.workers.iter().zip(&trial.to.workers);
+        let alone = raised.into_iter().filter(|(from, to)| to > from).count() == 1;
         for stage in 0..self.scaling.len() {
             let (from, workers) = (before.workers[stage], trial.to.workers[stage]);
             if workers <= from {
                 continue;
             }
             let saturated = load.is_saturated(stage);
-            if keep && gain >= (trial.predicted - 1.0) / 2.0 {
+            if keep && gain >= PAYS * (trial.predicted - 1.0) {
                 self.scaling[stage] = Scaling::Pays;
-            } else if saturated && (keep || workers == from + 1) {
+            } else if keep && saturated {
+                self.scaling[stage] = Scaling::Doubtful;
+            } else if saturated && alone && workers == from + 1 {
                 self.scaling[stage] = Scaling::Exhausted { workers, gain };
             }
         }
     }
 
     fn watch(&mut self, measured: &Measurement, reference: Reference, changed: u32) -> Vec<Change> {
-        if !measured.is_sure() {
+        if !measured.is_lasting() {
             return Vec::new();
         }
         let difference = self.difference(measured, &reference);
@@ -275,6 +308,7 @@ impl Controller {
         self.tried.clear();
         self.scaling.fill(Scaling::Unknown);
         self.trials = 0;
+        self.hasty = true;
         vec![Change {
             action: None,
             decision: Decision {
@@ -298,19 +332,21 @@ impl Controller {
                 self.road.consumer, rate.value, reference.rate.value
             ));
         }
-        let noise = EARLY * rate.error.hypot(reference.rate.error);
-        if load.waits - reference.waits > CLEAR_WAITING.max(noise) {
+        let (fed, then) = (measured.fed(), reference.fed);
+        let noise = EARLY * (fed.value * fed.error).hypot(then.value * then.error);
+        if then.value - fed.value > CLEAR_WAITING.max(noise) {
             return Some(format!(
                 "`{}` now waits {} of the time; it waited {} when the settings were found",
                 self.road.consumer,
-                percent(load.waits),
-                percent(reference.waits)
+                percent(1.0 - fed.value),
+                percent(1.0 - then.value)
             ));
         }
         let services = (0..).zip(&reference.services);
         services.into_iter().find_map(|(stage, &then)| {
             let service = measured.service(stage);
-            differs(service, then).then(|| {
+            // What a stage with time to spare does changes nothing for the others.
+            (load.is_saturated(stage) && differs(service, then)).then(|| {
                 format!(
                     "`{}` now works {:.1} ms on an item; it worked {:.1} ms when the settings were found",
                     self.road.stages[stage].name,
@@ -326,7 +362,7 @@ impl Controller {
         let reference = Reference {
             rate: measured.rate(),
             services: stages.map(|stage| measured.service(stage)).collect(),
-            waits: load.waits,
+            fed: measured.fed(),
         };
         self.phase = Phase::Settled {
             reference,
@@ -391,7 +427,7 @@ impl Controller {
     /// Why no buffer is raised although the consumer waits.
     fn why_no_capacity(&self, now: &Settings, load: &Load) -> String {
         let stages = 0..self.road.stages.len();
-        let lost = |stage: usize| load.blocked[stage].max(load.short_of_room[stage]);
+        let lost = |stage: usize| load.lost_at(stage).max(load.short_of_room[stage]);
         let worst = stages
             .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))
             .unwrap_or(0);

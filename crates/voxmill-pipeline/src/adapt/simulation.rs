@@ -74,9 +74,19 @@ struct Stage {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Worker {
-    Starved { since: u64 },
-    Working { since: u64, until: u64, item: u64 },
-    Blocked { since: u64, item: u64 },
+    Starved {
+        since: u64,
+    },
+    /// `left` is the time it will still take at full speed.
+    Working {
+        since: u64,
+        left: f64,
+        item: u64,
+    },
+    Blocked {
+        since: u64,
+        item: u64,
+    },
 }
 
 impl Simulation {
@@ -152,35 +162,45 @@ impl Simulation {
     }
 
     pub(super) fn advance(&mut self, span: Duration) {
-        let end = self.now + nanoseconds(span.as_secs_f64());
-        loop {
+        let end = self.now + span.as_nanos() as u64;
+        while self.now < end {
             while (0..self.stages.len())
                 .rev()
                 .fold(false, |moved, stage| self.move_items(stage) | moved)
             {}
-            let workers = self.stages.iter().flat_map(|stage| &stage.workers);
-            let next = workers.filter_map(|worker| match worker {
-                Worker::Working { until, .. } => Some(*until),
-                _ => None,
-            });
-            match next.min() {
-                Some(next) if next <= end => self.finish_work(next),
-                _ => break,
+            let speeds: Vec<f64> = self.stages.iter().map(|stage| self.speed(stage)).collect();
+            let mut step = end - self.now;
+            for (stage, speed) in self.stages.iter().zip(&speeds) {
+                for worker in &stage.workers {
+                    if let Worker::Working { left, .. } = worker {
+                        step = step.min((left / speed).ceil() as u64);
+                    }
+                }
+            }
+            self.now += step;
+            for (stage, speed) in self.stages.iter_mut().zip(&speeds) {
+                stage.work_for(step as f64 * speed, self.now);
             }
         }
-        self.now = end;
     }
 
-    fn finish_work(&mut self, at: u64) {
-        self.now = at;
-        for stage in &mut self.stages {
-            for worker in &mut stage.workers {
-                if let Worker::Working { since, until, item } = *worker
-                    && until <= at
-                {
-                    stage.counters.working += Duration::from_nanos(at - since);
-                    *worker = Worker::Blocked { since: at, item };
-                }
+    /// How fast each worker of a stage is while as many are at work as now.
+    fn speed(&self, stage: &Stage) -> f64 {
+        match &stage.work.slowdown {
+            Slowdown::None => 1.0,
+            Slowdown::Crowd(factors) => {
+                let others = stage.at_work().saturating_sub(1);
+                1.0 / factors[others.min(factors.len() - 1)]
+            }
+            Slowdown::Cpu => {
+                let on_cpu = self
+                    .stages
+                    .iter()
+                    .filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
+                let running = on_cpu.map(Stage::at_work).sum::<usize>();
+                let (cores, penalty) = self.cores;
+                let beyond = running.saturating_sub(cores) as f64;
+                (cores as f64 / running as f64).min(1.0) / (1.0 + penalty * beyond)
             }
         }
     }
@@ -217,12 +237,12 @@ impl Simulation {
             let Some(item) = self.take(index) else {
                 continue;
             };
-            let took = self.draw(index);
+            let left = self.draw(index);
             let stage = &mut self.stages[index];
             stage.counters.starved += Duration::from_nanos(now - since);
             stage.workers[place] = Worker::Working {
                 since: now,
-                until: now + took,
+                left,
                 item,
             };
             moved = true;
@@ -247,32 +267,16 @@ impl Simulation {
         })
     }
 
-    fn draw(&mut self, index: usize) -> u64 {
-        let work = self.stages[index].work.clone();
-        let busy = |stage: &Stage| {
-            stage
-                .workers
-                .iter()
-                .filter(|w| matches!(w, Worker::Working { .. }))
-                .count()
-        };
-        let slowdown = match &work.slowdown {
-            Slowdown::None => 1.0,
-            Slowdown::Crowd(factors) => factors[busy(&self.stages[index]).min(factors.len() - 1)],
-            Slowdown::Cpu => {
-                let on_cpu = self
-                    .stages
-                    .iter()
-                    .filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
-                let running = on_cpu.map(busy).sum::<usize>() + 1;
-                let (cores, penalty) = self.cores;
-                let beyond = running.saturating_sub(cores) as f64;
-                (running as f64 / cores as f64).max(1.0) * (1.0 + penalty * beyond)
-            }
-        };
-        let spread = (1.0 + work.variation * work.variation).ln();
+    /// The time that an item takes at full speed.
+    fn draw(&mut self, index: usize) -> f64 {
+        let Work {
+            milliseconds,
+            variation,
+            ..
+        } = self.stages[index].work;
+        let spread = (1.0 + variation * variation).ln();
         let chance = (spread.sqrt() * self.normal() - spread / 2.0).exp();
-        nanoseconds(work.milliseconds / 1e3 * chance * slowdown)
+        milliseconds * 1e6 * chance
     }
 
     fn normal(&mut self) -> f64 {
@@ -315,6 +319,25 @@ impl Simulation {
     }
 }
 
-fn nanoseconds(seconds: f64) -> u64 {
-    (seconds * 1e9) as u64
+impl Stage {
+    fn at_work(&self) -> usize {
+        let at_work = |worker: &&Worker| matches!(worker, Worker::Working { .. });
+        self.workers.iter().filter(at_work).count()
+    }
+
+    fn work_for(&mut self, done: f64, now: u64) {
+        for worker in &mut self.workers {
+            let Worker::Working { since, left, item } = worker else {
+                continue;
+            };
+            *left -= done;
+            if *left <= 0.0 {
+                self.counters.working += Duration::from_nanos(now - *since);
+                *worker = Worker::Blocked {
+                    since: now,
+                    item: *item,
+                };
+            }
+        }
+    }
 }

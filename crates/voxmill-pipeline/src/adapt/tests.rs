@@ -58,11 +58,9 @@ impl Run {
             };
             assert_eq!(action.from(), current, "{change:?}");
             assert!(action.to() >= 1, "{change:?}");
-            assert_ne!(
-                action.stage(),
-                0.min(action.stage()) + usize::MAX,
-                "a stage of the plan"
-            );
+            if let Action::Workers { stage, .. } = action {
+                assert_ne!(stage, 0, "the source keeps its one worker: {change:?}");
+            }
             self.simulation.apply(action);
             let workers: usize = self.simulation.all_workers().iter().sum();
             assert!(workers <= self.limits.most_workers, "{change:?}");
@@ -72,11 +70,6 @@ impl Run {
         }
         self.changes.extend(changes.iter().cloned());
         changes
-    }
-
-    fn is_settled(&self) -> bool {
-        let last = self.changes.last().map(|change| change.decision.change);
-        last == Some(DecidedChange::Settled)
     }
 
     /// Looks until the controller settles.
@@ -197,4 +190,271 @@ fn a_third_worker_on_two_cores_is_taken_back() {
     let changes = run.changes.len();
     run.windows(1_000);
     assert_eq!(run.changes.len(), changes, "{}", run.story());
+}
+
+#[test]
+fn a_third_worker_that_waits_for_a_lock_is_taken_back_from_above_too() {
+    let locked = Work::steady(20.0).slowed(Slowdown::Crowd(vec![1.0, 1.0, 2.0, 3.0, 4.0]));
+    let stages = [(Work::steady(0.5), 1, 4), (locked, 5, 4)];
+    let simulation = Simulation::new(&stages, Work::steady(5.0), 0);
+    let mut run = Run::new(simulation.clone(), &plan(&simulation, 6, 16));
+    run.settle();
+    assert_eq!(run.simulation.workers(1), 2, "{}", run.story());
+}
+
+#[test]
+fn equally_slow_stages_are_raised_together() {
+    let stages = [
+        (Work::steady(1.0), 1, 2),
+        (Work::steady(40.0), 1, 2),
+        (Work::steady(40.0), 1, 2),
+        (Work::steady(40.0), 1, 2),
+    ];
+    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let mut run = Run::new(simulation.clone(), &plan(&simulation, 16, 8));
+    run.settle();
+    assert!(run.rate() > 95.0, "{}", run.story());
+}
+
+#[test]
+fn a_stage_with_a_surplus_gives_when_the_budget_is_used_up() {
+    let stages = [
+        (Work::steady(1.0), 1, 4),
+        (Work::steady(10.0), 6, 4),
+        (Work::steady(40.0), 1, 4),
+    ];
+    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let mut run = Run::new(simulation.clone(), &plan(&simulation, 8, 8));
+    run.settle();
+    assert!(run.rate() > 95.0, "{}", run.story());
+    assert_eq!(run.simulation.workers(2), 4, "{}", run.story());
+}
+
+#[test]
+fn buffers_grow_where_stages_are_uneven() {
+    let stages = [(Work::steady(1.0), 1, 2), (Work::uneven(9.5, 0.7), 1, 1)];
+    let simulation = Simulation::new(&stages, Work::uneven(10.0, 0.7), 7);
+    let mut uneven = plan(&simulation, 2, 40);
+    let mut run = Run::new(simulation.clone(), &uneven);
+    run.settle();
+    assert!(run.simulation.capacity(1) >= 8, "{}", run.story());
+    assert!(
+        run.rate() > 1.05 * rate(simulation.clone()),
+        "{}",
+        run.story()
+    );
+
+    uneven.stages[1].buffer.fixed = true;
+    let mut run = Run::new(simulation.clone(), &uneven);
+    run.settle();
+    assert_eq!(run.simulation.capacity(1), 1);
+    let named = "the user fixed the buffer behind `stage 1` at 1";
+    assert!(run.last_reason().contains(named), "{}", run.story());
+
+    let small = plan(&simulation, 2, 3);
+    let mut run = Run::new(simulation, &small);
+    run.settle();
+    assert_eq!(run.simulation.capacity(1), 3, "{}", run.story());
+}
+
+#[test]
+fn what_the_user_fixed_is_left_alone_and_named() {
+    let stages = [
+        (Work::steady(1.0), 1, 2),
+        (Work::steady(80.0), 2, 2),
+        (Work::steady(20.0), 1, 2),
+    ];
+    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let mut fixed = plan(&simulation, 16, 16);
+    fixed.stages[1].workers.fixed = true;
+    let mut run = Run::new(simulation, &fixed);
+    run.settle();
+    assert_eq!(run.simulation.workers(1), 2);
+    assert_eq!(run.changes.len(), 1, "{}", run.story());
+    let reason = run.last_reason();
+    assert!(
+        reason.contains("`stage 1` limits with 2 workers"),
+        "{reason}"
+    );
+    assert!(reason.contains("the user fixed their number"), "{reason}");
+}
+
+#[test]
+fn a_batching_stage_and_a_source_keep_their_one_worker() {
+    for slow in 0..2 {
+        let mut stages = [(Work::steady(1.0), 1, 2), (Work::steady(1.0), 1, 2)];
+        stages[slow].0 = Work::steady(30.0);
+        let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+        let plan = plan(&simulation, 16, 16);
+        let mut run = Run::new(simulation, &plan);
+        run.controller = Controller::new(&plan, &[1]).unwrap();
+        run.settle();
+        assert_eq!(run.changes.len(), 1, "{}", run.story());
+        assert!(
+            run.last_reason().contains("it cannot have more"),
+            "{}",
+            run.story()
+        );
+    }
+}
+
+#[test]
+fn nothing_is_done_when_the_consumer_is_the_limit() {
+    let stages = [(Work::steady(1.0), 1, 2), (Work::uneven(5.0, 0.2), 1, 2)];
+    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let mut run = Run::new(simulation.clone(), &plan(&simulation, 16, 16));
+    run.settle();
+    run.windows(100);
+    assert_eq!(run.changes.len(), 1, "{}", run.story());
+    let reason = run.last_reason();
+    assert!(
+        reason.starts_with("feeding is not the limit: `train` waited 0"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_load_that_changes_is_adapted_to_again() {
+    let stages = [
+        (Work::uneven(1.0, 0.2), 1, 4),
+        (Work::uneven(20.0, 0.2), 1, 4),
+    ];
+    let simulation = Simulation::new(&stages, Work::uneven(10.0, 0.2), 3);
+    let mut run = Run::new(simulation.clone(), &plan(&simulation, 12, 16));
+    run.settle();
+    run.windows(50);
+    let before = run.changes.len();
+    assert!(run.rate() > 93.0, "{}", run.story());
+    run.simulation.set_work(1, Work::uneven(70.0, 0.2));
+    run.settle();
+    assert_eq!(run.changes[before].decision.change, DecidedChange::Reopened);
+    assert!(run.rate() > 93.0, "{}", run.story());
+}
+
+#[test]
+fn noise_makes_it_neither_restless_nor_timid() {
+    for seed in 0..8 {
+        let uneven = |milliseconds| Work::uneven(milliseconds, 0.5);
+        let stages = [
+            (uneven(2.0), 1, 4),
+            (uneven(60.0), 2, 4),
+            (uneven(5.0), 1, 4),
+        ];
+        let simulation = Simulation::new(&stages, uneven(10.0), seed);
+        let plan = plan(&simulation, 16, 32);
+        let mut run = Run::new(simulation, &plan);
+        run.settle();
+        assert!(run.rate() > 88.0, "{}: {}", run.rate(), run.story());
+        let changes = run.changes.len();
+        run.windows(1_000);
+        assert_eq!(run.changes.len(), changes, "seed {seed}: {}", run.story());
+    }
+}
+
+/// A road of a source, one to three stages and a consumer, with what the controller may use.
+#[derive(Clone, Debug)]
+struct AnyRoad {
+    stages: Vec<(Work, usize, usize)>,
+    consumer: Work,
+    cores: usize,
+    penalty: f64,
+    spare_workers: usize,
+    most_buffered: usize,
+    seed: u64,
+}
+
+impl AnyRoad {
+    fn simulation(&self) -> Simulation {
+        Simulation::new(&self.stages, self.consumer.clone(), self.seed)
+            .with_cores(self.cores, self.penalty)
+    }
+
+    fn plan(&self) -> Plan {
+        let workers: usize = self.stages.iter().map(|stage| stage.1).sum();
+        plan(
+            &self.simulation(),
+            workers + self.spare_workers,
+            self.most_buffered,
+        )
+    }
+}
+
+fn any_work(most_variation: f64) -> impl Strategy<Value = Work> {
+    let slowdown = prop_oneof![
+        2 => Just(Slowdown::None),
+        1 => Just(Slowdown::Cpu),
+        1 => (0.0..0.8_f64).prop_map(|each| {
+            Slowdown::Crowd((0..12).map(|others| 1.0 + each * f64::from(others)).collect())
+        }),
+    ];
+    (2.0..60.0_f64, 0.0..most_variation, slowdown).prop_map(
+        |(milliseconds, variation, slowdown)| {
+            Work::uneven(milliseconds, variation).slowed(slowdown)
+        },
+    )
+}
+
+fn any_road(most_stages: usize, most_variation: f64) -> impl Strategy<Value = AnyRoad> {
+    let stage = (any_work(most_variation), 1..4_usize, 1..6_usize);
+    let source = (0.5..20.0_f64, 1..6_usize)
+        .prop_map(|(milliseconds, capacity)| (Work::steady(milliseconds), 1, capacity));
+    (
+        source,
+        prop::collection::vec(stage, 1..=most_stages),
+        (1.0..30.0_f64, 0.0..most_variation),
+        (1..5_usize, 0.0..0.3_f64),
+        (0..4_usize, 6..20_usize),
+        any::<u64>(),
+    )
+        .prop_map(|(source, mut stages, consumer, cores, spare, seed)| {
+            stages.insert(0, source);
+            AnyRoad {
+                stages,
+                consumer: Work::uneven(consumer.0, consumer.1),
+                cores: cores.0,
+                penalty: cores.1,
+                spare_workers: spare.0,
+                most_buffered: spare.1,
+                seed,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(std::env::var("N").map_or(48, |n| n.parse().unwrap())))]
+
+    /// `Run` checks each change on the way: the limits, and that it starts from what is there.
+    #[test]
+    fn any_steady_load_is_settled_for_and_left_alone(road in any_road(3, 0.6), fixed in any::<[bool; 8]>()) {
+        let mut plan = road.plan();
+        for (stage, fixed) in plan.stages.iter_mut().zip(fixed.chunks(2)) {
+            stage.workers.fixed = fixed[0];
+            stage.buffer.fixed = fixed[1];
+        }
+        let mut run = Run::new(road.simulation(), &plan);
+        run.settle();
+        let windows = run.simulation.consumed() / 30;
+        prop_assert!(windows < 600, "{windows} windows: {}", run.story());
+        let changes = run.changes.len();
+        run.windows(100);
+        prop_assert_eq!(run.changes.len(), changes, "{}", run.story());
+        for (stage, fixed) in fixed.chunks(2).take(road.stages.len()).enumerate() {
+            let (_, workers, capacity) = road.stages[stage];
+            prop_assert!(!fixed[0] || run.simulation.workers(stage) == workers);
+            prop_assert!(!fixed[1] || run.simulation.capacity(stage) == capacity);
+        }
+    }
+
+    #[test]
+    fn the_end_is_near_the_best_fixed_setting(road in any_road(2, 0.1)) {
+        let plan = road.plan();
+        let (best, workers) = best_rate(&road.simulation(), plan.adapt.unwrap());
+        let mut run = Run::new(road.simulation(), &plan);
+        run.settle();
+        prop_assert!(
+            run.rate() > 0.93 * best,
+            "{:.1} items/s with {:?}, but {best:.1} with {workers:?}: {}",
+            run.rate(), run.simulation.all_workers(), run.story()
+        );
+    }
 }

@@ -7,10 +7,15 @@ use super::settings::{Hold, Road, Settings};
 pub(super) const FED: f64 = 0.02;
 /// A stage whose workers are busy this much has nothing left to give.
 const SATURATED: f64 = 0.9;
+/// Workers that are busy less than this are in nobody's way.
+const IN_THE_WAY: f64 = 0.5;
+/// A target so little above today's rate that the fewest workers reach it.
+const ONE_STEP: f64 = 1.05;
 /// A smaller gain than this is not worth a try.
 const WORTH_TRYING: f64 = 1.02;
-/// A stage gives a worker away only if it stays this much faster than the one that gets it.
-const COMFORT: f64 = 1.15;
+/// A stage gives a worker away only if it stays this much faster than the slowest is before it
+/// gets one.
+const COMFORT: f64 = 1.1;
 /// A buffer between a stage that was blocked and one that starved, both for at least this share of
 /// the time, was too small.
 const BOTH_ENDS: f64 = 0.01;
@@ -39,8 +44,10 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scaling {
     Unknown,
-    /// More workers brought at least half of what was predicted.
+    /// More workers brought most of what was predicted.
     Pays,
+    /// More workers brought something, but less: only one more at a time is worth trying.
+    Doubtful,
     /// With this many workers the rate changed by only this share, or fell.
     Exhausted {
         workers: usize,
@@ -96,6 +103,15 @@ impl Load {
         workers as f64 / (now.workers[stage] as f64 * self.busy[stage].max(0.01))
     }
 
+    /// Time that was lost at both ends of a buffer: a larger one may win it back.
+    pub(super) fn lost_at(&self, buffer: usize) -> f64 {
+        self.blocked[buffer].min(self.starved_behind(buffer))
+    }
+
+    fn starved_behind(&self, buffer: usize) -> f64 {
+        self.starved.get(buffer + 1).copied().unwrap_or(self.waits)
+    }
+
     fn lowest_reach(&self, now: &Settings, workers: &[usize]) -> (usize, f64) {
         let reaches = (0..workers.len()).map(|s| (s, self.reach(now, s, workers[s])));
         reaches
@@ -114,22 +130,15 @@ pub(super) fn next(
 ) -> Option<Trial> {
     let (_, today) = load.lowest_reach(now, &now.workers);
     let need = load.need();
-    let movable = |stage: usize| {
-        let exhausted = matches!(scaling[stage], Scaling::Exhausted { .. });
-        road.stages[stage].workers == Hold::Free && !exhausted
-    };
+    let free = |stage: usize| road.stages[stage].workers == Hold::Free;
+    let steps = |stage: usize| free(stage) && !matches!(scaling[stage], Scaling::Exhausted { .. });
+    let jumps = |stage: usize| steps(stage) && scaling[stage] != Scaling::Doubtful;
+    let one_step = need.min(today * ONE_STEP);
     let mut trials = Vec::new();
-    trials.extend(more_workers(road, now, load, &movable, need));
-    trials.extend(more_workers(
-        road,
-        now,
-        load,
-        &movable,
-        need.min(today * 1.03),
-    ));
+    trials.extend(more_workers(road, now, load, &jumps, need));
+    trials.extend(more_workers(road, now, load, &steps, one_step));
     trials.extend(more_capacity(road, now, load));
-    trials.extend(headroom(road, now, load, &movable));
-    let fewer = fewer_workers(road, now, load, scaling);
+    trials.extend(headroom(road, now, load, &steps));
     let untried = |trial: &Trial| !tried.contains(&trial.to);
     trials.retain(|trial| trial.predicted >= WORTH_TRYING && untried(trial));
     let best = trials.into_iter().reduce(|best, other| {
@@ -139,7 +148,7 @@ pub(super) fn next(
             best
         }
     });
-    best.or(fewer.filter(untried))
+    best.or_else(|| fewer_workers(road, now, load, scaling, untried))
 }
 
 /// Gives workers to whichever stage has the lowest reach, one by one, until the lowest is enough.
@@ -155,16 +164,14 @@ fn more_workers(
     let mut workers = now.workers.clone();
     loop {
         let (slowest, reach) = load.lowest_reach(now, &workers);
-        // A worker more for a rate that is less than half a per cent short is none too few.
-        if reach * 1.005 >= target || !movable(slowest) {
+        if reach >= target * (1.0 - FED) || !movable(slowest) {
             break;
         }
         if workers.iter().sum::<usize>() >= road.most_workers {
-            let raised = load.reach(now, slowest, workers[slowest] + 1);
             let left = |stage: usize| load.reach(now, stage, workers[stage] - 1);
             let giver = (0..workers.len())
                 .filter(|&s| s != slowest && road.stages[s].workers == Hold::Free)
-                .filter(|&s| workers[s] > 1 && left(s) > COMFORT * raised.min(target))
+                .filter(|&s| workers[s] > 1 && left(s) > COMFORT * reach)
                 .max_by(|&a, &b| left(a).total_cmp(&left(b)));
             let Some(giver) = giver else { break };
             workers[giver] -= 1;
@@ -199,13 +206,13 @@ fn more_workers(
 
 /// Raises the buffers that were full at one time and empty at another, and so lost time at both ends.
 fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
-    let lost = |buffer: usize| {
-        let behind = load.starved.get(buffer + 1).copied().unwrap_or(load.waits);
-        load.blocked[buffer].min(behind)
+    let lost = |buffer: usize| load.lost_at(buffer);
+    let grown = |buffer: usize| {
+        (2 * now.capacity[buffer]).clamp(8.min(road.most_buffered), road.most_buffered)
     };
     let may_grow = |buffer: usize| {
         road.stages[buffer].capacity == Hold::Free
-            && now.capacity[buffer] < road.most_buffered
+            && 2 * grown(buffer) >= 3 * now.capacity[buffer]
             && load.short_of_room[buffer] <= load.blocked[buffer]
             && lost(buffer) >= BOTH_ENDS
     };
@@ -215,7 +222,7 @@ fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
         .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))?;
     let mut capacity = now.capacity.clone();
     for buffer in buffers.filter(|&buffer| lost(buffer) >= lost(worst) / 2.0) {
-        capacity[buffer] = (2 * capacity[buffer]).max(8).min(road.most_buffered);
+        capacity[buffer] = grown(buffer);
     }
     // Without any waiting, whoever is busiest would be busy all the time.
     let busiest = load.busy[load.limiting()].max(1.0 - load.waits);
@@ -232,7 +239,7 @@ fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
              buffer, those behind starved {} of the time, and `{}` waited {}",
             road.stages[worst].name,
             percent(load.blocked[worst]),
-            percent(load.starved.get(worst + 1).copied().unwrap_or(load.waits)),
+            percent(load.starved_behind(worst)),
             road.consumer,
             percent(load.waits),
         ),
@@ -268,28 +275,43 @@ fn headroom(
     })
 }
 
-fn fewer_workers(road: &Road, now: &Settings, load: &Load, scaling: &[Scaling]) -> Option<Trial> {
-    let stage = load.limiting();
-    let workers = now.workers[stage];
-    let may_be_too_many = load.is_saturated(stage)
-        && road.stages[stage].workers == Hold::Free
-        && scaling[stage] != Scaling::Pays
-        && workers > 1;
-    if !may_be_too_many {
+/// Fewer workers for a busy stage, the busiest first. It need not be the one that limits: on a
+/// machine with few cores, workers are in the way of other stages too.
+fn fewer_workers(
+    road: &Road,
+    now: &Settings,
+    load: &Load,
+    scaling: &[Scaling],
+    untried: impl Fn(&Trial) -> bool,
+) -> Option<Trial> {
+    let limiting = load.limiting();
+    if !load.is_saturated(limiting) {
         return None;
     }
-    let mut to = now.clone();
-    to.workers[stage] -= (workers / 4).max(1);
-    Some(Trial {
-        to,
-        kind: Kind::Fewer,
-        about: stage,
-        predicted: 1.0,
-        reason: format!(
-            "`{}` limits and more workers are no help: its {workers} may be in each other's way",
-            road.stages[stage].name,
-        ),
-    })
+    let mut stages: Vec<usize> = (0..road.stages.len())
+        .filter(|&stage| road.stages[stage].workers == Hold::Free && now.workers[stage] > 1)
+        .filter(|&stage| load.busy[stage] >= IN_THE_WAY && scaling[stage] != Scaling::Pays)
+        .collect();
+    stages.sort_by(|&a, &b| load.busy[b].total_cmp(&load.busy[a]));
+    let trials = stages.into_iter().map(|stage| {
+        let workers = now.workers[stage];
+        let mut to = now.clone();
+        to.workers[stage] -= (workers / 4).max(1);
+        Trial {
+            to,
+            kind: Kind::Fewer,
+            about: stage,
+            predicted: 1.0,
+            reason: format!(
+                "`{}` limits and more workers are no help: the {workers} of `{}`, busy {} of the time, may \
+                 be in the way",
+                road.stages[limiting].name,
+                road.stages[stage].name,
+                percent(load.busy[stage]),
+            ),
+        }
+    });
+    trials.into_iter().find(|trial| untried(trial))
 }
 
 pub(super) fn percent(share: f64) -> String {
