@@ -62,13 +62,13 @@ impl Meter {
     pub(super) fn add(&mut self, snapshot: &Snapshot, asked: &Settings) -> bool {
         if !self.settled_in {
             let first = self.settling.get_or_insert_with(|| snapshot.clone());
-            let passed = consumer(snapshot).items - consumer(first).items;
+            let items = passed(first, snapshot);
             let took = snapshot.at.saturating_sub(first.at);
-            let flushed = passed >= asked.total_workers() as u64 + SLICE_ITEMS;
+            let flushed = items >= asked.total_workers() as u64 + SLICE_ITEMS;
             let done = flushed && took >= SHORT_SLICE && asked.are_in_force(snapshot);
             // A setting that the engine does not reach is judged as it is. Before the first item
             // there is nothing to judge: the consumer may not have begun.
-            if done || (took >= LONG_WINDOW && passed > 0) {
+            if done || (took >= LONG_WINDOW && items > 0) {
                 self.settled_in = true;
                 self.measurement.cuts.push(snapshot.clone());
             }
@@ -108,7 +108,7 @@ impl Measurement {
             self.cuts.push(snapshot.clone());
             return false;
         };
-        let items = consumer(snapshot).items - consumer(last).items;
+        let items = passed(last, snapshot);
         let took = snapshot.at.saturating_sub(last.at);
         let cut = items >= SLICE_ITEMS && took >= SHORT_SLICE
             || items > 0 && took >= LONG_SLICE
@@ -144,7 +144,7 @@ impl Measurement {
         let stages = first.stages.iter().zip(&last.stages);
         stages.into_iter().any(|(before, after)| {
             let moved = before.buffered.abs_diff(after.buffered) as f64;
-            moved > (DRIFT * (after.items - before.items) as f64).max(3.0)
+            moved > (DRIFT * after.items.saturating_sub(before.items) as f64).max(3.0)
         })
     }
 
@@ -159,13 +159,13 @@ impl Measurement {
 
     pub(super) fn items(&self) -> u64 {
         let (first, last) = self.ends();
-        consumer(last).items - consumer(first).items
+        passed(first, last)
     }
 
     /// Items of the consumer in a second.
     pub(super) fn rate(&self) -> Estimate {
         self.ratio(
-            |before, after| (consumer(after).items - consumer(before).items) as f64,
+            |before, after| passed(before, after) as f64,
             |before, after| after.at.saturating_sub(before.at).as_secs_f64(),
             COUNTING_VARIANCE,
         )
@@ -190,7 +190,11 @@ impl Measurement {
                 let (before, after) = (&before.stages[stage], &after.stages[stage]);
                 after.working.saturating_sub(before.working).as_secs_f64()
             },
-            |before, after| (after.stages[stage].items - before.stages[stage].items) as f64,
+            |before, after| {
+                after.stages[stage]
+                    .items
+                    .saturating_sub(before.stages[stage].items) as f64
+            },
             0.0,
         )
     }
@@ -248,6 +252,12 @@ impl Measurement {
     }
 }
 
-pub(super) fn consumer(snapshot: &Snapshot) -> &StageCounters {
+/// Items of the consumer between two snapshots. Counters are read while workers count, so nothing
+/// here relies on their order.
+fn passed(before: &Snapshot, after: &Snapshot) -> u64 {
+    consumer(after).items.saturating_sub(consumer(before).items)
+}
+
+fn consumer(snapshot: &Snapshot) -> &StageCounters {
     &snapshot.stages[snapshot.stages.len() - 1]
 }

@@ -95,7 +95,10 @@ pub struct Controller {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    Looking,
+    /// With the rate that this setting had before another one was tried and left.
+    Looking {
+        again: Option<Estimate>,
+    },
     Trying {
         before: Settings,
         measured_before: Measurement,
@@ -125,7 +128,7 @@ impl Controller {
             road,
             now: None,
             meter: Meter::default(),
-            phase: Phase::Looking,
+            phase: Phase::Looking { again: None },
             tried: Vec::new(),
             trials: 0,
             hasty: true,
@@ -159,7 +162,7 @@ impl Controller {
             self.look = slice.clamp(SHORTEST_LOOK, LONGEST_LOOK);
         }
         match self.phase.clone() {
-            Phase::Looking => self.look_for_more(&now, &measured),
+            Phase::Looking { again } => self.look_again(&now, &measured, again),
             Phase::Trying {
                 before,
                 measured_before,
@@ -167,6 +170,31 @@ impl Controller {
             } => self.judge(&now, &measured, &before, &measured_before, &trial),
             Phase::Settled { reference, changed } => self.watch(&measured, reference, changed),
         }
+    }
+
+    /// Back at a setting that is known: a trial was judged against a load that is no more, if the
+    /// rate is now another.
+    fn look_again(
+        &mut self,
+        now: &Settings,
+        measured: &Measurement,
+        known: Option<Estimate>,
+    ) -> Vec<Change> {
+        if let Some(known) = known {
+            if !measured.is_sure() {
+                return Vec::new();
+            }
+            if differs(measured.rate(), known, CLEAR_CHANGE / 2.0) {
+                self.forget();
+            }
+            self.phase = Phase::Looking { again: None };
+        }
+        self.look_for_more(now, measured)
+    }
+
+    fn forget(&mut self) {
+        self.tried.clear();
+        self.scaling.fill(Scaling::Unknown);
     }
 
     fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Change> {
@@ -234,10 +262,10 @@ impl Controller {
         if conclusive {
             self.learn(before, measured, gain, keep, trial);
         }
-        self.phase = Phase::Looking;
         if keep {
             self.tried.push(before.clone());
             self.hasty = true;
+            self.phase = Phase::Looking { again: None };
             // The measure of the trial is that of the setting now in force.
             return self.look_for_more(now, measured);
         }
@@ -245,6 +273,9 @@ impl Controller {
             self.tried.push(trial.to.clone());
         }
         self.hasty = false;
+        self.phase = Phase::Looking {
+            again: Some(measured_before.rate()),
+        };
         let verdict = if worse {
             "worse"
         } else {
@@ -271,6 +302,12 @@ impl Controller {
         keep: bool,
         trial: &Trial,
     ) {
+        if trial.kind == Kind::Fewer && keep {
+            // What was no help while these were in the way may be one now.
+            for stage in (0..self.scaling.len()).filter(|&stage| stage != trial.about) {
+                self.scaling[stage] = Scaling::Unknown;
+            }
+        }
         if trial.kind != Kind::Workers {
             return;
         }
@@ -304,9 +341,8 @@ impl Controller {
         let Some(reason) = difference.filter(|_| changed >= IN_A_ROW) else {
             return Vec::new();
         };
-        self.phase = Phase::Looking;
-        self.tried.clear();
-        self.scaling.fill(Scaling::Unknown);
+        self.phase = Phase::Looking { again: None };
+        self.forget();
         self.trials = 0;
         self.hasty = true;
         vec![Change {
@@ -326,7 +362,7 @@ impl Controller {
             return None;
         }
         let rate = measured.rate();
-        if differs(rate, reference.rate) {
+        if differs(rate, reference.rate, CLEAR_CHANGE) {
             return Some(format!(
                 "`{}` now takes {:.1} items/s; it took {:.1} when the settings were found",
                 self.road.consumer, rate.value, reference.rate.value
@@ -346,7 +382,7 @@ impl Controller {
         services.into_iter().find_map(|(stage, &then)| {
             let service = measured.service(stage);
             // What a stage with time to spare does changes nothing for the others.
-            (load.is_saturated(stage) && differs(service, then)).then(|| {
+            (load.is_saturated(stage) && differs(service, then, CLEAR_CHANGE)).then(|| {
                 format!(
                     "`{}` now works {:.1} ms on an item; it worked {:.1} ms when the settings were found",
                     self.road.stages[stage].name,
@@ -528,12 +564,12 @@ fn back_decision(action: Action, reason: String) -> (DecidedChange, String) {
 }
 
 /// Clearly different, and not by chance.
-fn differs(now: Estimate, then: Estimate) -> bool {
+fn differs(now: Estimate, then: Estimate, by: f64) -> bool {
     if then.value <= 0.0 {
         return false;
     }
     let change = (now.value / then.value - 1.0).abs();
-    change > CLEAR_CHANGE.max(EARLY * now.error.hypot(then.error))
+    change > by.max(EARLY * now.error.hypot(then.error))
 }
 
 fn count(number: usize, thing: &str) -> String {

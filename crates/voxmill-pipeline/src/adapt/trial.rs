@@ -8,14 +8,14 @@ pub(super) const FED: f64 = 0.02;
 /// A stage whose workers are busy this much has nothing left to give.
 const SATURATED: f64 = 0.9;
 /// Workers that are busy less than this are in nobody's way.
-const IN_THE_WAY: f64 = 0.5;
+const IN_THE_WAY: f64 = 0.3;
 /// A target so little above today's rate that the fewest workers reach it.
 const ONE_STEP: f64 = 1.05;
 /// A smaller gain than this is not worth a try.
 const WORTH_TRYING: f64 = 1.02;
 /// A stage gives a worker away only if it stays this much faster than the slowest is before it
 /// gets one.
-const COMFORT: f64 = 1.1;
+const COMFORT: f64 = 1.05;
 /// A buffer between a stage that was blocked and one that starved, both for at least this share of
 /// the time, was too small.
 const BOTH_ENDS: f64 = 0.01;
