@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::settings::Settings;
 use crate::counters::{Snapshot, StageCounters};
 
+/// So many standard errors are no chance, even to one who looks often.
+pub(super) const CERTAIN: f64 = 4.0;
 /// A slice holds this many items of the consumer, or lasts [`LONG_SLICE`] with at least one.
 const SLICE_ITEMS: u64 = 8;
 const SHORT_SLICE: Duration = Duration::from_millis(60);
@@ -19,8 +21,9 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(60);
 /// After this many items or this time, more of the same is not worth waiting for.
 const ENOUGH_ITEMS: u64 = 960;
 const ENOUGH_TIME: Duration = Duration::from_secs(20);
-/// A load is watched in windows of at least so many items.
+/// A load is watched in windows of at least so many items and so much time.
 const LASTING_ITEMS: u64 = 8 * WINDOW_ITEMS;
+const LASTING_TIME: Duration = Duration::from_secs(2);
 /// A rate known this well needs no longer look.
 const SMALL_ERROR: f64 = 0.01;
 /// A buffer that filled or drained by more than this share of the items that passed hides the
@@ -38,6 +41,14 @@ const COUNTING_VARIANCE: f64 = 1.0 / 6.0;
 pub(super) struct Estimate {
     pub(super) value: f64,
     pub(super) error: f64,
+}
+
+impl Estimate {
+    /// By more than this share, and not by chance.
+    pub(super) fn differs_from(self, then: Estimate, by: f64) -> bool {
+        let change = (self.value / then.value - 1.0).abs();
+        then.value > 0.0 && change > by.max(CERTAIN * self.error.hypot(then.error))
+    }
 }
 
 /// Snapshots of one setting, cut into slices.
@@ -136,7 +147,8 @@ impl Measurement {
 
     /// As `is_sure`, and long enough not to take a passing mood for a change.
     pub(super) fn is_lasting(&self) -> bool {
-        self.is_sure() && (self.items() >= LASTING_ITEMS || self.took() >= ENOUGH_TIME)
+        let lasts = self.items() >= LASTING_ITEMS && self.took() >= LASTING_TIME;
+        self.is_sure() && (lasts || self.took() >= ENOUGH_TIME)
     }
 
     fn drifts(&self) -> bool {

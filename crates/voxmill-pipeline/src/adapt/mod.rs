@@ -15,8 +15,10 @@
 //!
 //! It has no clock, no thread and no randomness: the same snapshots give the same decisions.
 
+mod decision;
 mod measure;
 mod settings;
+mod settled;
 mod trial;
 
 #[cfg(test)]
@@ -26,55 +28,35 @@ mod tests;
 
 use std::time::Duration;
 
-use voxmill_telemetry::event::{DecidedChange, Decision};
+use voxmill_telemetry::event::DecidedChange;
 use voxmill_telemetry::plan::Plan;
 
 use crate::counters::Snapshot;
-use measure::{Estimate, Measurement, Meter};
-use settings::{Hold, Road, Settings, Stage};
+pub use decision::{Action, Change};
+use decision::{actions, without_action};
+use measure::{CERTAIN, Estimate, Measurement, Meter};
+use settings::{Road, Settings};
+use settled::Reference;
 use trial::{FED, Kind, Load, Scaling, Trial, percent};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;
-/// Standard errors that a difference must exceed: when there is still time to look longer (so that
-/// looking often does not find a difference by chance), and at last.
-const EARLY: f64 = 4.0;
+/// Standard errors that a difference must exceed when there is no more time to look longer; before,
+/// it must be [`CERTAIN`], so that looking often does not find one by chance.
 const AT_LAST: f64 = 2.0;
 /// A predicted gain of so many standard errors is tried without looking longer: a fifth of it
 /// would still be seen.
 const LARGE_GAIN: f64 = 10.0;
 /// The share of its predicted gain that a raise must bring for the stage to count as one that scales.
 const PAYS: f64 = 0.8;
-/// By how much the load must differ to look again, and how often in a row.
-const CLEAR_CHANGE: f64 = 0.2;
-const CLEAR_WAITING: f64 = 0.08;
+/// How often in a row the load must differ from that at settling.
 const IN_A_ROW: u32 = 2;
 /// So many trials find whatever there is to find.
 const MOST_TRIALS: usize = 40;
+/// A known setting whose rate is now another by more than this share has another load.
+const OTHER_LOAD: f64 = 0.1;
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-
-/// A decision, and what the engine has to do for it, if anything.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    pub action: Option<Action>,
-    pub decision: Decision,
-}
-
-/// `stage` is the index in the plan's stages; a capacity is that of the buffer behind the stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Workers {
-        stage: usize,
-        from: usize,
-        to: usize,
-    },
-    Capacity {
-        stage: usize,
-        from: usize,
-        to: usize,
-    },
-}
 
 /// Decides from snapshots what to change. See the head of this file for how.
 #[derive(Clone, Debug)]
@@ -110,14 +92,6 @@ enum Phase {
     },
 }
 
-/// The load at the time of settling.
-#[derive(Clone, Debug)]
-struct Reference {
-    rate: Estimate,
-    services: Vec<Estimate>,
-    fed: Estimate,
-}
-
 impl Controller {
     /// `single` lists stages that cannot have more than one worker; the source is one anyhow.
     /// `None` where the plan does not adapt or its stages do not overlap.
@@ -145,6 +119,10 @@ impl Controller {
     /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
     pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Change> {
         if snapshot.stages.len() != self.road.stages.len() + 1 {
+            return Vec::new();
+        }
+        if snapshot.stages.iter().any(|stage| stage.workers == 0) {
+            // The run is ending.
             return Vec::new();
         }
         let road = &self.road;
@@ -184,7 +162,7 @@ impl Controller {
             if !measured.is_sure() {
                 return Vec::new();
             }
-            if differs(measured.rate(), known, CLEAR_CHANGE / 2.0) {
+            if measured.rate().differs_from(known, OTHER_LOAD) {
                 self.forget();
             }
             self.phase = Phase::Looking { again: None };
@@ -222,7 +200,7 @@ impl Controller {
             return vec![self.settle(now, measured, &load)];
         };
         self.trials += 1;
-        let changes = self.go(now, &trial.to, |action| trial_decision(action, &trial));
+        let changes = self.go(now, &trial.to, |action| trial.decision(action));
         self.phase = Phase::Trying {
             before: now.clone(),
             measured_before: measured.clone(),
@@ -250,7 +228,7 @@ impl Controller {
         let gain = after.value / then.value - 1.0;
         let noise = after.error.hypot(then.error);
         let sure = measured.is_sure();
-        let bound = NEGLIGIBLE.max(noise * if sure { at_last } else { EARLY });
+        let bound = NEGLIGIBLE.max(noise * if sure { at_last } else { CERTAIN });
         let better = gain > bound;
         let worse = gain < -bound;
         if !sure && !better && !worse {
@@ -290,7 +268,7 @@ impl Controller {
             percent(1.0 - measured_before.fed().value),
             percent(noise * at_last),
         );
-        self.go(now, before, |action| back_decision(action, reason.clone()))
+        self.go(now, before, |action| (action.back(), reason.clone()))
     }
 
     /// Remembers what more workers did for the stages that got them.
@@ -334,7 +312,7 @@ impl Controller {
         if !measured.is_lasting() {
             return Vec::new();
         }
-        let difference = self.difference(measured, &reference);
+        let difference = reference.difference(&self.road, measured);
         self.meter.again();
         let changed = difference.as_ref().map_or(0, |_| changed + 1);
         self.phase = Phase::Settled { reference, changed };
@@ -345,233 +323,42 @@ impl Controller {
         self.forget();
         self.trials = 0;
         self.hasty = true;
-        vec![Change {
-            action: None,
-            decision: Decision {
-                subject: String::new(),
-                change: DecidedChange::Reopened,
-                reason,
-            },
-        }]
-    }
-
-    /// What is clearly different from the time of settling, if the consumer waits.
-    fn difference(&self, measured: &Measurement, reference: &Reference) -> Option<String> {
-        let load = Load::of(measured, self.road.stages.len());
-        if load.waits < FED {
-            return None;
-        }
-        let rate = measured.rate();
-        if differs(rate, reference.rate, CLEAR_CHANGE) {
-            return Some(format!(
-                "`{}` now takes {:.1} items/s; it took {:.1} when the settings were found",
-                self.road.consumer, rate.value, reference.rate.value
-            ));
-        }
-        let (fed, then) = (measured.fed(), reference.fed);
-        let noise = EARLY * (fed.value * fed.error).hypot(then.value * then.error);
-        if then.value - fed.value > CLEAR_WAITING.max(noise) {
-            return Some(format!(
-                "`{}` now waits {} of the time; it waited {} when the settings were found",
-                self.road.consumer,
-                percent(1.0 - fed.value),
-                percent(1.0 - then.value)
-            ));
-        }
-        let services = (0..).zip(&reference.services);
-        services.into_iter().find_map(|(stage, &then)| {
-            let service = measured.service(stage);
-            // What a stage with time to spare does changes nothing for the others.
-            (load.is_saturated(stage) && differs(service, then, CLEAR_CHANGE)).then(|| {
-                format!(
-                    "`{}` now works {:.1} ms on an item; it worked {:.1} ms when the settings were found",
-                    self.road.stages[stage].name,
-                    service.value * 1e3,
-                    then.value * 1e3
-                )
-            })
-        })
+        vec![without_action(
+            String::new(),
+            DecidedChange::Reopened,
+            reason,
+        )]
     }
 
     fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Change {
-        let stages = 0..self.road.stages.len();
-        let reference = Reference {
-            rate: measured.rate(),
-            services: stages.map(|stage| measured.service(stage)).collect(),
-            fed: measured.fed(),
-        };
+        let reference = Reference::of(measured, self.road.stages.len());
         self.phase = Phase::Settled {
             reference,
             changed: 0,
         };
         self.meter.again();
-        let fed = load.waits < FED;
-        let limiting = &self.road.stages[load.limiting()].name;
-        Change {
-            action: None,
-            decision: Decision {
-                subject: if fed { String::new() } else { limiting.clone() },
-                change: DecidedChange::Settled,
-                reason: self.why_settled(now, load),
-            },
-        }
-    }
-
-    fn why_settled(&self, now: &Settings, load: &Load) -> String {
-        let waits = format!(
-            "`{}` waited {} of the time",
-            self.road.consumer,
-            percent(load.waits)
-        );
-        if load.waits < FED {
-            return format!("feeding is not the limit: {waits}");
-        }
-        let limiting = load.limiting();
-        let Stage {
-            name,
-            workers: hold,
-            ..
-        } = &self.road.stages[limiting];
-        let workers = now.workers[limiting];
-        let limits = format!("`{name}` limits with {}", count(workers, "worker"));
-        if load.busy[limiting] < 1.0 - load.waits || !load.is_saturated(limiting) {
-            return format!(
-                "{waits} because the stages are uneven; {}",
-                self.why_no_capacity(now, load)
-            );
-        }
-        let why = match (hold, self.scaling[limiting]) {
-            (Hold::Single | Hold::Slots, _) => "it cannot have more".to_owned(),
-            (Hold::Fixed, _) => "the user fixed their number".to_owned(),
-            (Hold::Free, Scaling::Exhausted { workers, gain }) => {
-                format!("with {workers} the rate changed by {:+.1} %", gain * 100.0)
-            }
-            (Hold::Free, _) if now.total_workers() >= self.road.most_workers => {
-                format!(
-                    "the budget of {} is used up",
-                    count(self.road.most_workers, "worker")
-                )
-            }
-            (Hold::Free, _) => "nothing that was tried brought more".to_owned(),
+        let subject = if load.waits < FED {
+            String::new()
+        } else {
+            self.road.stages[load.limiting()].name.clone()
         };
-        format!(
-            "{limits}, busy {} of the time: {why}; {waits}",
-            percent(load.busy[limiting])
-        )
+        let reason = settled::why(&self.road, now, load, &self.scaling);
+        without_action(subject, DecidedChange::Settled, reason)
     }
 
-    /// Why no buffer is raised although the consumer waits.
-    fn why_no_capacity(&self, now: &Settings, load: &Load) -> String {
-        let stages = 0..self.road.stages.len();
-        let lost = |stage: usize| load.lost_at(stage).max(load.short_of_room[stage]);
-        let worst = stages
-            .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))
-            .unwrap_or(0);
-        let Stage {
-            name,
-            capacity: hold,
-            ..
-        } = &self.road.stages[worst];
-        let capacity = now.capacity[worst];
-        match hold {
-            Hold::Slots => format!("the {} ahead are set by the plan", count(capacity, "slot")),
-            _ if load.short_of_room[worst] > load.blocked[worst] => format!(
-                "`{name}` was short of bytes for {} of the time, so larger buffers cannot help",
-                percent(load.short_of_room[worst])
-            ),
-            Hold::Fixed => format!("the user fixed the buffer behind `{name}` at {capacity}"),
-            _ if capacity >= self.road.most_buffered => {
-                format!("the buffer behind `{name}` is at its limit of {capacity}")
-            }
-            _ => "larger buffers or more workers brought nothing, or promise nothing".to_owned(),
-        }
-    }
-
-    /// Goes from one setting to another; who gives comes before who gets.
+    /// Goes from one setting to another.
     fn go(
         &mut self,
         from: &Settings,
         to: &Settings,
         decide: impl Fn(Action) -> (DecidedChange, String),
     ) -> Vec<Change> {
-        let workers = (0..).zip(from.workers.iter().zip(&to.workers));
-        let workers = workers.map(|(stage, (&from, &to))| Action::Workers { stage, from, to });
-        let capacity = (0..).zip(from.capacity.iter().zip(&to.capacity));
-        let capacity = capacity.map(|(stage, (&from, &to))| Action::Capacity { stage, from, to });
-        let mut actions: Vec<Action> = workers
-            .chain(capacity)
-            .filter(|a| a.from() != a.to())
-            .collect();
-        actions.sort_by_key(|action| action.to() > action.from());
         self.now = Some(to.clone());
         self.meter.after_change();
-        let changes = actions.into_iter().map(|action| {
-            let (change, reason) = decide(action);
-            Change {
-                action: Some(action),
-                decision: Decision {
-                    subject: self.road.stages[action.stage()].name.clone(),
-                    change,
-                    reason,
-                },
-            }
-        });
-        changes.collect()
+        let name = |action: Action| self.road.stages[action.stage()].name.clone();
+        let changes = actions(from, to).into_iter();
+        changes
+            .map(|action| action.decided(name(action), decide(action)))
+            .collect()
     }
-}
-
-impl Action {
-    pub fn stage(self) -> usize {
-        match self {
-            Action::Workers { stage, .. } | Action::Capacity { stage, .. } => stage,
-        }
-    }
-
-    pub fn from(self) -> usize {
-        match self {
-            Action::Workers { from, .. } | Action::Capacity { from, .. } => from,
-        }
-    }
-
-    pub fn to(self) -> usize {
-        match self {
-            Action::Workers { to, .. } | Action::Capacity { to, .. } => to,
-        }
-    }
-}
-
-fn trial_decision(action: Action, trial: &Trial) -> (DecidedChange, String) {
-    let (from, to) = (action.from() as u64, action.to() as u64);
-    match action {
-        Action::Workers { .. } if to < from && trial.kind == Kind::Workers => (
-            DecidedChange::Workers { from, to },
-            format!(
-                "has workers to spare, and the budget is used up; {}",
-                trial.reason
-            ),
-        ),
-        Action::Workers { .. } => (DecidedChange::Workers { from, to }, trial.reason.clone()),
-        Action::Capacity { .. } => (DecidedChange::Capacity { from, to }, trial.reason.clone()),
-    }
-}
-
-fn back_decision(action: Action, reason: String) -> (DecidedChange, String) {
-    let (from, to) = (action.from() as u64, action.to() as u64);
-    match action {
-        Action::Workers { .. } => (DecidedChange::WorkersBack { from, to }, reason),
-        Action::Capacity { .. } => (DecidedChange::CapacityBack { from, to }, reason),
-    }
-}
-
-/// Clearly different, and not by chance.
-fn differs(now: Estimate, then: Estimate, by: f64) -> bool {
-    if then.value <= 0.0 {
-        return false;
-    }
-    let change = (now.value / then.value - 1.0).abs();
-    change > by.max(EARLY * now.error.hypot(then.error))
-}
-
-fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

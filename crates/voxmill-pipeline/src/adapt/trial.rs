@@ -180,11 +180,9 @@ fn more_workers(
     }
     // Where the workers ran out between equals, those who got one in vain give it back.
     let (_, reached) = load.lowest_reach(now, &workers);
-    for stage in 0..workers.len() {
-        while workers[stage] > now.workers[stage]
-            && load.reach(now, stage, workers[stage] - 1) >= reached
-        {
-            workers[stage] -= 1;
+    for (stage, given) in workers.iter_mut().enumerate() {
+        while *given > now.workers[stage] && load.reach(now, stage, *given - 1) >= reached {
+            *given -= 1;
         }
     }
     let predicted = (reached.min(load.need()) / today).max(1.0);
