@@ -4,6 +4,8 @@
 //! A [`Plan`](voxmill_telemetry::plan::Plan) says which stages there are; a [`Road`](road::Road) puts
 //! functions to their names and is started; [`Running`](run::Running) is what the consumer iterates.
 
+#[cfg(not(feature = "loom"))]
+pub mod adapt;
 pub mod budget;
 pub mod buffer;
 pub mod counters;

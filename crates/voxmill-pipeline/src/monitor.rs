@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use voxmill_telemetry::event::Event;
 
+use crate::adapt::{Action, Change, Controller};
 use crate::counters::Snapshot;
 use crate::run::Control;
 
@@ -50,10 +51,51 @@ impl Drop for Monitor {
 }
 
 fn watch(control: &Control, stop: &AtomicBool) {
-    while !stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(LEVELS_EVERY);
-        record_levels(control, &control.snapshot());
+    let mut controller = Controller::new(control.plan(), control.single());
+    let look_after = |controller: &Option<Controller>| {
+        let wait = controller.as_ref().map(Controller::next_look);
+        Instant::now() + wait.unwrap_or(LEVELS_EVERY)
+    };
+    let mut next_levels = Instant::now() + LEVELS_EVERY;
+    let mut next_look = look_after(&controller);
+    loop {
+        let next = next_levels.min(next_look);
+        std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        let now = Instant::now();
+        let snapshot = control.snapshot();
+        if now >= next_levels {
+            next_levels = now + LEVELS_EVERY;
+            record_levels(control, &snapshot);
+        }
+        if now >= next_look {
+            for change in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
+                carry_out(control, change);
+            }
+            next_look = look_after(&controller);
+        }
     }
+}
+
+fn carry_out(control: &Control, change: Change) {
+    let stage = |index: usize| &control.plan().stages[index].name;
+    let done = match change.action {
+        None => Ok(()),
+        Some(Action::Workers {
+            stage: index, to, ..
+        }) => control.set_workers(stage(index), to),
+        Some(Action::Capacity {
+            stage: index, to, ..
+        }) => control.set_capacity(stage(index), to),
+    };
+    let mut decision = change.decision;
+    if let Err(error) = done {
+        // The controller sees from the next snapshot that nothing changed.
+        decision.reason = format!("{}; but it could not be done: {error}", decision.reason);
+    }
+    control.recorder().record(Event::Decision(decision));
 }
 
 fn record_levels(control: &Control, snapshot: &Snapshot) {

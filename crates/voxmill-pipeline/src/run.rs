@@ -217,7 +217,6 @@ impl Control {
         &self.shared.plan
     }
 
-    #[expect(dead_code, reason = "the controller asks for it")]
     pub(crate) fn single(&self) -> &[usize] {
         &self.shared.single
     }

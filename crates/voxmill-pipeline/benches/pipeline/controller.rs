@@ -1,3 +1,154 @@
-//! The controller finds the workers that a load needs.
+//! The controller finds the workers that a load needs, and goes back where more of them hurt.
 
-pub(crate) fn run() {}
+use std::convert::Infallible;
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::event::DecidedChange;
+use voxmill_telemetry::plan::{AdaptPlan, Plan, Setting, StagePlan};
+use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
+
+pub(crate) fn run() {
+    println!(
+        "Stages that sleep: an item takes 80 ms to make and 10 ms to use, so 8 workers are needed.\n"
+    );
+    compare(
+        &[2, 4, 6, 7, 8, 9, 10, 12],
+        2,
+        16,
+        600,
+        Duration::from_millis(10),
+        || {
+            Work::new(|item| {
+                sleep(Duration::from_millis(80));
+                Ok::<u64, Infallible>(item)
+            })
+        },
+    );
+    println!(
+        "\nStages that compute, 2 ms an item, and from the third worker on get into each other's way:\n"
+    );
+    compare(&[1, 2, 3, 4], 1, 6, 4000, Duration::ZERO, contended);
+}
+
+/// Half of the work is done under a lock that hands itself over badly when many want it.
+fn contended() -> Work<u64, u64> {
+    static BUSY: Mutex<usize> = Mutex::new(0);
+    Work::new(|item| {
+        let at_work = {
+            let mut busy = BUSY.lock().expect("nobody panics");
+            *busy += 1;
+            *busy
+        };
+        // Beyond two, every worker slows all down by a third.
+        let slower = 1.0 + 0.34 * at_work.saturating_sub(2) as f64 * at_work as f64;
+        spin(Duration::from_millis(2).mul_f64(slower));
+        *BUSY.lock().expect("nobody panics") -= 1;
+        Ok::<u64, Infallible>(item)
+    })
+}
+
+/// Computes for so much of its own CPU time as this takes alone.
+fn spin(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn compare(
+    fixed: &[usize],
+    start: usize,
+    most_workers: usize,
+    items: u64,
+    using: Duration,
+    work: impl Fn() -> Work<u64, u64>,
+) {
+    println!("| setting | items a second |\n|---|---|");
+    let mut best = (0.0, 0);
+    for &workers in fixed {
+        let rate = Trial::new(Setting::fixed(workers), None, items / 4, using).run(work());
+        println!("| {workers} workers, fixed | {rate:.1} |");
+        best = if rate > best.0 { (rate, workers) } else { best };
+    }
+    let adapt = AdaptPlan {
+        most_workers: most_workers + 1,
+        most_buffered: 64,
+    };
+    let mut trial = Trial::new(Setting::from(start), Some(adapt), items, using);
+    let rate = trial.run(work());
+    println!("| from {start} workers, adapting; its second half | {rate:.1} |");
+    println!(
+        "\nagainst the best fixed setting ({} workers): {:.3} × (at least 0.95 asked)\n",
+        best.1,
+        rate / best.0
+    );
+    let mut settled = 0;
+    for (seconds, decision) in &trial.decisions {
+        println!("- {seconds:.1} s: {decision}");
+        settled += usize::from(decision.contains("Settled"));
+    }
+    println!("\nsettled {settled} times");
+}
+
+struct Trial {
+    plan: Plan,
+    items: u64,
+    using: Duration,
+    decisions: Vec<(f64, String)>,
+}
+
+impl Trial {
+    fn new(workers: Setting, adapt: Option<AdaptPlan>, items: u64, using: Duration) -> Trial {
+        let mut plan = Plan::new("controller", "use")
+            .stage(StagePlan::new("numbers").buffer(Setting::fixed(8)))
+            .stage(
+                StagePlan::new("make")
+                    .workers(workers)
+                    .buffer(Setting::from(8)),
+            );
+        plan.adapt = adapt;
+        Trial {
+            plan,
+            items,
+            using,
+            decisions: Vec::new(),
+        }
+    }
+
+    /// Items a second in the second half.
+    fn run(&mut self, work: Work<u64, u64>) -> f64 {
+        let recorder = Recorder::start(RecorderOptions::default()).expect("no file to open");
+        let items = self.items;
+        let running = Road::source(self.plan.clone(), "numbers", move |from| {
+            (from..items).map(Ok::<_, Infallible>)
+        })
+        .stage("make", work)
+        .start(recorder.clone())
+        .expect("the plan is good");
+        let mut half = Instant::now();
+        for (number, item) in running.enumerate() {
+            if number as u64 == items / 2 {
+                half = Instant::now();
+            }
+            sleep(self.using);
+            drop(item);
+        }
+        let rate = (items - items / 2) as f64 / half.elapsed().as_secs_f64();
+        recorder.finish().expect("no file to write");
+        for (at, decision) in recorder.stats().decisions {
+            let change = match decision.change {
+                DecidedChange::Settled => "Settled".to_owned(),
+                other => format!("{other:?}"),
+            };
+            self.decisions.push((
+                at.seconds(),
+                format!("{} {change}: {}", decision.subject, decision.reason),
+            ));
+        }
+        rate
+    }
+}

@@ -1,0 +1,364 @@
+//! Moves workers and buffer capacity towards the stage that limits, while the road runs.
+//!
+//! What it does, in five sentences:
+//! 1. It measures the road with one setting, for as long as the scatter of the measure asks for, and
+//!    is content if the consumer waits less than 2 % of its time.
+//! 2. Otherwise it tries the change that promises most: workers for the slowest stages, as many as the
+//!    ratio of busy times says and, once the budget is used up, from stages with a surplus; or larger
+//!    buffers where a buffer was full at one time and empty at another.
+//! 3. It measures again and takes the change back if the consumer was not served better beyond the noise;
+//!    a setting that was left is not tried again, and a stage that more workers do not help is tried
+//!    with fewer.
+//! 4. When nothing untried promises a gain, it settles, and says what limits.
+//! 5. It looks again only when the rate, a stage's time for an item or the consumer's waiting differs
+//!    clearly, twice in a row, from what it was when it settled.
+//!
+//! It has no clock, no thread and no randomness: the same snapshots give the same decisions.
+
+mod decision;
+mod measure;
+mod settings;
+mod settled;
+mod trial;
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use voxmill_telemetry::event::DecidedChange;
+use voxmill_telemetry::plan::Plan;
+
+use crate::counters::Snapshot;
+pub use decision::{Action, Change};
+use decision::{actions, without_action};
+use measure::{CERTAIN, Estimate, Measurement, Meter};
+use settings::{Road, Settings};
+use settled::Reference;
+use trial::{FED, Kind, Load, Scaling, Trial, percent};
+
+/// A gain or loss of less is none, however well it was measured.
+const NEGLIGIBLE: f64 = 0.01;
+/// Standard errors that a difference must exceed when there is no more time to look longer; before,
+/// it must be [`CERTAIN`], so that looking often does not find one by chance.
+const AT_LAST: f64 = 2.0;
+/// A predicted gain of so many standard errors is tried without looking longer: a fifth of it
+/// would still be seen.
+const LARGE_GAIN: f64 = 10.0;
+/// The share of its predicted gain that a raise must bring for the stage to count as one that scales.
+const PAYS: f64 = 0.8;
+/// How often in a row the load must differ from that at settling.
+const IN_A_ROW: u32 = 2;
+/// So many trials find whatever there is to find.
+const MOST_TRIALS: usize = 40;
+/// A known setting whose rate is now another by more than this share has another load.
+const OTHER_LOAD: f64 = 0.1;
+const SHORTEST_LOOK: Duration = Duration::from_millis(50);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+
+/// Decides from snapshots what to change. See the head of this file for how.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    road: Road,
+    /// What was asked for last; unknown before the first snapshot.
+    now: Option<Settings>,
+    meter: Meter,
+    phase: Phase,
+    /// Settings that were left for a better one.
+    tried: Vec<Settings>,
+    scaling: Vec<Scaling>,
+    trials: usize,
+    /// A large predicted gain may be tried before the measure is sure.
+    hasty: bool,
+    look: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// With the rate that this setting had before another one was tried and left.
+    Looking {
+        again: Option<Estimate>,
+    },
+    Trying {
+        before: Settings,
+        measured_before: Measurement,
+        trial: Trial,
+    },
+    Settled {
+        reference: Reference,
+        changed: u32,
+    },
+}
+
+impl Controller {
+    /// `single` lists stages that cannot have more than one worker; the source is one anyhow.
+    /// `None` where the plan does not adapt or its stages do not overlap.
+    pub fn new(plan: &Plan, single: &[usize]) -> Option<Controller> {
+        let road = Road::new(plan, single)?;
+        Some(Controller {
+            scaling: vec![Scaling::Unknown; road.stages.len()],
+            road,
+            now: None,
+            meter: Meter::default(),
+            phase: Phase::Looking { again: None },
+            tried: Vec::new(),
+            trials: 0,
+            hasty: true,
+            look: SHORTEST_LOOK,
+        })
+    }
+
+    /// After this time, and not much earlier, another snapshot is of use.
+    pub fn next_look(&self) -> Duration {
+        self.look
+    }
+
+    /// Takes the road's state and says what to change. Actions are to be carried out in their order:
+    /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
+    pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Change> {
+        if snapshot.stages.len() != self.road.stages.len() + 1 {
+            return Vec::new();
+        }
+        if snapshot.stages.iter().any(|stage| stage.workers == 0) {
+            // The run is ending.
+            return Vec::new();
+        }
+        let road = &self.road;
+        let asked = self.now.get_or_insert_with(|| road.settings_in(snapshot));
+        if !self.meter.add(snapshot, asked) {
+            return Vec::new();
+        }
+        // What the engine could not do is not there.
+        *asked = road.settings_in(snapshot);
+        let now = asked.clone();
+        let measured = self.meter.measurement().clone();
+        let rate = measured.rate();
+        if rate.value > 0.0 {
+            let slice = Duration::from_secs_f64((8.0 / rate.value).min(60.0));
+            self.look = slice.clamp(SHORTEST_LOOK, LONGEST_LOOK);
+        }
+        match self.phase.clone() {
+            Phase::Looking { again } => self.look_again(&now, &measured, again),
+            Phase::Trying {
+                before,
+                measured_before,
+                trial,
+            } => self.judge(&now, &measured, &before, &measured_before, &trial),
+            Phase::Settled { reference, changed } => self.watch(&measured, reference, changed),
+        }
+    }
+
+    /// Back at a setting that is known: a trial was judged against a load that is no more, if the
+    /// rate is now another.
+    fn look_again(
+        &mut self,
+        now: &Settings,
+        measured: &Measurement,
+        known: Option<Estimate>,
+    ) -> Vec<Change> {
+        if let Some(known) = known {
+            if !measured.is_sure() {
+                return Vec::new();
+            }
+            if measured.rate().differs_from(known, OTHER_LOAD) {
+                self.forget();
+            }
+            self.phase = Phase::Looking { again: None };
+        }
+        self.look_for_more(now, measured)
+    }
+
+    fn forget(&mut self) {
+        self.tried.clear();
+        self.scaling.fill(Scaling::Unknown);
+    }
+
+    fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Change> {
+        let rate = measured.rate();
+        if rate.value <= 0.0 {
+            // The road stands still: a pause, or the end. Nothing can be learnt from it.
+            self.meter.again();
+            return Vec::new();
+        }
+        let load = Load::of(measured, self.road.stages.len());
+        let fed = load.waits < FED;
+        let trial = if fed || self.trials >= MOST_TRIALS {
+            None
+        } else {
+            trial::next(&self.road, now, &load, &self.scaling, &self.tried)
+        };
+        let large = |trial: &Trial| self.hasty && trial.predicted - 1.0 > LARGE_GAIN * rate.error;
+        if !measured.is_sure() && !trial.as_ref().is_some_and(large) {
+            return Vec::new();
+        }
+        let Some(trial) = trial else {
+            if !measured.is_lasting() {
+                return Vec::new();
+            }
+            return vec![self.settle(now, measured, &load)];
+        };
+        self.trials += 1;
+        let changes = self.go(now, &trial.to, |action| trial.decision(action));
+        self.phase = Phase::Trying {
+            before: now.clone(),
+            measured_before: measured.clone(),
+            trial,
+        };
+        changes
+    }
+
+    fn judge(
+        &mut self,
+        now: &Settings,
+        measured: &Measurement,
+        before: &Settings,
+        measured_before: &Measurement,
+        trial: &Trial,
+    ) -> Vec<Change> {
+        // A larger buffer acts through the consumer's waiting alone, and waiting is not blurred by
+        // how uneven the consumer itself is. Workers may also slow others down: only the rate tells.
+        // A buffer that is too large also costs less than a worker too many.
+        let (quantity, at_last): (fn(&Measurement) -> Estimate, f64) = match trial.kind {
+            Kind::Capacity => (Measurement::fed, 1.0),
+            Kind::Workers | Kind::Fewer => (Measurement::rate, AT_LAST),
+        };
+        let (then, after) = (quantity(measured_before), quantity(measured));
+        let gain = after.value / then.value - 1.0;
+        let noise = after.error.hypot(then.error);
+        let sure = measured.is_sure();
+        let bound = NEGLIGIBLE.max(noise * if sure { at_last } else { CERTAIN });
+        let better = gain > bound;
+        let worse = gain < -bound;
+        if !sure && !better && !worse {
+            return Vec::new();
+        }
+        let keep = better || trial.kind == Kind::Fewer && gain > -NEGLIGIBLE;
+        // A gain that is lost in the noise of a hasty look deserves a second try.
+        let conclusive = keep || gain <= 0.0 || measured_before.is_sure();
+        if conclusive {
+            self.learn(before, measured, gain, keep, trial);
+        }
+        if keep {
+            self.tried.push(before.clone());
+            self.hasty = true;
+            self.phase = Phase::Looking { again: None };
+            // The measure of the trial is that of the setting now in force.
+            return self.look_for_more(now, measured);
+        }
+        if conclusive {
+            self.tried.push(trial.to.clone());
+        }
+        self.hasty = false;
+        self.phase = Phase::Looking {
+            again: Some(measured_before.rate()),
+        };
+        let verdict = if worse {
+            "worse"
+        } else {
+            "no better beyond the noise"
+        };
+        let reason = format!(
+            "{verdict}: {:.1} items/s instead of {:.1}, `{}` waited {} of the time instead of {} (noise {})",
+            measured.rate().value,
+            measured_before.rate().value,
+            self.road.consumer,
+            percent(1.0 - measured.fed().value),
+            percent(1.0 - measured_before.fed().value),
+            percent(noise * at_last),
+        );
+        self.go(now, before, |action| (action.back(), reason.clone()))
+    }
+
+    /// Remembers what more workers did for the stages that got them.
+    fn learn(
+        &mut self,
+        before: &Settings,
+        measured: &Measurement,
+        gain: f64,
+        keep: bool,
+        trial: &Trial,
+    ) {
+        if trial.kind == Kind::Fewer && keep {
+            // What was no help while these were in the way may be one now.
+            for stage in (0..self.scaling.len()).filter(|&stage| stage != trial.about) {
+                self.scaling[stage] = Scaling::Unknown;
+            }
+        }
+        if trial.kind != Kind::Workers {
+            return;
+        }
+        let load = Load::of(measured, self.road.stages.len());
+        let raised = before.workers.iter().zip(&trial.to.workers);
+        let alone = raised.into_iter().filter(|(from, to)| to > from).count() == 1;
+        for stage in 0..self.scaling.len() {
+            let (from, workers) = (before.workers[stage], trial.to.workers[stage]);
+            if workers <= from {
+                continue;
+            }
+            let saturated = load.is_saturated(stage);
+            if keep && gain >= PAYS * (trial.predicted - 1.0) {
+                self.scaling[stage] = Scaling::Pays;
+            } else if keep && saturated {
+                self.scaling[stage] = Scaling::Doubtful;
+            } else if saturated && alone && workers == from + 1 {
+                self.scaling[stage] = Scaling::Exhausted { workers, gain };
+            }
+        }
+    }
+
+    fn watch(&mut self, measured: &Measurement, reference: Reference, changed: u32) -> Vec<Change> {
+        if !measured.is_lasting() {
+            return Vec::new();
+        }
+        let difference = reference.difference(&self.road, measured);
+        self.meter.again();
+        let changed = difference.as_ref().map_or(0, |_| changed + 1);
+        self.phase = Phase::Settled { reference, changed };
+        let Some(reason) = difference.filter(|_| changed >= IN_A_ROW) else {
+            return Vec::new();
+        };
+        self.phase = Phase::Looking { again: None };
+        self.forget();
+        self.trials = 0;
+        self.hasty = true;
+        vec![without_action(
+            String::new(),
+            DecidedChange::Reopened,
+            reason,
+        )]
+    }
+
+    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Change {
+        let reference = Reference::of(measured, self.road.stages.len());
+        self.phase = Phase::Settled {
+            reference,
+            changed: 0,
+        };
+        self.meter.again();
+        let subject = if load.waits < FED {
+            String::new()
+        } else {
+            self.road.stages[load.limiting()].name.clone()
+        };
+        let reason = settled::why(&self.road, now, load, &self.scaling);
+        without_action(subject, DecidedChange::Settled, reason)
+    }
+
+    /// Goes from one setting to another.
+    fn go(
+        &mut self,
+        from: &Settings,
+        to: &Settings,
+        decide: impl Fn(Action) -> (DecidedChange, String),
+    ) -> Vec<Change> {
+        self.now = Some(to.clone());
+        self.meter.after_change();
+        let name = |action: Action| self.road.stages[action.stage()].name.clone();
+        let changes = actions(from, to).into_iter();
+        changes
+            .map(|action| action.decided(name(action), decide(action)))
+            .collect()
+    }
+}

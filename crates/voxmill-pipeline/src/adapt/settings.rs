@@ -1,0 +1,92 @@
+//! What the controller may move, and within which limits.
+
+use voxmill_telemetry::plan::Plan;
+
+use crate::counters::Snapshot;
+
+/// Workers and buffer capacity of every stage of the plan, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) workers: Vec<usize>,
+    pub(super) capacity: Vec<usize>,
+}
+
+/// What does not change while a plan runs.
+#[derive(Clone, Debug)]
+pub(super) struct Road {
+    pub(super) stages: Vec<Stage>,
+    pub(super) consumer: String,
+    pub(super) most_workers: usize,
+    pub(super) most_buffered: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    pub(super) name: String,
+    pub(super) workers: Hold,
+    pub(super) capacity: Hold,
+}
+
+/// Whether a value may be moved, or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    Free,
+    /// By the user.
+    Fixed,
+    /// A source or a batching stage.
+    Single,
+    /// Places on a device were reserved once.
+    Slots,
+}
+
+impl Road {
+    pub(super) fn new(plan: &Plan, single: &[usize]) -> Option<Road> {
+        let adapt = plan.adapt.filter(|_| plan.overlap)?;
+        let last = plan.stages.len().checked_sub(1)?;
+        let stages = plan.stages.iter().enumerate().map(|(index, stage)| Stage {
+            name: stage.name.clone(),
+            workers: match () {
+                () if index == 0 || single.contains(&index) => Hold::Single,
+                () if stage.workers.fixed => Hold::Fixed,
+                () => Hold::Free,
+            },
+            capacity: match () {
+                () if index == last && plan.slots.is_some() => Hold::Slots,
+                () if stage.buffer.fixed => Hold::Fixed,
+                () => Hold::Free,
+            },
+        });
+        Some(Road {
+            stages: stages.collect(),
+            consumer: plan.consumer.clone(),
+            most_workers: adapt.most_workers,
+            most_buffered: adapt.most_buffered,
+        })
+    }
+
+    /// Takes over what the engine says is in force.
+    pub(super) fn settings_in(&self, snapshot: &Snapshot) -> Settings {
+        let stages = &snapshot.stages[..self.stages.len()];
+        Settings {
+            workers: stages.iter().map(|stage| stage.workers).collect(),
+            capacity: stages.iter().map(|stage| stage.capacity).collect(),
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn total_workers(&self) -> usize {
+        self.workers.iter().sum()
+    }
+
+    pub(super) fn are_in_force(&self, snapshot: &Snapshot) -> bool {
+        let workers = self.workers.iter().zip(&snapshot.stages);
+        let capacity = self.capacity.iter().zip(&snapshot.stages);
+        workers
+            .into_iter()
+            .all(|(asked, stage)| *asked == stage.workers)
+            && capacity
+                .into_iter()
+                .all(|(asked, stage)| *asked == stage.capacity)
+    }
+}

@@ -1,0 +1,141 @@
+//! When nothing more is to be gained: why, and what would make it worth looking again.
+
+use super::measure::{CERTAIN, Estimate, Measurement};
+use super::settings::{Hold, Road, Settings, Stage};
+use super::trial::{FED, Load, Scaling, percent};
+
+/// A rate or a time for an item that differs by this share is another load.
+const CLEAR_CHANGE: f64 = 0.2;
+/// So is a consumer that waits for so much more of its time.
+const CLEAR_WAITING: f64 = 0.08;
+
+/// The load at the time of settling.
+#[derive(Clone, Debug)]
+pub(super) struct Reference {
+    rate: Estimate,
+    services: Vec<Estimate>,
+    fed: Estimate,
+}
+
+impl Reference {
+    pub(super) fn of(measured: &Measurement, stages: usize) -> Reference {
+        Reference {
+            rate: measured.rate(),
+            services: (0..stages).map(|stage| measured.service(stage)).collect(),
+            fed: measured.fed(),
+        }
+    }
+
+    /// What is clearly different from the time of settling, if the consumer waits.
+    pub(super) fn difference(&self, road: &Road, measured: &Measurement) -> Option<String> {
+        let load = Load::of(measured, road.stages.len());
+        if load.waits < FED {
+            return None;
+        }
+        let rate = measured.rate();
+        if rate.differs_from(self.rate, CLEAR_CHANGE) {
+            return Some(format!(
+                "`{}` now takes {:.1} items/s; it took {:.1} when the settings were found",
+                road.consumer, rate.value, self.rate.value
+            ));
+        }
+        let (fed, then) = (measured.fed(), self.fed);
+        let noise = CERTAIN * (fed.value * fed.error).hypot(then.value * then.error);
+        if then.value - fed.value > CLEAR_WAITING.max(noise) {
+            return Some(format!(
+                "`{}` now waits {} of the time; it waited {} when the settings were found",
+                road.consumer,
+                percent(1.0 - fed.value),
+                percent(1.0 - then.value)
+            ));
+        }
+        let services = (0..).zip(&self.services);
+        services.into_iter().find_map(|(stage, &then)| {
+            let service = measured.service(stage);
+            // What a stage with time to spare does changes nothing for the others.
+            (load.is_saturated(stage) && service.differs_from(then, CLEAR_CHANGE)).then(|| {
+                format!(
+                    "`{}` now works {:.1} ms on an item; it worked {:.1} ms when the settings were found",
+                    road.stages[stage].name,
+                    service.value * 1e3,
+                    then.value * 1e3
+                )
+            })
+        })
+    }
+}
+
+/// What limits, and why nothing more is tried.
+pub(super) fn why(road: &Road, now: &Settings, load: &Load, scaling: &[Scaling]) -> String {
+    let waits = format!(
+        "`{}` waited {} of the time",
+        road.consumer,
+        percent(load.waits)
+    );
+    if load.waits < FED {
+        return format!("feeding is not the limit: {waits}");
+    }
+    let limiting = load.limiting();
+    let Stage {
+        name,
+        workers: hold,
+        ..
+    } = &road.stages[limiting];
+    let workers = now.workers[limiting];
+    let limits = format!("`{name}` limits with {}", count(workers, "worker"));
+    if load.busy[limiting] < 1.0 - load.waits || !load.is_saturated(limiting) {
+        return format!(
+            "{waits} because the stages are uneven; {}",
+            why_no_capacity(road, now, load)
+        );
+    }
+    let why = match (hold, scaling[limiting]) {
+        (Hold::Single | Hold::Slots, _) => "it cannot have more".to_owned(),
+        (Hold::Fixed, _) => "the user fixed their number".to_owned(),
+        (Hold::Free, Scaling::Exhausted { workers, gain }) => {
+            format!("with {workers} the rate changed by {:+.1} %", gain * 100.0)
+        }
+        (Hold::Free, _) if now.total_workers() >= road.most_workers => {
+            format!(
+                "the budget of {} is used up",
+                count(road.most_workers, "worker")
+            )
+        }
+        (Hold::Free, _) => "nothing that was tried brought more".to_owned(),
+    };
+    format!(
+        "{limits}, busy {} of the time: {why}; {waits}",
+        percent(load.busy[limiting])
+    )
+}
+
+/// Why no buffer is raised although the consumer waits.
+fn why_no_capacity(road: &Road, now: &Settings, load: &Load) -> String {
+    let stages = 0..road.stages.len();
+    let lost = |stage: usize| load.lost_at(stage).max(load.short_of_room[stage]);
+    let worst = stages
+        .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))
+        .unwrap_or(0);
+    let Stage {
+        name,
+        capacity: hold,
+        ..
+    } = &road.stages[worst];
+    let capacity = now.capacity[worst];
+    match hold {
+        Hold::Slots => format!("the {} ahead are set by the plan", count(capacity, "slot")),
+        _ if load.short_of_room[worst] > load.blocked[worst] => format!(
+            "`{name}` was short of bytes for {} of the time, so larger buffers cannot help",
+            percent(load.short_of_room[worst])
+        ),
+        Hold::Fixed => format!("the user fixed the buffer behind `{name}` at {capacity}"),
+        _ if capacity >= road.most_buffered => {
+            format!("the buffer behind `{name}` is at its limit of {capacity}")
+        }
+        _ => "larger buffers or more workers brought nothing, or promise nothing".to_owned(),
+    }
+}
+
+fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}

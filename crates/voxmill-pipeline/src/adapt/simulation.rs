@@ -1,0 +1,343 @@
+//! A road without threads: stages with workers and finite buffers, in simulated time.
+//!
+//! It hands items over in order and counts waits as the engine does, so the controller can be tried
+//! on thousands of windows in a moment, and on loads for which the best setting is known.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Action;
+use crate::counters::{Snapshot, StageCounters};
+
+/// How long an item takes: log-normal with this mean and variation (std/mean), times a slowdown.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) milliseconds: f64,
+    pub(super) variation: f64,
+    pub(super) slowdown: Slowdown,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Slowdown {
+    None,
+    /// Needs a core of the machine for all of its time.
+    Cpu,
+    /// The factor for one worker of the stage at work, for two, and so on; the last one goes on.
+    Crowd(Vec<f64>),
+}
+
+impl Work {
+    pub(super) fn steady(milliseconds: f64) -> Work {
+        Work {
+            milliseconds,
+            variation: 0.0,
+            slowdown: Slowdown::None,
+        }
+    }
+
+    pub(super) fn uneven(milliseconds: f64, variation: f64) -> Work {
+        Work {
+            milliseconds,
+            variation,
+            slowdown: Slowdown::None,
+        }
+    }
+
+    pub(super) fn slowed(self, slowdown: Slowdown) -> Work {
+        Work { slowdown, ..self }
+    }
+}
+
+/// All times in nanoseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Simulation {
+    now: u64,
+    /// The consumer is the last.
+    stages: Vec<Stage>,
+    /// Cores, and what each worker beyond them costs everybody, as a share.
+    cores: (usize, f64),
+    random: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Stage {
+    work: Work,
+    wanted: usize,
+    workers: Vec<Worker>,
+    capacity: usize,
+    /// Finished items that wait behind the stage, by number.
+    buffer: BTreeSet<u64>,
+    /// Items that the next stage took.
+    taken: u64,
+    counters: StageCounters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Worker {
+    Starved {
+        since: u64,
+    },
+    /// `left` is the time it will still take at full speed.
+    Working {
+        since: u64,
+        left: f64,
+        item: u64,
+    },
+    Blocked {
+        since: u64,
+        item: u64,
+    },
+}
+
+impl Simulation {
+    /// Stages as (work, workers, capacity); the consumer has one worker.
+    pub(super) fn new(stages: &[(Work, usize, usize)], consumer: Work, seed: u64) -> Simulation {
+        let consumer = (consumer, 1, 0);
+        let stages = stages
+            .iter()
+            .chain([&consumer])
+            .map(|(work, workers, capacity)| Stage {
+                work: work.clone(),
+                wanted: *workers,
+                workers: vec![Worker::Starved { since: 0 }; *workers],
+                capacity: *capacity,
+                buffer: BTreeSet::new(),
+                taken: 0,
+                counters: StageCounters::default(),
+            });
+        Simulation {
+            now: 0,
+            stages: stages.collect(),
+            cores: (usize::MAX, 0.0),
+            random: seed.wrapping_mul(2).wrapping_add(1),
+        }
+    }
+
+    pub(super) fn with_cores(self, cores: usize, penalty: f64) -> Simulation {
+        Simulation {
+            cores: (cores, penalty),
+            ..self
+        }
+    }
+
+    pub(super) fn workers(&self, stage: usize) -> usize {
+        self.stages[stage].wanted
+    }
+
+    pub(super) fn capacity(&self, stage: usize) -> usize {
+        self.stages[stage].capacity
+    }
+
+    pub(super) fn all_workers(&self) -> Vec<usize> {
+        let stages = &self.stages[..self.stages.len() - 1];
+        stages.iter().map(|stage| stage.wanted).collect()
+    }
+
+    pub(super) fn consumed(&self) -> u64 {
+        self.stages[self.stages.len() - 1].counters.items
+    }
+
+    pub(super) fn set_work(&mut self, stage: usize, work: Work) {
+        self.stages[stage].work = work;
+    }
+
+    pub(super) fn set_workers(&mut self, stage: usize, workers: usize) {
+        let now = self.now;
+        let stage = &mut self.stages[stage];
+        stage.wanted = workers;
+        while stage.workers.len() < workers {
+            stage.workers.push(Worker::Starved { since: now });
+        }
+    }
+
+    pub(super) fn set_capacity(&mut self, stage: usize, capacity: usize) {
+        self.stages[stage].capacity = capacity;
+    }
+
+    pub(super) fn apply(&mut self, action: Action) {
+        match action {
+            Action::Workers { stage, to, .. } => self.set_workers(stage, to),
+            Action::Capacity { stage, to, .. } => self.set_capacity(stage, to),
+        }
+    }
+
+    pub(super) fn advance(&mut self, span: Duration) {
+        let end = self.now + span.as_nanos() as u64;
+        while self.now < end {
+            while (0..self.stages.len())
+                .rev()
+                .fold(false, |moved, stage| self.move_items(stage) | moved)
+            {}
+            let speeds: Vec<f64> = self.stages.iter().map(|stage| self.speed(stage)).collect();
+            let mut step = end - self.now;
+            for (stage, speed) in self.stages.iter().zip(&speeds) {
+                for worker in &stage.workers {
+                    if let Worker::Working { left, .. } = worker {
+                        step = step.min((left / speed).ceil() as u64);
+                    }
+                }
+            }
+            self.now += step;
+            for (stage, speed) in self.stages.iter_mut().zip(&speeds) {
+                stage.work_for(step as f64 * speed, self.now);
+            }
+        }
+    }
+
+    /// How fast each worker of a stage is while as many are at work as now.
+    fn speed(&self, stage: &Stage) -> f64 {
+        match &stage.work.slowdown {
+            Slowdown::None => 1.0,
+            Slowdown::Crowd(factors) => {
+                let others = stage.at_work().saturating_sub(1);
+                1.0 / factors[others.min(factors.len() - 1)]
+            }
+            Slowdown::Cpu => {
+                let on_cpu = self
+                    .stages
+                    .iter()
+                    .filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
+                let running = on_cpu.map(Stage::at_work).sum::<usize>();
+                let (cores, penalty) = self.cores;
+                let beyond = running.saturating_sub(cores) as f64;
+                (cores as f64 / running as f64).min(1.0) / (1.0 + penalty * beyond)
+            }
+        }
+    }
+
+    /// Hands finished items on, lets workers go that are too many, and takes what is there.
+    fn move_items(&mut self, index: usize) -> bool {
+        let mut moved = false;
+        let now = self.now;
+        let is_consumer = index + 1 == self.stages.len();
+        for place in 0..self.stages[index].workers.len() {
+            let stage = &mut self.stages[index];
+            if let Worker::Blocked { since, item } = stage.workers[place]
+                && (is_consumer || item < stage.taken + stage.capacity as u64)
+            {
+                stage.counters.blocked += Duration::from_nanos(now - since);
+                stage.counters.items += 1;
+                if !is_consumer {
+                    stage.buffer.insert(item);
+                }
+                stage.workers[place] = Worker::Starved { since: now };
+                moved = true;
+            }
+        }
+        for place in (0..self.stages[index].workers.len()).rev() {
+            let stage = &mut self.stages[index];
+            let Worker::Starved { since } = stage.workers[place] else {
+                continue;
+            };
+            if stage.workers.len() > stage.wanted {
+                stage.counters.starved += Duration::from_nanos(now - since);
+                stage.workers.swap_remove(place);
+                continue;
+            }
+            let Some(item) = self.take(index) else {
+                continue;
+            };
+            let left = self.draw(index);
+            let stage = &mut self.stages[index];
+            stage.counters.starved += Duration::from_nanos(now - since);
+            stage.workers[place] = Worker::Working {
+                since: now,
+                left,
+                item,
+            };
+            moved = true;
+        }
+        moved
+    }
+
+    fn take(&mut self, index: usize) -> Option<u64> {
+        let Some(before) = index.checked_sub(1) else {
+            let source = &self.stages[0];
+            let in_hand = source
+                .workers
+                .iter()
+                .filter(|w| !matches!(w, Worker::Starved { .. }));
+            return Some(source.counters.items + in_hand.count() as u64);
+        };
+        let before = &mut self.stages[before];
+        let item = before.taken;
+        before.buffer.remove(&item).then(|| {
+            before.taken += 1;
+            item
+        })
+    }
+
+    /// The time that an item takes at full speed.
+    fn draw(&mut self, index: usize) -> f64 {
+        let Work {
+            milliseconds,
+            variation,
+            ..
+        } = self.stages[index].work;
+        let spread = (1.0 + variation * variation).ln();
+        let chance = (spread.sqrt() * self.normal() - spread / 2.0).exp();
+        milliseconds * 1e6 * chance
+    }
+
+    fn normal(&mut self) -> f64 {
+        let angle = std::f64::consts::TAU * self.uniform();
+        (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * angle.cos()
+    }
+
+    /// SplitMix64.
+    fn uniform(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let stages = self.stages.iter().map(|stage| {
+            let mut counters = stage.counters.clone();
+            for worker in &stage.workers {
+                let (sum, since) = match worker {
+                    Worker::Starved { since } => (&mut counters.starved, since),
+                    Worker::Working { since, .. } => (&mut counters.working, since),
+                    Worker::Blocked { since, .. } => (&mut counters.blocked, since),
+                };
+                *sum += Duration::from_nanos(self.now - since);
+            }
+            StageCounters {
+                workers: stage.workers.len(),
+                buffered: stage.buffer.len(),
+                capacity: stage.capacity,
+                ..counters
+            }
+        });
+        Snapshot {
+            at: Duration::from_nanos(self.now),
+            stages: stages.collect(),
+            budgets: Vec::new(),
+        }
+    }
+}
+
+impl Stage {
+    fn at_work(&self) -> usize {
+        let at_work = |worker: &&Worker| matches!(worker, Worker::Working { .. });
+        self.workers.iter().filter(at_work).count()
+    }
+
+    fn work_for(&mut self, done: f64, now: u64) {
+        for worker in &mut self.workers {
+            let Worker::Working { since, left, item } = worker else {
+                continue;
+            };
+            *left -= done;
+            if *left <= 0.0 {
+                self.counters.working += Duration::from_nanos(now - *since);
+                *worker = Worker::Blocked {
+                    since: now,
+                    item: *item,
+                };
+            }
+        }
+    }
+}

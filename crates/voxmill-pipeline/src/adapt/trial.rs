@@ -1,0 +1,317 @@
+//! Which change is worth trying next: worker counts and capacities that the measures speak for.
+
+use super::measure::Measurement;
+use super::settings::{Hold, Road, Settings};
+
+/// A consumer that waits less than this is the limit itself.
+pub(super) const FED: f64 = 0.02;
+/// A stage whose workers are busy this much has nothing left to give.
+const SATURATED: f64 = 0.9;
+/// Workers that are busy less than this are in nobody's way.
+const IN_THE_WAY: f64 = 0.3;
+/// A target so little above today's rate that the fewest workers reach it.
+const ONE_STEP: f64 = 1.05;
+/// A smaller gain than this is not worth a try.
+const WORTH_TRYING: f64 = 1.02;
+/// A stage gives a worker away only if it stays this much faster than the slowest is before it
+/// gets one.
+const COMFORT: f64 = 1.05;
+/// A buffer between a stage that was blocked and one that starved, both for at least this share of
+/// the time, was too small.
+const BOTH_ENDS: f64 = 0.01;
+
+/// A change to try, as the settings that it leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Trial {
+    pub(super) to: Settings,
+    pub(super) kind: Kind,
+    /// The stage that limits.
+    pub(super) about: usize,
+    /// The rate it may lead to, as a multiple of today's.
+    pub(super) predicted: f64,
+    pub(super) reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Workers,
+    Capacity,
+    /// Fewer workers for a stage that more did not help: they may be in each other's way.
+    Fewer,
+}
+
+/// What is known of a stage's workers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Scaling {
+    Unknown,
+    /// More workers brought most of what was predicted.
+    Pays,
+    /// More workers brought something, but less: only one more at a time is worth trying.
+    Doubtful,
+    /// With this many workers the rate changed by only this share, or fell.
+    Exhausted {
+        workers: usize,
+        gain: f64,
+    },
+}
+
+/// What a measurement says of each stage, as shares of its workers' time.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub(super) busy: Vec<f64>,
+    pub(super) starved: Vec<f64>,
+    pub(super) blocked: Vec<f64>,
+    pub(super) short_of_room: Vec<f64>,
+    /// The consumer's share of waiting.
+    pub(super) waits: f64,
+}
+
+impl Load {
+    pub(super) fn of(measured: &Measurement, stages: usize) -> Load {
+        let each = |way: fn(&crate::counters::StageCounters) -> std::time::Duration| {
+            (0..stages)
+                .map(|stage| measured.share(stage, way))
+                .collect()
+        };
+        Load {
+            busy: each(|stage| stage.working),
+            starved: each(|stage| stage.starved),
+            blocked: each(|stage| stage.blocked),
+            short_of_room: each(|stage| stage.short_of_room),
+            waits: measured.share(stages, |consumer| consumer.starved),
+        }
+    }
+
+    /// How much faster the road would be if the consumer never waited.
+    fn need(&self) -> f64 {
+        1.0 / (1.0 - self.waits).max(0.01)
+    }
+
+    /// The stage whose workers are busiest.
+    pub(super) fn limiting(&self) -> usize {
+        let by_busy = (0..self.busy.len()).max_by(|&a, &b| self.busy[a].total_cmp(&self.busy[b]));
+        by_busy.unwrap_or(0)
+    }
+
+    pub(super) fn is_saturated(&self, stage: usize) -> bool {
+        self.busy[stage] >= SATURATED
+    }
+
+    /// The rate that a stage could keep up with so many workers, as a multiple of today's, if
+    /// each worked as today's do.
+    fn reach(&self, now: &Settings, stage: usize, workers: usize) -> f64 {
+        workers as f64 / (now.workers[stage] as f64 * self.busy[stage].max(0.01))
+    }
+
+    /// Time that was lost at both ends of a buffer: a larger one may win it back.
+    pub(super) fn lost_at(&self, buffer: usize) -> f64 {
+        self.blocked[buffer].min(self.starved_behind(buffer))
+    }
+
+    fn starved_behind(&self, buffer: usize) -> f64 {
+        self.starved.get(buffer + 1).copied().unwrap_or(self.waits)
+    }
+
+    fn lowest_reach(&self, now: &Settings, workers: &[usize]) -> (usize, f64) {
+        let reaches = (0..workers.len()).map(|s| (s, self.reach(now, s, workers[s])));
+        reaches
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .unwrap_or((0, f64::INFINITY))
+    }
+}
+
+/// The untried change with the greatest predicted gain.
+pub(super) fn next(
+    road: &Road,
+    now: &Settings,
+    load: &Load,
+    scaling: &[Scaling],
+    tried: &[Settings],
+) -> Option<Trial> {
+    let (_, today) = load.lowest_reach(now, &now.workers);
+    let need = load.need();
+    let free = |stage: usize| road.stages[stage].workers == Hold::Free;
+    let steps = |stage: usize| free(stage) && !matches!(scaling[stage], Scaling::Exhausted { .. });
+    let jumps = |stage: usize| steps(stage) && scaling[stage] != Scaling::Doubtful;
+    let one_step = need.min(today * ONE_STEP);
+    let mut trials = Vec::new();
+    trials.extend(more_workers(road, now, load, &jumps, need));
+    trials.extend(more_workers(road, now, load, &steps, one_step));
+    trials.extend(more_capacity(road, now, load));
+    trials.extend(headroom(road, now, load, &steps));
+    let untried = |trial: &Trial| !tried.contains(&trial.to);
+    trials.retain(|trial| trial.predicted >= WORTH_TRYING && untried(trial));
+    let best = trials.into_iter().reduce(|best, other| {
+        if other.predicted > best.predicted {
+            other
+        } else {
+            best
+        }
+    });
+    best.or_else(|| fewer_workers(road, now, load, scaling, untried))
+}
+
+/// Gives workers to whichever stage has the lowest reach, one by one, until the lowest is enough.
+/// Several stages may be equally slow, and then only all of them together make a difference.
+fn more_workers(
+    road: &Road,
+    now: &Settings,
+    load: &Load,
+    movable: &impl Fn(usize) -> bool,
+    target: f64,
+) -> Option<Trial> {
+    let (limiting, today) = load.lowest_reach(now, &now.workers);
+    let mut workers = now.workers.clone();
+    loop {
+        let (slowest, reach) = load.lowest_reach(now, &workers);
+        if reach >= target * (1.0 - FED) || !movable(slowest) {
+            break;
+        }
+        if workers.iter().sum::<usize>() >= road.most_workers {
+            let left = |stage: usize| load.reach(now, stage, workers[stage] - 1);
+            let giver = (0..workers.len())
+                .filter(|&s| s != slowest && road.stages[s].workers == Hold::Free)
+                .filter(|&s| workers[s] > 1 && left(s) > COMFORT * reach)
+                .max_by(|&a, &b| left(a).total_cmp(&left(b)));
+            let Some(giver) = giver else { break };
+            workers[giver] -= 1;
+        }
+        workers[slowest] += 1;
+    }
+    // Where the workers ran out between equals, those who got one in vain give it back.
+    let (_, reached) = load.lowest_reach(now, &workers);
+    for (stage, given) in workers.iter_mut().enumerate() {
+        while *given > now.workers[stage] && load.reach(now, stage, *given - 1) >= reached {
+            *given -= 1;
+        }
+    }
+    let predicted = (reached.min(load.need()) / today).max(1.0);
+    (workers != now.workers).then(|| Trial {
+        kind: Kind::Workers,
+        about: limiting,
+        predicted,
+        reason: format!(
+            "`{}` limits: its workers were busy {} of the time, and `{}` waited {}; {:.2} times the rate is expected",
+            road.stages[limiting].name,
+            percent(load.busy[limiting]),
+            road.consumer,
+            percent(load.waits),
+            predicted,
+        ),
+        to: Settings { workers, capacity: now.capacity.clone() },
+    })
+}
+
+/// Raises the buffers that were full at one time and empty at another, and so lost time at both ends.
+fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
+    let lost = |buffer: usize| load.lost_at(buffer);
+    let grown = |buffer: usize| {
+        (2 * now.capacity[buffer]).clamp(8.min(road.most_buffered), road.most_buffered)
+    };
+    let may_grow = |buffer: usize| {
+        road.stages[buffer].capacity == Hold::Free
+            && 2 * grown(buffer) >= 3 * now.capacity[buffer]
+            && load.short_of_room[buffer] <= load.blocked[buffer]
+            && lost(buffer) >= BOTH_ENDS
+    };
+    let buffers = (0..now.capacity.len()).filter(|&buffer| may_grow(buffer));
+    let worst = buffers
+        .clone()
+        .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))?;
+    let mut capacity = now.capacity.clone();
+    for buffer in buffers.filter(|&buffer| lost(buffer) >= lost(worst) / 2.0) {
+        capacity[buffer] = grown(buffer);
+    }
+    // Without any waiting, whoever is busiest would be busy all the time.
+    let busiest = load.busy[load.limiting()].max(1.0 - load.waits);
+    Some(Trial {
+        to: Settings {
+            workers: now.workers.clone(),
+            capacity,
+        },
+        kind: Kind::Capacity,
+        about: worst,
+        predicted: 1.0 / busiest.max(0.01),
+        reason: format!(
+            "the stages are fast enough in the mean but uneven: `{}` was blocked {} of the time by a full \
+             buffer, those behind starved {} of the time, and `{}` waited {}",
+            road.stages[worst].name,
+            percent(load.blocked[worst]),
+            percent(load.starved_behind(worst)),
+            road.consumer,
+            percent(load.waits),
+        ),
+    })
+}
+
+/// One worker more than the mean needs, where unevenness makes the consumer wait. The gain can
+/// only be guessed: half of what is lost.
+fn headroom(
+    road: &Road,
+    now: &Settings,
+    load: &Load,
+    movable: &impl Fn(usize) -> bool,
+) -> Option<Trial> {
+    let stage = load.limiting();
+    if !movable(stage) || load.is_saturated(stage) || now.total_workers() >= road.most_workers {
+        return None;
+    }
+    let mut to = now.clone();
+    to.workers[stage] += 1;
+    Some(Trial {
+        to,
+        kind: Kind::Workers,
+        about: stage,
+        predicted: (1.0 + (load.need() - 1.0) / 2.0).min(1.1),
+        reason: format!(
+            "`{}` is the busiest stage with {}, and `{}` waited {} of the time: a worker more may even it out",
+            road.stages[stage].name,
+            percent(load.busy[stage]),
+            road.consumer,
+            percent(load.waits),
+        ),
+    })
+}
+
+/// Fewer workers for a busy stage, the busiest first. It need not be the one that limits: on a
+/// machine with few cores, workers are in the way of other stages too.
+fn fewer_workers(
+    road: &Road,
+    now: &Settings,
+    load: &Load,
+    scaling: &[Scaling],
+    untried: impl Fn(&Trial) -> bool,
+) -> Option<Trial> {
+    let limiting = load.limiting();
+    if !load.is_saturated(limiting) {
+        return None;
+    }
+    let mut stages: Vec<usize> = (0..road.stages.len())
+        .filter(|&stage| road.stages[stage].workers == Hold::Free && now.workers[stage] > 1)
+        .filter(|&stage| load.busy[stage] >= IN_THE_WAY && scaling[stage] != Scaling::Pays)
+        .collect();
+    stages.sort_by(|&a, &b| load.busy[b].total_cmp(&load.busy[a]));
+    let trials = stages.into_iter().map(|stage| {
+        let workers = now.workers[stage];
+        let mut to = now.clone();
+        to.workers[stage] -= (workers / 4).max(1);
+        Trial {
+            to,
+            kind: Kind::Fewer,
+            about: stage,
+            predicted: 1.0,
+            reason: format!(
+                "`{}` limits and more workers are no help: the {workers} of `{}`, busy {} of the time, may \
+                 be in the way",
+                road.stages[limiting].name,
+                road.stages[stage].name,
+                percent(load.busy[stage]),
+            ),
+        }
+    });
+    trials.into_iter().find(|trial| untried(trial))
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
