@@ -258,7 +258,7 @@ impl Reservation {
 
     /// Says whether these bytes can only come free once further items are admitted. When all bytes
     /// in use are of that kind, a request that does not fit is refused instead of waiting for ever.
-    pub(crate) fn set_parked(&mut self, parked: bool) {
+    pub fn set_parked(&mut self, parked: bool) {
         if parked != self.parked {
             let bytes = self.bytes;
             self.budget.change(|state| {
@@ -273,6 +273,7 @@ impl Reservation {
     }
 
     /// Two reservations of the same budget become one.
+    #[cfg(not(feature = "loom"))]
     pub(crate) fn merge(&mut self, mut other: Reservation) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget));
         other.set_parked(self.parked);
