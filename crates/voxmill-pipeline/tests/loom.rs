@@ -144,6 +144,19 @@ fn closing_with_two_consumers_waiting() {
 }
 
 #[test]
+fn closing_an_empty_buffer_with_two_consumers_waiting() {
+    model(|| {
+        let buffer = shared::<u64>(Order::Free, 1);
+        let consumers = [0, 1].map(|_| {
+            let buffer = Arc::clone(&buffer);
+            thread::spawn(move || assert_eq!(buffer.pop(|| ()), None))
+        });
+        buffer.close();
+        join_all(consumers);
+    });
+}
+
+#[test]
 fn cancelling_lets_go_of_those_who_push_and_those_who_pop() {
     for order in [Order::Kept, Order::Free] {
         model(move || {
