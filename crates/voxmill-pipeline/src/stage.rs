@@ -266,19 +266,15 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         } = envelope;
         let item = match content {
             Content::Item(item) => item,
-            Content::Hole(hole) => {
-                return Asked::Passed(Envelope::new(number, Content::Hole(hole)));
-            }
+            Content::Hole(hole) => return self.without_item(number, Content::Hole(hole), held),
             Content::Failed(failure) => {
-                return Asked::Passed(Envelope::new(number, Content::Failed(failure)));
+                return self.without_item(number, Content::Failed(failure), held);
             }
-            Content::DoneBefore => {
-                return Asked::Passed(Envelope::new(number, Content::DoneBefore));
-            }
+            Content::DoneBefore => return self.without_item(number, Content::DoneBefore, held),
         };
         let refused = |kind: FaultKind, error: BoxError| {
             let fault = self.stage.fault(number, kind, error);
-            Asked::Passed(Envelope::new(number, self.stage.after(fault)))
+            self.without_item(number, self.stage.after(fault), None)
         };
         let mut room = Room::default();
         if let (Some(budget), Some(size)) = (&self.stage.enters, &self.work.reserve) {
@@ -316,6 +312,24 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             }
         }
         Asked::Admitted(number, item, room, held)
+    }
+
+    /// Nothing to work on. In a budget it still holds a reservation, of nothing: a group may wait for
+    /// it, and others for the group's bytes.
+    fn without_item(
+        &self,
+        number: u64,
+        content: Content<U>,
+        held: Option<Reservation>,
+    ) -> Asked<T, U> {
+        let bytes = match &self.stage.enters {
+            Some(budget) => Some(budget.reserve_nothing()),
+            None => held.filter(|_| self.stage.holds_on),
+        };
+        Asked::Passed(Envelope {
+            bytes,
+            ..Envelope::new(number, content)
+        })
     }
 
     /// Counts an envelope with nothing to work on in it.
@@ -360,7 +374,16 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 bytes,
                 place: room.place.map(Place::ready),
             },
-            Err(fault) => Envelope::new(number, self.stage.after(fault)),
+            Err(fault) => {
+                if let Some(bytes) = &mut bytes {
+                    // It can only get less.
+                    let _ = bytes.shrink_to(0);
+                }
+                Envelope {
+                    bytes,
+                    ..Envelope::new(number, self.stage.after(fault))
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Roads that are run as their users run them.
 
 mod basics;
+mod budgets;
 mod case;
 mod random_runs;
 mod watchdog;
