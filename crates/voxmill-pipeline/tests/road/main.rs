@@ -3,5 +3,6 @@
 mod basics;
 mod budgets;
 mod case;
+mod faults;
 mod random_runs;
 mod watchdog;
