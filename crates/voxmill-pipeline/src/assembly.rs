@@ -3,7 +3,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use voxmill_telemetry::event::{FaultKind, Wait};
@@ -112,6 +112,7 @@ impl Assembly {
             single,
             budgets: self.budgets,
             slots: self.slots,
+            cancelled: AtomicBool::new(false),
         };
         (Arc::new(shared), self.starts)
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -61,11 +62,16 @@ pub(crate) struct Shared {
     pub(crate) single: Vec<usize>,
     pub(crate) budgets: Vec<Arc<Budget>>,
     pub(crate) slots: Option<Arc<Slots>>,
+    /// For a road without buffers, which has nobody else to ask.
+    pub(crate) cancelled: AtomicBool,
 }
 
 impl Shared {
     fn cancel(&self) {
-        for stage in &self.stages {
+        self.cancelled.store(true, SeqCst);
+        // From the end: nobody may take for the end of the road what is only the end of the run, and
+        // get a batch that is not whole for the last one.
+        for stage in self.stages.iter().rev() {
             if let Some(buffer) = &stage.buffer {
                 buffer.cancel();
             }
@@ -407,6 +413,7 @@ impl<T> Running<T> {
     fn take(&mut self) -> Option<Envelope<T>> {
         let watch = &self.watch;
         match &mut self.flow {
+            Flow::Inline(_) if self.control.shared.cancelled.load(SeqCst) => None,
             Flow::Inline(take) => watch.waiting_for_input(take),
             Flow::Buffer(buffer) => {
                 let mut since = None;

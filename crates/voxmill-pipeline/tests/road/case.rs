@@ -454,6 +454,10 @@ pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: 
     }
     out.position = running.position();
     drop(running);
+    // Whoever cancels drops what was in the buffers.
+    over.store(1, SeqCst);
+    changer.thread().unpark();
+    changer.join().unwrap();
     assert_eq!(
         gauges.workers.now.load(SeqCst),
         0,
@@ -469,9 +473,6 @@ pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: 
     let most = case.least_budget() * changes.chain([times]).max().unwrap_or(0);
     assert!(gauges.bytes.peak.load(SeqCst) <= most, "above the budget");
     assert!(gauges.places.peak.load(SeqCst) <= case.places());
-    over.store(1, SeqCst);
-    changer.thread().unpark();
-    changer.join().unwrap();
     out
 }
 

@@ -3,6 +3,8 @@
 mod basics;
 mod budgets;
 mod case;
+mod ending;
 mod faults;
 mod random_runs;
+mod threads;
 mod watchdog;
