@@ -103,7 +103,7 @@ pub enum ChangeError {
     NoOverlap,
     #[error("slots bound what is behind stage `{name}`, not a buffer")]
     Slots { name: String },
-    #[error("a stage needs a worker, and a buffer room for an item")]
+    #[error("a stage needs a worker, a buffer room for an item, and a budget bytes")]
     Zero,
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -150,6 +150,9 @@ impl Control {
     }
 
     pub fn set_budget(&self, budget: &str, bytes: u64) -> Result<(), ChangeError> {
+        if bytes == 0 {
+            return Err(ChangeError::Zero);
+        }
         let named = |known: &&Arc<Budget>| known.name() == budget;
         let found = self.shared.budgets.iter().find(named);
         let found = found.ok_or_else(|| ChangeError::NoBudget {

@@ -1,6 +1,7 @@
 //! However a run ends, its threads are joined; and while it waits it uses no CPU.
 
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -212,17 +213,19 @@ fn a_sink_that_stops_early_ends_the_run_with_its_error() {
 #[test]
 fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
     let _watched = watch("consumer panics");
-    let (tell, told) = mpsc::channel();
-    let consumer = std::thread::spawn(move || {
-        let mut running = start(endless("panics-", plan()));
-        drop(running.next());
-        let second = running.next();
-        tell.send(running.control()).unwrap();
-        let _second = second;
+    let mut running = start(endless("panics-", plan()));
+    drop(running.next());
+    let consumer = catch_unwind(AssertUnwindSafe(|| {
+        let _second = running.next();
         panic!("{ON_PURPOSE}");
-    });
-    assert!(consumer.join().is_err());
-    assert_eq!(told.recv().unwrap().snapshot().stages.len(), 4);
+    }));
+    assert!(consumer.is_err());
+    assert_eq!(running.position().next, 1);
+    let unwinds = catch_unwind(AssertUnwindSafe(move || {
+        let _running = running;
+        panic!("{ON_PURPOSE}");
+    }));
+    assert!(unwinds.is_err());
     threads::wait_for("panics-", 0);
 }
 
