@@ -122,7 +122,15 @@ fn kill_until_done(directory: &Path, seed: u64) -> usize {
         draw = draw
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(Duration::from_micros(3000 + (draw >> 33) % 40_000));
+        // Now and then while it starts; otherwise once it has done a few more.
+        let more = match kills % 4 {
+            3 => 0,
+            _ => (draw >> 33) as usize % 40,
+        };
+        while done(directory).len() < known.len() + more && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        std::thread::sleep(Duration::from_micros((draw >> 40) % 2000));
         let ended = child.try_wait().unwrap();
         // The child may also end between the two.
         let _ = child.kill();
@@ -143,6 +151,7 @@ fn kill_until_done(directory: &Path, seed: u64) -> usize {
 
 #[test]
 fn killed_at_any_moment_nothing_is_lost_and_only_what_was_not_stored_is_done_again() {
+    let mut all_kills = 0;
     for (order, seeds) in [("kept", [1, 2]), ("free", [3, 4])] {
         for seed in seeds {
             let _watched = watch(format!("kill, {order}, seed {seed}"));
@@ -151,6 +160,7 @@ fn killed_at_any_moment_nothing_is_lost_and_only_what_was_not_stored_is_done_aga
                 .join(order);
             fs::create_dir_all(&directory).unwrap();
             let kills = kill_until_done(&directory, seed);
+            all_kills += kills;
             let done = done(&directory);
             let once: BTreeSet<u64> = done.iter().copied().collect();
             assert_eq!(once, (0..BATCHES).collect());
@@ -160,4 +170,5 @@ fn killed_at_any_moment_nothing_is_lost_and_only_what_was_not_stored_is_done_aga
             fs::remove_dir_all(directory.parent().unwrap()).unwrap();
         }
     }
+    assert!(all_kills > 0, "no child was there to be killed");
 }
