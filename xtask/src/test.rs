@@ -34,7 +34,22 @@ pub(crate) fn run(args: TestArgs) -> anyhow::Result<()> {
             &python,
         )?;
     }
-    cargo(&root, &["test", "--workspace", "--locked"], &python)
+    cargo(&root, &["test", "--workspace", "--locked"], &python)?;
+    // The model checker takes the place of locks and threads, so it needs a build of its own.
+    cargo(
+        &root,
+        &[
+            "test",
+            "-p",
+            "voxmill-pipeline",
+            "--features",
+            "loom",
+            "--test",
+            "loom",
+            "--locked",
+        ],
+        &python,
+    )
 }
 
 fn cargo(root: &Path, args: &[&str], python: &Path) -> anyhow::Result<()> {

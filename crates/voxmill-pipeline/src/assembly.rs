@@ -3,7 +3,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use voxmill_telemetry::event::{FaultKind, Wait};
@@ -14,7 +14,7 @@ use crate::budget::Budget;
 use crate::buffer::{Buffer, Tap};
 use crate::group::{Collector, EmptyGroup, Group, Groups};
 use crate::intake::Intake;
-use crate::item::{BoxError, Content, Envelope, panic_message};
+use crate::item::{BoxError, Content, Envelope};
 use crate::meter::{Doing, Meter, Watch};
 use crate::pool::{Body, Pool, Presence};
 use crate::position::Position;
@@ -112,6 +112,7 @@ impl Assembly {
             single,
             budgets: self.budgets,
             slots: self.slots,
+            cancelled: AtomicBool::new(false),
         };
         (Arc::new(shared), self.starts)
     }
@@ -414,23 +415,26 @@ impl<T> Source<T> {
         }
         let number = self.next;
         self.next += 1;
+        // What panicked in the middle of a step cannot be asked for the next one.
+        catch_unwind(AssertUnwindSafe(|| self.item(number))).unwrap_or_else(|panic| {
+            self.ended = true;
+            Some(self.stage.escaped(number, &*panic))
+        })
+    }
+
+    fn item(&mut self, number: u64) -> Option<Envelope<T>> {
         let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
-        let item = catch_unwind(AssertUnwindSafe(|| self.items.next()));
+        let item = self.items.next();
         let done = self.done_before.as_mut().map(|done| done.contains(number));
         let content = match (item, done.transpose()) {
-            (Ok(None), _) => {
+            (None, _) => {
                 self.ended = true;
                 return None;
             }
-            (Ok(Some(_)), Err(error)) => self.stage.stop(fault(FaultKind::Error, error.into())),
-            (Ok(Some(_)), Ok(Some(true))) => Content::DoneBefore,
-            (Ok(Some(Ok(item))), _) => Content::Item(item),
-            (Ok(Some(Err(error))), _) => self.stage.after(fault(FaultKind::Error, error)),
-            // What panicked in the middle of a step cannot be asked for the next one.
-            (Err(panic), _) => {
-                let said = panic_message(&*panic).into();
-                self.stage.stop(fault(FaultKind::Panic, said))
-            }
+            (Some(_), Err(error)) => self.stage.stop(fault(FaultKind::Error, error.into())),
+            (Some(_), Ok(Some(true))) => Content::DoneBefore,
+            (Some(Ok(item)), _) => Content::Item(item),
+            (Some(Err(error)), _) => self.stage.after(fault(FaultKind::Error, error)),
         };
         self.ended = matches!(content, Content::Failed(_));
         Some(Envelope::new(number, content))

@@ -18,9 +18,9 @@ pub struct Budget {
 struct State {
     limit: u64,
     in_use: u64,
-    /// The part of `in_use` that only comes free after further items were admitted (members of an
-    /// unfinished group) or never (slots).
-    parked: u64,
+    /// Reservations, even of no bytes, that go on without anything else being admitted. Not those of
+    /// an unfinished group's members, nor that of slots.
+    moving: usize,
     peak: u64,
     cancelled: bool,
     next_ticket: u64,
@@ -84,7 +84,7 @@ impl Budget {
             state: Mutex::new(State {
                 limit,
                 in_use: 0,
-                parked: 0,
+                moving: 0,
                 peak: 0,
                 cancelled: false,
                 next_ticket: 0,
@@ -157,22 +157,33 @@ impl Budget {
         }
         // In use may be above the limit, where that was lowered in mid-run.
         if state.in_use.saturating_add(bytes) <= state.limit {
-            state.in_use += bytes;
-            state.peak = state.peak.max(state.in_use);
-            return Some(Ok(Reservation {
-                budget: Arc::clone(self),
-                bytes,
-                parked: false,
-            }));
+            return Some(Ok(self.grant(state, bytes)));
         }
-        (state.in_use == state.parked).then(|| {
+        (state.moving == 0).then(|| {
             Err(Refused::Stuck {
                 budget: self.name.clone(),
                 need: bytes,
                 limit: state.limit,
-                parked: state.parked,
+                parked: state.in_use,
             })
         })
+    }
+
+    fn grant(self: &Arc<Self>, state: &mut State, bytes: u64) -> Reservation {
+        state.in_use += bytes;
+        state.peak = state.peak.max(state.in_use);
+        state.moving += 1;
+        Reservation {
+            budget: Arc::clone(self),
+            bytes,
+            parked: false,
+        }
+    }
+
+    /// For what needs no bytes but may be what others wait for: a hole that completes a group.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn reserve_nothing(self: &Arc<Self>) -> Reservation {
+        self.grant(&mut lock(&self.state), 0)
     }
 
     /// The one being served goes, with what it got; the next in line is told.
@@ -246,26 +257,22 @@ impl Reservation {
             });
         };
         self.bytes = bytes;
-        let parked = self.parked;
         if surplus > 0 {
-            self.budget.change(|state| {
-                state.in_use -= surplus;
-                state.parked -= if parked { surplus } else { 0 };
-            });
+            self.budget.change(|state| state.in_use -= surplus);
         }
         Ok(())
     }
 
-    /// Says whether these bytes can only come free once further items are admitted. When all bytes
-    /// in use are of that kind, a request that does not fit is refused instead of waiting for ever.
-    pub(crate) fn set_parked(&mut self, parked: bool) {
+    /// Says whether these bytes can only come free once further items are admitted. When all
+    /// reservations are of that kind, a request that does not fit is refused instead of waiting for
+    /// ever.
+    pub fn set_parked(&mut self, parked: bool) {
         if parked != self.parked {
-            let bytes = self.bytes;
             self.budget.change(|state| {
                 if parked {
-                    state.parked += bytes;
+                    state.moving -= 1;
                 } else {
-                    state.parked -= bytes;
+                    state.moving += 1;
                 }
             });
             self.parked = parked;
@@ -273,6 +280,7 @@ impl Reservation {
     }
 
     /// Two reservations of the same budget become one.
+    #[cfg(not(feature = "loom"))]
     pub(crate) fn merge(&mut self, mut other: Reservation) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget));
         other.set_parked(self.parked);
@@ -282,12 +290,10 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let (bytes, parked) = (self.bytes, self.parked);
-        if bytes > 0 {
-            self.budget.change(|state| {
-                state.in_use -= bytes;
-                state.parked -= if parked { bytes } else { 0 };
-            });
-        }
+        let (bytes, moving) = (self.bytes, usize::from(!self.parked));
+        self.budget.change(|state| {
+            state.in_use -= bytes;
+            state.moving -= moving;
+        });
     }
 }

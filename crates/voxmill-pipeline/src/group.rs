@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use voxmill_telemetry::event::FaultKind;
@@ -96,6 +97,18 @@ impl<T> Collector<T> {
 
     /// The group, if this was its last member. A failure ends the collecting.
     pub(crate) fn add(&mut self, envelope: Envelope<T>) -> Option<Envelope<Group<T>>> {
+        let member = envelope.number;
+        let group = catch_unwind(AssertUnwindSafe(|| self.add_to_group(envelope)));
+        group.unwrap_or_else(|panic| {
+            let number = self.finished.next;
+            Some(Envelope {
+                number,
+                ..self.stage.escaped(member, &*panic)
+            })
+        })
+    }
+
+    fn add_to_group(&mut self, envelope: Envelope<T>) -> Option<Envelope<Group<T>>> {
         let number = envelope.number;
         let group = match self.groups.find(number, self.finished.next) {
             Ok(group) => group,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(not(feature = "loom"))]
 use crate::sync::{Mutex, lock};
 
 /// Everything before `next` is done, and besides it what is listed in `beyond`.
@@ -43,9 +44,11 @@ impl Position {
 }
 
 /// The position of a run that is going on.
+#[cfg(not(feature = "loom"))]
 #[derive(Debug)]
 pub(crate) struct Progress(Mutex<Position>);
 
+#[cfg(not(feature = "loom"))]
 impl Progress {
     pub(crate) fn from(position: Position) -> Progress {
         Progress(Mutex::new(position))

@@ -32,6 +32,8 @@ pub enum StartError {
     OneWorkerOnly { stage: String, workers: usize },
     #[error("the source `{stage}` cannot be within a budget: bytes are admitted behind it")]
     SourceInBudget { stage: String },
+    #[error("slots are filled by the function of the last stage, and `{stage}` has none")]
+    NothingFillsSlots { stage: String },
     #[error("the slots do not fit")]
     Slots(#[source] Refused),
     #[error(transparent)]
@@ -199,6 +201,11 @@ fn agree(plan: &Plan, stages: &[String], single: &[usize]) -> Result<(), StartEr
                 stage: stage.name.clone(),
             });
         }
+    }
+    if plan.slots.is_some() && single.contains(&(stages.len() - 1)) {
+        return Err(StartError::NothingFillsSlots {
+            stage: stages[stages.len() - 1].clone(),
+        });
     }
     match &plan.stages[0] {
         source if source.budget.is_some() => Err(StartError::SourceInBudget {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -61,11 +62,16 @@ pub(crate) struct Shared {
     pub(crate) single: Vec<usize>,
     pub(crate) budgets: Vec<Arc<Budget>>,
     pub(crate) slots: Option<Arc<Slots>>,
+    /// For a road without buffers, which has nobody else to ask.
+    pub(crate) cancelled: AtomicBool,
 }
 
 impl Shared {
     fn cancel(&self) {
-        for stage in &self.stages {
+        self.cancelled.store(true, SeqCst);
+        // From the end: nobody may take for the end of the road what is only the end of the run, and
+        // get a batch that is not whole for the last one.
+        for stage in self.stages.iter().rev() {
             if let Some(buffer) = &stage.buffer {
                 buffer.cancel();
             }
@@ -97,7 +103,7 @@ pub enum ChangeError {
     NoOverlap,
     #[error("slots bound what is behind stage `{name}`, not a buffer")]
     Slots { name: String },
-    #[error("a stage needs a worker, and a buffer room for an item")]
+    #[error("a stage needs a worker, a buffer room for an item, and a budget bytes")]
     Zero,
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -144,6 +150,9 @@ impl Control {
     }
 
     pub fn set_budget(&self, budget: &str, bytes: u64) -> Result<(), ChangeError> {
+        if bytes == 0 {
+            return Err(ChangeError::Zero);
+        }
         let named = |known: &&Arc<Budget>| known.name() == budget;
         let found = self.shared.budgets.iter().find(named);
         let found = found.ok_or_else(|| ChangeError::NoBudget {
@@ -416,6 +425,7 @@ impl<T> Running<T> {
     fn take(&mut self) -> Option<Envelope<T>> {
         let watch = &self.watch;
         match &mut self.source {
+            Source::Inline(_) if self.control.shared.cancelled.load(SeqCst) => None,
             Source::Inline(take) => watch.waiting_for_input(take),
             Source::Tap(tap) => {
                 let mut since = None;

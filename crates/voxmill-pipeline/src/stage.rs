@@ -2,6 +2,7 @@
 //!
 //! The same code serves a worker thread and a road without overlap.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -201,6 +202,13 @@ impl Stage {
         Content::Failed(Failure::Item(fault))
     }
 
+    /// The caller's code also runs where an item is copied or dropped, or an error is put into words.
+    /// A panic there ends the run: were the item just gone, others would wait for it for ever.
+    pub(crate) fn escaped<U>(&self, number: u64, panic: &(dyn Any + Send)) -> Envelope<U> {
+        let fault = self.fault(number, FaultKind::Panic, panic_message(panic));
+        Envelope::new(number, self.stop(fault))
+    }
+
     fn tell(&self, fault: &ItemFault, action: FaultAction) {
         let mut message = fault.error.to_string();
         let mut cause = fault.error.source();
@@ -258,6 +266,12 @@ impl<T: 'static, U: 'static> Worker<T, U> {
     /// Asks for the bytes and the place that the item will need. Must be called in item order where
     /// order is kept. With `patient` off, room that is not there at once is refused.
     pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
+        let number = envelope.number;
+        catch_unwind(AssertUnwindSafe(|| self.ask_for(envelope, patient)))
+            .unwrap_or_else(|panic| Asked::Passed(self.stage.escaped(number, &*panic)))
+    }
+
+    fn ask_for(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
         let Envelope {
             number,
             content,
@@ -266,19 +280,15 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         } = envelope;
         let item = match content {
             Content::Item(item) => item,
-            Content::Hole(hole) => {
-                return Asked::Passed(Envelope::new(number, Content::Hole(hole)));
-            }
+            Content::Hole(hole) => return self.without_item(number, Content::Hole(hole), held),
             Content::Failed(failure) => {
-                return Asked::Passed(Envelope::new(number, Content::Failed(failure)));
+                return self.without_item(number, Content::Failed(failure), held);
             }
-            Content::DoneBefore => {
-                return Asked::Passed(Envelope::new(number, Content::DoneBefore));
-            }
+            Content::DoneBefore => return self.without_item(number, Content::DoneBefore, held),
         };
         let refused = |kind: FaultKind, error: BoxError| {
             let fault = self.stage.fault(number, kind, error);
-            Asked::Passed(Envelope::new(number, self.stage.after(fault)))
+            self.without_item(number, self.stage.after(fault), None)
         };
         let mut room = Room::default();
         if let (Some(budget), Some(size)) = (&self.stage.enters, &self.work.reserve) {
@@ -318,6 +328,24 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         Asked::Admitted(number, item, room, held)
     }
 
+    /// Nothing to work on. In a budget it still holds a reservation, of nothing: a group may wait for
+    /// it, and others for the group's bytes.
+    fn without_item(
+        &self,
+        number: u64,
+        content: Content<U>,
+        held: Option<Reservation>,
+    ) -> Asked<T, U> {
+        let bytes = match &self.stage.enters {
+            Some(budget) => Some(budget.reserve_nothing()),
+            None => held.filter(|_| self.stage.holds_on),
+        };
+        Asked::Passed(Envelope {
+            bytes,
+            ..Envelope::new(number, content)
+        })
+    }
+
     /// Counts an envelope with nothing to work on in it.
     pub(crate) fn pass(&self, envelope: Envelope<U>) -> Envelope<U> {
         self.watch.passes();
@@ -326,6 +354,20 @@ impl<T: 'static, U: 'static> Worker<T, U> {
 
     /// Runs the function.
     pub(crate) fn process(
+        &mut self,
+        number: u64,
+        item: T,
+        room: Room,
+        held: Option<Reservation>,
+    ) -> Envelope<U> {
+        let stage = Arc::clone(&self.stage);
+        catch_unwind(AssertUnwindSafe(|| {
+            self.process_in(number, item, room, held)
+        }))
+        .unwrap_or_else(|panic| stage.escaped(number, &*panic))
+    }
+
+    fn process_in(
         &mut self,
         number: u64,
         item: T,
@@ -360,7 +402,16 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 bytes,
                 place: room.place.map(Place::ready),
             },
-            Err(fault) => Envelope::new(number, self.stage.after(fault)),
+            Err(fault) => {
+                if let Some(bytes) = &mut bytes {
+                    // It can only get less.
+                    let _ = bytes.shrink_to(0);
+                }
+                Envelope {
+                    bytes,
+                    ..Envelope::new(number, self.stage.after(fault))
+                }
+            }
         }
     }
 

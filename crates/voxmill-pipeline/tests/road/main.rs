@@ -1,3 +1,15 @@
 //! Roads that are run as their users run them.
 
 mod basics;
+mod budgets;
+mod case;
+mod ending;
+mod faults;
+mod gate;
+mod kill;
+mod live_change;
+mod random_runs;
+mod resume;
+mod slots;
+mod threads;
+mod watchdog;

@@ -1,0 +1,345 @@
+//! Bytes in flight: admitted before they are allocated, in item order, never more than there may be.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use voxmill_pipeline::group::Groups;
+use voxmill_pipeline::item::Failure;
+use voxmill_pipeline::road::{Road, StartError};
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::event::FaultKind;
+use voxmill_telemetry::plan::{AfterError, Plan, Setting, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
+
+use crate::basics::{items, numbers};
+use crate::watchdog::{ON_PURPOSE, watch};
+
+fn loading(workers: usize, budget: u64) -> Plan {
+    Plan::new("budgets", "consumer")
+        .stage(StagePlan::new("numbers").buffer(Setting::fixed(8)))
+        .stage(
+            StagePlan::new("load")
+                .workers(Setting::fixed(workers))
+                .buffer(Setting::fixed(8))
+                .in_budget("host"),
+        )
+        .budget("host", budget)
+}
+
+fn both(plan: Plan) -> [Plan; 2] {
+    let mut one_after_another = plan.clone();
+    one_after_another.overlap = false;
+    [plan, one_after_another]
+}
+
+fn pass() -> Work<u64, u64> {
+    Work::new(Ok::<u64, Infallible>)
+}
+
+fn start<T: Send + 'static>(road: Road<T>) -> Running<T> {
+    road.start(Recorder::off()).unwrap()
+}
+
+#[test]
+fn in_use_never_exceeds_the_budget_and_comes_back_to_nothing() {
+    let _watched = watch("peak");
+    for plan in both(loading(4, 10)) {
+        let road = numbers(plan, 200).stage("load", pass().reserving(|number| 1 + number % 5));
+        let mut running = start(road);
+        for delivery in running.by_ref() {
+            let Ok(Delivery::Item(item)) = delivery else {
+                panic!("{delivery:?}");
+            };
+            let (number, receipt) = item.into_parts();
+            assert_eq!(receipt.bytes(), 1 + number % 5);
+        }
+        let budget = &running.snapshot().budgets[0];
+        assert!(budget.peak <= 10 && budget.peak >= 5, "{budget:?}");
+        assert_eq!(budget.in_use, 0);
+    }
+}
+
+#[test]
+fn bytes_are_granted_in_item_order_however_late_an_early_item_is() {
+    let _watched = watch("admission in order");
+    // There is room for two. The first item is not done before four others had every chance to
+    // take its bytes; were they granted to whoever comes, all would wait for item 0 for ever.
+    for round in 0..20 {
+        let started = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&started);
+        let work = Work::new(move |number: u64| {
+            count.fetch_add(1, SeqCst);
+            if number % 5 == 0 {
+                std::thread::sleep(Duration::from_micros(200 * round));
+            }
+            Ok::<_, Infallible>(number)
+        });
+        let road = numbers(loading(5, 2), 25).stage("load", work.reserving(|_| 1));
+        assert_eq!(items(start(road)), (0..25).collect::<Vec<_>>());
+        assert_eq!(started.load(SeqCst), 25);
+    }
+}
+
+/// Who may have bytes, where two items fit and items leave in order.
+#[derive(Clone, Copy, PartialEq)]
+enum Admission {
+    Arrival,
+    ItemOrder,
+}
+
+/// Whether all items get through, for one order of asking: a road in small, without threads. An item
+/// gives its bytes back when it leaves, and it leaves after all items before it.
+fn gets_through(admission: Admission, asking: &[u64]) -> bool {
+    let mut waiting: Vec<u64> = asking.to_vec();
+    let (mut holding, mut next_in, mut next_out) = (BTreeSet::new(), 0, 0);
+    loop {
+        let may = |number: &u64| admission == Admission::Arrival || *number == next_in;
+        if holding.len() < 2
+            && let Some(place) = waiting.iter().position(|number| may(number))
+        {
+            holding.insert(waiting.remove(place));
+            next_in += 1;
+        } else if holding.remove(&next_out) {
+            next_out += 1;
+        } else {
+            return waiting.is_empty() && holding.is_empty();
+        }
+    }
+}
+
+#[test]
+fn in_order_of_arrival_two_late_items_lock_out_the_first_one() {
+    // Five workers took items 0 to 4; item 0 was slow to ask.
+    let asking = [1, 2, 0, 3, 4];
+    assert!(!gets_through(Admission::Arrival, &asking), "a deadlock");
+    assert!(gets_through(Admission::ItemOrder, &asking));
+    assert!(gets_through(Admission::ItemOrder, &[4, 3, 2, 1, 0]));
+}
+
+#[test]
+fn an_item_larger_than_the_whole_budget_is_an_error_of_its_own() {
+    let _watched = watch("too large");
+    let size = |number: &u64| if *number == 3 { 11 } else { 4 };
+    for plan in both(loading(2, 10)) {
+        let mut running = start(numbers(plan, 9).stage("load", pass().reserving(size)));
+        assert_eq!(running.by_ref().take(3).filter(Result::is_ok).count(), 3);
+        let Some(Err(Failure::Item(fault))) = running.next() else {
+            panic!("no failure");
+        };
+        assert_eq!((fault.kind, fault.item), (FaultKind::TooLarge, 3));
+        let said = fault.error.to_string();
+        assert_eq!(
+            said,
+            "needs 11 bytes, and the whole budget `host` is 10 bytes"
+        );
+    }
+    for mut plan in both(loading(2, 10)) {
+        plan.stages[1].on_error.then = AfterError::Skip;
+        let mut running = start(numbers(plan, 9).stage("load", pass().reserving(size)));
+        let (items, holes) = running.finish().unwrap();
+        assert_eq!((items, holes.len(), holes[0].number), (8, 1, 3));
+    }
+}
+
+#[test]
+fn an_item_that_outgrows_what_it_reserved_is_an_error() {
+    let _watched = watch("outgrown");
+    for plan in both(loading(2, 10)) {
+        let work = pass().reserving(|_| 4).keeping(|number| *number);
+        let mut running = start(numbers(plan, 9).stage("load", work));
+        let failure = running.finish().unwrap_err();
+        assert!(matches!(failure, Failure::Item(fault)
+            if fault.kind == FaultKind::TooLarge && fault.item == 5));
+    }
+}
+
+#[test]
+fn what_an_item_does_not_need_is_given_back_while_it_still_waits() {
+    let _watched = watch("keeping");
+    // Each reserves all there is and keeps a tenth of it: the buffer can fill all the same.
+    let road = numbers(loading(2, 10), 8).stage("load", pass().reserving(|_| 10).keeping(|_| 0));
+    let mut running = start(road);
+    while running.snapshot().stages[1].buffered < 8 {
+        std::thread::yield_now();
+    }
+    assert_eq!(running.finish().unwrap().0, 8);
+}
+
+#[test]
+fn a_size_that_panics_is_an_error_of_its_item() {
+    let _watched = watch("size panics");
+    for mut plan in both(loading(2, 10)) {
+        plan.stages[1].on_error.then = AfterError::Skip;
+        let size = |number: &u64| {
+            assert!(*number != 2, "{ON_PURPOSE}");
+            1
+        };
+        let work = pass().reserving(size).keeping(|number| {
+            assert!(*number != 4, "{ON_PURPOSE}");
+            1
+        });
+        let mut running = start(numbers(plan, 9).stage("load", work));
+        let (items, holes) = running.finish().unwrap();
+        assert_eq!(items, 7);
+        let holes: Vec<_> = holes
+            .iter()
+            .map(|hole| (hole.number, hole.fault.kind))
+            .collect();
+        assert_eq!(holes, [(2, FaultKind::Panic), (4, FaultKind::Panic)]);
+    }
+}
+
+fn batching(workers: usize, budget: u64) -> Plan {
+    loading(workers, budget).stage(StagePlan::new("batch").in_budget("host"))
+}
+
+#[test]
+fn a_batch_holds_the_bytes_of_its_members_until_it_is_done() {
+    let _watched = watch("group bytes");
+    for plan in both(batching(3, 12)) {
+        let road = numbers(plan, 12)
+            .stage("load", pass().reserving(|number| 1 + number % 3))
+            .batch("batch", Groups::of(3));
+        let mut running = start(road);
+        for batch in running.by_ref() {
+            let Ok(Delivery::Item(batch)) = batch else {
+                panic!("{batch:?}");
+            };
+            assert_eq!(batch.into_parts().1.bytes(), 1 + 2 + 3);
+        }
+        let budget = &running.snapshot().budgets[0];
+        assert!(budget.peak <= 12 && budget.in_use == 0, "{budget:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_is_an_error_and_not_a_hang() {
+    let _watched = watch("stuck");
+    for plan in both(batching(3, 3)) {
+        let road = numbers(plan, 12)
+            .stage("load", pass().reserving(|_| 1))
+            .batch("batch", Groups::of(4));
+        let Err(Failure::Item(fault)) = start(road).finish() else {
+            panic!("no failure");
+        };
+        assert_eq!((fault.kind, fault.item), (FaultKind::TooLarge, 3));
+        let said = fault.error.to_string();
+        assert!(said.contains("cannot go on without it"), "{said}");
+    }
+}
+
+#[test]
+fn members_without_bytes_that_are_still_on_their_way_are_waited_for() {
+    let _watched = watch("not stuck: no bytes");
+    // The batch of 0 and 1 holds a byte and waits for item 1, which holds none. Item 2 needs both
+    // bytes: it must wait for that batch, not give up because all bytes wait.
+    let (asks, asked) = mpsc::channel();
+    let asked = std::sync::Mutex::new(asked);
+    let load = pass().reserving(move |number| {
+        if *number == 2 {
+            asks.send(()).unwrap();
+        }
+        [1, 0, 2, 0][*number as usize]
+    });
+    let linger = Work::new(move |number: u64| {
+        if number == 1 {
+            asked.lock().unwrap().recv().unwrap();
+            // Time to give up in, for those who would.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok::<_, Infallible>(number)
+    });
+    let plan = loading(2, 2)
+        .stage(StagePlan::new("linger").in_budget("host"))
+        .stage(StagePlan::new("batch").in_budget("host"));
+    let road = numbers(plan, 4)
+        .stage("load", load)
+        .stage("linger", linger)
+        .batch("batch", Groups::of(2));
+    assert_eq!(start(road).finish().unwrap().0, 2);
+}
+
+#[test]
+fn holes_that_are_still_on_their_way_are_waited_for() {
+    // As above, but item 1 is skipped: before it enters the budget, or within it.
+    for source_fails in [true, false] {
+        let _watched = watch("not stuck: holes");
+        let (asks, asked) = mpsc::channel();
+        let asked = std::sync::Mutex::new(asked);
+        let mut plan = loading(2, 2);
+        for stage in &mut plan.stages {
+            stage.on_error.then = AfterError::Skip;
+        }
+        let plan = plan
+            .stage(StagePlan::new("single").in_budget("host"))
+            .stage(StagePlan::new("linger").in_budget("host"))
+            .stage(StagePlan::new("batch").in_budget("host"));
+        let source = Road::source(plan, "numbers", move |from| {
+            (from..4).map(move |number| match number {
+                1 if source_fails => Err("bad"),
+                number => Ok(number),
+            })
+        });
+        let load = Work::new(|number: u64| if number == 1 { Err("bad") } else { Ok(number) });
+        let load = load.reserving(move |number| {
+            if *number == 2 {
+                asks.send(()).unwrap();
+            }
+            [1, 1, 2, 0][*number as usize]
+        });
+        // A batch of one hole is something to work on again.
+        let linger = Work::new(move |group: voxmill_pipeline::group::Group<u64>| {
+            if group.members[0].is_err() {
+                asked.lock().unwrap().recv().unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok::<_, Infallible>(group)
+        });
+        let road = source
+            .stage("load", load)
+            .batch("single", Groups::of(1))
+            .stage("linger", linger)
+            .batch("batch", Groups::of(2));
+        assert_eq!(start(road).finish().unwrap().0, 2);
+    }
+}
+
+#[test]
+fn bytes_are_free_when_the_item_leaves_the_budget() {
+    let _watched = watch("leaving");
+    // The whole budget is one item; behind it stands a stage that is not within it.
+    for plan in both(loading(2, 1).stage(StagePlan::new("write"))) {
+        let held = Arc::new(AtomicBool::new(false));
+        let (takes, leaves) = (Arc::clone(&held), Arc::clone(&held));
+        let load = Work::new(move |number: u64| {
+            assert!(!takes.swap(true, SeqCst), "two items at once");
+            Ok::<_, Infallible>(number)
+        });
+        let write = Work::new(move |number: u64| {
+            leaves.store(false, SeqCst);
+            Ok::<_, Infallible>(number)
+        });
+        let road = numbers(plan, 20)
+            .stage("load", load.reserving(|_| 1))
+            .stage("write", write);
+        // All are kept by the consumer: none of them holds a byte.
+        let kept: Vec<_> = start(road).map(Result::unwrap).collect();
+        assert_eq!(kept.len(), 20);
+    }
+}
+
+#[test]
+fn a_road_that_cannot_say_its_sizes_is_refused() {
+    let refused = numbers(loading(1, 10), 1).stage("load", pass());
+    let refused = refused.start(Recorder::off()).unwrap_err();
+    assert!(matches!(refused, StartError::ReservesNothing { .. }));
+    let mut plan = loading(1, 10);
+    plan.stages[0].budget = Some("host".into());
+    let refused = numbers(plan, 1).stage("load", pass().reserving(|_| 1));
+    let refused = refused.start(Recorder::off()).unwrap_err();
+    assert!(matches!(refused, StartError::SourceInBudget { .. }));
+}

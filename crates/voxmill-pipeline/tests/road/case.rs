@@ -1,0 +1,613 @@
+//! A random road, and what must come out of it.
+//!
+//! Whether an item fails, how large it is and how long it takes are functions of the case, the stage
+//! and the item's number. So a plain loop without threads can say what must come out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use voxmill_pipeline::group::{Group, Groups};
+use voxmill_pipeline::item::{BoxError, Failure};
+use voxmill_pipeline::position::Position;
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::run::{Control, Delivery};
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::plan::{AfterError, Order, Plan, Setting, SlotsPlan, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
+
+use crate::watchdog::ON_PURPOSE;
+
+/// The largest item, in bytes of the host budget.
+const LARGEST: u64 = 10;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) items: u64,
+    pub(crate) source: StageCase,
+    pub(crate) stages: Vec<StageCase>,
+    pub(crate) order: Order,
+    pub(crate) overlap: bool,
+    pub(crate) gate: bool,
+    /// The stages (first and last) whose items are within the host budget, and how many times what
+    /// is needed at least it holds.
+    pub(crate) budget: Option<(usize, usize, u64)>,
+    pub(crate) slots_ahead: Option<usize>,
+    pub(crate) max_skipped: Option<u64>,
+    pub(crate) end: End,
+    pub(crate) changes: Vec<(Duration, Change)>,
+    pub(crate) salt: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct StageCase {
+    /// Items are put together by so many before this stage.
+    pub(crate) batch: Option<u64>,
+    pub(crate) workers: usize,
+    pub(crate) capacity: usize,
+    pub(crate) retries: u32,
+    pub(crate) then: AfterError,
+    pub(crate) errors_permille: u64,
+    pub(crate) panics_permille: u64,
+    pub(crate) longest_micros: u64,
+}
+
+/// How the first run ends; one that ends early is resumed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    Finish,
+    /// By another thread, while the consumer takes items.
+    Cancel(Duration),
+    /// The consumer stops after so many.
+    Drop(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    Workers(usize, usize),
+    Capacity(usize, usize),
+    /// As a multiple of what is needed at least.
+    Budget(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// The first few tries fail.
+    Errors(u32),
+    Panics,
+}
+
+impl Case {
+    /// Different for every purpose, stage and item, and always the same.
+    fn draw(&self, purpose: u64, stage: usize, number: u64) -> u64 {
+        let mut z = self.salt ^ (purpose << 56) ^ ((stage as u64) << 40) ^ number;
+        z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn trouble(&self, stage: usize, number: u64, of: &StageCase) -> Option<Trouble> {
+        match self.draw(1, stage, number) % 1000 {
+            draw if draw < of.errors_permille => Some(Trouble::Errors(match draw % 3 {
+                0 => u32::MAX,
+                tries => tries as u32,
+            })),
+            draw if draw < of.errors_permille + of.panics_permille => Some(Trouble::Panics),
+            _ => None,
+        }
+    }
+
+    fn takes_a_while(&self, stage: usize, number: u64, of: &StageCase) {
+        if of.longest_micros > 0 {
+            let micros = self.draw(2, stage, number) % of.longest_micros;
+            if micros > 50 {
+                std::thread::sleep(Duration::from_micros(micros));
+            } else {
+                let until = Instant::now() + Duration::from_micros(micros);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    fn largest_bytes(&self, stage: usize, number: u64) -> u64 {
+        1 + self.draw(3, stage, number) % LARGEST
+    }
+
+    fn is_in_budget(&self, stage: usize) -> bool {
+        self.budget
+            .is_some_and(|(from, to, _)| (from..=to).contains(&stage))
+    }
+
+    fn enters_budget(&self, stage: usize) -> bool {
+        self.budget.is_some_and(|(from, ..)| from == stage)
+    }
+
+    /// The members of a group hold their bytes until the group is made into one.
+    fn batch_is_in_budget(&self, stage: usize) -> bool {
+        stage > 0 && self.is_in_budget(stage - 1)
+    }
+
+    /// With less, a group could not be finished.
+    fn least_budget(&self) -> u64 {
+        let stages = self.stages.iter().enumerate();
+        let groups = stages
+            .filter(|(index, _)| self.batch_is_in_budget(*index))
+            .filter_map(|(_, stage)| stage.batch);
+        LARGEST * groups.product::<u64>()
+    }
+
+    fn places(&self) -> u64 {
+        self.slots_ahead.map_or(0, |ahead| ahead as u64 + 1)
+    }
+
+    fn plan(&self, more_workers: usize) -> Plan {
+        let planned = |name: String, of: &StageCase| {
+            StagePlan::new(name)
+                .buffer(Setting::from(of.capacity))
+                .on_error(0, of.then)
+        };
+        let mut plan =
+            Plan::new("random", "consumer").stage(planned("source".into(), &self.source));
+        for (index, of) in self.stages.iter().enumerate() {
+            if of.batch.is_some() {
+                let mut batch = planned(batch_name(index), of);
+                batch.budget = self.batch_is_in_budget(index).then(|| "host".to_owned());
+                plan = plan.stage(batch);
+            }
+            let mut stage = planned(stage_name(index), of);
+            stage.workers = Setting::from(of.workers + more_workers);
+            stage.on_error.retries = self.retries(index, of);
+            stage.budget = self.is_in_budget(index).then(|| "host".to_owned());
+            plan = plan.stage(stage);
+        }
+        if let Some((.., times)) = self.budget {
+            plan = plan.budget("host", self.least_budget() * times);
+        }
+        if let Some(ahead) = self.slots_ahead {
+            plan = plan.budget("device", 7 * self.places());
+            plan.slots = Some(SlotsPlan {
+                ahead: Setting::from(ahead),
+                bytes_each: 7,
+                budget: Some("device".into()),
+            });
+        }
+        plan.order = self.order;
+        plan.overlap = self.overlap;
+        plan.max_skipped = self.max_skipped;
+        plan.start_delay_seconds = if self.gate { 0.000_5 } else { 0.0 };
+        plan
+    }
+
+    /// Groups cannot be copied, and a copy of what counts its bytes would count them twice.
+    fn retries(&self, index: usize, of: &StageCase) -> u32 {
+        let can = of.batch.is_none() && !self.batch_is_in_budget(index);
+        if can { of.retries } else { 0 }
+    }
+}
+
+fn batch_name(index: usize) -> String {
+    format!("b{index}")
+}
+
+fn stage_name(index: usize) -> String {
+    format!("s{index}")
+}
+
+/// What there is now of something, and the most there ever was.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Gauge {
+    fn count(self: &Arc<Self>, amount: u64) -> Counted {
+        let now = self.now.fetch_add(amount, SeqCst) + amount;
+        self.peak.fetch_max(now, SeqCst);
+        Counted(Arc::clone(self), amount)
+    }
+}
+
+#[derive(Debug)]
+struct Counted(Arc<Gauge>, u64);
+
+impl Counted {
+    fn shrink_to(&mut self, amount: u64) {
+        self.0.now.fetch_sub(self.1 - amount, SeqCst);
+        self.1 = amount;
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(self.1, SeqCst);
+    }
+}
+
+/// What travels. It knows which numbers of the source it is made of, and counts itself.
+#[derive(Debug)]
+struct Thing {
+    number: u64,
+    parts: Parts,
+    bytes: Vec<Counted>,
+    place: Option<Counted>,
+    _alive: Counted,
+}
+
+/// Numbers, and whether there was an item for them.
+type Parts = Vec<(u64, bool)>;
+
+/// What the road and its test share.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    workers: Arc<Gauge>,
+    things: Arc<Gauge>,
+    bytes: Arc<Gauge>,
+    places: Arc<Gauge>,
+}
+
+/// What came out of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    /// By the consumer's number; nothing for a hole.
+    delivered: Vec<(u64, Option<Parts>)>,
+    failure: Option<Failure>,
+    position: Position,
+}
+
+/// What one stage does to a thing, whether it came as one or was just made of a group.
+#[derive(Clone)]
+struct Doer {
+    case: Arc<Case>,
+    index: usize,
+    gauges: Arc<Gauges>,
+    tries: Arc<Mutex<HashMap<u64, u32>>>,
+}
+
+impl Doer {
+    fn of(&self) -> &StageCase {
+        &self.case.stages[self.index]
+    }
+
+    fn work_on(&self, mut thing: Thing) -> Result<Thing, BoxError> {
+        let (case, index, number) = (&self.case, self.index, thing.number);
+        let enters = case.enters_budget(index);
+        if enters {
+            let bytes = case.largest_bytes(index, number);
+            thing.bytes = vec![self.gauges.bytes.count(bytes)];
+        } else if !case.is_in_budget(index) {
+            thing.bytes.clear();
+        }
+        if case.slots_ahead.is_some() && index + 1 == case.stages.len() {
+            thing.place = Some(self.gauges.places.count(1));
+        }
+        case.takes_a_while(index, number, self.of());
+        match case.trouble(index, number, self.of()) {
+            Some(Trouble::Panics) => panic!("{ON_PURPOSE}: item {number}"),
+            Some(Trouble::Errors(times)) => {
+                let mut tries = self.tries.lock().unwrap();
+                let tries = tries.entry(number).or_default();
+                *tries += 1;
+                if *tries <= times {
+                    return Err(format!("try {tries} of item {number}").into());
+                }
+            }
+            None => {}
+        }
+        if enters {
+            let less = thing.bytes[0].1.div_ceil(2);
+            thing.bytes[0].shrink_to(less);
+        }
+        Ok(thing)
+    }
+
+    fn pack(&self, group: Group<Thing>) -> Thing {
+        let size = self.of().batch.unwrap();
+        let mut packed = Thing {
+            number: group_number(&group, size),
+            parts: Vec::new(),
+            bytes: Vec::new(),
+            place: None,
+            _alive: self.gauges.things.count(1),
+        };
+        for member in group.members {
+            match member {
+                Ok(thing) => {
+                    assert_eq!(thing.number / size, packed.number);
+                    packed.parts.extend(thing.parts);
+                    packed.bytes.extend(thing.bytes);
+                }
+                Err(hole) => packed.parts.push((hole.number, false)),
+            }
+        }
+        packed
+    }
+
+    fn work<T: 'static>(
+        &self,
+        number: impl Fn(&T) -> u64 + Send + Sync + 'static,
+        make: impl Fn(&Doer, T) -> Thing + Send + Sync + Clone + 'static,
+    ) -> Work<T, Thing> {
+        let doer = self.clone();
+        let work = Work::with_state(move || {
+            let (doer, make) = (doer.clone(), make.clone());
+            let alive = doer.gauges.workers.count(1);
+            Ok::<_, BoxError>(move |item| {
+                let _ = &alive;
+                doer.work_on(make(&doer, item))
+            })
+        });
+        if self.case.enters_budget(self.index) {
+            let (case, index) = (Arc::clone(&self.case), self.index);
+            work.reserving(move |item| case.largest_bytes(index, number(item)))
+                .keeping(|thing: &Thing| thing.bytes.iter().map(|bytes| bytes.1).sum())
+        } else {
+            work
+        }
+    }
+}
+
+fn group_number(group: &Group<Thing>, size: u64) -> u64 {
+    match &group.members[0] {
+        Ok(thing) => thing.number / size,
+        Err(hole) => hole.number / size,
+    }
+}
+
+impl Clone for Thing {
+    fn clone(&self) -> Thing {
+        assert!(self.bytes.is_empty() && self.place.is_none());
+        Thing {
+            number: self.number,
+            parts: self.parts.clone(),
+            bytes: Vec::new(),
+            place: None,
+            _alive: self._alive.0.count(1),
+        }
+    }
+}
+
+fn road(case: &Arc<Case>, more_workers: usize, gauges: &Arc<Gauges>) -> Road<Thing> {
+    let (from_case, from_gauges) = (Arc::clone(case), Arc::clone(gauges));
+    let mut road = Road::source(case.plan(more_workers), "source", move |from| {
+        let alive = from_gauges.workers.count(1);
+        (from..from_case.items).map(move |number| {
+            let _ = &alive;
+            let source = &from_case.source;
+            match from_case.trouble(SOURCE, number, source) {
+                Some(Trouble::Panics) => panic!("{ON_PURPOSE}: the source"),
+                Some(Trouble::Errors(_)) => Err(format!("no item {number}")),
+                None => Ok(Thing {
+                    number,
+                    parts: vec![(number, true)],
+                    bytes: Vec::new(),
+                    place: None,
+                    _alive: from_gauges.things.count(1),
+                }),
+            }
+        })
+    });
+    for (index, of) in case.stages.iter().enumerate() {
+        let doer = Doer {
+            case: Arc::clone(case),
+            index,
+            gauges: Arc::clone(gauges),
+            tries: Arc::default(),
+        };
+        let name = stage_name(index);
+        road = match of.batch {
+            None => {
+                let work = doer.work(|thing: &Thing| thing.number, |_, thing| thing);
+                let retries = case.retries(index, of);
+                let work = if retries > 0 { work.retrying() } else { work };
+                road.stage(&name, work)
+            }
+            Some(size) => {
+                let number = move |group: &Group<Thing>| group_number(group, size);
+                let work = doer.work(number, |doer, group| doer.pack(group));
+                road.batch(&batch_name(index), Groups::of(size as usize))
+                    .stage(&name, work)
+            }
+        };
+    }
+    road
+}
+
+const SOURCE: usize = 99;
+
+/// Runs the case from a position on and checks everything but what came out.
+pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: usize) -> Out {
+    let gauges = Arc::new(Gauges::default());
+    let mut running = road(case, more_workers, &gauges)
+        .resume_at(position)
+        .start(Recorder::off())
+        .unwrap();
+    let mut out = Out::default();
+    let over = Arc::new(AtomicU64::new(0));
+    let changer = {
+        let (case, control, over) = (Arc::clone(case), running.control(), Arc::clone(&over));
+        std::thread::spawn(move || change(&case, &control, end, &over))
+    };
+    let enough = match end {
+        End::Drop(enough) => enough,
+        _ => usize::MAX,
+    };
+    while out.delivered.len() < enough {
+        match running.next() {
+            None => break,
+            Some(Err(failure)) => {
+                out.failure = Some(failure);
+                assert!(running.next().is_none(), "an end is an end");
+                break;
+            }
+            Some(Ok(Delivery::Hole(hole))) => out.delivered.push((hole.number, None)),
+            Some(Ok(Delivery::Item(item))) => {
+                assert_eq!(item.number(), item.number);
+                out.delivered
+                    .push((item.number(), Some(item.parts.clone())));
+            }
+        }
+    }
+    out.position = running.position();
+    drop(running);
+    // Whoever cancels drops what was in the buffers.
+    over.store(1, SeqCst);
+    changer.thread().unpark();
+    changer.join().unwrap();
+    assert_eq!(
+        gauges.workers.now.load(SeqCst),
+        0,
+        "workers were not joined"
+    );
+    assert_eq!(gauges.things.now.load(SeqCst), 0, "items were not dropped");
+    assert_eq!(gauges.bytes.now.load(SeqCst), 0);
+    let changes = case.changes.iter().map(|(_, change)| match change {
+        Change::Budget(times) => *times,
+        _ => 0,
+    });
+    let times = case.budget.map_or(0, |(.., times)| times);
+    let most = case.least_budget() * changes.chain([times]).max().unwrap_or(0);
+    assert!(gauges.bytes.peak.load(SeqCst) <= most, "above the budget");
+    assert!(gauges.places.peak.load(SeqCst) <= case.places());
+    out
+}
+
+fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
+    let mut changes = case.changes.iter().cycle().take(20);
+    let cancel_at = match end {
+        End::Cancel(after) => Some(Instant::now() + after),
+        _ => None,
+    };
+    let has_come = |at: Option<Instant>| at.is_some_and(|at| Instant::now() >= at);
+    while over.load(SeqCst) == 0 {
+        if has_come(cancel_at) {
+            return control.cancel();
+        }
+        let Some((pause, change)) = changes.next() else {
+            match cancel_at {
+                Some(at) => std::thread::park_timeout(at - Instant::now()),
+                None => return,
+            }
+            continue;
+        };
+        let name = |stage: &usize| stage_name(stage % case.stages.len().max(1));
+        // Refusals (no such stage, no overlap, slots) are part of it.
+        let _ = match change {
+            Change::Workers(stage, workers) => control.set_workers(&name(stage), *workers),
+            Change::Capacity(stage, items) => control.set_capacity(&name(stage), *items),
+            Change::Budget(times) => control.set_budget("host", case.least_budget() * times),
+        };
+        std::thread::park_timeout(*pause);
+    }
+}
+
+/// What there must be for a number.
+#[derive(Clone, Debug, PartialEq)]
+enum Content {
+    Item(Parts),
+    Hole,
+    Failed,
+}
+
+/// What must come out, said by a loop; and how many items are skipped on the way.
+fn expected(case: &Case) -> (Vec<Content>, u64) {
+    let mut skipped = 0;
+    let mut after = |then: AfterError| match then {
+        AfterError::Skip => {
+            skipped += 1;
+            Content::Hole
+        }
+        AfterError::Stop => Content::Failed,
+    };
+    let mut all = Vec::new();
+    for number in 0..case.items {
+        let content = match case.trouble(SOURCE, number, &case.source) {
+            None => Content::Item(vec![(number, true)]),
+            Some(Trouble::Panics) => Content::Failed,
+            Some(Trouble::Errors(_)) => after(case.source.then),
+        };
+        all.push(content);
+        if all.last() == Some(&Content::Failed) {
+            break;
+        }
+    }
+    for (index, of) in case.stages.iter().enumerate() {
+        if let Some(size) = of.batch {
+            all = all
+                .chunks(size as usize)
+                .enumerate()
+                .map(|(group, members)| packed(group as u64 * size, members))
+                .collect();
+        }
+        for (number, content) in all.iter_mut().enumerate() {
+            let trouble = case.trouble(index, number as u64, of);
+            let retries = case.retries(index, of);
+            if matches!(content, Content::Item(_)) {
+                match trouble {
+                    None => {}
+                    Some(Trouble::Errors(times)) if times <= retries => {}
+                    Some(_) => *content = after(of.then),
+                }
+            }
+        }
+    }
+    (all, skipped)
+}
+
+fn packed(first: u64, members: &[Content]) -> Content {
+    let mut parts = Vec::new();
+    for (number, member) in (first..).zip(members) {
+        match member {
+            Content::Item(of) => parts.extend(of),
+            Content::Hole => parts.push((number, false)),
+            Content::Failed => return Content::Failed,
+        }
+    }
+    Content::Item(parts)
+}
+
+/// Runs the case, resumes it if it ended early, and checks what came out of both together.
+pub(crate) fn check(case: Case) {
+    let case = Arc::new(case);
+    let (expected, skipped) = expected(&case);
+    let first = run(&case, Position::default(), case.end, 0);
+    let too_many = case.max_skipped.is_some_and(|most| skipped > most);
+    let fails = expected.contains(&Content::Failed);
+    let mut delivered = first.delivered;
+    let mut failure = first.failure;
+    if failure.is_none() && !matches!(case.end, End::Finish) {
+        let second = run(&case, first.position, End::Finish, 1);
+        delivered.extend(second.delivered);
+        failure = second.failure;
+    } else if matches!(case.end, End::Finish) && too_many {
+        assert!(failure.is_some(), "{skipped} items were skipped");
+    }
+    if failure.is_some() {
+        assert!(fails || too_many, "{failure:?}");
+    }
+    let mut by_number = BTreeMap::new();
+    for (place, (number, content)) in delivered.into_iter().enumerate() {
+        if case.order == Order::Kept || !case.overlap {
+            assert_eq!(number, place as u64, "out of order");
+        }
+        let content = content.map_or(Content::Hole, Content::Item);
+        assert_eq!(content, expected[number as usize], "item {number}");
+        assert!(
+            by_number.insert(number, content).is_none(),
+            "{number} came twice"
+        );
+    }
+    if failure.is_none() {
+        assert!(!fails, "a failure was swallowed");
+        assert_eq!(by_number.len(), expected.len(), "items were lost");
+    } else if case.order == Order::Kept && !too_many {
+        let first = expected
+            .iter()
+            .position(|content| *content == Content::Failed);
+        assert_eq!(Some(by_number.len()), first, "all before the failure come");
+    }
+}

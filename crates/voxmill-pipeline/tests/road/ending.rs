@@ -1,0 +1,273 @@
+//! However a run ends, its threads are joined; and while it waits it uses no CPU.
+
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use voxmill_pipeline::group::Groups;
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::plan::{Order, Plan, Setting, SlotsPlan, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
+
+use crate::basics::numbers;
+use crate::threads;
+use crate::watchdog::{ON_PURPOSE, watch};
+
+/// Endless numbers through two stages; the names of all stages begin with `prefix`.
+fn endless(prefix: &str, plan: Plan) -> Road<u64> {
+    let name = |stage: &str| format!("{prefix}{stage}");
+    let plan = Plan {
+        stages: vec![
+            StagePlan::new(name("s")),
+            StagePlan::new(name("a")).workers(Setting::fixed(3)),
+            StagePlan::new(name("b")).workers(Setting::fixed(2)),
+        ],
+        ..plan
+    };
+    Road::source(plan, &name("s"), |from| (from..).map(Ok::<_, Infallible>))
+        .stage(&name("a"), Work::new(Ok::<u64, Infallible>))
+        .stage(&name("b"), Work::new(Ok::<u64, Infallible>))
+}
+
+fn plan() -> Plan {
+    Plan::new("ending", "consumer")
+}
+
+fn start<T: Send + 'static>(road: Road<T>) -> Running<T> {
+    road.start(Recorder::off()).unwrap()
+}
+
+#[test]
+fn dropping_a_run_joins_all_its_threads() {
+    let _watched = watch("drop");
+    for order in [Order::Kept, Order::Free] {
+        let mut running = start(endless("drop-", Plan { order, ..plan() }));
+        threads::wait_for("drop-", 6);
+        running.next().unwrap().unwrap();
+        drop(running);
+        threads::wait_for("drop-", 0);
+    }
+}
+
+#[test]
+fn threads_are_joined_when_the_last_item_was_taken_even_if_the_run_is_kept() {
+    let _watched = watch("natural end");
+    let plan = plan()
+        .stage(StagePlan::new("end-s"))
+        .stage(StagePlan::new("end-a").workers(Setting::fixed(4)));
+    let road = Road::source(plan, "end-s", |from| (from..50).map(Ok::<u64, Infallible>));
+    let mut running = start(road.stage("end-a", Work::new(Ok::<u64, Infallible>)));
+    assert_eq!(running.by_ref().count(), 50);
+    threads::wait_for("end-", 0);
+    assert_eq!(running.position().next, 50);
+}
+
+#[test]
+fn a_road_that_was_not_started_has_no_threads() {
+    drop(endless("idle-road-", plan()));
+    assert!(threads::named("idle-road-").is_empty());
+}
+
+#[test]
+fn items_in_hand_are_finished_before_a_drop_returns() {
+    let _watched = watch("in hand");
+    let (begun, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
+    let work = Work::new(move |number: u64| {
+        begins.fetch_add(1, SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
+        ends.fetch_add(1, SeqCst);
+        Ok::<_, Infallible>(number)
+    });
+    let plan = plan()
+        .stage(StagePlan::new("numbers"))
+        .stage(StagePlan::new("slow").workers(Setting::fixed(4)));
+    let mut running = start(numbers(plan, 1000).stage("slow", work));
+    running.next().unwrap().unwrap();
+    drop(running);
+    assert_eq!(begun.load(SeqCst), ended.load(SeqCst));
+}
+
+#[test]
+fn whoever_waits_for_bytes_or_slots_is_let_go() {
+    let _watched = watch("drop while all wait for room");
+    let plan = Plan {
+        slots: Some(SlotsPlan {
+            ahead: Setting::from(1),
+            bytes_each: 0,
+            budget: None,
+        }),
+        stages: vec![
+            StagePlan::new("room-s"),
+            StagePlan::new("room-a")
+                .workers(Setting::fixed(4))
+                .in_budget("host"),
+            StagePlan::new("room-b").workers(Setting::fixed(4)),
+        ],
+        ..plan().budget("host", 1)
+    };
+    for takes in [0, 1, 5] {
+        let source = Road::source(plan.clone(), "room-s", |from| {
+            (from..).map(Ok::<u64, Infallible>)
+        });
+        let mut running = start(
+            source
+                .stage("room-a", Work::new(Ok::<u64, Infallible>).reserving(|_| 1))
+                .stage("room-b", Work::new(Ok::<u64, Infallible>)),
+        );
+        assert_eq!(running.by_ref().take(takes).count(), takes);
+        drop(running);
+        threads::wait_for("room-", 0);
+    }
+}
+
+#[test]
+fn another_thread_can_cancel_while_the_consumer_waits() {
+    let _watched = watch("cancel");
+    let (never, blocks) = mpsc::channel::<()>();
+    let plan = plan().stage(StagePlan::new("cancel-s"));
+    let source = Road::source(plan, "cancel-s", move |from| {
+        (from..).map(move |number: u64| {
+            if number == 3 {
+                // Until the other end is dropped.
+                let _ = blocks.recv();
+            }
+            Ok::<_, Infallible>(number)
+        })
+    });
+    let mut running = start(source);
+    let control = running.control();
+    let canceller = std::thread::spawn(move || {
+        control.cancel();
+        drop(never);
+    });
+    assert!(running.by_ref().count() <= 3);
+    assert!(running.next().is_none());
+    canceller.join().unwrap();
+    threads::wait_for("cancel-", 0);
+}
+
+#[test]
+fn without_overlap_cancelling_ends_the_run_as_well() {
+    let _watched = watch("cancel without overlap");
+    let overlap = false;
+    let mut running = start(endless("", Plan { overlap, ..plan() }));
+    running.next().unwrap().unwrap();
+    running.control().cancel();
+    assert!(running.next().is_none());
+    assert_eq!(running.position().next, 1);
+}
+
+#[test]
+fn a_cancelled_run_never_passes_half_a_batch_for_a_whole_one() {
+    let _watched = watch("cancel and batches");
+    for round in 0..300 {
+        let plan = plan()
+            .stage(StagePlan::new("numbers"))
+            .stage(StagePlan::new("work").workers(Setting::fixed(2)))
+            .stage(StagePlan::new("batch").buffer(Setting::fixed(1)));
+        let road = numbers(plan, 10_000)
+            .stage("work", Work::new(Ok::<u64, Infallible>))
+            .batch("batch", Groups::of(5));
+        let running = start(road);
+        let control = running.control();
+        let canceller = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(5 * round));
+            control.cancel();
+        });
+        for batch in running {
+            match batch.unwrap() {
+                Delivery::Item(batch) => assert_eq!(batch.members.len(), 5),
+                Delivery::Hole(hole) => panic!("{hole:?}"),
+            }
+        }
+        canceller.join().unwrap();
+    }
+}
+
+#[test]
+fn a_sink_that_stops_early_ends_the_run_with_its_error() {
+    let _watched = watch("sink stops");
+    for overlap in [true, false] {
+        let mut plan = plan()
+            .stage(StagePlan::new("numbers"))
+            .stage(StagePlan::new("write"));
+        plan.overlap = overlap;
+        let written = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&written);
+        let write = Work::new(move |_: u64| match count.fetch_add(1, SeqCst) {
+            7 => Err("the disk is full"),
+            _ => Ok(()),
+        });
+        let mut running = start(numbers(plan, 1000).sink("write", write));
+        let failure = running.finish().unwrap_err();
+        assert_eq!(failure.to_string(), "stage `write` failed at item 7");
+        assert_eq!(running.position().next, 7);
+    }
+}
+
+#[test]
+fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
+    let _watched = watch("consumer panics");
+    let mut running = start(endless("panics-", plan()));
+    drop(running.next());
+    let consumer = catch_unwind(AssertUnwindSafe(|| {
+        let _second = running.next();
+        panic!("{ON_PURPOSE}");
+    }));
+    assert!(consumer.is_err());
+    assert_eq!(running.position().next, 1);
+    let unwinds = catch_unwind(AssertUnwindSafe(move || {
+        let _running = running;
+        panic!("{ON_PURPOSE}");
+    }));
+    assert!(unwinds.is_err());
+    threads::wait_for("panics-", 0);
+}
+
+#[test]
+fn a_run_that_waits_uses_no_cpu() {
+    let _watched = watch("idle");
+    // All three kinds of waiting: an empty buffer in front, a full one behind, and no bytes left.
+    let (never, blocks) = mpsc::channel::<()>();
+    let plan = plan()
+        .stage(StagePlan::new("idle1-s"))
+        .stage(StagePlan::new("idle1-a").workers(Setting::fixed(4)));
+    let source = Road::source(plan, "idle1-s", move |_| {
+        std::iter::from_fn(move || {
+            let _ = blocks.recv();
+            None::<Result<u64, Infallible>>
+        })
+    });
+    let starved = start(source.stage("idle1-a", Work::new(Ok::<u64, Infallible>)));
+    let blocked = start(endless("idle2-", self::plan()));
+    let plan = self::plan()
+        .stage(StagePlan::new("idle3-s"))
+        .stage(
+            StagePlan::new("idle3-a")
+                .workers(Setting::fixed(4))
+                .in_budget("host"),
+        )
+        .budget("host", 1);
+    let source = Road::source(plan, "idle3-s", |from| (from..).map(Ok::<u64, Infallible>));
+    let short = start(source.stage("idle3-a", Work::new(Ok::<u64, Infallible>).reserving(|_| 1)));
+    threads::wait_for("idle", 16);
+    let used = || {
+        threads::named("idle")
+            .iter()
+            .map(|(_, ticks)| ticks)
+            .sum::<u64>()
+    };
+    // They come to rest, and then the kernel's account of them stands still. One tick is 10 ms of
+    // CPU: a single thread that polled would use 50 of them.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = used();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(used() - before <= 1, "{} ticks", used() - before);
+    drop((never, starved, blocked, short));
+    threads::wait_for("idle", 0);
+}

@@ -1,0 +1,238 @@
+//! Workers, buffers and budgets that change while items are under way.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use voxmill_pipeline::group::Groups;
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::run::ChangeError;
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::plan::{Order, Plan, Setting, SlotsPlan, StagePlan};
+use voxmill_telemetry::recorder::Recorder;
+
+use crate::basics::{items, numbers};
+use crate::threads;
+use crate::watchdog::watch;
+
+fn plan(prefix: &str) -> Plan {
+    let name = |stage: &str| format!("{prefix}{stage}");
+    Plan::new("live", "consumer")
+        .stage(StagePlan::new("numbers"))
+        .stage(StagePlan::new(name("a")).in_budget("host"))
+        .stage(StagePlan::new(name("b")).in_budget("host"))
+        .budget("host", 20)
+}
+
+fn road(plan: Plan, prefix: &str, count: u64) -> Road<u64> {
+    let name = |stage: &str| format!("{prefix}{stage}");
+    let slow = |number: u64| {
+        if number % 5 == 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        Ok::<_, Infallible>(number)
+    };
+    numbers(plan, count)
+        .stage(
+            &name("a"),
+            Work::new(slow).reserving(|number| 1 + number % 4),
+        )
+        .stage(&name("b"), Work::new(Ok::<u64, Infallible>))
+}
+
+#[test]
+fn changes_in_mid_run_lose_repeat_and_reorder_nothing() {
+    let _watched = watch("live changes");
+    for order in [Order::Kept, Order::Free] {
+        let running = road(
+            Plan {
+                order,
+                ..plan("lc-")
+            },
+            "lc-",
+            5000,
+        );
+        let running = running.start(Recorder::off()).unwrap();
+        let control = running.control();
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let changer = std::thread::spawn(move || {
+            for round in (0..).take_while(|_| !seen.load(SeqCst)) {
+                control.set_workers("lc-a", 1 + round % 6).unwrap();
+                control.set_workers("lc-b", 1 + (round / 2) % 3).unwrap();
+                control.set_capacity("numbers", 1 + round % 7).unwrap();
+                control.set_capacity("lc-a", 1 + (round / 3) % 9).unwrap();
+                control.set_capacity("lc-b", 1 + round % 2).unwrap();
+                control.set_budget("host", 4 + round as u64 % 16).unwrap();
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let mut out = items(running);
+        over.store(true, SeqCst);
+        changer.join().unwrap();
+        if order == Order::Free {
+            out.sort_unstable();
+        }
+        assert_eq!(out, (0..5000).collect::<Vec<_>>());
+        threads::wait_for("lc-", 0);
+    }
+}
+
+#[test]
+fn more_workers_really_work_side_by_side() {
+    let _watched = watch("more workers");
+    // Four items have to be in hand at once, or none gets on.
+    let all_four = Arc::new(Barrier::new(4));
+    let work = Work::new(move |number: u64| {
+        all_four.wait();
+        Ok::<_, Infallible>(number)
+    });
+    let plan = Plan::new("live", "consumer")
+        .stage(StagePlan::new("numbers"))
+        .stage(StagePlan::new("more").buffer(Setting::fixed(4)));
+    let running = numbers(plan, 40)
+        .stage("more", work)
+        .start(Recorder::off())
+        .unwrap();
+    running.control().set_workers("more", 4).unwrap();
+    assert_eq!(running.snapshot().stages[1].workers, 4);
+    assert_eq!(items(running), (0..40).collect::<Vec<_>>());
+}
+
+#[test]
+fn surplus_workers_go_and_their_threads_end() {
+    let _watched = watch("fewer workers");
+    let mut plan = plan("few-");
+    plan.stages[1].workers = Setting::from(6);
+    let mut running = road(plan, "few-", u64::MAX).start(Recorder::off()).unwrap();
+    threads::wait_for("few-a", 6);
+    let control = running.control();
+    control.set_workers("few-a", 2).unwrap();
+    while threads::named("few-a").len() > 2 {
+        running.next().unwrap().unwrap();
+    }
+    assert_eq!(running.snapshot().stages[1].workers, 2);
+    // They are used again, and so are their numbers.
+    control.set_workers("few-a", 3).unwrap();
+    threads::wait_for("few-a", 3);
+    let mut names: Vec<_> = threads::named("few-a")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 3);
+    drop(running);
+    threads::wait_for("few-", 0);
+}
+
+#[test]
+fn a_larger_buffer_is_filled_and_a_smaller_one_drains() {
+    let _watched = watch("capacity");
+    let made = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&made);
+    let work = Work::new(move |number: u64| {
+        count.fetch_add(1, SeqCst);
+        Ok::<_, Infallible>(number)
+    });
+    let plan = Plan::new("live", "consumer")
+        .stage(StagePlan::new("numbers"))
+        .stage(StagePlan::new("work").buffer(Setting::fixed(2)));
+    let mut running = numbers(plan, 100)
+        .stage("work", work)
+        .start(Recorder::off())
+        .unwrap();
+    let buffered =
+        |running: &voxmill_pipeline::run::Running<u64>| running.snapshot().stages[1].buffered;
+    while buffered(&running) < 2 {
+        std::thread::yield_now();
+    }
+    running.control().set_capacity("work", 30).unwrap();
+    while buffered(&running) < 30 {
+        std::thread::yield_now();
+    }
+    running.control().set_capacity("work", 1).unwrap();
+    for _ in 0..29 {
+        running.next().unwrap().unwrap();
+    }
+    // Nothing was let in: one more than the 30 was in the worker's hands.
+    assert!(made.load(SeqCst) <= 31);
+    assert_eq!(buffered(&running), 1);
+    assert_eq!(items(running), (29..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn changes_that_make_no_sense_are_refused() {
+    let _watched = watch("refused changes");
+    let mut plan = plan("no-");
+    plan.slots = Some(SlotsPlan {
+        ahead: Setting::from(2),
+        bytes_each: 0,
+        budget: None,
+    });
+    let running = road(plan.clone(), "no-", 10)
+        .start(Recorder::off())
+        .unwrap();
+    let control = running.control();
+    let refused = control.set_workers("no-c", 1).unwrap_err();
+    assert!(matches!(refused, ChangeError::NoStage { name } if name == "no-c"));
+    let refused = control.set_workers("no-a", 0).unwrap_err();
+    assert!(matches!(refused, ChangeError::Zero));
+    let refused = control.set_capacity("no-a", 0).unwrap_err();
+    assert!(matches!(refused, ChangeError::Zero));
+    let refused = control.set_budget("host", 0).unwrap_err();
+    assert!(matches!(refused, ChangeError::Zero));
+    let refused = control.set_budget("device", 1).unwrap_err();
+    assert!(matches!(refused, ChangeError::NoBudget { .. }));
+    let refused = control.set_workers("numbers", 2).unwrap_err();
+    assert!(matches!(refused, ChangeError::OneWorkerOnly { .. }));
+    let refused = control.set_capacity("no-b", 9).unwrap_err();
+    assert!(matches!(refused, ChangeError::Slots { .. }));
+    assert_eq!(items(running).len(), 10);
+
+    plan.overlap = false;
+    let running = road(plan, "no-", 10).start(Recorder::off()).unwrap();
+    let refused = running.control().set_workers("no-a", 2).unwrap_err();
+    assert!(matches!(refused, ChangeError::NoOverlap));
+    assert_eq!(items(running).len(), 10);
+}
+
+#[test]
+fn changes_after_the_end_do_nothing() {
+    let _watched = watch("late changes");
+    let plan = Plan::new("live", "consumer")
+        .stage(StagePlan::new("numbers"))
+        .stage(StagePlan::new("late-a"))
+        .stage(StagePlan::new("batch"));
+    let road = numbers(plan, 10)
+        .stage("late-a", Work::new(Ok::<u64, Infallible>))
+        .batch("batch", Groups::of(3));
+    let mut running = road.start(Recorder::off()).unwrap();
+    let control = running.control();
+    assert_eq!(running.by_ref().count(), 4);
+    control.set_workers("late-a", 5).unwrap();
+    control.set_capacity("late-a", 5).unwrap();
+    control.cancel();
+    threads::wait_for("late-", 0);
+    drop(running);
+    control.set_workers("late-a", 5).unwrap();
+    threads::wait_for("late-", 0);
+}
+
+#[test]
+fn a_stage_that_is_through_can_still_be_changed() {
+    let _watched = watch("changes when a stage is through");
+    let plan = Plan::new("live", "consumer")
+        .stage(StagePlan::new("numbers").buffer(Setting::fixed(20)))
+        .stage(StagePlan::new("thru-a").buffer(Setting::fixed(20)));
+    let road = numbers(plan, 10).stage("thru-a", Work::new(Ok::<u64, Infallible>));
+    let running = road.start(Recorder::off()).unwrap();
+    // All ten are made and the workers are gone; nobody has taken one yet.
+    while running.snapshot().stages[1].workers > 0 {
+        std::thread::yield_now();
+    }
+    running.control().set_workers("thru-a", 3).unwrap();
+    assert_eq!(items(running), (0..10).collect::<Vec<_>>());
+    threads::wait_for("thru-", 0);
+}
