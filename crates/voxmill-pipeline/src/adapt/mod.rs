@@ -6,7 +6,7 @@
 //! 2. Otherwise it tries the change that promises most: workers for the slowest stages, as many as the
 //!    ratio of busy times says and, once the budget is used up, from stages with a surplus; or larger
 //!    buffers where a buffer was full at one time and empty at another.
-//! 3. It measures again and takes the change back if the consumer was not served better beyond the noise;
+//! 3. It measures again and takes the change back unless the consumer is served better beyond the noise;
 //!    a setting that was left is not tried again, and a stage that more workers do not help is tried
 //!    with fewer.
 //! 4. When nothing untried promises a gain, it settles, and says what limits.
@@ -47,7 +47,11 @@ const AT_LAST: f64 = 2.0;
 /// A predicted gain of so many standard errors is tried without looking longer: a fifth of it
 /// would still be seen.
 const LARGE_GAIN: f64 = 10.0;
-/// The share of its predicted gain that a raise must bring for the stage to count as one that scales.
+/// A loss that is not more may be paid for a worker less: others may make more of it.
+const PRICE_OF_FEWER: f64 = 0.025;
+/// The share of its predicted gain that a raise must bring to be kept, and for the stage to count
+/// as one that scales.
+const MEAGRE: f64 = 0.05;
 const PAYS: f64 = 0.8;
 /// How often in a row the load must differ from that at settling.
 const IN_A_ROW: u32 = 2;
@@ -234,14 +238,18 @@ impl Controller {
         if !sure && !better && !worse {
             return Vec::new();
         }
-        let keep = better || trial.kind == Kind::Fewer && gain > -NEGLIGIBLE;
+        let meagre = trial.kind == Kind::Workers && gain < MEAGRE * (trial.predicted - 1.0);
+        let keep = better && !meagre || trial.kind == Kind::Fewer && gain > -PRICE_OF_FEWER;
         // A gain that is lost in the noise of a hasty look deserves a second try.
         let conclusive = keep || gain <= 0.0 || measured_before.is_sure();
         if conclusive {
             self.learn(before, measured, gain, keep, trial);
         }
         if keep {
-            self.tried.push(before.clone());
+            // Workers that were only added may turn out to be in the way, and go again.
+            if trial.kind != Kind::Workers || trial.gives_away(before) {
+                self.tried.push(before.clone());
+            }
             self.hasty = true;
             self.phase = Phase::Looking { again: None };
             // The measure of the trial is that of the setting now in force.
@@ -256,6 +264,8 @@ impl Controller {
         };
         let verdict = if worse {
             "worse"
+        } else if better {
+            "hardly better"
         } else {
             "no better beyond the noise"
         };

@@ -32,6 +32,14 @@ pub(super) struct Trial {
     pub(super) reason: String,
 }
 
+impl Trial {
+    /// Whether a stage has fewer workers than before.
+    pub(super) fn gives_away(&self, before: &Settings) -> bool {
+        let workers = before.workers.iter().zip(&self.to.workers);
+        workers.into_iter().any(|(before, after)| after < before)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Workers,
