@@ -1,7 +1,7 @@
 //! The controller finds the workers that a load needs, and goes back where more of them hurt.
 
 use std::convert::Infallible;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -29,34 +29,43 @@ pub(crate) fn run() {
         },
     );
     println!(
-        "\nStages that compute, 2 ms an item, and from the third worker on get into each other's way:\n"
+        "\nA stage that computes 2 ms an item, and whose workers slow each other down from the third on:\n"
     );
     compare(&[1, 2, 3, 4], 1, 6, 4000, Duration::ZERO, contended);
 }
 
-/// Half of the work is done under a lock that hands itself over badly when many want it.
+/// Computes 2 ms an item. Beyond two workers, each makes all of them slower, as a lock or a memory
+/// bus that many want would: three together do less than two.
 fn contended() -> Work<u64, u64> {
-    static BUSY: Mutex<usize> = Mutex::new(0);
-    Work::new(|item| {
-        let at_work = {
-            let mut busy = BUSY.lock().expect("nobody panics");
-            *busy += 1;
-            *busy
-        };
-        // Beyond two, every worker slows all down by a third.
-        let slower = 1.0 + 0.34 * at_work.saturating_sub(2) as f64 * at_work as f64;
-        spin(Duration::from_millis(2).mul_f64(slower));
-        *BUSY.lock().expect("nobody panics") -= 1;
+    static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+    let rounds = rounds_in(Duration::from_millis(2));
+    Work::new(move |item| {
+        let at_work = AT_WORK.fetch_add(1, Ordering::Relaxed) + 1;
+        let slower = 1.0 + 0.34 * (at_work.saturating_sub(2) * at_work) as f64;
+        compute((rounds as f64 * slower) as u64);
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
         Ok::<u64, Infallible>(item)
     })
 }
 
-/// Computes for so much of its own CPU time as this takes alone.
-fn spin(time: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
+/// Work that takes CPU time, however long it has to wait for a core.
+fn compute(rounds: u64) {
+    let mut value = 1u64;
+    for round in 0..rounds {
+        value = std::hint::black_box(value.rotate_left(7) ^ round);
     }
+}
+
+/// How many rounds this machine computes in the time given: the fastest of several tries.
+fn rounds_in(time: Duration) -> u64 {
+    const ROUNDS: u64 = 100_000;
+    let tries = (0..50).map(|_| {
+        let begin = Instant::now();
+        compute(ROUNDS);
+        begin.elapsed().as_secs_f64()
+    });
+    let fastest = tries.fold(f64::INFINITY, f64::min);
+    (time.as_secs_f64() / fastest * ROUNDS as f64) as u64
 }
 
 fn compare(
