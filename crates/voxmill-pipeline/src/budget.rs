@@ -6,7 +6,7 @@
 //! one. If bytes were granted in the order of arrival at the budget instead, a later item could take
 //! the bytes that an earlier one needs, and then wait for that earlier one for ever.
 
-use crate::sync::{Arc, Mutex, MutexGuard, Thread, Waiting, lock, thread, wake};
+use crate::sync::{Arc, Mutex, MutexGuard, Thread, Waiting, lock, once, thread, wake};
 
 #[derive(Debug)]
 pub struct Budget {
@@ -105,7 +105,7 @@ impl Budget {
         bytes: u64,
         before_waiting: impl FnOnce(),
     ) -> Result<Reservation, Refused> {
-        let mut before_waiting = Some(before_waiting);
+        let mut before_waiting = once(before_waiting);
         let mut state = lock(&self.state);
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -117,9 +117,7 @@ impl Budget {
             if turn && let Some(outcome) = self.decide(&mut state, bytes) {
                 return self.leave(state, outcome);
             }
-            if let Some(tell) = before_waiting.take() {
-                tell();
-            }
+            before_waiting();
             state.waiting.register(ticket);
             drop(state);
             thread::park();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use voxmill_telemetry::plan::Order;
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
-use crate::sync::{Thread, Waiting, lock, spin_until, thread, wake};
+use crate::sync::{Thread, Waiting, lock, once, spin_until, thread, wake, yield_until};
 
 #[derive(Debug)]
 pub struct Buffer<T> {
@@ -101,19 +101,23 @@ impl<T> Buffer<T> {
     }
 
     /// Puts an item in, when there is room for its number; gives it back when nobody wants it any
-    /// more. `before_waiting` is called once if there is no room at once.
+    /// more. `before_waiting` is called at most once, when there is no room at once.
     pub fn push(&self, number: u64, item: T, before_waiting: impl FnOnce()) -> Result<(), T> {
         let may_go = |state: &State<T>| state.cancelled || number < state.room_below(self.order);
+        let mut before_waiting = once(before_waiting);
         let mut state = lock(&self.state);
         if !may_go(&state) {
             drop(state);
-            spin_until(|| number < self.room_below.load(Relaxed));
+            let ready = || number < self.room_below.load(Relaxed);
+            spin_until(ready);
+            if !ready() {
+                before_waiting();
+                yield_until(ready);
+            }
             state = lock(&self.state);
         }
-        if !may_go(&state) {
-            before_waiting();
-        }
         while !may_go(&state) {
+            before_waiting();
             state.pushers.register(number);
             drop(state);
             thread::park();
@@ -278,13 +282,14 @@ impl<T> Tap<T> {
     }
 
     /// The next item; `None` when no more will come, or nobody wants more.
-    /// `before_waiting` is called once if there is none at once.
+    /// `before_waiting` is called at most once, when there is none at once.
     pub fn next(&mut self, before_waiting: impl FnOnce()) -> Option<T> {
         if let Some(item) = self.in_hand.pop_front() {
             return Some(item);
         }
         let buffer = &self.buffer;
         let may_go = |state: &State<T>| state.cancelled || state.closed || state.next_is_here();
+        let mut before_waiting = once(before_waiting);
         let mut state = lock(&buffer.state);
         if self.owed > 0 {
             state.in_taps -= std::mem::take(&mut self.owed);
@@ -295,13 +300,16 @@ impl<T> Tap<T> {
         }
         if !may_go(&state) {
             drop(state);
-            spin_until(|| buffer.next_is_here.load(Relaxed));
+            let ready = || buffer.next_is_here.load(Relaxed);
+            spin_until(ready);
+            if !ready() {
+                before_waiting();
+                yield_until(ready);
+            }
             state = lock(&buffer.state);
         }
-        if !may_go(&state) {
-            before_waiting();
-        }
         while !may_go(&state) {
+            before_waiting();
             state.poppers.register(());
             drop(state);
             thread::park();

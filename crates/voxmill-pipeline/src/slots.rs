@@ -25,7 +25,7 @@ use voxmill_telemetry::event::SlotState;
 use voxmill_telemetry::recorder::{Lane, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
-use crate::sync::{Arc, Mutex, Waiting, lock, thread, wake};
+use crate::sync::{Arc, Mutex, Waiting, lock, once, thread, wake};
 
 #[derive(Debug)]
 pub struct Slots {
@@ -126,7 +126,7 @@ impl Slots {
         patient: bool,
         before_waiting: impl FnOnce(),
     ) -> Result<Place<Preparing>, NoPlace> {
-        let mut before_waiting = Some(before_waiting);
+        let mut before_waiting = once(before_waiting);
         let mut state = lock(&self.state);
         loop {
             if state.cancelled {
@@ -148,9 +148,7 @@ impl Slots {
             if !patient {
                 return Err(NoPlace::AllTaken);
             }
-            if let Some(tell) = before_waiting.take() {
-                tell();
-            }
+            before_waiting();
             state.waiting.register(());
             drop(state);
             thread::park();

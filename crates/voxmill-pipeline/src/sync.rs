@@ -71,25 +71,43 @@ pub(crate) fn wake(threads: impl IntoIterator<Item = Thread>) {
     }
 }
 
-/// Waits some microseconds for what will likely come at once, before the thread is put to sleep:
-/// waking a thread costs more than handing over an item that needs no work.
+/// What is called again and again but is to happen once.
+pub(crate) fn once(happen: impl FnOnce()) -> impl FnMut() {
+    let mut happen = Some(happen);
+    move || {
+        if let Some(happen) = happen.take() {
+            happen();
+        }
+    }
+}
+
+/// A look or two more at what will likely come at once, before anything else is done about it.
 #[cfg(not(feature = "loom"))]
 pub(crate) fn spin_until(ready: impl Fn() -> bool) {
     const SPINS: u32 = 4;
-    const YIELDS: u32 = 16;
-    for step in 0..SPINS + YIELDS {
+    for step in 0..SPINS {
         if ready() {
             return;
         }
-        if step < SPINS {
-            for _ in 0..1 << step {
-                std::hint::spin_loop();
-            }
-        } else {
-            thread::yield_now();
+        for _ in 0..1 << step {
+            std::hint::spin_loop();
         }
+    }
+}
+
+/// Lets others run for some microseconds before the thread is put to sleep: waking it costs more than
+/// handing over an item that needs no work. Where the cores are busy, one turn takes all of that time.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn yield_until(ready: impl Fn() -> bool) {
+    const LONGEST: std::time::Duration = std::time::Duration::from_micros(10);
+    let begin = std::time::Instant::now();
+    while !ready() && begin.elapsed() < LONGEST {
+        thread::yield_now();
     }
 }
 
 #[cfg(feature = "loom")]
 pub(crate) fn spin_until(_ready: impl Fn() -> bool) {}
+
+#[cfg(feature = "loom")]
+pub(crate) fn yield_until(_ready: impl Fn() -> bool) {}
