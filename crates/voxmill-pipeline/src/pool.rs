@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_worker_to_go_tells_it_and_only_that_one() {
+    fn the_last_worker_to_go_tells_it() {
         let idle = Idle::start(4);
         idle.set_workers(1, 1);
         assert_eq!(idle.closed.load(Relaxed), 0, "one is still there");
