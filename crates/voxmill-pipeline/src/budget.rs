@@ -295,3 +295,88 @@ impl Drop for Reservation {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn must_not_wait() {
+        panic!("there is no need to wait");
+    }
+
+    #[test]
+    fn bytes_come_back_when_a_reservation_shrinks_or_is_dropped() {
+        let budget = Budget::new("host", 10);
+        let mut first = budget.reserve(8, must_not_wait).unwrap();
+        first.shrink_to(3).unwrap();
+        let second = budget.reserve(7, must_not_wait).unwrap();
+        assert!(first.is_of(&budget) && first.bytes() == 3 && second.bytes() == 7);
+        drop((first, second));
+        let usage = budget.usage();
+        assert_eq!((usage.in_use, usage.peak, usage.limit), (0, 10, 10));
+    }
+
+    #[test]
+    fn a_reservation_cannot_grow() {
+        let budget = Budget::new("host", 10);
+        let mut small = budget.reserve(2, must_not_wait).unwrap();
+        let error = small.shrink_to(3).unwrap_err();
+        let said = "takes 3 bytes of the budget `host`, and had reserved 2";
+        assert_eq!(error.to_string(), said);
+        assert_eq!(small.bytes(), 2);
+    }
+
+    #[test]
+    fn more_than_there_is_in_all_is_refused_at_once() {
+        let budget = Budget::new("host", 10);
+        let refused = budget.reserve(11, must_not_wait).unwrap_err();
+        assert!(matches!(
+            refused,
+            Refused::TooLarge {
+                need: 11,
+                limit: 10,
+                ..
+            }
+        ));
+        assert!(budget.reserve(u64::MAX, must_not_wait).is_err());
+        assert_eq!(budget.usage().in_use, 0);
+    }
+
+    #[test]
+    fn without_patience_it_is_now_or_never() {
+        let budget = Budget::new("host", 10);
+        let _held = budget.try_reserve(6).unwrap();
+        assert!(matches!(budget.try_reserve(5), Err(Refused::Stuck { .. })));
+        assert!(budget.try_reserve(4).is_ok());
+    }
+
+    #[test]
+    fn merged_reservations_are_as_parked_as_the_one_that_stays() {
+        let budget = Budget::new("host", 3);
+        for parked in [false, true] {
+            let mut sum = budget.reserve(1, must_not_wait).unwrap();
+            sum.set_parked(parked);
+            let mut other = budget.reserve(2, must_not_wait).unwrap();
+            other.set_parked(!parked);
+            sum.merge(other);
+            assert_eq!((sum.bytes(), budget.usage().in_use), (3, 3));
+            sum.set_parked(true);
+            // Nothing moves: it is refused instead of waiting.
+            let refused = budget.reserve(1, must_not_wait).unwrap_err();
+            assert!(matches!(refused, Refused::Stuck { parked: 3, .. }));
+            drop(sum);
+            assert_eq!(budget.usage().in_use, 0);
+        }
+    }
+
+    #[test]
+    fn a_lower_limit_takes_nothing_away() {
+        let budget = Budget::new("host", 10);
+        let held = budget.reserve(10, must_not_wait).unwrap();
+        budget.set_limit(4);
+        assert_eq!(budget.usage().in_use, 10);
+        assert!(budget.try_reserve(1).is_err());
+        drop(held);
+        assert!(budget.try_reserve(4).is_ok());
+    }
+}

@@ -344,3 +344,101 @@ impl<T> Drop for Tap<T> {
         }
     }
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    fn must_not_wait() {
+        panic!("there is no need to wait");
+    }
+
+    fn pop<T>(buffer: &Arc<Buffer<T>>) -> Option<T> {
+        Tap::new(Arc::clone(buffer)).next(must_not_wait)
+    }
+
+    #[test]
+    fn early_items_wait_in_their_places_for_the_one_that_is_late() {
+        let buffer = Arc::new(Buffer::new("test", Order::Kept, 3, 10));
+        for number in [12, 11, 10] {
+            buffer.push(number, number, must_not_wait).unwrap();
+        }
+        buffer.close();
+        let out: Vec<_> = std::iter::from_fn(|| pop(&buffer)).collect();
+        assert_eq!(out, [10, 11, 12]);
+    }
+
+    #[test]
+    fn where_order_is_free_items_leave_as_they_came() {
+        let buffer = Arc::new(Buffer::new("test", Order::Free, 3, 0));
+        for number in [7, 3, 9] {
+            buffer.push(number, number, must_not_wait).unwrap();
+        }
+        buffer.close();
+        let out: Vec<_> = std::iter::from_fn(|| pop(&buffer)).collect();
+        assert_eq!(out, [7, 3, 9]);
+    }
+
+    #[test]
+    fn the_next_item_to_leave_has_room_even_in_a_buffer_that_is_full_beyond_it() {
+        let buffer = Arc::new(Buffer::new("test", Order::Kept, 4, 0));
+        for number in 1..4 {
+            buffer.push(number, number, must_not_wait).unwrap();
+        }
+        buffer.set_capacity(1);
+        buffer.push(0, 0, must_not_wait).unwrap();
+        let level = buffer.level();
+        assert_eq!(
+            (level.items, level.capacity),
+            (4, 1),
+            "nothing was thrown out"
+        );
+        assert_eq!(pop(&buffer), Some(0));
+    }
+
+    #[test]
+    fn a_cancelled_buffer_drops_what_it_holds_and_takes_no_more() {
+        let item = std::sync::Arc::new(());
+        let buffer = Arc::new(Buffer::new("test", Order::Kept, 2, 0));
+        buffer.push(0, item.clone(), must_not_wait).unwrap();
+        buffer.cancel();
+        assert_eq!(std::sync::Arc::strong_count(&item), 1);
+        assert!(buffer.push(1, item, must_not_wait).is_err());
+        assert_eq!(pop(&buffer), None);
+    }
+
+    #[test]
+    fn waiting_for_a_level_ends_with_the_level_the_time_or_the_items() {
+        let buffer = Arc::new(Buffer::new("test", Order::Kept, 2, 0));
+        let full = |level: Level| level.items == level.capacity;
+        let soon = Duration::from_millis(1);
+        assert_eq!(buffer.wait_for(full, soon), Filled::TimeOver);
+        buffer.push(0, 0, must_not_wait).unwrap();
+        buffer.push(1, 1, must_not_wait).unwrap();
+        assert_eq!(
+            buffer.wait_for(full, Duration::from_secs(1000)),
+            Filled::Enough
+        );
+        assert_eq!(pop(&buffer), Some(0));
+        buffer.close();
+        assert_eq!(buffer.wait_for(full, soon), Filled::NoMore);
+    }
+
+    #[test]
+    fn what_a_tap_has_in_hand_still_counts_against_the_capacity() {
+        let buffer = Arc::new(Buffer::new("test", Order::Kept, 16, 0));
+        for number in 0..16 {
+            buffer.push(number, number, must_not_wait).unwrap();
+        }
+        let mut tap = Tap::new(Arc::clone(&buffer));
+        assert_eq!(tap.next(must_not_wait), Some(0));
+        assert_eq!(
+            buffer.level().items,
+            15,
+            "it took 0 and 1, and 1 still counts"
+        );
+        assert_eq!(tap.next(must_not_wait), Some(1));
+        assert_eq!(tap.next(must_not_wait), Some(2));
+        assert_eq!(buffer.level().items, 13);
+    }
+}

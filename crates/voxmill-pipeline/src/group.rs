@@ -186,3 +186,37 @@ impl<T> Collector<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_belongs_to_the_group_that_begins_at_or_before_it() {
+        let fours = Groups::of(4);
+        let groups: Vec<_> = (0..10).map(|item| fours.find(item, 0).unwrap()).collect();
+        assert_eq!(groups, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+        let triangle = Groups::beginning_at(|group| group * (group + 1) / 2);
+        let groups: Vec<_> = (0..10)
+            .map(|item| triangle.find(item, 0).unwrap())
+            .collect();
+        assert_eq!(groups, [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]);
+        assert_eq!(
+            triangle.find(7, 2),
+            Ok(3),
+            "the search may begin at an earlier group"
+        );
+    }
+
+    #[test]
+    fn groups_of_none_are_groups_of_one() {
+        assert_eq!(Groups::of(0).find(5, 0), Ok(5));
+    }
+
+    #[test]
+    fn a_function_that_does_not_rise_is_found_out_instead_of_searched_for_ever() {
+        let stuck = Groups::beginning_at(|group| group.min(3));
+        assert_eq!(stuck.find(2, 0), Ok(2));
+        assert_eq!(stuck.find(3, 0), Err(EmptyGroup { group: 3 }));
+    }
+}

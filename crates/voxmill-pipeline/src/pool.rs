@@ -59,6 +59,10 @@ impl Pool {
             return Ok(());
         };
         self.target.store(workers.max(1), Relaxed);
+        // A thread's stack is only given back when it is joined; these have nothing left to do.
+        for ended in state.threads.extract_if(.., |thread| thread.is_finished()) {
+            let _ = ended.join();
+        }
         while self.present.load(Relaxed) < workers {
             let number = state.taken.iter().position(|taken| !taken);
             let number = number.unwrap_or_else(|| {
@@ -145,5 +149,114 @@ impl Drop for Presence {
         if all_gone {
             (self.pool.all_gone)();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Condvar;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// A pool whose workers do nothing but ask whether they are surplus, once for each word.
+    struct Idle {
+        pool: Arc<Pool>,
+        words: Arc<(Mutex<u64>, Condvar)>,
+        closed: Arc<AtomicU64>,
+    }
+
+    impl Idle {
+        fn start(workers: usize) -> Idle {
+            let closed = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&closed);
+            let pool = Pool::new("idle", move || {
+                count.fetch_add(1, Relaxed);
+            });
+            let words = Arc::new((Mutex::new(0), Condvar::new()));
+            let heard = Arc::clone(&words);
+            let body = move |presence: &Presence| {
+                let (word, said) = &*heard;
+                let mut last = 0;
+                while !presence.is_surplus() && last < u64::MAX {
+                    let next = said.wait_while(lock(word), |word| *word == last);
+                    last = *next.unwrap();
+                }
+            };
+            pool.start(workers, Arc::new(body)).unwrap();
+            Idle {
+                pool,
+                words,
+                closed,
+            }
+        }
+
+        fn say(&self, word: u64) {
+            *lock(&self.words.0) = word;
+            self.words.1.notify_all();
+        }
+
+        fn set_workers(&self, workers: usize, word: u64) {
+            self.pool.set_workers(workers).unwrap();
+            self.say(word);
+            while self.pool.workers() != workers {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            self.say(u64::MAX);
+            for thread in self.pool.stop() {
+                thread.join().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_worker_to_go_tells_it() {
+        let idle = Idle::start(4);
+        idle.set_workers(1, 1);
+        assert_eq!(idle.closed.load(Relaxed), 0, "one is still there");
+        idle.say(u64::MAX);
+        while idle.pool.workers() > 0 {
+            std::thread::yield_now();
+        }
+        for thread in idle.pool.stop() {
+            thread.join().unwrap();
+        }
+        assert!(idle.closed.load(Relaxed) >= 1);
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_let_go_of_however_often_their_number_changes() {
+        let idle = Idle::start(1);
+        for word in 1..200 {
+            idle.set_workers(1 + word as usize % 3, word);
+        }
+        let mut most = lock(&idle.pool.state).threads.len();
+        while most > 3 {
+            // The last ones may be on their way out.
+            idle.pool.set_workers(2).unwrap();
+            assert!(most < 50, "{most} threads were kept");
+            most = lock(&idle.pool.state).threads.len();
+            idle.say(1000 + most as u64);
+        }
+        assert!(
+            idle.pool.meters().len() <= 5,
+            "worker numbers are used again"
+        );
+    }
+
+    #[test]
+    fn a_pool_that_was_stopped_starts_nobody() {
+        let idle = Idle::start(2);
+        idle.say(u64::MAX);
+        for thread in idle.pool.stop() {
+            thread.join().unwrap();
+        }
+        idle.pool.set_workers(5).unwrap();
+        assert_eq!(idle.pool.workers(), 0);
     }
 }

@@ -423,9 +423,11 @@ impl<T> Running<T> {
     }
 
     fn take(&mut self) -> Option<Envelope<T>> {
+        if self.control.shared.cancelled.load(SeqCst) {
+            return None;
+        }
         let watch = &self.watch;
         match &mut self.source {
-            Source::Inline(_) if self.control.shared.cancelled.load(SeqCst) => None,
             Source::Inline(take) => watch.waiting_for_input(take),
             Source::Tap(tap) => {
                 let mut since = None;

@@ -216,3 +216,47 @@ impl Drop for Taken {
         wake(next);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_freed_from_any_state() {
+        let slots = Slots::new(2, Recorder::off());
+        drop(slots.acquire(0, || ()).unwrap());
+        drop(slots.acquire(1, || ()).unwrap().ready());
+        drop(slots.acquire(2, || ()).unwrap().ready().train());
+        assert_eq!(slots.free(), 2);
+    }
+
+    #[test]
+    fn the_place_freed_last_is_used_next() {
+        let slots = Slots::new(3, Recorder::off());
+        let [first, second, third] = [0, 1, 2].map(|item| slots.acquire(item, || ()).unwrap());
+        assert_eq!(slots.try_acquire(3).unwrap_err(), NoPlace::AllTaken);
+        let warm = second.number();
+        drop((first, third, second));
+        assert_eq!(slots.try_acquire(4).unwrap().number(), warm);
+    }
+
+    #[test]
+    fn bytes_are_taken_when_slots_are_made_and_given_back_with_the_last_of_them() {
+        let budget = Budget::new("device", 35);
+        assert!(Slots::within(4, 10, &budget, Recorder::off()).is_err());
+        let slots = Slots::within(3, 10, &budget, Recorder::off()).unwrap();
+        for item in 0..10 {
+            let place = slots.acquire(item, || ()).unwrap();
+            assert_eq!(budget.usage().in_use, 30);
+            drop(place.ready().train());
+        }
+        // They never come free while the run goes on: waiting for them is refused.
+        let refused = budget.reserve(6, || panic!("waits for ever")).unwrap_err();
+        assert!(matches!(refused, Refused::Stuck { parked: 30, .. }));
+        let last = slots.acquire(11, || ()).unwrap();
+        drop(slots);
+        assert_eq!(budget.usage().in_use, 30);
+        drop(last);
+        assert_eq!(budget.usage().in_use, 0);
+    }
+}

@@ -4,6 +4,10 @@
 //! `cargo test -p voxmill-pipeline --features loom --test loom`
 
 #![cfg(feature = "loom")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set itself up has failed"
+)]
 
 use std::sync::Arc;
 

@@ -454,3 +454,189 @@ impl fmt::Display for Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan with something of everything.
+    fn training() -> Plan {
+        Plan {
+            slots: Some(SlotsPlan {
+                ahead: Setting::fixed(3),
+                bytes_each: 50_000_000,
+                budget: Some("device 0".into()),
+            }),
+            start_delay_seconds: 2.0,
+            adapt: Some(AdaptPlan {
+                most_workers: 12,
+                most_buffered: 50,
+            }),
+            max_skipped: Some(100),
+            ..Plan::new("train", "model")
+                .stage(StagePlan::new("plan"))
+                .stage(
+                    StagePlan::new("featurize")
+                        .workers(Setting::fixed(6))
+                        .buffer(Setting::from(64))
+                        .in_budget("host")
+                        .on_error(2, AfterError::Skip),
+                )
+                .stage(StagePlan::new("batch").in_budget("host"))
+                .stage(StagePlan::new("transfer").on_error(1, AfterError::Stop))
+                .budget("host", 4_000_000_000)
+                .budget("device 0", 200_000_000)
+        }
+    }
+
+    #[test]
+    fn a_plan_reads_like_the_road_it_is() {
+        assert_eq!(training().check(), Ok(()));
+        let said = "\
+train: in order, stages overlap
+  plan       workers 1, buffer 2
+  featurize  workers 6 (fixed), buffer 64, within host, retries 2 times, then skips
+  batch      workers 1, buffer 2, within host
+  transfer   workers 1, buffer 2, retries 1 times, then stops
+  model      takes from 3 (fixed) slots ahead, starts when full or after 2 s
+  budget host: 4000.0 MB
+  budget device 0: 200.0 MB
+  adapts: at most 12 workers, buffers of at most 50
+";
+        assert_eq!(training().to_string(), said);
+        let plain = Plan {
+            order: Order::Free,
+            overlap: false,
+            ..Plan::new("prepare", "cache")
+                .stage(StagePlan::new("clips").on_error(0, AfterError::Skip))
+        };
+        let said = "\
+prepare: in any order, one stage after another
+  clips  workers 1, buffer 2, skips errors
+  cache  takes from the buffer
+  does not adapt
+";
+        assert_eq!(plain.to_string(), said);
+    }
+
+    #[test]
+    fn a_plan_is_the_same_after_it_was_stored() {
+        let plan = training();
+        let json = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan);
+    }
+
+    #[test]
+    fn what_a_stored_plan_does_not_say_is_the_default() {
+        let json = r#"{
+            "name": "old", "consumer": "out", "overlap": true,
+            "stages": [{"name": "in", "workers": {"value": 1}, "buffer": {"value": 2}}]
+        }"#;
+        let expected = Plan::new("old", "out").stage(StagePlan::new("in"));
+        assert_eq!(serde_json::from_str::<Plan>(json).unwrap(), expected);
+    }
+
+    /// What the check says of a training plan that was spoilt.
+    fn spoilt(spoil: impl FnOnce(&mut Plan)) -> PlanError {
+        let mut plan = training();
+        spoil(&mut plan);
+        plan.check().unwrap_err()
+    }
+
+    fn stage(name: &str) -> String {
+        name.to_owned()
+    }
+
+    #[test]
+    fn stages_need_names_workers_and_room() {
+        let plan = stage("train");
+        let error = spoilt(|plan| plan.stages.clear());
+        assert_eq!(error, PlanError::NoStages { plan: plan.clone() });
+        let error = spoilt(|plan| plan.stages[1].name.clear());
+        assert_eq!(error, PlanError::NamelessStage { plan });
+        for taken in ["batch", "model"] {
+            let error = spoilt(|plan| plan.stages[3].name = taken.into());
+            let stage = stage(taken);
+            assert_eq!(error, PlanError::SameName { stage });
+        }
+        let error = spoilt(|plan| plan.stages[1].workers = Setting::fixed(0));
+        let featurize = stage("featurize");
+        assert_eq!(
+            error,
+            PlanError::NoWorkers {
+                stage: featurize.clone()
+            }
+        );
+        let error = spoilt(|plan| plan.stages[1].buffer = Setting::from(0));
+        assert_eq!(error, PlanError::NoBuffer { stage: featurize });
+    }
+
+    #[test]
+    fn budgets_must_be_known_hold_something_and_be_entered_once() {
+        let error = spoilt(|plan| plan.budgets[0].bytes = 0);
+        assert_eq!(
+            error,
+            PlanError::EmptyBudget {
+                budget: "host".into()
+            }
+        );
+        let error = spoilt(|plan| plan.budgets[1].name = "host".into());
+        assert_eq!(
+            error,
+            PlanError::SameBudget {
+                budget: "host".into()
+            }
+        );
+        let error = spoilt(|plan| plan.stages[3].budget = Some("disk".into()));
+        assert!(matches!(error, PlanError::UnknownBudget { user, .. } if user == "transfer"));
+        // Out of the host's budget and in again: the way in could wait for the way back.
+        let error = spoilt(|plan| {
+            plan.stages[2].budget = None;
+            plan.stages[3].budget = Some("host".into());
+        });
+        assert!(
+            matches!(error, PlanError::BudgetEnteredTwice { stage, .. } if stage == "transfer")
+        );
+    }
+
+    #[test]
+    fn slots_must_fit_into_their_budget() {
+        let slots =
+            |change: fn(&mut SlotsPlan)| spoilt(|plan| change(plan.slots.as_mut().unwrap()));
+        assert_eq!(slots(|slots| slots.ahead.value = 0), PlanError::NoSlots);
+        let error = slots(|slots| slots.ahead.value = 4);
+        assert!(matches!(
+            error,
+            PlanError::SlotsBeyondBudget { places: 5, .. }
+        ));
+        let error = slots(|slots| slots.bytes_each = u64::MAX);
+        assert!(matches!(error, PlanError::SlotsBeyondBudget { .. }));
+        let error = slots(|slots| slots.budget = Some("device 9".into()));
+        assert!(matches!(error, PlanError::UnknownBudget { user, .. } if user == "slots"));
+    }
+
+    #[test]
+    fn the_start_delay_is_a_time_span() {
+        for seconds in [-1.0, f64::NAN, f64::INFINITY] {
+            let error = spoilt(|plan| plan.start_delay_seconds = seconds);
+            assert!(matches!(error, PlanError::BadStartDelay { .. }));
+        }
+    }
+
+    #[test]
+    fn the_workers_of_a_plan_that_adapts_are_within_its_limit_unless_all_are_fixed() {
+        let error = spoilt(|plan| plan.adapt.as_mut().unwrap().most_workers = 8);
+        let beyond = PlanError::WorkersBeyondLimit {
+            workers: 9,
+            fixed: 6,
+            most: 8,
+        };
+        assert_eq!(error, beyond);
+        let mut plan = training();
+        plan.adapt.as_mut().unwrap().most_workers = 8;
+        for stage in &mut plan.stages {
+            stage.workers.fixed = true;
+        }
+        assert_eq!(plan.check(), Ok(()), "what the user fixed is respected");
+    }
+}

@@ -73,7 +73,7 @@ fn bytes_are_granted_in_item_order_however_late_an_early_item_is() {
         let count = Arc::clone(&started);
         let work = Work::new(move |number: u64| {
             count.fetch_add(1, SeqCst);
-            if number % 5 == 0 {
+            if number.is_multiple_of(5) {
                 std::thread::sleep(Duration::from_micros(200 * round));
             }
             Ok::<_, Infallible>(number)
@@ -99,7 +99,7 @@ fn gets_through(admission: Admission, asking: &[u64]) -> bool {
     loop {
         let may = |number: &u64| admission == Admission::Arrival || *number == next_in;
         if holding.len() < 2
-            && let Some(place) = waiting.iter().position(|number| may(number))
+            && let Some(place) = waiting.iter().position(may)
         {
             holding.insert(waiting.remove(place));
             next_in += 1;

@@ -28,7 +28,7 @@ fn plan(prefix: &str) -> Plan {
 fn road(plan: Plan, prefix: &str, count: u64) -> Road<u64> {
     let name = |stage: &str| format!("{prefix}{stage}");
     let slow = |number: u64| {
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             std::thread::sleep(Duration::from_micros(50));
         }
         Ok::<_, Infallible>(number)

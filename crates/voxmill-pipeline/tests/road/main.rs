@@ -1,5 +1,10 @@
 //! Roads that are run as their users run them.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set itself up has failed"
+)]
+
 mod basics;
 mod budgets;
 mod case;

@@ -30,7 +30,7 @@ fn plan(workers: usize, order: Order) -> Plan {
 /// Every third item is late, every seventh is bad.
 fn uneven() -> Work<u64, u64> {
     Work::new(|number: u64| {
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             std::thread::sleep(Duration::from_micros(100));
         }
         if number % 7 == 6 {

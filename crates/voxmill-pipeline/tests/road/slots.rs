@@ -71,9 +71,8 @@ fn no_more_items_are_made_than_there_are_places_for() {
         count.fetch_add(1, SeqCst);
         Ok::<_, Infallible>(number)
     });
-    let mut running = start(numbers(device(2), 100).stage("transfer", work));
     let mut done = 0;
-    while let Some(delivery) = running.next() {
+    for delivery in start(numbers(device(2), 100).stage("transfer", work)) {
         // Those done, the one in training, and two ahead.
         assert!(made.load(SeqCst) <= done + 3);
         drop(delivery.unwrap());
