@@ -6,6 +6,7 @@
 //! the buffer cannot deadlock however many workers fill it. Where order is free it is a plain queue.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(not(feature = "loom"))]
 use std::time::{Duration, Instant};
 
@@ -183,7 +184,11 @@ impl<T> Buffer<T> {
         threads.extend(state.pushers.take_all());
         drop(state);
         wake(threads);
-        drop(dropped);
+        // An item that panics here must not keep the rest of the run from being cancelled; the panic
+        // hook has spoken.
+        for item in dropped {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(item)));
+        }
     }
 
     /// May be called at any time. A smaller capacity loses nothing; it only lets nobody in until the
