@@ -8,6 +8,7 @@
 //! Items leave through a [`Tap`].
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(not(feature = "loom"))]
 use std::time::{Duration, Instant};
 
@@ -194,7 +195,11 @@ impl<T> Buffer<T> {
         let threads = everyone(&mut state);
         drop(state);
         wake(threads);
-        drop(dropped);
+        // An item that panics here must not keep the rest of the run from being cancelled; the panic
+        // hook has spoken.
+        for item in dropped {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(item)));
+        }
     }
 
     /// May be called at any time. A smaller capacity loses nothing; it only lets nobody in until the

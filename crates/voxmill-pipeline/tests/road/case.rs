@@ -3,21 +3,18 @@
 //! Whether an item fails, how large it is and how long it takes are functions of the case, the stage
 //! and the item's number. So a plain loop without threads can say what must come out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::group::{Group, Groups};
-use voxmill_pipeline::item::{BoxError, Failure};
+use voxmill_pipeline::item::Failure;
 use voxmill_pipeline::position::Position;
-use voxmill_pipeline::road::Road;
 use voxmill_pipeline::run::{Control, Delivery};
-use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::plan::{AfterError, Order, Plan, Setting, SlotsPlan, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
-use crate::watchdog::ON_PURPOSE;
+use crate::things::{Gauges, Parts, road};
 
 /// The largest item, in bytes of the host budget.
 const LARGEST: u64 = 10;
@@ -72,7 +69,7 @@ pub(crate) enum Change {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+pub(crate) enum Trouble {
     /// The first few tries fail.
     Errors(u32),
     Panics,
@@ -88,7 +85,7 @@ impl Case {
         z ^ (z >> 31)
     }
 
-    fn trouble(&self, stage: usize, number: u64, of: &StageCase) -> Option<Trouble> {
+    pub(crate) fn trouble(&self, stage: usize, number: u64, of: &StageCase) -> Option<Trouble> {
         match self.draw(1, stage, number) % 1000 {
             draw if draw < of.errors_permille => Some(Trouble::Errors(match draw % 3 {
                 0 => u32::MAX,
@@ -99,7 +96,7 @@ impl Case {
         }
     }
 
-    fn takes_a_while(&self, stage: usize, number: u64, of: &StageCase) {
+    pub(crate) fn takes_a_while(&self, stage: usize, number: u64, of: &StageCase) {
         if of.longest_micros > 0 {
             let micros = self.draw(2, stage, number) % of.longest_micros;
             if micros > 50 {
@@ -113,16 +110,16 @@ impl Case {
         }
     }
 
-    fn largest_bytes(&self, stage: usize, number: u64) -> u64 {
+    pub(crate) fn largest_bytes(&self, stage: usize, number: u64) -> u64 {
         1 + self.draw(3, stage, number) % LARGEST
     }
 
-    fn is_in_budget(&self, stage: usize) -> bool {
+    pub(crate) fn is_in_budget(&self, stage: usize) -> bool {
         self.budget
             .is_some_and(|(from, to, _)| (from..=to).contains(&stage))
     }
 
-    fn enters_budget(&self, stage: usize) -> bool {
+    pub(crate) fn enters_budget(&self, stage: usize) -> bool {
         self.budget.is_some_and(|(from, ..)| from == stage)
     }
 
@@ -165,11 +162,11 @@ impl Case {
         self.batches_in_budget().next().is_some() && (self.order == Order::Free || too_small())
     }
 
-    fn places(&self) -> u64 {
+    pub(crate) fn places(&self) -> u64 {
         self.slots_ahead.map_or(0, |ahead| ahead as u64 + 1)
     }
 
-    fn plan(&self, more_workers: usize) -> Plan {
+    pub(crate) fn plan(&self, more_workers: usize) -> Plan {
         let planned = |name: String, of: &StageCase| {
             StagePlan::new(name)
                 .buffer(Setting::from(of.capacity))
@@ -208,72 +205,22 @@ impl Case {
     }
 
     /// Groups cannot be copied, and a copy of what counts its bytes would count them twice.
-    fn retries(&self, index: usize, of: &StageCase) -> u32 {
+    pub(crate) fn retries(&self, index: usize, of: &StageCase) -> u32 {
         let can = of.batch.is_none() && !self.batch_is_in_budget(index);
         if can { of.retries } else { 0 }
     }
 }
 
-fn batch_name(index: usize) -> String {
+pub(crate) fn batch_name(index: usize) -> String {
     format!("b{index}")
 }
 
-fn stage_name(index: usize) -> String {
+pub(crate) fn stage_name(index: usize) -> String {
     format!("s{index}")
 }
 
-/// What there is now of something, and the most there ever was.
-#[derive(Debug, Default)]
-pub(crate) struct Gauge {
-    now: AtomicU64,
-    peak: AtomicU64,
-}
-
-impl Gauge {
-    fn count(self: &Arc<Self>, amount: u64) -> Counted {
-        let now = self.now.fetch_add(amount, SeqCst) + amount;
-        self.peak.fetch_max(now, SeqCst);
-        Counted(Arc::clone(self), amount)
-    }
-}
-
-#[derive(Debug)]
-struct Counted(Arc<Gauge>, u64);
-
-impl Counted {
-    fn shrink_to(&mut self, amount: u64) {
-        self.0.now.fetch_sub(self.1 - amount, SeqCst);
-        self.1 = amount;
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.now.fetch_sub(self.1, SeqCst);
-    }
-}
-
-/// What travels. It knows which numbers of the source it is made of, and counts itself.
-#[derive(Debug)]
-struct Thing {
-    number: u64,
-    parts: Parts,
-    bytes: Vec<Counted>,
-    place: Option<Counted>,
-    _alive: Counted,
-}
-
-/// Numbers, and whether there was an item for them.
-type Parts = Vec<(u64, bool)>;
-
-/// What the road and its test share.
-#[derive(Debug, Default)]
-pub(crate) struct Gauges {
-    workers: Arc<Gauge>,
-    things: Arc<Gauge>,
-    bytes: Arc<Gauge>,
-    places: Arc<Gauge>,
-}
+/// The source among the stages.
+pub(crate) const SOURCE: usize = 99;
 
 /// What came out of a run.
 #[derive(Debug, Default)]
@@ -283,166 +230,6 @@ pub(crate) struct Out {
     failure: Option<Failure>,
     position: Position,
 }
-
-/// What one stage does to a thing, whether it came as one or was just made of a group.
-#[derive(Clone)]
-struct Doer {
-    case: Arc<Case>,
-    index: usize,
-    gauges: Arc<Gauges>,
-    tries: Arc<Mutex<HashMap<u64, u32>>>,
-}
-
-impl Doer {
-    fn of(&self) -> &StageCase {
-        &self.case.stages[self.index]
-    }
-
-    fn work_on(&self, mut thing: Thing) -> Result<Thing, BoxError> {
-        let (case, index, number) = (&self.case, self.index, thing.number);
-        let enters = case.enters_budget(index);
-        if enters {
-            let bytes = case.largest_bytes(index, number);
-            thing.bytes = vec![self.gauges.bytes.count(bytes)];
-        } else if !case.is_in_budget(index) {
-            thing.bytes.clear();
-        }
-        if case.slots_ahead.is_some() && index + 1 == case.stages.len() {
-            thing.place = Some(self.gauges.places.count(1));
-        }
-        case.takes_a_while(index, number, self.of());
-        match case.trouble(index, number, self.of()) {
-            Some(Trouble::Panics) => panic!("{ON_PURPOSE}: item {number}"),
-            Some(Trouble::Errors(times)) => {
-                let mut tries = self.tries.lock().unwrap();
-                let tries = tries.entry(number).or_default();
-                *tries += 1;
-                if *tries <= times {
-                    return Err(format!("try {tries} of item {number}").into());
-                }
-            }
-            None => {}
-        }
-        if enters {
-            let less = thing.bytes[0].1.div_ceil(2);
-            thing.bytes[0].shrink_to(less);
-        }
-        Ok(thing)
-    }
-
-    fn pack(&self, group: Group<Thing>) -> Thing {
-        let size = self.of().batch.unwrap();
-        let mut packed = Thing {
-            number: group_number(&group, size),
-            parts: Vec::new(),
-            bytes: Vec::new(),
-            place: None,
-            _alive: self.gauges.things.count(1),
-        };
-        for member in group.members {
-            match member {
-                Ok(thing) => {
-                    assert_eq!(thing.number / size, packed.number);
-                    packed.parts.extend(thing.parts);
-                    packed.bytes.extend(thing.bytes);
-                }
-                Err(hole) => packed.parts.push((hole.number, false)),
-            }
-        }
-        packed
-    }
-
-    fn work<T: 'static>(
-        &self,
-        number: impl Fn(&T) -> u64 + Send + Sync + 'static,
-        make: impl Fn(&Doer, T) -> Thing + Send + Sync + Clone + 'static,
-    ) -> Work<T, Thing> {
-        let doer = self.clone();
-        let work = Work::with_state(move || {
-            let (doer, make) = (doer.clone(), make.clone());
-            let alive = doer.gauges.workers.count(1);
-            Ok::<_, BoxError>(move |item| {
-                let _ = &alive;
-                doer.work_on(make(&doer, item))
-            })
-        });
-        if self.case.enters_budget(self.index) {
-            let (case, index) = (Arc::clone(&self.case), self.index);
-            work.reserving(move |item| case.largest_bytes(index, number(item)))
-                .keeping(|thing: &Thing| thing.bytes.iter().map(|bytes| bytes.1).sum())
-        } else {
-            work
-        }
-    }
-}
-
-fn group_number(group: &Group<Thing>, size: u64) -> u64 {
-    match &group.members[0] {
-        Ok(thing) => thing.number / size,
-        Err(hole) => hole.number / size,
-    }
-}
-
-impl Clone for Thing {
-    fn clone(&self) -> Thing {
-        assert!(self.bytes.is_empty() && self.place.is_none());
-        Thing {
-            number: self.number,
-            parts: self.parts.clone(),
-            bytes: Vec::new(),
-            place: None,
-            _alive: self._alive.0.count(1),
-        }
-    }
-}
-
-fn road(case: &Arc<Case>, more_workers: usize, gauges: &Arc<Gauges>) -> Road<Thing> {
-    let (from_case, from_gauges) = (Arc::clone(case), Arc::clone(gauges));
-    let mut road = Road::source(case.plan(more_workers), "source", move |from| {
-        let alive = from_gauges.workers.count(1);
-        (from..from_case.items).map(move |number| {
-            let _ = &alive;
-            let source = &from_case.source;
-            match from_case.trouble(SOURCE, number, source) {
-                Some(Trouble::Panics) => panic!("{ON_PURPOSE}: the source"),
-                Some(Trouble::Errors(_)) => Err(format!("no item {number}")),
-                None => Ok(Thing {
-                    number,
-                    parts: vec![(number, true)],
-                    bytes: Vec::new(),
-                    place: None,
-                    _alive: from_gauges.things.count(1),
-                }),
-            }
-        })
-    });
-    for (index, of) in case.stages.iter().enumerate() {
-        let doer = Doer {
-            case: Arc::clone(case),
-            index,
-            gauges: Arc::clone(gauges),
-            tries: Arc::default(),
-        };
-        let name = stage_name(index);
-        road = match of.batch {
-            None => {
-                let work = doer.work(|thing: &Thing| thing.number, |_, thing| thing);
-                let retries = case.retries(index, of);
-                let work = if retries > 0 { work.retrying() } else { work };
-                road.stage(&name, work)
-            }
-            Some(size) => {
-                let number = move |group: &Group<Thing>| group_number(group, size);
-                let work = doer.work(number, |doer, group| doer.pack(group));
-                road.batch(&batch_name(index), Groups::of(size as usize))
-                    .stage(&name, work)
-            }
-        };
-    }
-    road
-}
-
-const SOURCE: usize = 99;
 
 /// Runs the case from a position on and checks everything but what came out.
 pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: usize) -> Out {

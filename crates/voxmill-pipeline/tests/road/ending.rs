@@ -229,6 +229,38 @@ fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
     threads::wait_for("panics-", 0);
 }
 
+/// Panics when it is dropped where nobody has marked it as fine.
+struct Grumpy(bool);
+
+impl Drop for Grumpy {
+    fn drop(&mut self) {
+        assert!(self.0, "{ON_PURPOSE}: dropped");
+    }
+}
+
+#[test]
+fn items_that_panic_when_they_are_dropped_do_not_keep_threads_from_being_joined() {
+    let _watched = watch("panic in drop");
+    let plan = plan()
+        .stage(StagePlan::new("grumpy-s").buffer(Setting::fixed(4)))
+        .stage(StagePlan::new("grumpy-a").workers(Setting::fixed(3)));
+    let source = Road::source(plan, "grumpy-s", |_| {
+        std::iter::repeat_with(|| Ok::<_, Infallible>(Grumpy(false)))
+    });
+    let mut running = start(source.stage("grumpy-a", Work::new(Ok::<Grumpy, Infallible>)));
+    for delivery in running.by_ref().take(10) {
+        match delivery.unwrap() {
+            Delivery::Item(mut item) => item.0 = true,
+            Delivery::Hole(hole) => panic!("{hole:?}"),
+        }
+    }
+    while running.snapshot().stages[0].buffered < 4 {
+        std::thread::yield_now();
+    }
+    drop(running);
+    threads::wait_for("grumpy-", 0);
+}
+
 #[test]
 fn a_run_that_waits_uses_no_cpu() {
     let _watched = watch("idle");

@@ -16,5 +16,6 @@ mod live_change;
 mod random_runs;
 mod resume;
 mod slots;
+mod things;
 mod threads;
 mod watchdog;
