@@ -9,6 +9,7 @@ mod basics;
 mod budgets;
 mod case;
 mod ending;
+mod events;
 mod faults;
 mod gate;
 mod kill;
