@@ -14,7 +14,7 @@ use crate::args::{FrontEndArgs, PrepareArgs, TextArgs, WorkArgs};
 use crate::complaint::Complaint;
 use crate::config::file::{ConfigFile, Place};
 use crate::config::keys::{self, Key, Role};
-use crate::config::value::FromValue;
+use crate::config::value::{FromValue, Kind, show_bytes};
 use crate::feed::Spread;
 
 /// Where a value came from.
@@ -231,8 +231,9 @@ fn spread(r: &mut Resolver, args: &WorkArgs) -> Spread {
         fixed: !matches!(r.last_origin(), Origin::Auto(_)),
     };
     let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);
+    let quarter = (memory / 4).next_multiple_of(1_000_000);
     let why = "a quarter of the memory";
-    let ram_budget = r.auto(&keys::RAM_BUDGET, args.ram_budget, memory / 4, why);
+    let ram_budget = r.auto(&keys::RAM_BUDGET, args.ram_budget, quarter, why);
     let unordered = r.pick(&keys::UNORDERED, args.unordered, false);
     let no_overlap = r.pick(&keys::NO_OVERLAP, args.no_overlap, false);
     let adapt = args.no_adapt.then_some(false);
@@ -274,9 +275,14 @@ impl Resolver {
     }
 
     fn note<T: FromValue>(&mut self, key: &'static Key, (value, origin): (T, Origin)) -> T {
+        let shown = value.show();
+        let shown = match (key.kind, shown.parse()) {
+            (Kind::Bytes, Ok(bytes)) => show_bytes(bytes),
+            _ => shown,
+        };
         self.shown.push(Shown {
             key,
-            value: value.show(),
+            value: shown,
             origin,
         });
         value

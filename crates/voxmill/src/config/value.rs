@@ -104,6 +104,17 @@ impl Kind {
     }
 }
 
+/// A size as it would be written: in the largest unit that it is a whole number of.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    let unit = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")]
+        .into_iter()
+        .find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
+    match unit {
+        Some((size, name)) => format!("{}{name}", bytes / size),
+        None => bytes.to_string(),
+    }
+}
+
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text
@@ -250,6 +261,10 @@ mod tests {
 
     #[test]
     fn sizes_and_shares() {
+        for size in [0, 999, 1_000, 6_318_000_000, 2_000_000_000, 1_048_576] {
+            assert_eq!(parse_bytes(&show_bytes(size)), Some(size));
+        }
+        assert_eq!(show_bytes(6_318_000_000), "6318MB");
         assert_eq!(Kind::Bytes.parse("10GB"), Ok(Value::Whole(10_000_000_000)));
         assert_eq!(Kind::Bytes.parse("1.5 MiB"), Ok(Value::Whole(1_572_864)));
         assert!(Kind::Bytes.parse("ten").is_err());
