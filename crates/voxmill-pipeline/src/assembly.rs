@@ -2,25 +2,25 @@
 //! they are not to overlap, functions that call each other.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use voxmill_telemetry::event::{FaultKind, Wait};
+use voxmill_telemetry::event::Wait;
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::Budget;
 use crate::buffer::{Buffer, Tap};
-use crate::group::{Collector, EmptyGroup, Group, Groups};
+use crate::control::{Shared, StageHandle};
+use crate::group::{Collector, Group, Groups};
 use crate::intake::Intake;
-use crate::item::{BoxError, Content, Envelope};
+use crate::item::{Content, Envelope};
 use crate::meter::{Doing, Meter, Watch};
 use crate::pool::{Body, Pool, Presence};
 use crate::position::Position;
 use crate::road::StartError;
-use crate::run::{Shared, StageHandle};
 use crate::slots::Slots;
+use crate::source::{DoneBefore, Items, Source};
 use crate::stage::{Asked, Faults, Stage, Work, Worker};
 use crate::sync::lock;
 
@@ -31,9 +31,6 @@ pub(crate) enum Flow<T> {
     /// By doing the work here and now.
     Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
 }
-
-/// The items of a source.
-pub(crate) type Items<T> = Box<dyn Iterator<Item = Result<T, BoxError>> + Send>;
 
 /// Starts the threads of one stage.
 pub(crate) type Start = Box<dyn FnOnce() -> io::Result<()>>;
@@ -48,7 +45,7 @@ pub(crate) struct Assembly {
     firsts: Vec<u64>,
     part: usize,
     next_stage: usize,
-    done_before: Option<DoneBefore>,
+    done_before: DoneBefore,
     handles: Vec<StageHandle>,
     starts: Vec<Start>,
 }
@@ -91,7 +88,7 @@ impl Assembly {
             recorder,
             budgets,
             slots,
-            done_before: Some(DoneBefore::new(position, groups, &firsts)),
+            done_before: DoneBefore::new(position, groups, &firsts),
             firsts,
             part: 0,
             next_stage: 0,
@@ -214,14 +211,12 @@ impl Assembly {
         stage: Arc<Stage>,
         items: Items<T>,
     ) -> Flow<T> {
-        let done_before = self.done_before.take();
-        let mut source = Source {
-            stage: Arc::clone(&stage),
+        let mut source = Source::new(
+            Arc::clone(&stage),
             items,
-            next: self.first_item(),
-            done_before,
-            ended: false,
-        };
+            self.first_item(),
+            self.done_before.clone(),
+        );
         if !self.plan.overlap {
             let mut watch = self.called(&stage);
             return Flow::Inline(Box::new(move || {
@@ -397,77 +392,4 @@ fn hand_over<T>(
     watch.waited(since, Wait::Output, number);
     watch.level(output);
     Ok(())
-}
-
-/// Numbers the items of a source.
-struct Source<T> {
-    stage: Arc<Stage>,
-    items: Items<T>,
-    next: u64,
-    done_before: Option<DoneBefore>,
-    ended: bool,
-}
-
-impl<T> Source<T> {
-    fn next(&mut self) -> Option<Envelope<T>> {
-        if self.ended {
-            return None;
-        }
-        let number = self.next;
-        self.next += 1;
-        // What panicked in the middle of a step cannot be asked for the next one.
-        catch_unwind(AssertUnwindSafe(|| self.item(number))).unwrap_or_else(|panic| {
-            self.ended = true;
-            Some(self.stage.escaped(number, &*panic))
-        })
-    }
-
-    fn item(&mut self, number: u64) -> Option<Envelope<T>> {
-        let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
-        let item = self.items.next();
-        let done = self.done_before.as_mut().map(|done| done.contains(number));
-        let content = match (item, done.transpose()) {
-            (None, _) => {
-                self.ended = true;
-                return None;
-            }
-            (Some(_), Err(error)) => self.stage.stop(fault(FaultKind::Error, error.into())),
-            (Some(_), Ok(Some(true))) => Content::DoneBefore,
-            (Some(Ok(item)), _) => Content::Item(item),
-            (Some(Err(error)), _) => self.stage.after(fault(FaultKind::Error, error)),
-        };
-        self.ended = matches!(content, Content::Failed(_));
-        Some(Envelope::new(number, content))
-    }
-}
-
-/// Which items of the source went into what was done beyond the position of a resumed run.
-struct DoneBefore {
-    position: Position,
-    /// From the source's items to the consumer's numbers, with the group that was found last.
-    groups: Vec<(Groups, u64)>,
-}
-
-impl DoneBefore {
-    fn new(position: &Position, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
-        DoneBefore {
-            position: position.clone(),
-            groups: groups
-                .into_iter()
-                .zip(firsts[1..].iter().copied())
-                .collect(),
-        }
-    }
-
-    fn contains(&mut self, item: u64) -> Result<bool, EmptyGroup> {
-        if self.position.beyond.is_empty() {
-            return Ok(false);
-        }
-        let mut number = item;
-        for (groups, found) in &mut self.groups {
-            *found = groups.find(number, *found)?;
-            number = *found;
-        }
-        Ok(self.position.is_done(number))
-    }
 }

@@ -15,6 +15,8 @@ pub mod slots;
 #[cfg(not(feature = "loom"))]
 mod assembly;
 #[cfg(not(feature = "loom"))]
+pub mod control;
+#[cfg(not(feature = "loom"))]
 pub mod group;
 #[cfg(not(feature = "loom"))]
 mod intake;
@@ -30,6 +32,8 @@ mod pool;
 pub mod road;
 #[cfg(not(feature = "loom"))]
 pub mod run;
+#[cfg(not(feature = "loom"))]
+mod source;
 #[cfg(not(feature = "loom"))]
 pub mod stage;
 mod sync;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use voxmill_telemetry::event::Event;
 
 use crate::adapt::{Action, Change, Controller};
+use crate::control::Control;
 use crate::counters::Snapshot;
-use crate::run::Control;
 
 const LEVELS_EVERY: Duration = Duration::from_secs(1);
 

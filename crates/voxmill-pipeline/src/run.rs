@@ -1,239 +1,26 @@
-//! A road that is being run: items come out, its workers and buffers can be changed, and however it
-//! ends, its threads are joined.
+//! A road that is being run, as its consumer sees it: items come out, and however it ends, its threads
+//! are joined.
 
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use voxmill_telemetry::event::{Event, GateReason, Wait};
 use voxmill_telemetry::plan::Plan;
-use voxmill_telemetry::recorder::Recorder;
 
 use crate::assembly::Flow;
-use crate::budget::{Budget, Reservation};
-use crate::buffer::{Buffer, Filled, Level, Tap};
-use crate::counters::{BudgetCounters, Snapshot, StageCounters};
+use crate::budget::Reservation;
+use crate::buffer::{Filled, Level, Tap};
+use crate::control::{Control, Shared};
+use crate::counters::Snapshot;
 use crate::item::{Content, Envelope, Failure, Hole};
 use crate::meter::{Doing, Meter, Watch};
 use crate::monitor::Monitor;
-use crate::pool::Pool;
 use crate::position::{Position, Progress};
-use crate::slots::{Place, Slots, Training};
-
-/// A buffer, whatever is in it.
-pub(crate) trait AnyBuffer: Send + Sync {
-    fn level(&self) -> Level;
-    fn set_capacity(&self, capacity: usize);
-    fn cancel(&self);
-}
-
-impl<T: Send> AnyBuffer for Buffer<T> {
-    fn level(&self) -> Level {
-        Buffer::level(self)
-    }
-
-    fn set_capacity(&self, capacity: usize) {
-        Buffer::set_capacity(self, capacity);
-    }
-
-    fn cancel(&self) {
-        Buffer::cancel(self);
-    }
-}
-
-pub(crate) struct StageHandle {
-    pub(crate) name: String,
-    pub(crate) pool: Option<Arc<Pool>>,
-    /// The meter of a stage that has no threads.
-    pub(crate) inline: Option<Arc<Meter>>,
-    pub(crate) buffer: Option<Arc<dyn AnyBuffer>>,
-}
-
-/// What all who have to do with a run share.
-pub(crate) struct Shared {
-    pub(crate) plan: Plan,
-    pub(crate) recorder: Recorder,
-    pub(crate) stages: Vec<StageHandle>,
-    /// Stages that have one worker by their nature.
-    pub(crate) single: Vec<usize>,
-    pub(crate) budgets: Vec<Arc<Budget>>,
-    pub(crate) slots: Option<Arc<Slots>>,
-    /// For a road without buffers, which has nobody else to ask.
-    pub(crate) cancelled: AtomicBool,
-}
-
-impl Shared {
-    fn cancel(&self) {
-        self.cancelled.store(true, SeqCst);
-        // From the end: nobody may take for the end of the road what is only the end of the run, and
-        // get a batch that is not whole for the last one.
-        for stage in self.stages.iter().rev() {
-            if let Some(buffer) = &stage.buffer {
-                buffer.cancel();
-            }
-        }
-        for budget in &self.budgets {
-            budget.cancel();
-        }
-        if let Some(slots) = &self.slots {
-            slots.cancel();
-        }
-    }
-
-    fn stop_threads(&self) -> Vec<JoinHandle<()>> {
-        let pools = self.stages.iter().filter_map(|stage| stage.pool.as_ref());
-        pools.flat_map(|pool| pool.stop()).collect()
-    }
-}
-
-/// Why a change was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    #[error("there is no stage `{name}`")]
-    NoStage { name: String },
-    #[error("there is no budget `{name}`")]
-    NoBudget { name: String },
-    #[error("stage `{name}` has one worker by its nature")]
-    OneWorkerOnly { name: String },
-    #[error("the stages run one after another: there are no workers or buffers to change")]
-    NoOverlap,
-    #[error("slots bound what is behind stage `{name}`, not a buffer")]
-    Slots { name: String },
-    #[error("a stage needs a worker, a buffer room for an item, and a budget bytes")]
-    Zero,
-    #[error("cannot start a thread")]
-    Thread(#[source] io::Error),
-}
-
-/// Changes a run from outside. Clones control the same run.
-#[derive(Clone)]
-pub struct Control {
-    shared: Arc<Shared>,
-    consumer: Arc<Meter>,
-}
-
-impl fmt::Debug for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control")
-            .field("plan", &self.shared.plan.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Control {
-    /// Ends the run: items in hand are finished and dropped, and the consumer sees the end.
-    pub fn cancel(&self) {
-        self.shared.cancel();
-    }
-
-    pub fn set_workers(&self, stage: &str, workers: usize) -> Result<(), ChangeError> {
-        let (index, handle) = self.stage(stage, workers)?;
-        if self.shared.single.contains(&index) {
-            return Err(ChangeError::OneWorkerOnly { name: stage.into() });
-        }
-        let pool = handle.pool.as_ref().ok_or(ChangeError::NoOverlap)?;
-        pool.set_workers(workers).map_err(ChangeError::Thread)
-    }
-
-    pub fn set_capacity(&self, stage: &str, items: usize) -> Result<(), ChangeError> {
-        let (index, handle) = self.stage(stage, items)?;
-        if self.shared.slots.is_some() && index + 1 == self.shared.stages.len() {
-            return Err(ChangeError::Slots { name: stage.into() });
-        }
-        let buffer = handle.buffer.as_ref().ok_or(ChangeError::NoOverlap)?;
-        buffer.set_capacity(items);
-        Ok(())
-    }
-
-    pub fn set_budget(&self, budget: &str, bytes: u64) -> Result<(), ChangeError> {
-        if bytes == 0 {
-            return Err(ChangeError::Zero);
-        }
-        let named = |known: &&Arc<Budget>| known.name() == budget;
-        let found = self.shared.budgets.iter().find(named);
-        let found = found.ok_or_else(|| ChangeError::NoBudget {
-            name: budget.into(),
-        })?;
-        found.set_limit(bytes);
-        Ok(())
-    }
-
-    fn stage(&self, name: &str, value: usize) -> Result<(usize, &StageHandle), ChangeError> {
-        if value == 0 {
-            return Err(ChangeError::Zero);
-        }
-        let mut stages = self.shared.stages.iter().enumerate();
-        stages
-            .find(|(_, stage)| stage.name == name)
-            .ok_or_else(|| ChangeError::NoStage { name: name.into() })
-    }
-
-    /// What the run knows of itself now.
-    pub fn snapshot(&self) -> Snapshot {
-        let now = self.shared.recorder.now();
-        let stage = |handle: &StageHandle| {
-            let mut counters = StageCounters {
-                name: handle.name.clone(),
-                workers: handle.pool.as_ref().map_or(1, |pool| pool.workers()),
-                ..StageCounters::default()
-            };
-            let meters = handle
-                .pool
-                .as_ref()
-                .map_or_else(Vec::new, |pool| pool.meters());
-            for meter in meters.iter().chain(&handle.inline) {
-                meter.add_to(&mut counters, now);
-            }
-            if let Some(level) = handle.buffer.as_ref().map(|buffer| buffer.level()) {
-                counters.buffered = level.items;
-                counters.capacity = level.capacity;
-            }
-            counters
-        };
-        let mut consumer = StageCounters {
-            name: self.shared.plan.consumer.clone(),
-            workers: 1,
-            ..StageCounters::default()
-        };
-        self.consumer.add_to(&mut consumer, now);
-        let budget = |budget: &Arc<Budget>| {
-            let usage = budget.usage();
-            BudgetCounters {
-                name: budget.name().to_owned(),
-                in_use: usage.in_use,
-                limit: usage.limit,
-                peak: usage.peak,
-            }
-        };
-        Snapshot {
-            at: now.duration(),
-            stages: self
-                .shared
-                .stages
-                .iter()
-                .map(stage)
-                .chain([consumer])
-                .collect(),
-            budgets: self.shared.budgets.iter().map(budget).collect(),
-        }
-    }
-
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.shared.plan
-    }
-
-    pub(crate) fn single(&self) -> &[usize] {
-        &self.shared.single
-    }
-
-    pub(crate) fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
-    }
-}
+use crate::slots::{Place, Training};
 
 /// What the consumer gets for a number.
 #[derive(Debug)]
@@ -311,7 +98,7 @@ impl Drop for Receipt {
 }
 
 /// Where the consumer's items come from.
-enum Source<T> {
+enum Outlet<T> {
     Tap(Tap<Envelope<T>>),
     Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
 }
@@ -322,7 +109,7 @@ enum Source<T> {
 /// slots and a budget large enough for all that it holds: bytes that it keeps are bytes that nobody
 /// else gets.
 pub struct Running<T> {
-    source: Source<T>,
+    outlet: Outlet<T>,
     control: Control,
     progress: Arc<Progress>,
     watch: Watch,
@@ -348,9 +135,9 @@ impl<T> Running<T> {
         let recorder = shared.recorder.clone();
         let lane = recorder.lane(&shared.plan.consumer, 0);
         Running {
-            source: match flow {
-                Flow::Buffer(buffer) => Source::Tap(Tap::new(buffer)),
-                Flow::Inline(take) => Source::Inline(take),
+            outlet: match flow {
+                Flow::Buffer(buffer) => Outlet::Tap(Tap::new(buffer)),
+                Flow::Inline(take) => Outlet::Inline(take),
             },
             progress: Arc::new(Progress::from(position)),
             watch: Watch::new(Arc::clone(&consumer), lane, recorder),
@@ -399,7 +186,7 @@ impl<T> Running<T> {
     }
 
     fn open_gate(&mut self) {
-        let Source::Tap(tap) = &self.source else {
+        let Outlet::Tap(tap) = &self.outlet else {
             return;
         };
         let buffer = tap.buffer();
@@ -427,9 +214,9 @@ impl<T> Running<T> {
             return None;
         }
         let watch = &self.watch;
-        match &mut self.source {
-            Source::Inline(take) => watch.waiting_for_input(take),
-            Source::Tap(tap) => {
+        match &mut self.outlet {
+            Outlet::Inline(take) => watch.waiting_for_input(take),
+            Outlet::Tap(tap) => {
                 let mut since = None;
                 let envelope = tap.next(|| since = Some(watch.waits(Doing::Starved)))?;
                 watch.waited(since, Wait::Input, envelope.number);

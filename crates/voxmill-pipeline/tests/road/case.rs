@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use voxmill_pipeline::control::Control;
 use voxmill_pipeline::item::Failure;
 use voxmill_pipeline::position::Position;
-use voxmill_pipeline::run::{Control, Delivery};
+use voxmill_pipeline::run::Delivery;
 use voxmill_telemetry::plan::{AfterError, Order, Plan, Setting, SlotsPlan, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 

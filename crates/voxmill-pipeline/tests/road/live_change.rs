@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use voxmill_pipeline::control::ChangeError;
 use voxmill_pipeline::group::Groups;
 use voxmill_pipeline::road::Road;
-use voxmill_pipeline::run::ChangeError;
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::plan::{Order, Plan, Setting, SlotsPlan, StagePlan};
 use voxmill_telemetry::recorder::Recorder;

@@ -1,0 +1,102 @@
+//! Where a road begins: items get their numbers, and what was done before is passed over.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use voxmill_telemetry::event::FaultKind;
+
+use crate::group::{EmptyGroup, Groups};
+use crate::item::{BoxError, Content, Envelope};
+use crate::position::Position;
+use crate::stage::Stage;
+
+/// The items of a source.
+pub(crate) type Items<T> = Box<dyn Iterator<Item = Result<T, BoxError>> + Send>;
+
+/// Numbers the items of a source.
+pub(crate) struct Source<T> {
+    stage: Arc<Stage>,
+    items: Items<T>,
+    next: u64,
+    done_before: DoneBefore,
+    ended: bool,
+}
+
+impl<T> Source<T> {
+    pub(crate) fn new(
+        stage: Arc<Stage>,
+        items: Items<T>,
+        first: u64,
+        done_before: DoneBefore,
+    ) -> Source<T> {
+        Source {
+            stage,
+            items,
+            next: first,
+            done_before,
+            ended: false,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Envelope<T>> {
+        if self.ended {
+            return None;
+        }
+        let number = self.next;
+        self.next += 1;
+        // What panicked in the middle of a step cannot be asked for the next one.
+        catch_unwind(AssertUnwindSafe(|| self.item(number))).unwrap_or_else(|panic| {
+            self.ended = true;
+            Some(self.stage.escaped(number, &*panic))
+        })
+    }
+
+    fn item(&mut self, number: u64) -> Option<Envelope<T>> {
+        let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
+        let item = self.items.next();
+        let content = match (item, self.done_before.contains(number)) {
+            (None, _) => {
+                self.ended = true;
+                return None;
+            }
+            (Some(_), Err(error)) => self.stage.stop(fault(FaultKind::Error, error.into())),
+            (Some(_), Ok(true)) => Content::DoneBefore,
+            (Some(Ok(item)), _) => Content::Item(item),
+            (Some(Err(error)), _) => self.stage.after(fault(FaultKind::Error, error)),
+        };
+        self.ended = matches!(content, Content::Failed(_));
+        Some(Envelope::new(number, content))
+    }
+}
+
+/// Which items of the source went into what was done beyond the position of a resumed run.
+#[derive(Clone, Debug)]
+pub(crate) struct DoneBefore {
+    position: Position,
+    /// From the source's items to the consumer's numbers, with the group that was found last.
+    groups: Vec<(Groups, u64)>,
+}
+
+impl DoneBefore {
+    pub(crate) fn new(position: &Position, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+        DoneBefore {
+            position: position.clone(),
+            groups: groups
+                .into_iter()
+                .zip(firsts[1..].iter().copied())
+                .collect(),
+        }
+    }
+
+    fn contains(&mut self, item: u64) -> Result<bool, EmptyGroup> {
+        if self.position.beyond.is_empty() {
+            return Ok(false);
+        }
+        let mut number = item;
+        for (groups, found) in &mut self.groups {
+            *found = groups.find(number, *found)?;
+            number = *found;
+        }
+        Ok(self.position.is_done(number))
+    }
+}
