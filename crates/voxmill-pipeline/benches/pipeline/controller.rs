@@ -49,7 +49,7 @@ fn contended() -> Work<u64, u64> {
 }
 
 /// Work that takes CPU time, however long it has to wait for a core.
-fn compute(rounds: u64) {
+pub(crate) fn compute(rounds: u64) {
     let mut value = 1u64;
     for round in 0..rounds {
         value = std::hint::black_box(value.rotate_left(7) ^ round);
@@ -57,7 +57,7 @@ fn compute(rounds: u64) {
 }
 
 /// How many rounds this machine computes in the time given: the fastest of several tries.
-fn rounds_in(time: Duration) -> u64 {
+pub(crate) fn rounds_in(time: Duration) -> u64 {
     const ROUNDS: u64 = 100_000;
     let tries = (0..50).map(|_| {
         let begin = Instant::now();

@@ -2,7 +2,7 @@
 //! any machine with two cores.
 //!
 //! `cargo bench -p voxmill-pipeline --bench pipeline [-- SECTION…]`, with the sections `overlap`,
-//! `slots`, `controller`, `handoff`, `latency` and `soak`. The output of a full run is kept in
+//! `slots`, `controller`, `handoff`, `latency`, `telemetry` and `soak`. The output of a full run is kept in
 //! `benches/records/pipeline.md`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -14,14 +14,16 @@ mod latency;
 mod overlap;
 mod slots;
 mod soak;
+mod telemetry;
 
 fn main() {
-    let sections: [(&str, fn()); 6] = [
+    let sections: [(&str, fn()); 7] = [
         ("overlap", overlap::run),
         ("slots", slots::run),
         ("controller", controller::run),
         ("handoff", handoff::run),
         ("latency", latency::run),
+        ("telemetry", telemetry::run),
         ("soak", soak::run),
     ];
     // Cargo adds `--bench` of its own accord.

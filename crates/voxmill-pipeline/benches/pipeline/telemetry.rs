@@ -1,0 +1,123 @@
+//! What being watched costs: a road that computes some 10,000 items a second, with and without a record.
+//!
+//! Wall time on a shared machine scatters by more than the effect, so the CPU time of the whole process
+//! is shown beside it: it holds the workers' part and the collecting thread's.
+
+use std::convert::Infallible;
+use std::time::Instant;
+
+use voxmill_pipeline::road::Road;
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
+use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
+use voxmill_telemetry::trace::TraceOptions;
+
+use super::controller::{compute, rounds_in};
+
+const ITEMS: u64 = 10_000;
+const ROUNDS: usize = 21;
+
+pub(crate) fn run() {
+    // Two workers that take 200 µs for an item make 10,000 items a second where there are two cores.
+    let rounds = rounds_in(std::time::Duration::from_micros(200));
+    let folder = tempfile::tempdir().expect("a folder for logs");
+    let log = Some(folder.path().join("events.jsonl"));
+    let trace = Some(TraceOptions::new(folder.path().join("trace.json")));
+    let modes = [
+        ("no record", None),
+        (
+            "log",
+            Some(RecorderOptions {
+                log: log.clone(),
+                trace: None,
+            }),
+        ),
+        ("log and trace", Some(RecorderOptions { log, trace })),
+    ];
+    let mut rates = [const { Vec::new() }; 3];
+    let mut cpu = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        for (mode, (_, options)) in modes.iter().enumerate() {
+            let (rate, cpu_us) = one_run(options.clone(), rounds);
+            rates[mode].push(rate);
+            cpu[mode].push(cpu_us);
+        }
+    }
+    println!(
+        "| record | items a second, median | CPU, µs an item, median | more CPU, median of paired rounds |\n|---|---|---|---|"
+    );
+    for (mode, (name, _)) in modes.iter().enumerate() {
+        let paired: Vec<f64> = cpu[mode]
+            .iter()
+            .zip(&cpu[0])
+            .map(|(with, without)| (with / without - 1.0) * 100.0)
+            .collect();
+        println!(
+            "| {name} | {:.0} | {:.2} | {:+.2} % |",
+            super::median(&rates[mode]),
+            super::median(&cpu[mode]),
+            super::median(&paired)
+        );
+    }
+    let lost: Vec<f64> = rates[1]
+        .iter()
+        .zip(&rates[0])
+        .map(|(with, without)| (1.0 - with / without) * 100.0)
+        .collect();
+    println!(
+        "\nthroughput lost to the log, median of {ROUNDS} paired rounds: {:+.2} % (below 1 asked)",
+        super::median(&lost)
+    );
+    println!(
+        "all rounds: {}",
+        lost.iter()
+            .map(|lost| format!("{lost:+.1}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+}
+
+fn one_run(options: Option<RecorderOptions>, rounds: u64) -> (f64, f64) {
+    let plan = Plan::new("telemetry", "use")
+        .stage(StagePlan::new("numbers").buffer(Setting::fixed(32)))
+        .stage(
+            StagePlan::new("make")
+                .workers(Setting::fixed(2))
+                .buffer(Setting::fixed(32)),
+        )
+        .stage(StagePlan::new("pass").buffer(Setting::fixed(32)));
+    let recorder = options.map_or_else(Recorder::off, |options| {
+        Recorder::start(options).expect("files can be made")
+    });
+    let (begin, cpu) = (Instant::now(), cpu_ticks());
+    let running = Road::source(plan, "numbers", |from| {
+        (from..ITEMS).map(Ok::<_, Infallible>)
+    })
+    .stage(
+        "make",
+        Work::new(move |item| {
+            compute(rounds);
+            Ok::<u64, Infallible>(item)
+        }),
+    )
+    .stage("pass", Work::new(Ok::<u64, Infallible>))
+    .start(recorder.clone())
+    .expect("the plan is good");
+    assert_eq!(running.count() as u64, ITEMS);
+    let rate = ITEMS as f64 / begin.elapsed().as_secs_f64();
+    let ticks = cpu_ticks() - cpu;
+    recorder.finish().expect("files can be written");
+    (rate, ticks * 1e4 / ITEMS as f64)
+}
+
+/// CPU time of this process, in hundredths of a second, all threads.
+fn cpu_ticks() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<f64> = after_name
+        .split_whitespace()
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    // The state is a letter and falls out: user time is the 11th number behind it, system time the 12th.
+    fields.get(10).unwrap_or(&0.0) + fields.get(11).unwrap_or(&0.0)
+}
