@@ -2,7 +2,7 @@
 //! they are not to overlap, functions that call each other.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use voxmill_telemetry::event::Wait;
@@ -46,6 +46,7 @@ pub(crate) struct Assembly {
     part: usize,
     next_stage: usize,
     done_before: DoneBefore,
+    cancelled: Arc<AtomicBool>,
     handles: Vec<StageHandle>,
     starts: Vec<Start>,
 }
@@ -56,6 +57,7 @@ impl Assembly {
         recorder: Recorder,
         position: &Position,
         groups: Vec<Groups>,
+        skipped: u64,
     ) -> Result<Assembly, StartError> {
         let budgets = plan.budgets.iter();
         let budgets: Vec<_> = budgets
@@ -81,7 +83,7 @@ impl Assembly {
         Ok(Assembly {
             faults: Arc::new(Faults {
                 recorder: recorder.clone(),
-                skipped: AtomicU64::new(0),
+                skipped: AtomicU64::new(skipped),
                 max_skipped: plan.max_skipped,
             }),
             plan,
@@ -90,6 +92,7 @@ impl Assembly {
             slots,
             done_before: DoneBefore::new(position, groups, &firsts),
             firsts,
+            cancelled: Arc::new(AtomicBool::new(false)),
             part: 0,
             next_stage: 0,
             handles: Vec::new(),
@@ -109,7 +112,8 @@ impl Assembly {
             single,
             budgets: self.budgets,
             slots: self.slots,
-            cancelled: AtomicBool::new(false),
+            cancelled: self.cancelled,
+            faults: self.faults,
         };
         (Arc::new(shared), self.starts)
     }
@@ -219,11 +223,19 @@ impl Assembly {
         );
         if !self.plan.overlap {
             let mut watch = self.called(&stage);
+            let cancelled = Arc::clone(&self.cancelled);
             return Flow::Inline(Box::new(move || {
+                if cancelled.load(SeqCst) {
+                    return None;
+                }
+                watch.on_duty();
                 watch.item_begins();
-                let envelope = source.next()?;
-                watch.item_ends(envelope.number);
-                Some(envelope)
+                let envelope = source.next();
+                if let Some(envelope) = &envelope {
+                    watch.item_ends(envelope.number);
+                }
+                watch.off_duty();
+                envelope
             }));
         }
         let output = self.buffer();
@@ -263,15 +275,19 @@ impl Assembly {
             Flow::Inline(mut before) => {
                 let watch = self.called(&stage);
                 let mut worker = Worker::new(stage, work, watch);
+                worker.watch.off_duty();
                 Flow::Inline(Box::new(move || {
-                    let envelope = worker.watch.waiting_for_input(&mut before)?;
-                    match worker.ask(envelope, false) {
-                        Asked::Admitted(number, item, room, held) => {
-                            Some(worker.process(number, item, room, held))
-                        }
-                        Asked::Passed(envelope) => Some(worker.pass(envelope)),
-                        Asked::Cancelled => None,
-                    }
+                    let envelope = worker.watch.waiting_for_input(&mut before);
+                    let envelope =
+                        envelope.and_then(|envelope| match worker.ask(envelope, false) {
+                            Asked::Admitted(number, item, room, held) => {
+                                Some(worker.process(number, item, room, held))
+                            }
+                            Asked::Passed(envelope) => Some(worker.pass(envelope)),
+                            Asked::Cancelled => None,
+                        });
+                    worker.watch.off_duty();
+                    envelope
                 }))
             }
             Flow::Buffer(input) => {
@@ -283,6 +299,10 @@ impl Assembly {
                     let watch = presence.watch(&recorder);
                     let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
                     while !presence.is_surplus() {
+                        if worker.cannot_work() && presence.leaves_it_to_others() {
+                            worker.tell_why_not();
+                            return;
+                        }
                         let envelope = match intake.take(&worker) {
                             None | Some(Asked::Cancelled) => return,
                             Some(Asked::Passed(envelope)) => worker.pass(envelope),
@@ -306,24 +326,38 @@ impl Assembly {
         stage: Arc<Stage>,
         input: Flow<T>,
         groups: Groups,
+        naming: &OnceLock<Naming>,
     ) -> Result<Flow<Group<T>>, StartError> {
         check_reserves(&stage, false)?;
         self.part += 1;
+        // It takes members and hands groups on; what it records are groups.
+        self.recorder.name_items(&stage.name, self.naming(naming));
         let mut collector = Collector::new(Arc::clone(&stage), groups, self.firsts[self.part]);
         Ok(match input {
             Flow::Inline(mut before) => {
                 let mut watch = self.called(&stage);
+                watch.off_duty();
+                let cancelled = Arc::clone(&self.cancelled);
                 Flow::Inline(Box::new(move || {
-                    loop {
-                        let Some(member) = watch.waiting_for_input(&mut before) else {
-                            return collector.take_rest();
-                        };
+                    let group = loop {
+                        let member = watch.waiting_for_input(&mut before);
                         watch.item_begins();
-                        if let Some(group) = collector.add(member) {
-                            watch.item_ends(group.number);
-                            return Some(group);
+                        match member {
+                            Some(member) => {
+                                if let Some(group) = collector.add(member) {
+                                    break Some(group);
+                                }
+                            }
+                            // The end of the run is not the end of the items: half a group is none.
+                            None if cancelled.load(SeqCst) => break None,
+                            None => break collector.take_rest(),
                         }
+                    };
+                    if let Some(group) = &group {
+                        watch.item_ends(group.number);
                     }
+                    watch.off_duty();
+                    group
                 }))
             }
             Flow::Buffer(input) => {
@@ -339,7 +373,7 @@ impl Assembly {
                     loop {
                         let mut since = None;
                         let member = tap.next(|| since = Some(watch.waits(Doing::Starved)));
-                        let number = member.as_ref().map_or(0, |member| member.number);
+                        let number = member.as_ref().map(|member| member.number);
                         watch.waited(since, Wait::Input, number);
                         watch.level(&input);
                         watch.item_begins();
@@ -389,7 +423,7 @@ fn hand_over<T>(
     output.push(number, envelope, || {
         since = Some(watch.waits(Doing::Blocked));
     })?;
-    watch.waited(since, Wait::Output, number);
+    watch.waited(since, Wait::Output, Some(number));
     watch.level(output);
     Ok(())
 }

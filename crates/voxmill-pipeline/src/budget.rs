@@ -99,7 +99,7 @@ impl Budget {
     }
 
     /// Waits until the bytes are free and everyone who asked before is served.
-    /// `before_waiting` is called once if they are not free at once.
+    /// `before_waiting` is called once if they are not free at once; it must not touch the budget.
     pub fn reserve(
         self: &Arc<Self>,
         bytes: u64,

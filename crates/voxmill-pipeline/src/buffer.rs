@@ -102,7 +102,8 @@ impl<T> Buffer<T> {
     }
 
     /// Puts an item in, when there is room for its number; gives it back when nobody wants it any
-    /// more. `before_waiting` is called at most once, when there is no room at once.
+    /// more. `before_waiting` is called at most once, when there is no room at once; it must not touch
+    /// the buffer.
     pub fn push(&self, number: u64, item: T, before_waiting: impl FnOnce()) -> Result<(), T> {
         let may_go = |state: &State<T>| state.cancelled || number < state.room_below(self.order);
         let mut before_waiting = once(before_waiting);
@@ -227,7 +228,10 @@ impl<T> Buffer<T> {
             if enough(state.level()) {
                 return Filled::Enough;
             }
-            if state.closed || state.cancelled {
+            if state.cancelled {
+                return Filled::Cancelled;
+            }
+            if state.closed {
                 return Filled::NoMore;
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -257,6 +261,7 @@ pub(crate) enum Filled {
     Enough,
     NoMore,
     TimeOver,
+    Cancelled,
 }
 
 /// Where items leave a buffer.
@@ -322,6 +327,7 @@ impl<T> Tap<T> {
             state.poppers.forget_this_thread();
         }
         if state.cancelled || !state.next_is_here() {
+            debug_assert!(state.filled == 0, "a gap before {} items", state.filled);
             return None;
         }
         let most = (state.capacity / TAKEN_AT_ONCE).max(1);

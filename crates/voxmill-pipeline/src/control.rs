@@ -14,7 +14,9 @@ use crate::buffer::{Buffer, Level};
 use crate::counters::{BudgetCounters, Snapshot, StageCounters};
 use crate::meter::Meter;
 use crate::pool::Pool;
+use crate::position::{Position, Progress};
 use crate::slots::Slots;
+use crate::stage::Faults;
 
 /// A buffer, whatever is in it.
 pub(crate) trait AnyBuffer: Send + Sync {
@@ -54,11 +56,16 @@ pub(crate) struct Shared {
     pub(crate) single: Vec<usize>,
     pub(crate) budgets: Vec<Arc<Budget>>,
     pub(crate) slots: Option<Arc<Slots>>,
-    /// For a road without buffers, which has nobody else to ask.
-    pub(crate) cancelled: AtomicBool,
+    /// Shared with stages that have no buffer to ask.
+    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) faults: Arc<Faults>,
 }
 
 impl Shared {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(SeqCst)
+    }
+
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
         // From the end: nobody may take for the end of the road what is only the end of the run, and
@@ -106,6 +113,7 @@ pub enum ChangeError {
 pub struct Control {
     pub(crate) shared: Arc<Shared>,
     pub(crate) consumer: Arc<Meter>,
+    pub(crate) progress: Arc<Progress>,
 }
 
 impl fmt::Debug for Control {
@@ -122,6 +130,17 @@ impl Control {
         self.shared.cancel();
     }
 
+    /// What is done so far: enough to resume.
+    pub fn position(&self) -> Position {
+        self.progress.position()
+    }
+
+    /// How many items were skipped, those before a resume included.
+    pub fn skipped(&self) -> u64 {
+        self.shared.faults.skipped.load(SeqCst)
+    }
+
+    /// A surplus worker goes when it has handed over its item; one that waits takes one more first.
     pub fn set_workers(&self, stage: &str, workers: usize) -> Result<(), ChangeError> {
         let (index, handle) = self.stage(stage, workers)?;
         if self.shared.single.contains(&index) {
@@ -141,6 +160,7 @@ impl Control {
         Ok(())
     }
 
+    /// An item that waits for bytes and is larger than a lower limit is refused like any that is too large.
     pub fn set_budget(&self, budget: &str, bytes: u64) -> Result<(), ChangeError> {
         if bytes == 0 {
             return Err(ChangeError::Zero);

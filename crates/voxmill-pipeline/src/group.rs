@@ -14,7 +14,8 @@ use crate::stage::Stage;
 
 /// Which items belong together: group `g` begins with item `first_of(g)`.
 ///
-/// Membership goes by number, so a hole counts like an item and a group of 16 stays one of 16.
+/// Membership goes by number, so a hole counts like an item and a group of 16 stays one of 16. A group
+/// has at least one member: what fills up a rank's last round is a member that stands for nothing.
 #[derive(Clone)]
 pub struct Groups {
     first_of: Arc<dyn Fn(u64) -> u64 + Send + Sync>,

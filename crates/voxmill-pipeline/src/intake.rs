@@ -50,7 +50,7 @@ impl<T: 'static> Intake<T> {
             let now = worker.watch.waits(Doing::Starved);
             since.get_or_insert(now);
         })?;
-        worker.watch.waited(since, wait, envelope.number);
+        worker.watch.waited(since, wait, Some(envelope.number));
         worker.watch.level(tap.buffer());
         if !worker.stage.needs_room() {
             return Some(worker.ask(envelope, true));

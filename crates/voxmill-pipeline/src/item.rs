@@ -63,7 +63,7 @@ pub struct ItemFault {
 impl fmt::Display for ItemFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
-            FaultKind::Error | FaultKind::TooLarge => "failed",
+            FaultKind::Error | FaultKind::TooLarge | FaultKind::Outgrown => "failed",
             FaultKind::Panic => "panicked",
             FaultKind::Setup => "could not start a worker",
         };

@@ -1,7 +1,7 @@
 //! Where a worker's time goes, kept by the worker itself and readable at any moment.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use voxmill_telemetry::event::{Nanos, Wait};
 use voxmill_telemetry::recorder::{Lane, Recorder};
@@ -9,6 +9,7 @@ use voxmill_telemetry::recorder::{Lane, Recorder};
 use crate::buffer::Buffer;
 use crate::counters::StageCounters;
 use crate::item::Envelope;
+use crate::sync::lock;
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,46 +22,54 @@ pub(crate) enum Doing {
     Nothing = 4,
 }
 
-/// Only the worker writes; whoever reads gets a picture that is a few nanoseconds blurred.
+/// Where one worker's time went.
 #[derive(Debug)]
 pub(crate) struct Meter {
     items: AtomicU64,
-    doing: AtomicU8,
-    since: AtomicU64,
-    totals: [AtomicU64; 5],
+    /// Changes only where the worker waits anyhow, so a lock costs nothing that shows.
+    time: Mutex<Time>,
+}
+
+#[derive(Debug)]
+struct Time {
+    doing: Doing,
+    since: Nanos,
+    totals: [Nanos; 5],
 }
 
 impl Meter {
     pub(crate) fn new() -> Meter {
         Meter {
             items: AtomicU64::new(0),
-            doing: AtomicU8::new(Doing::Nothing as u8),
-            since: AtomicU64::new(0),
-            totals: Default::default(),
+            time: Mutex::new(Time {
+                doing: Doing::Nothing,
+                since: Nanos(0),
+                totals: [Nanos(0); 5],
+            }),
         }
     }
 
     pub(crate) fn now_doing(&self, doing: Doing, now: Nanos) {
-        let before = self.doing.load(Relaxed) as usize;
-        let span = now.0.saturating_sub(self.since.load(Relaxed));
-        let total = &self.totals[before];
-        total.store(total.load(Relaxed) + span, Relaxed);
-        self.since.store(now.0, Relaxed);
-        self.doing.store(doing as u8, Relaxed);
+        let mut time = lock(&self.time);
+        let (before, span) = (time.doing as usize, now.since(time.since));
+        time.totals[before] = time.totals[before] + span;
+        time.since = now;
+        time.doing = doing;
     }
 
     pub(crate) fn item_done(&self) {
-        self.items.store(self.items.load(Relaxed) + 1, Relaxed);
+        self.items.fetch_add(1, Relaxed);
     }
 
-    /// Adds this worker's counts to its stage's.
+    /// Adds this worker's counts to its stage's, with what it is doing now up to now.
     pub(crate) fn add_to(&self, counters: &mut StageCounters, now: Nanos) {
+        let time = lock(&self.time);
         let total = |doing: Doing| {
-            let mut total = self.totals[doing as usize].load(Relaxed);
-            if self.doing.load(Relaxed) == doing as u8 {
-                total += now.0.saturating_sub(self.since.load(Relaxed));
-            }
-            Nanos(total).duration()
+            let so_far = match time.doing == doing {
+                true => now.since(time.since),
+                false => Nanos(0),
+            };
+            (time.totals[doing as usize] + so_far).duration()
         };
         counters.items += self.items.load(Relaxed);
         counters.working += total(Doing::Working);
@@ -91,6 +100,18 @@ impl Watch {
         }
     }
 
+    /// A stage that is called works from here on …
+    pub(crate) fn on_duty(&self) {
+        let now = self.recorder.now();
+        self.meter.now_doing(Doing::Working, now);
+    }
+
+    /// … until here; what its caller does then is not its time.
+    pub(crate) fn off_duty(&self) {
+        let now = self.recorder.now();
+        self.meter.now_doing(Doing::Nothing, now);
+    }
+
     /// Begins a wait; call [`Watch::waited`] when it is over.
     pub(crate) fn waits(&self, doing: Doing) -> Nanos {
         let now = self.recorder.now();
@@ -99,11 +120,12 @@ impl Watch {
     }
 
     /// Ends the wait that began at `since`, if there was one.
-    pub(crate) fn waited(&self, since: Option<Nanos>, wait: Wait, item: u64) {
+    pub(crate) fn waited(&self, since: Option<Nanos>, wait: Wait, item: Option<u64>) {
         if let Some(since) = since {
             let now = self.recorder.now();
             self.meter.now_doing(Doing::Working, now);
-            self.lane.wait(wait, item, since, now.since(since));
+            self.lane
+                .wait(wait, item.unwrap_or(0), since, now.since(since));
         }
     }
 
@@ -114,7 +136,7 @@ impl Watch {
     ) -> Option<Envelope<T>> {
         let since = self.waits(Doing::Starved);
         let envelope = take();
-        let number = envelope.as_ref().map_or(0, |envelope| envelope.number);
+        let number = envelope.as_ref().map(|envelope| envelope.number);
         self.waited(Some(since), Wait::Input, number);
         envelope
     }

@@ -98,7 +98,8 @@ fn carry_out(control: &Control, change: Change) {
     control.recorder().record(Event::Decision(decision));
 }
 
-fn record_levels(control: &Control, snapshot: &Snapshot) {
+/// How full buffers and budgets are now.
+pub(crate) fn record_levels(control: &Control, snapshot: &Snapshot) {
     let recorder = control.recorder();
     for stage in snapshot.stages.iter().filter(|stage| stage.capacity > 0) {
         recorder.record(Event::BufferLevel {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use voxmill_telemetry::recorder::Recorder;
@@ -19,7 +19,8 @@ pub(crate) struct Pool {
     target: AtomicUsize,
     present: AtomicUsize,
     state: Mutex<State>,
-    body: OnceLock<Body>,
+    /// Let go when the pool is stopped: it holds what the workers work on.
+    body: Mutex<Option<Body>>,
     /// Called when the last worker has gone.
     all_gone: Box<dyn Fn() + Send + Sync>,
 }
@@ -40,22 +41,22 @@ impl Pool {
             target: AtomicUsize::new(0),
             present: AtomicUsize::new(0),
             state: Mutex::default(),
-            body: OnceLock::new(),
+            body: Mutex::new(None),
             all_gone: Box::new(all_gone),
         })
     }
 
     /// Starts the first workers.
     pub(crate) fn start(self: &Arc<Self>, workers: usize, body: Body) -> io::Result<()> {
-        // A pool is started once.
-        let _ = self.body.set(body);
+        *lock(&self.body) = Some(body);
         self.set_workers(workers)
     }
 
-    /// New workers begin at once; surplus ones go when they have handed over what they have in hand.
+    /// New workers begin at once; surplus ones go when they have handed over what they have in hand, or
+    /// take next.
     pub(crate) fn set_workers(self: &Arc<Self>, workers: usize) -> io::Result<()> {
         let mut state = lock(&self.state);
-        let Some(body) = self.body.get().filter(|_| !state.stopping) else {
+        let Some(body) = lock(&self.body).clone().filter(|_| !state.stopping) else {
             return Ok(());
         };
         self.target.store(workers.max(1), Relaxed);
@@ -70,7 +71,7 @@ impl Pool {
                 state.meters.push(Arc::new(Meter::new()));
                 state.taken.len() - 1
             });
-            let (pool, body) = (Arc::clone(self), Arc::clone(body));
+            let (pool, body) = (Arc::clone(self), Arc::clone(&body));
             let meter = Arc::clone(&state.meters[number]);
             let thread = Builder::new().name(format!("{}-{number}", self.stage));
             let thread = thread.spawn(move || {
@@ -100,6 +101,7 @@ impl Pool {
     pub(crate) fn stop(&self) -> Vec<JoinHandle<()>> {
         let mut state = lock(&self.state);
         state.stopping = true;
+        *lock(&self.body) = None;
         std::mem::take(&mut state.threads)
     }
 }
@@ -122,17 +124,26 @@ impl Presence {
 
     /// Whether there are more workers than wanted; whoever is told so must go.
     pub(crate) fn is_surplus(&self) -> bool {
+        self.leaves_if(|present, target| present > target)
+    }
+
+    /// Whether there are others to go on without this worker; if so it must go.
+    pub(crate) fn leaves_it_to_others(&self) -> bool {
+        self.leaves_if(|present, _| present > 1)
+    }
+
+    fn leaves_if(&self, may_go: impl Fn(usize, usize) -> bool) -> bool {
         let pool = &self.pool;
-        let too_many = || pool.present.load(Relaxed) > pool.target.load(Relaxed);
-        // The lock is only taken when it is likely; under it, no two workers claim the same surplus.
-        too_many() && {
+        let may_go = || may_go(pool.present.load(Relaxed), pool.target.load(Relaxed));
+        // The lock is only taken when it is likely; under it, no two workers go for the same reason.
+        may_go() && {
             let _state = lock(&pool.state);
-            let claimed = too_many();
-            if claimed {
+            let goes = may_go();
+            if goes {
                 pool.present.fetch_sub(1, Relaxed);
                 self.has_left.set(true);
             }
-            claimed
+            goes
         }
     }
 }
@@ -145,6 +156,8 @@ impl Drop for Presence {
             self.pool.present.fetch_sub(1, Relaxed);
         }
         let all_gone = self.pool.present.load(Relaxed) == 0;
+        // Whoever ends with nobody left has seen the end of the items; more workers would see it too.
+        state.stopping |= all_gone;
         drop(state);
         if all_gone {
             (self.pool.all_gone)();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use voxmill_telemetry::plan::{Plan, PlanError};
+use voxmill_telemetry::plan::{Order, Plan, PlanError};
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::assembly::{Assembly, Flow};
@@ -34,6 +34,11 @@ pub enum StartError {
     SourceInBudget { stage: String },
     #[error("slots are filled by the function of the last stage, and `{stage}` has none")]
     NothingFillsSlots { stage: String },
+    #[error(
+        "items that come out of order are batched within the budget `{budget}`, which they enter behind \
+         stage `{stage}`: parts of many batches could use it up; enter it right behind the source"
+    )]
+    BatchesOutOfOrder { stage: String, budget: String },
     #[error("the slots do not fit")]
     Slots(#[source] Refused),
     #[error(transparent)]
@@ -51,6 +56,7 @@ pub struct Road<T> {
     single: Vec<usize>,
     groups: Vec<Groups>,
     position: Position,
+    skipped: u64,
     /// How the items of this part of the road are called; the next batching begins a new part.
     naming: Arc<OnceLock<Naming>>,
     assemble: Assemble<T>,
@@ -87,6 +93,7 @@ impl<T: Send + 'static> Road<T> {
             single: vec![0],
             groups: Vec::new(),
             position: Position::default(),
+            skipped: 0,
             naming,
             assemble: Box::new(move |assembly| {
                 let stage = assembly.stage(&part_naming);
@@ -109,6 +116,11 @@ impl<T: Send + 'static> Road<T> {
         Road { position, ..self }
     }
 
+    /// Items that were skipped before the run was resumed count towards the plan's `max_skipped`.
+    pub fn skipped_before(self, skipped: u64) -> Road<T> {
+        Road { skipped, ..self }
+    }
+
     pub fn stage<U: Send + 'static>(mut self, name: &str, work: Work<T, U>) -> Road<U> {
         self.stages.push(name.to_owned());
         let (before, naming) = (self.assemble, Arc::clone(&self.naming));
@@ -118,6 +130,7 @@ impl<T: Send + 'static> Road<T> {
             single: self.single,
             groups: self.groups,
             position: self.position,
+            skipped: self.skipped,
             naming: self.naming,
             assemble: Box::new(move |assembly| {
                 let input = before(assembly)?;
@@ -138,17 +151,19 @@ impl<T: Send + 'static> Road<T> {
         self.stages.push(name.to_owned());
         self.groups.push(groups.clone());
         let (before, naming) = (self.assemble, self.naming);
+        let next_naming = Arc::new(OnceLock::new());
         Road {
             plan: self.plan,
             stages: self.stages,
             single: self.single,
             groups: self.groups,
             position: self.position,
-            naming: Arc::new(OnceLock::new()),
+            skipped: self.skipped,
+            naming: Arc::clone(&next_naming),
             assemble: Box::new(move |assembly| {
                 let input = before(assembly)?;
                 let stage = assembly.stage(&naming);
-                assembly.put_batching(stage, input, groups)
+                assembly.put_batching(stage, input, groups, &next_naming)
             }),
         }
     }
@@ -158,7 +173,8 @@ impl<T: Send + 'static> Road<T> {
         let plan = self.plan;
         plan.check()?;
         agree(&plan, &self.stages, &self.single)?;
-        let mut assembly = Assembly::new(plan, recorder, &self.position, self.groups)?;
+        let mut assembly =
+            Assembly::new(plan, recorder, &self.position, self.groups, self.skipped)?;
         let flow = (self.assemble)(&mut assembly)?;
         assembly.name_consumer(&self.naming);
         let (shared, starts) = assembly.finish(self.single);
@@ -206,6 +222,21 @@ fn agree(plan: &Plan, stages: &[String], single: &[usize]) -> Result<(), StartEr
         return Err(StartError::NothingFillsSlots {
             stage: stages[stages.len() - 1].clone(),
         });
+    }
+    // Where order is free, only the first stage behind the source admits items in their order; later
+    // on, unfinished batches could hold all the bytes that the missing members of others need.
+    for &index in single
+        .iter()
+        .filter(|&&index| index > 0 && plan.order == Order::Free)
+    {
+        let budget = &plan.stages[index].budget;
+        let entered = plan.stages.iter().position(|stage| stage.budget == *budget);
+        if let (Some(budget), Some(entered @ 2..)) = (budget, entered) {
+            return Err(StartError::BatchesOutOfOrder {
+                stage: plan.stages[entered - 1].name.clone(),
+                budget: budget.clone(),
+            });
+        }
     }
     match &plan.stages[0] {
         source if source.budget.is_some() => Err(StartError::SourceInBudget {

@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use voxmill_telemetry::event::{Event, GateReason, Wait};
@@ -18,7 +17,7 @@ use crate::control::{Control, Shared};
 use crate::counters::Snapshot;
 use crate::item::{Content, Envelope, Failure, Hole};
 use crate::meter::{Doing, Meter, Watch};
-use crate::monitor::Monitor;
+use crate::monitor::{Monitor, record_levels};
 use crate::position::{Position, Progress};
 use crate::slots::{Place, Training};
 
@@ -30,8 +29,8 @@ pub enum Delivery<T> {
     Hole(Hole),
 }
 
-/// An item in the consumer's hands. When it is dropped it is done: the position moves on, its bytes
-/// and its slot are free.
+/// An item in the consumer's hands. Dropping it frees its bytes and its slot; only
+/// [`done`](Delivered::done) moves the position on, so a step that fails is not taken for done.
 #[derive(Debug)]
 pub struct Delivered<T> {
     item: T,
@@ -52,9 +51,17 @@ impl<T> Delivered<T> {
         self.receipt.number
     }
 
-    /// The item is done when the receipt is dropped.
+    /// The item, and the receipt that says so when it is done.
     pub fn into_parts(self) -> (T, Receipt) {
         (self.item, self.receipt)
+    }
+
+    /// The item is done: a run that is resumed begins behind it.
+    pub fn done(self) {
+        let Delivered { item, receipt } = self;
+        // Its bytes are free when they are, not before.
+        drop(item);
+        receipt.done();
     }
 }
 
@@ -77,6 +84,11 @@ impl Receipt {
         self.number
     }
 
+    /// The item is done: a run that is resumed begins behind it.
+    pub fn done(self) {
+        self.progress.mark_done(self.number);
+    }
+
     /// The bytes that the item still holds.
     pub fn bytes(&self) -> u64 {
         self.bytes.as_ref().map_or(0, Reservation::bytes)
@@ -88,19 +100,12 @@ impl Receipt {
     }
 }
 
-impl Drop for Receipt {
-    fn drop(&mut self) {
-        // A consumer that panicked did not do what it took.
-        if !std::thread::panicking() {
-            self.progress.mark_done(self.number);
-        }
-    }
-}
-
 /// Where the consumer's items come from.
 enum Outlet<T> {
     Tap(Tap<Envelope<T>>),
     Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
+    /// Nothing comes any more, and nothing is held any more.
+    Ended,
 }
 
 /// A road that is being run, as the consumer sees it: an iterator.
@@ -111,12 +116,12 @@ enum Outlet<T> {
 pub struct Running<T> {
     outlet: Outlet<T>,
     control: Control,
-    progress: Arc<Progress>,
     watch: Watch,
     /// The number of the item that the consumer has in hand.
     in_hand: Option<u64>,
     gate_open: bool,
     ended: bool,
+    cancelled_before_end: bool,
     monitor: Option<Monitor>,
 }
 
@@ -124,7 +129,7 @@ impl<T> fmt::Debug for Running<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running")
             .field("plan", &self.control.shared.plan.name)
-            .field("position", &self.progress.position())
+            .field("position", &self.position())
             .finish_non_exhaustive()
     }
 }
@@ -139,12 +144,16 @@ impl<T> Running<T> {
                 Flow::Buffer(buffer) => Outlet::Tap(Tap::new(buffer)),
                 Flow::Inline(take) => Outlet::Inline(take),
             },
-            progress: Arc::new(Progress::from(position)),
             watch: Watch::new(Arc::clone(&consumer), lane, recorder),
             in_hand: None,
             gate_open: shared.plan.start_delay_seconds <= 0.0 || !shared.plan.overlap,
-            control: Control { shared, consumer },
+            control: Control {
+                shared,
+                consumer,
+                progress: Arc::new(Progress::from(position)),
+            },
             ended: false,
+            cancelled_before_end: false,
             monitor: None,
         }
     }
@@ -165,20 +174,28 @@ impl<T> Running<T> {
 
     /// What is done so far: enough to resume.
     pub fn position(&self) -> Position {
-        self.progress.position()
+        self.control.position()
+    }
+
+    /// Whether the items ended because the run was cancelled, not because there are no more.
+    pub fn was_cancelled(&self) -> bool {
+        self.cancelled_before_end
     }
 
     pub fn snapshot(&self) -> Snapshot {
         self.control.snapshot()
     }
 
-    /// Takes everything that comes and drops it: for roads that end in a sink. How many items came,
-    /// and the holes among them.
+    /// Takes everything that comes and counts it as done: for roads that end in a sink. How many items
+    /// came, and the holes among them.
     pub fn finish(&mut self) -> Result<(u64, Vec<Hole>), Failure> {
         let (mut items, mut holes) = (0, Vec::new());
         for delivery in self {
             match delivery? {
-                Delivery::Item(_) => items += 1,
+                Delivery::Item(item) => {
+                    item.done();
+                    items += 1;
+                }
                 Delivery::Hole(hole) => holes.push(hole),
             }
         }
@@ -197,20 +214,22 @@ impl<T> Running<T> {
         let since = self.watch.waits(Doing::Starved);
         let filled = buffer.wait_for(full, longest);
         let waited = self.control.recorder().now().since(since);
-        self.watch.waited(Some(since), Wait::Input, 0);
+        self.watch.waited(Some(since), Wait::Input, None);
+        let reason = match filled {
+            Filled::Enough => GateReason::Full,
+            Filled::NoMore => GateReason::AllReady,
+            Filled::TimeOver => GateReason::Delay,
+            Filled::Cancelled => return,
+        };
         self.control.recorder().record(Event::GateOpened {
-            reason: match filled {
-                Filled::Enough => GateReason::Full,
-                Filled::NoMore => GateReason::AllReady,
-                Filled::TimeOver => GateReason::Delay,
-            },
+            reason,
             waited,
             ready: buffer.level().items as u64,
         });
     }
 
     fn take(&mut self) -> Option<Envelope<T>> {
-        if self.control.shared.cancelled.load(SeqCst) {
+        if self.control.shared.is_cancelled() {
             return None;
         }
         let watch = &self.watch;
@@ -218,11 +237,13 @@ impl<T> Running<T> {
             Outlet::Inline(take) => watch.waiting_for_input(take),
             Outlet::Tap(tap) => {
                 let mut since = None;
-                let envelope = tap.next(|| since = Some(watch.waits(Doing::Starved)))?;
-                watch.waited(since, Wait::Input, envelope.number);
+                let envelope = tap.next(|| since = Some(watch.waits(Doing::Starved)));
+                let number = envelope.as_ref().map(|envelope| envelope.number);
+                watch.waited(since, Wait::Input, number);
                 watch.level(tap.buffer());
-                Some(envelope)
+                envelope
             }
+            Outlet::Ended => None,
         }
     }
 
@@ -233,18 +254,26 @@ impl<T> Running<T> {
             item,
             receipt: Receipt {
                 number: envelope.number,
-                progress: Arc::clone(&self.progress),
+                progress: Arc::clone(&self.control.progress),
                 bytes: envelope.bytes,
                 place: envelope.place.map(Place::train),
             },
         })
     }
 
-    /// Ends all threads; each finishes the item in its hands first.
+    /// Ends all threads; each finishes the item in its hands first. Whatever the run held is let go,
+    /// also where somebody keeps a [`Control`].
     fn end(&mut self) {
-        self.ended = true;
+        if let Some(number) = self.in_hand.take() {
+            self.watch.item_ends(number);
+        }
         self.monitor = None;
+        // However short the run was, its log says how full things were.
+        record_levels(&self.control, &self.control.snapshot());
+        self.cancelled_before_end = self.control.shared.is_cancelled();
         self.control.shared.cancel();
+        self.outlet = Outlet::Ended;
+        self.ended = true;
         for thread in self.control.shared.stop_threads() {
             // A worker contains the panics of the caller's functions. Should it panic all the same,
             // there is nobody left to tell but the panic hook, which has spoken.
@@ -283,7 +312,8 @@ impl<T> Iterator for Running<T> {
             match content {
                 Content::DoneBefore => {}
                 Content::Hole(hole) => {
-                    self.progress.mark_done(number);
+                    self.watch.passes();
+                    self.control.progress.mark_done(number);
                     return Some(Ok(Delivery::Hole(Hole { number, ..hole })));
                 }
                 Content::Failed(failure) => {

@@ -61,7 +61,9 @@ impl<T: 'static, U: 'static> Work<T, U> {
         })
     }
 
-    /// Every worker makes a function of its own, on its own thread. One that panicked is made anew.
+    /// Every worker makes a function of its own, on its own thread (without overlap: on the thread that
+    /// starts the road). One that panicked is made anew. A worker whose function cannot be made leaves
+    /// the work to the others; the last one's failure ends the run.
     pub fn with_state<F, E, S>(
         make: impl Fn() -> Result<F, S> + Send + Sync + 'static,
     ) -> Work<T, U>
@@ -84,7 +86,8 @@ impl<T: 'static, U: 'static> Work<T, U> {
     }
 
     /// The most bytes that the item will take, from here until it leaves the stage's budget.
-    /// Asked where an item enters a budget, before the function runs.
+    /// Asked where an item enters a budget, before the function runs and while the stage's other workers
+    /// wait: it should be quick.
     pub fn reserving(self, bytes: impl Fn(&T) -> u64 + Send + Sync + 'static) -> Work<T, U> {
         Work {
             reserve: Some(Arc::new(bytes)),
@@ -263,6 +266,26 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         }
     }
 
+    /// Whether its function could not be made.
+    pub(crate) fn cannot_work(&self) -> bool {
+        self.function.is_err()
+    }
+
+    /// Says that the run goes on without this worker, and why.
+    pub(crate) fn tell_why_not(&mut self) {
+        if let Err(error) = &mut self.function {
+            let error = error.take().unwrap_or_else(|| "not set up".into());
+            let fault = ItemFault {
+                stage: self.stage.name.clone(),
+                item: 0,
+                name: "a worker".to_owned(),
+                kind: FaultKind::Setup,
+                error,
+            };
+            self.stage.tell(&fault, FaultAction::WentOnWithout);
+        }
+    }
+
     /// Asks for the bytes and the place that the item will need. Must be called in item order where
     /// order is kept. With `patient` off, room that is not there at once is refused.
     pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
@@ -302,7 +325,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             } else {
                 budget.try_reserve(need)
             };
-            self.watch.waited(since, Wait::Bytes, number);
+            self.watch.waited(since, Wait::Bytes, Some(number));
             match granted {
                 Ok(bytes) => room.bytes = Some(bytes),
                 Err(Refused::Cancelled) => return Asked::Cancelled,
@@ -318,11 +341,15 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             } else {
                 slots.try_acquire(number)
             };
-            self.watch.waited(since, Wait::Slot, number);
+            self.watch.waited(since, Wait::Slot, Some(number));
             match place {
                 Ok(place) => room.place = Some(place),
                 Err(NoPlace::Cancelled) => return Asked::Cancelled,
-                Err(none) => return refused(FaultKind::TooLarge, none.into()),
+                // The consumer keeps all places: skipping items would not free one.
+                Err(none) => {
+                    let fault = self.stage.fault(number, FaultKind::Error, none);
+                    return self.without_item(number, self.stage.stop(fault), None);
+                }
             }
         }
         Asked::Admitted(number, item, room, held)
@@ -390,7 +417,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 })?;
                 bytes
                     .shrink_to(size)
-                    .map_err(|error| self.stage.fault(number, FaultKind::TooLarge, error))?;
+                    .map_err(|error| self.stage.fault(number, FaultKind::Outgrown, error))?;
             }
             Ok(result)
         });

@@ -486,8 +486,10 @@ pub enum FaultKind {
     Error,
     /// The stage's function panicked.
     Panic,
-    /// The item alone is larger than the whole budget, or it outgrew what it had reserved.
+    /// The item alone is larger than the whole budget, or than what can ever come free of it.
     TooLarge,
+    /// The result is larger than what was reserved for it.
+    Outgrown,
     /// A worker could not be set up.
     Setup,
 }
@@ -498,4 +500,6 @@ pub enum FaultAction {
     Retried,
     Skipped,
     Stopped,
+    /// A worker was left out; the others go on.
+    WentOnWithout,
 }

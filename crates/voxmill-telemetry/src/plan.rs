@@ -87,7 +87,7 @@ impl Default for OnError {
 pub enum AfterError {
     /// The item becomes a hole that the consumer is told of.
     Skip,
-    /// The run ends with the error, after all items before it.
+    /// The run ends with the error; where order is kept, after all items before it.
     Stop,
 }
 

@@ -213,27 +213,27 @@ pub(crate) struct WorkArgs {
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::NUM_WORKERS))]
     pub(crate) num_workers: Option<usize>,
-    /// Bytes of all clips in work or waiting in memory, at the most [default: a quarter of the memory]
+    /// Bytes of all clips in work or waiting to be written, at the most [default: a quarter of the memory]
     #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::RAM_BUDGET))]
     pub(crate) ram_budget: Option<u64>,
     /// Take clips as they are done instead of in the manifest's order
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::UNORDERED))]
     pub(crate) unordered: Option<bool>,
-    /// Do one thing after another on one thread: the baseline to hold a gain against
+    /// Make and write one clip after another on one thread: the baseline to hold a gain against
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::NO_OVERLAP))]
     pub(crate) no_overlap: Option<bool>,
     /// Leave workers and buffers as they are at the start
-    #[arg(long)]
-    pub(crate) no_adapt: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::AUTO_TUNE_PERFORMANCE))]
+    pub(crate) no_adapt: Option<bool>,
 }
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Record")]
 pub(crate) struct RecordArgs {
-    /// Write what happens to this file, as JSON lines: times by the second, faults, decisions
+    /// Add what happens to this file, as JSON lines: times by the second, faults, decisions
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Write every single step of the work to this file, for a trace viewer such as Perfetto
+    /// At the end, write every single step to this file (the newest 2 million), for a viewer such as Perfetto
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use voxmill_speech::audio::AudioSettings;
 use voxmill_speech::batch_plan::BatchSettings;
 use voxmill_speech::language::Language;
 use voxmill_speech::text::FrontEndOptions;
-use voxmill_telemetry::plan::{Order, Setting};
+use voxmill_telemetry::plan::Order;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use crate::args::{FrontEndArgs, PrepareArgs, TextArgs, WorkArgs};
@@ -157,7 +157,7 @@ impl PrepareSettings {
             cache_budget,
             verify: args.cache.verify,
             gc: args.cache.gc,
-            workers: spread.workers.value,
+            workers: spread.workers,
             spread,
             log: args.record.log,
             trace: args.record.trace,
@@ -226,17 +226,13 @@ fn spread(r: &mut Resolver, args: &WorkArgs) -> Spread {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let why = "one for each core";
     let workers = r.auto(&keys::NUM_WORKERS, args.num_workers, cores, why);
-    let workers = Setting {
-        value: workers,
-        fixed: !matches!(r.last_origin(), Origin::Auto(_)),
-    };
     let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);
     let quarter = (memory / 4).next_multiple_of(1_000_000);
     let why = "a quarter of the memory";
     let ram_budget = r.auto(&keys::RAM_BUDGET, args.ram_budget, quarter, why);
     let unordered = r.pick(&keys::UNORDERED, args.unordered, false);
     let no_overlap = r.pick(&keys::NO_OVERLAP, args.no_overlap, false);
-    let adapt = args.no_adapt.then_some(false);
+    let adapt = args.no_adapt.map(|not| !not);
     let adapt = r.pick(&keys::AUTO_TUNE_PERFORMANCE, adapt, true);
     Spread {
         workers,

@@ -14,8 +14,9 @@ use voxmill_telemetry::trace::TraceOptions;
 
 use super::controller::{compute, rounds_in};
 
-const ITEMS: u64 = 10_000;
-const ROUNDS: usize = 21;
+/// Some five seconds: the collecting thread writes once a second, and its part must be in it.
+const ITEMS: u64 = 50_000;
+const ROUNDS: usize = 9;
 
 pub(crate) fn run() {
     // Two workers that take 200 µs for an item make 10,000 items a second where there are two cores.
@@ -104,6 +105,7 @@ fn one_run(options: Option<RecorderOptions>, rounds: u64) -> (f64, f64) {
     .start(recorder.clone())
     .expect("the plan is good");
     assert_eq!(running.count() as u64, ITEMS);
+    recorder.flush().expect("files can be written");
     let rate = ITEMS as f64 / begin.elapsed().as_secs_f64();
     let ticks = cpu_ticks() - cpu;
     recorder.finish().expect("files can be written");

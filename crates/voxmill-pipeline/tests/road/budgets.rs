@@ -1,6 +1,5 @@
 //! Bytes in flight: admitted before they are allocated, in item order, never more than there may be.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -84,42 +83,6 @@ fn bytes_are_granted_in_item_order_however_late_an_early_item_is() {
     }
 }
 
-/// Who may have bytes, where two items fit and items leave in order.
-#[derive(Clone, Copy, PartialEq)]
-enum Admission {
-    Arrival,
-    ItemOrder,
-}
-
-/// Whether all items get through, for one order of asking: a road in small, without threads. An item
-/// gives its bytes back when it leaves, and it leaves after all items before it.
-fn gets_through(admission: Admission, asking: &[u64]) -> bool {
-    let mut waiting: Vec<u64> = asking.to_vec();
-    let (mut holding, mut next_in, mut next_out) = (BTreeSet::new(), 0, 0);
-    loop {
-        let may = |number: &u64| admission == Admission::Arrival || *number == next_in;
-        if holding.len() < 2
-            && let Some(place) = waiting.iter().position(may)
-        {
-            holding.insert(waiting.remove(place));
-            next_in += 1;
-        } else if holding.remove(&next_out) {
-            next_out += 1;
-        } else {
-            return waiting.is_empty() && holding.is_empty();
-        }
-    }
-}
-
-#[test]
-fn in_order_of_arrival_two_late_items_lock_out_the_first_one() {
-    // Five workers took items 0 to 4; item 0 was slow to ask.
-    let asking = [1, 2, 0, 3, 4];
-    assert!(!gets_through(Admission::Arrival, &asking), "a deadlock");
-    assert!(gets_through(Admission::ItemOrder, &asking));
-    assert!(gets_through(Admission::ItemOrder, &[4, 3, 2, 1, 0]));
-}
-
 #[test]
 fn an_item_larger_than_the_whole_budget_is_an_error_of_its_own() {
     let _watched = watch("too large");
@@ -153,7 +116,7 @@ fn an_item_that_outgrows_what_it_reserved_is_an_error() {
         let mut running = start(numbers(plan, 9).stage("load", work));
         let failure = running.finish().unwrap_err();
         assert!(matches!(failure, Failure::Item(fault)
-            if fault.kind == FaultKind::TooLarge && fault.item == 5));
+            if fault.kind == FaultKind::Outgrown && fault.item == 5));
     }
 }
 

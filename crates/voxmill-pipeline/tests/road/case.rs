@@ -156,11 +156,10 @@ impl Case {
             .flat_map(move |(.., times)| changes.clone().chain([times]))
     }
 
-    /// Whether batches may be refused for want of bytes. In free order any number of them is open at
-    /// once, and what they need together is not known.
+    /// Whether batches may be refused for want of bytes.
     fn may_not_fit(&self) -> bool {
         let too_small = || self.budget_times().any(|times| times == 0);
-        self.batches_in_budget().next().is_some() && (self.order == Order::Free || too_small())
+        self.batches_in_budget().next().is_some() && too_small()
     }
 
     pub(crate) fn places(&self) -> u64 {
@@ -262,6 +261,7 @@ pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: 
                 assert_eq!(item.number(), item.number);
                 out.delivered
                     .push((item.number(), Some(item.parts.clone())));
+                item.done();
             }
         }
     }

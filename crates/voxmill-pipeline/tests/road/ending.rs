@@ -61,9 +61,10 @@ fn threads_are_joined_when_the_last_item_was_taken_even_if_the_run_is_kept() {
         .stage(StagePlan::new("end-a").workers(Setting::fixed(4)));
     let road = Road::source(plan, "end-s", |from| (from..50).map(Ok::<u64, Infallible>));
     let mut running = start(road.stage("end-a", Work::new(Ok::<u64, Infallible>)));
-    assert_eq!(running.by_ref().count(), 50);
+    assert_eq!(running.finish().unwrap().0, 50);
     threads::wait_for("end-", 0);
     assert_eq!(running.position().next, 50);
+    assert!(!running.was_cancelled());
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn without_overlap_cancelling_ends_the_run_as_well() {
     running.next().unwrap().unwrap();
     running.control().cancel();
     assert!(running.next().is_none());
-    assert_eq!(running.position().next, 1);
+    assert!(running.was_cancelled());
 }
 
 #[test]
@@ -214,7 +215,10 @@ fn a_sink_that_stops_early_ends_the_run_with_its_error() {
 fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
     let _watched = watch("consumer panics");
     let mut running = start(endless("panics-", plan()));
-    drop(running.next());
+    let Some(Ok(Delivery::Item(first))) = running.next() else {
+        panic!("no item");
+    };
+    first.done();
     let consumer = catch_unwind(AssertUnwindSafe(|| {
         let _second = running.next();
         panic!("{ON_PURPOSE}");

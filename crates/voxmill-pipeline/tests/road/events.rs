@@ -16,7 +16,7 @@ use crate::basics::numbers;
 use crate::watchdog::watch;
 
 /// Runs something with a recorder and reads its log back.
-fn recorded(run: impl FnOnce(Recorder)) -> Vec<Event> {
+pub(crate) fn recorded(run: impl FnOnce(Recorder)) -> Vec<Event> {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("events.jsonl");
     let recorder = Recorder::start(RecorderOptions {

@@ -86,7 +86,7 @@ fn child() {
         assert_eq!(batch.members.len(), 3);
         log.write_all(format!("{}\n", batch.number()).as_bytes())
             .unwrap();
-        drop(batch);
+        batch.done();
         since_stored += 1;
         if since_stored == STORE_EVERY {
             since_stored = 0;

@@ -5,6 +5,7 @@
     reason = "a test that cannot set itself up has failed"
 )]
 
+mod account;
 mod basics;
 mod budgets;
 mod case;

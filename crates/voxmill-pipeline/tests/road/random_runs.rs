@@ -22,7 +22,8 @@ fn stage() -> impl Strategy<Value = StageCase> {
     (
         prop_oneof![3 => Just(None), 1 => (1..5u64).prop_map(Some)],
         1..=8usize,
-        1..=8usize,
+        // From 16 on, a tap takes several items at a time.
+        1..=48usize,
         0..3u32,
         then(),
         permille(),
@@ -46,7 +47,7 @@ fn stage() -> impl Strategy<Value = StageCase> {
 fn change() -> impl Strategy<Value = (Duration, Change)> {
     let change = prop_oneof![
         (0..5usize, 1..=8usize).prop_map(|(stage, workers)| Change::Workers(stage, workers)),
-        (0..5usize, 1..=8usize).prop_map(|(stage, items)| Change::Capacity(stage, items)),
+        (0..5usize, 1..=48usize).prop_map(|(stage, items)| Change::Capacity(stage, items)),
         (0..4u64).prop_map(Change::Budget),
     ];
     ((0..500u64).prop_map(Duration::from_micros), change)
@@ -70,12 +71,19 @@ fn case(order: Order) -> impl Strategy<Value = Case> {
     let how = (prop::bool::weighted(0.9), prop::bool::weighted(0.2), end());
     let changes = prop::collection::vec(change(), 0..4);
     (0..60u64, road, limits, how, changes, any::<u64>()).prop_map(
-        move |(items, (source, stages), limits, (overlap, gate, end), changes, salt)| {
+        move |(items, (source, mut stages), limits, (overlap, gate, end), changes, salt)| {
             let (budget, slots_ahead, max_skipped) = limits;
             let last = stages.len().checked_sub(1);
             let budget = last.zip(budget).map(|(last, (one, other, times))| {
                 let (one, other) = (one.min(last), other.min(last));
-                (one.min(other), one.max(other), times)
+                match order {
+                    Order::Kept => (one.min(other), one.max(other), times),
+                    // Batches within a budget must enter it in order, right behind the source.
+                    Order::Free => {
+                        stages[0].batch = None;
+                        (0, one.max(other), times)
+                    }
+                }
             });
             Case {
                 budget,

@@ -48,7 +48,11 @@ fn road(workers: usize, order: Order) -> Road<u64> {
 fn take(road: Road<u64>, count: usize) -> (Vec<u64>, Position) {
     let mut running = road.start(Recorder::off()).unwrap();
     let taken = running.by_ref().take(count).map(|delivery| match delivery {
-        Ok(Delivery::Item(item)) => item.number(),
+        Ok(Delivery::Item(item)) => {
+            let number = item.number();
+            item.done();
+            number
+        }
         Ok(Delivery::Hole(hole)) => hole.number,
         Err(failure) => panic!("{failure}"),
     });
@@ -100,13 +104,20 @@ fn a_position_of_an_unordered_run_can_be_resumed_in_order() {
 fn an_item_in_the_consumers_hands_is_not_done_yet() {
     let _watched = watch("in hand");
     let mut running = road(2, Order::Kept).start(Recorder::off()).unwrap();
-    let first = running.next();
-    let second = running.next();
-    assert_eq!(running.position(), Position::at(0));
-    drop(second);
-    assert_eq!(running.position().beyond, [1].into());
-    drop(first);
-    assert_eq!(running.position(), Position::at(2));
+    let mut next = || match running.next() {
+        Some(Ok(Delivery::Item(item))) => item,
+        other => panic!("{other:?}"),
+    };
+    let (first, second, third) = (next(), next(), next());
+    let control = running.control();
+    assert_eq!(control.position(), Position::at(0));
+    second.done();
+    assert_eq!(control.position().beyond, [1].into());
+    first.done();
+    assert_eq!(control.position(), Position::at(2));
+    // A step that fails lets go of its item, which is then still to be done.
+    drop(third);
+    assert_eq!(control.position(), Position::at(2));
 }
 
 fn batches(order: Order) -> Road<Group<u64>> {
@@ -137,6 +148,7 @@ fn with_batches_the_position_counts_batches() {
                         Err(hole) => voxmill_pipeline::item::Hole::clone(hole).number,
                     };
                     members.extend(batch.members.iter().map(number));
+                    batch.done();
                 }
                 position = running.position();
             }

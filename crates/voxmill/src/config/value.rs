@@ -43,7 +43,7 @@ impl Kind {
             Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Number { min, max } => format!("a number from {min} to {max}"),
             Kind::Share => "a share such as 0.05 or 5%".into(),
-            Kind::Bytes => "a size such as 500MB, 10GB or 2GiB".into(),
+            Kind::Bytes => "a size above 0, such as 500MB, 10GB or 2GiB".into(),
             Kind::Switch => "true or false".into(),
             Kind::OneOf(words) => format!("one of {}", words.join(", ")),
             Kind::DeviceIndex => "a device number such as 0, or auto".into(),
@@ -82,7 +82,10 @@ impl Kind {
                     _ => Err(refused()),
                 }
             }
-            Kind::Bytes => parse_bytes(text).map(Value::Whole).ok_or_else(refused),
+            Kind::Bytes => match parse_bytes(text) {
+                Some(bytes @ 1..) => Ok(Value::Whole(bytes)),
+                _ => Err(refused()),
+            },
             // YAML's spellings; Python writes the middle one.
             Kind::Switch => match text {
                 "true" | "True" | "TRUE" => Ok(Value::Switch(true)),

@@ -16,7 +16,7 @@ use voxmill_speech::features::{AudioFeatures, Levels, TextFeatures};
 use voxmill_speech::language::Language;
 use voxmill_speech::manifest::{Clip, QuarantineEntry, Reason};
 use voxmill_speech::text::symbols;
-use voxmill_telemetry::event::FaultKind;
+use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind};
 use voxmill_telemetry::plan::{AdaptPlan, AfterError, Order, Plan, Setting, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
@@ -56,10 +56,13 @@ pub(crate) enum BuildError {
 /// go on; 128 clips of LJ Speech are 25 MB, and the longest that pass the filter 60 MB.
 const CLIPS_AHEAD: usize = 128;
 
+/// The name of the budget, as it stands in messages.
+const MEMORY: &str = "host memory";
+
 /// How the work is spread.
 #[derive(Clone, Debug)]
 pub(crate) struct Spread {
-    pub(crate) workers: Setting,
+    pub(crate) workers: usize,
     /// Bytes of clips in the workers' hands and waiting for the writer.
     pub(crate) ram_budget: u64,
     pub(crate) order: Order,
@@ -73,22 +76,26 @@ impl Spread {
             .stage(StagePlan::new("clips").buffer(Setting::from(16)))
             .stage(
                 StagePlan::new("featurize")
-                    .workers(self.workers)
+                    // Making features is computing: more than one for each core bring nothing, and fewer
+                    // cost what they do. There is nothing here for the controller to try.
+                    .workers(Setting::fixed(self.workers))
                     .buffer(Setting::from(CLIPS_AHEAD))
-                    .in_budget("host")
+                    .in_budget(MEMORY)
                     .on_error(0, AfterError::Skip),
             )
-            .budget("host", self.ram_budget);
+            .budget(MEMORY, self.ram_budget);
         plan.order = self.order;
         plan.overlap = self.overlap;
         plan.adapt = self.adapt.then(|| AdaptPlan {
-            // The thread that hands out clip numbers has next to nothing to do.
-            most_workers: self.workers.value + 1,
+            most_workers: self.workers + 1,
             most_buffered: 4 * CLIPS_AHEAD,
         });
         plan
     }
 }
+
+/// Why a clip is left out that alone is larger than the memory budget.
+pub(crate) const TOO_LARGE: &str = "does not fit into memory";
 
 /// A clip's features, or why there are none.
 type Outcome = Result<Made, QuarantineEntry>;
@@ -136,7 +143,7 @@ impl Building<'_> {
             writer.commit()?;
         }
         let stale: Arc<[Stale]> = staleness.stale.into();
-        let (clips, stop) = (self.clips, self.stop);
+        let (clips, stop, recorder) = (self.clips, self.stop, self.recorder.clone());
         let enough = Arc::new(AtomicBool::new(false));
         let mut built = Built::default();
         let mut outcome = Ok(());
@@ -146,14 +153,23 @@ impl Building<'_> {
             outcome = match delivery {
                 Err(failure) => Err(failure.into()),
                 Ok(Delivery::Hole(hole)) => {
+                    // The pipeline has recorded why.
                     let clip = &clips[stale[hole.number as usize].clip];
                     progress(clip);
                     built.bad.push(lost(clip, &hole.fault));
                     Ok(())
                 }
                 Ok(Delivery::Item(made)) => {
-                    progress(&clips[stale[made.number() as usize].clip]);
-                    store(clips, made.into_parts().0, writer, &mut built).map_err(BuildError::from)
+                    let number = made.number();
+                    progress(&clips[stale[number as usize].clip]);
+                    // The receipt holds the clip's bytes until the writer has them.
+                    let (outcome, receipt) = made.into_parts();
+                    if let Err(bad) = &outcome {
+                        recorder.record(left_out(number, bad));
+                    }
+                    let stored = store(clips, outcome, writer, &mut built);
+                    receipt.done();
+                    stored.map_err(BuildError::from)
                 }
             };
             if outcome.is_err() {
@@ -236,18 +252,33 @@ fn bytes_of(outcome: &Outcome) -> u64 {
     }
 }
 
+/// A bad clip is data, not a fault of the work; whoever reads the log wants to see it all the same.
+fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
+    Event::Fault(Fault {
+        stage: "featurize".to_owned(),
+        item: number,
+        name: bad.clip.to_string(),
+        kind: FaultKind::Error,
+        message: format!("{}: {}", bad.reason, bad.detail),
+        action: FaultAction::Skipped,
+    })
+}
+
 /// A clip that no features came of, for a reason that is not in its data.
 fn lost(clip: &Clip, fault: &ItemFault) -> QuarantineEntry {
     let why = with_causes(fault.error.as_ref());
     match fault.kind {
         FaultKind::TooLarge => clip.quarantine(
-            Reason::named("does not fit into memory"),
+            Reason::named(TOO_LARGE),
             format!("{why}; a larger --ram-budget would take it"),
         ),
-        FaultKind::Panic | FaultKind::Error | FaultKind::Setup => clip.quarantine(
+        FaultKind::Panic => clip.quarantine(
             Reason::named("internal error"),
             format!("voxmill panicked on this clip: {why}"),
         ),
+        FaultKind::Outgrown | FaultKind::Error | FaultKind::Setup => {
+            clip.quarantine(Reason::named("internal error"), why)
+        }
     }
 }
 
@@ -381,7 +412,7 @@ mod tests {
         let mut writer =
             CacheWriter::open(&dir, recipe.feature_settings(), WriterOptions::default()).unwrap();
         let spread = Spread {
-            workers: Setting::fixed(2),
+            workers: 2,
             ram_budget: 1 << 30,
             order: Order::Kept,
             overlap: true,

@@ -17,7 +17,7 @@ use voxmill_speech::manifest::{
 };
 use voxmill_speech::text::FrontEnd;
 
-pub(crate) use build::{BuildError, Building, Built, Known, Spread};
+pub(crate) use build::{BuildError, Building, Built, Known, Spread, TOO_LARGE};
 pub(crate) use stale::{Prints, Staleness};
 
 /// What the manifest and the audio headers of a folder say.

@@ -71,6 +71,24 @@ fn a_clip_that_does_not_fit_into_the_memory_budget() {
     assert!(list.contains("--ram-budget"), "{list}");
 }
 
+/// The clips are good, so the next move is not to mend them.
+#[test]
+fn a_memory_budget_that_is_too_small_for_most_clips() {
+    let dataset = Dataset::new(6);
+    assert_said!(
+        prepare(dataset.path(), &["--ram-budget", "300kB"])
+            .output()
+            .unwrap(),
+        dataset.path()
+    );
+    assert_said!(
+        prepare(dataset.path(), &["--ram-budget", "0"])
+            .output()
+            .unwrap(),
+        dataset.path()
+    );
+}
+
 #[test]
 fn a_log_and_a_trace_tell_what_happened() {
     let dataset = Dataset::new(30);

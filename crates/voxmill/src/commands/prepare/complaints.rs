@@ -4,10 +4,11 @@ use std::error::Error;
 use std::path::Path;
 
 use voxmill_speech::cache::CacheError;
-use voxmill_speech::manifest::{Manifest, ManifestError};
+use voxmill_speech::manifest::{Manifest, ManifestError, Reason};
 
 use super::{Folder, table};
 use crate::complaint::Complaint;
+use crate::feed::TOO_LARGE;
 use crate::settings::PrepareSettings;
 
 pub(super) const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";
@@ -22,10 +23,16 @@ pub(super) fn refusal(
 ) -> Option<Complaint> {
     let list = folder.home.join("quarantine.csv");
     if let Some(bad) = manifest.quarantine.too_many(rows, settings.max_bad) {
-        let hint = format!(
-            "mend the rows listed in `{}`, or allow more with --max-bad",
-            list.display()
-        );
+        let too_large = Reason::named(TOO_LARGE);
+        let hint = match bad.counts.iter().max_by_key(|(_, count)| count) {
+            Some((reason, _)) if *reason == too_large => {
+                "the clips are good; give them more memory with --ram-budget".to_owned()
+            }
+            _ => format!(
+                "mend the rows listed in `{}`, or allow more with --max-bad",
+                list.display()
+            ),
+        };
         return Some(Complaint::new(bad.to_string(), hint));
     }
     if usable > 0 {
