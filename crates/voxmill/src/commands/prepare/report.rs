@@ -238,7 +238,8 @@ impl FolderReport {
                 reasons: facts.rebuilt,
                 frames_kept: facts.audio_kept,
                 not_cached_for_budget: facts.not_cached,
-                up_to_date: time.built_clips == 0
+                up_to_date: counts.usable > 0
+                    && time.built_clips == 0
                     && counts.not_reached == 0
                     && facts
                         .collected

@@ -226,6 +226,8 @@ fn counts<K: Display>(reasons: &BTreeMap<K, usize>) -> String {
 }
 
 fn hours(hours: f64) -> String {
+    // The sum of nothing is -0.0.
+    let hours = hours + 0.0;
     if hours < 1.0 {
         format!("{:.1} min", hours * 60.0)
     } else {
