@@ -31,7 +31,7 @@ pub(crate) fn run() {
     println!(
         "\nA stage that computes 2 ms an item, and whose workers slow each other down from the third on:\n"
     );
-    compare(&[1, 2, 3, 4], 1, 6, 4000, Duration::ZERO, contended);
+    compare(&[1, 2, 3, 4], 1, 6, 12_000, Duration::ZERO, contended);
 }
 
 /// Computes 2 ms an item. Beyond two workers, each makes all of them slower, as a lock or a memory

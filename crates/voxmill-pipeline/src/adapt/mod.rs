@@ -246,8 +246,10 @@ impl Controller {
             self.learn(before, measured, gain, keep, trial);
         }
         if keep {
-            // Workers that were only added may turn out to be in the way, and go again.
-            if trial.kind != Kind::Workers || trial.gives_away(before) {
+            // Workers that were only added may turn out to be in the way, and go again; not where they
+            // brought so much that another load would have to explain it.
+            let added = trial.kind == Kind::Workers && !trial.gives_away(before);
+            if !added || gain > OTHER_LOAD {
                 self.tried.push(before.clone());
             }
             self.hasty = true;
