@@ -22,6 +22,8 @@ pub const LOG_VERSION: u32 = 1;
 const MOST_DESCRIBED: usize = 20;
 /// Lines are written out when so many bytes have come together, at the latest.
 const ENOUGH_TO_WRITE: usize = 1 << 18;
+/// No event is nearly as long: a longer line is damage, and is not held in memory.
+const LONGEST_LINE: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -31,6 +33,10 @@ pub enum LogError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the log {}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("{} is not a log, and is left as it is: its first line is no event", path.display())]
+    NotALog { path: PathBuf },
+    #[error("another process writes the log {}", path.display())]
+    InUse { path: PathBuf },
     #[error(
         "line {line} of the log {} is of version {found}; this program reads up to version {LOG_VERSION}",
         path.display()
@@ -48,44 +54,53 @@ pub struct LogWriter {
     path: PathBuf,
     file: File,
     pending: Vec<u8>,
+    lost_lines: u64,
 }
 
 impl LogWriter {
-    /// A new log, or the end of the one that is there.
+    /// A new log, or the end of the one that is there. No other writer may have it open, and a file
+    /// that is not a log is not touched.
     pub fn append(path: impl Into<PathBuf>) -> Result<LogWriter, LogError> {
         let path = path.into();
-        let open = || {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .open(&path)?;
-            let mut pending = Vec::new();
-            if file.metadata()?.len() > 0 {
-                file.seek(SeekFrom::End(-1))?;
-                let mut last = [0];
-                file.read_exact(&mut last)?;
-                if last != *b"\n" {
-                    // A killed process left a line half written; the next must not be glued to it.
-                    pending.push(b'\n');
-                }
-            }
-            Ok((file, pending))
+        let opened = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path);
+        let failed = |source| LogError::Open {
+            path: path.clone(),
+            source,
         };
-        match open() {
-            Ok((file, pending)) => Ok(LogWriter {
-                path,
-                file,
-                pending,
-            }),
-            Err(source) => Err(LogError::Open { path, source }),
+        let mut file = opened.map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_file() && is_locked(&file) {
+            return Err(LogError::InUse { path });
         }
+        let mut pending = Vec::new();
+        if file.metadata().map_err(failed)?.len() > 0 {
+            if !begins_as_a_log(&mut file).map_err(failed)? {
+                return Err(LogError::NotALog { path });
+            }
+            if last_byte(&mut file).map_err(failed)? != b'\n' {
+                // A killed process left a line half written; the next must not be glued to it.
+                pending.push(b'\n');
+            }
+        }
+        Ok(LogWriter {
+            path,
+            file,
+            pending,
+            lost_lines: 0,
+        })
     }
 
     /// The line is safe from a kill of this process after [`LogWriter::flush`].
     pub fn write(&mut self, stamped: &Stamped) -> Result<(), LogError> {
-        let written = serde_json::to_writer(&mut self.pending, stamped);
-        written.map_err(|cause| self.failed(cause.into()))?;
+        let before = self.pending.len();
+        if let Err(cause) = serde_json::to_writer(&mut self.pending, stamped) {
+            self.pending.truncate(before);
+            self.lost_lines += 1;
+            return Err(self.failed(cause.into()));
+        }
         self.pending.push(b'\n');
         if self.pending.len() >= ENOUGH_TO_WRITE {
             self.flush()?;
@@ -94,9 +109,27 @@ impl LogWriter {
     }
 
     pub fn flush(&mut self) -> Result<(), LogError> {
-        let written = self.file.write_all(&self.pending);
+        let mut left = self.pending.as_slice();
+        let written = loop {
+            if left.is_empty() {
+                break Ok(());
+            }
+            match self.file.write(left) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => left = &left[count..],
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => break Err(cause),
+            }
+        };
+        // One that is cut in the middle is lost as well.
+        self.lost_lines += left.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.pending.clear();
         written.map_err(|cause| self.failed(cause))
+    }
+
+    /// Lines that were given to this writer and are not in the file, after an error.
+    pub fn lost_lines(&self) -> u64 {
+        self.lost_lines
     }
 
     /// Safe from a power cut too.
@@ -115,6 +148,37 @@ impl LogWriter {
             source,
         }
     }
+}
+
+/// Whether somebody else holds the file; from now on we do, until it is closed. File systems that
+/// know no locks have none that are taken.
+#[cfg(unix)]
+pub(crate) fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+}
+
+/// Elsewhere a lock would keep readers out too, and a log may be read while it is written.
+#[cfg(not(unix))]
+pub(crate) fn is_locked(_: &File) -> bool {
+    false
+}
+
+/// Whether the first line is an event, or as much of one as a kill in the first write leaves.
+fn begins_as_a_log(file: &mut File) -> io::Result<bool> {
+    let mut line = Vec::new();
+    let mut start = BufReader::new(&mut *file).take(LONGEST_LINE as u64);
+    start.read_until(b'\n', &mut line)?;
+    let whole = line.last() == Some(&b'\n');
+    let head = &b"{\"at\":"[..];
+    let cut = !whole && (line.starts_with(head) || head.starts_with(&line));
+    Ok(cut || serde_json::from_slice::<AnyLine>(&line).is_ok())
+}
+
+fn last_byte(file: &mut File) -> io::Result<u8> {
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last[0])
 }
 
 /// What was wrong with a log, none of which keeps the rest from being used.
@@ -189,14 +253,18 @@ impl<R: BufRead> LogReader<R> {
 
     fn next_event(&mut self) -> Result<Option<Stamped>, LogError> {
         while !self.ended {
-            self.bytes.clear();
-            let read = self.input.read_until(b'\n', &mut self.bytes);
-            read.map_err(|source| LogError::Read {
+            let cut = self.next_line().map_err(|source| LogError::Read {
                 path: self.path.clone(),
                 source,
             })?;
-            self.line += 1;
-            self.ended = self.bytes.last() != Some(&b'\n');
+            if cut {
+                self.settle(false);
+                self.flaws.damage(DamagedLine {
+                    line: self.line,
+                    why: format!("the line is longer than {LONGEST_LINE} bytes"),
+                });
+                continue;
+            }
             if self.bytes.trim_ascii().is_empty() {
                 continue;
             }
@@ -211,6 +279,26 @@ impl<R: BufRead> LogReader<R> {
         }
         self.settle(false);
         Ok(None)
+    }
+
+    /// Takes the next line into memory, or passes over one that is too long: then true.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.bytes.clear();
+        self.line += 1;
+        let mut too_long = false;
+        loop {
+            let room = LONGEST_LINE - self.bytes.len();
+            let mut part = (&mut self.input).take(room as u64);
+            let read = part.read_until(b'\n', &mut self.bytes)?;
+            self.ended = read == 0 && room > 0;
+            if self.ended || self.bytes.last() == Some(&b'\n') {
+                return Ok(too_long);
+            }
+            if self.bytes.len() == LONGEST_LINE {
+                too_long = true;
+                self.bytes.clear();
+            }
+        }
     }
 
     fn doubt(&mut self, cause: &serde_json::Error) {
@@ -271,6 +359,13 @@ impl<R: BufRead> Iterator for LogReader<R> {
 /// As much of a line as any version writes.
 #[derive(Deserialize)]
 struct Kind {
+    event: String,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only whether they are there is of interest")]
+struct AnyLine {
+    at: u64,
     event: String,
 }
 
