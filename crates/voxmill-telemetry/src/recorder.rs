@@ -61,6 +61,8 @@ pub enum RecordError {
     Log(Arc<LogError>),
     #[error(transparent)]
     Trace(Arc<TraceError>),
+    #[error("the log and the trace cannot both be {}", path.display())]
+    SamePath { path: PathBuf },
     #[error("cannot start the telemetry thread")]
     Thread { source: Arc<io::Error> },
     #[error("the telemetry thread panicked; what it had not written is lost")]
@@ -91,8 +93,14 @@ impl Recorder {
     /// Files are opened here, so a path that cannot be written is known before the work begins.
     pub fn start(options: RecorderOptions) -> Result<Recorder, RecordError> {
         let start = Instant::now();
-        let log = options.log.map(LogWriter::append).transpose()?;
+        if let (Some(log), Some(trace)) = (&options.log, &options.trace)
+            && trace.is_in_the_way_of(log)
+        {
+            return Err(RecordError::SamePath { path: log.clone() });
+        }
+        // The trace first: unlike a log, it leaves nothing behind when the other cannot be opened.
         let trace = options.trace.map(Trace::create).transpose()?;
+        let log = options.log.map(LogWriter::append).transpose()?;
         let shared = Arc::new(Shared {
             detailed: trace.is_some(),
             ..Shared::default()

@@ -4,17 +4,19 @@
 //! the run goes would keep all of them, but tens of gigabytes in a day.
 
 mod chrome;
+mod target;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::event::{DeviceSample, Event, HostSample, Nanos, SlotState, Stamped, Step, Wait};
 use crate::recorder::{Brief, LaneShared};
 
 use chrome::{Args, ChromeWriter, Process, Slice};
+use target::{Target, one_path, partial_of};
 
 /// Memory for these: 80 MB.
 const MOST_EVENTS: usize = 2_000_000;
@@ -36,10 +38,18 @@ impl TraceOptions {
             most_events: MOST_EVENTS,
         }
     }
+
+    /// Whether the trace would be written over that file.
+    pub(crate) fn is_in_the_way_of(&self, file: &Path) -> bool {
+        let (trace, file) = (one_path(&self.path), one_path(file));
+        self.path == file || trace == file || partial_of(&trace) == file
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
+    #[error("the trace cannot be {}: that is a folder", path.display())]
+    IsAFolder { path: PathBuf },
     #[error("cannot create the trace {}", path.display())]
     Create { path: PathBuf, source: io::Error },
     #[error("cannot write the trace {}", path.display())]
@@ -50,9 +60,7 @@ pub enum TraceError {
 #[derive(Debug)]
 pub(crate) struct Trace {
     options: TraceOptions,
-    /// Beside the final path, so that there is never half a trace under that name.
-    partial: PathBuf,
-    file: File,
+    target: Target,
     lanes: Vec<Arc<LaneShared>>,
     events: VecDeque<(u32, Brief)>,
     rare: VecDeque<Stamped>,
@@ -64,17 +72,10 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn create(options: TraceOptions) -> Result<Trace, TraceError> {
-        let mut partial = options.path.clone().into_os_string();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file = File::create(&partial).map_err(|source| TraceError::Create {
-            path: partial.clone(),
-            source,
-        })?;
+        let target = Target::open(&options.path)?;
         Ok(Trace {
             options,
-            partial,
-            file,
+            target,
             lanes: Vec::new(),
             events: VecDeque::new(),
             rare: VecDeque::new(),
@@ -120,19 +121,15 @@ impl Trace {
 
     /// Writes the file and gives it its name. `now` ends what is still going on.
     pub(crate) fn write(mut self, now: Nanos) -> Result<(), TraceError> {
-        let written = self.try_write(now);
-        written.map_err(|source| {
-            // Half a trace is of no use, and the disk may be full.
-            let _ = std::fs::remove_file(&self.partial);
-            TraceError::Write {
-                path: self.options.path.clone(),
-                source,
-            }
+        let written = self.write_all(now).and_then(|()| self.target.done());
+        written.map_err(|source| TraceError::Write {
+            path: self.options.path,
+            source,
         })
     }
 
-    fn try_write(&mut self, now: Nanos) -> io::Result<()> {
-        let file = self.file.try_clone()?;
+    fn write_all(&mut self, now: Nanos) -> io::Result<()> {
+        let file = self.target.file.try_clone()?;
         let mut out = ChromeWriter::begin(BufWriter::with_capacity(1 << 20, file))?;
         let run = self.run.clone().unwrap_or_else(|| "run".to_owned());
         let (steps, events) = self.write_lanes(&mut out, &run)?;
@@ -147,8 +144,8 @@ impl Trace {
             ("dropped_events", self.dropped.to_string()),
             ("kept_events", self.events.len().to_string()),
         ]);
-        out.end(&facts)?.into_inner()?.sync_data()?;
-        std::fs::rename(&self.partial, &self.options.path)
+        out.end(&facts)?;
+        Ok(())
     }
 
     /// Items, waits and levels of all workers; gives the thread numbers that come after theirs.

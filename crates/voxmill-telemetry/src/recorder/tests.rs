@@ -228,6 +228,41 @@ fn a_path_that_cannot_be_written_is_known_at_once() {
 }
 
 #[test]
+fn a_log_and_a_trace_in_one_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("sub")).unwrap();
+    for (log, trace) in [
+        ("same", "same"),
+        ("same", "sub/../same"),
+        ("same.partial", "same"),
+    ] {
+        let options = RecorderOptions {
+            log: Some(at(log)),
+            trace: Some(TraceOptions::new(at(trace))),
+        };
+        let refused = Recorder::start(options).unwrap_err();
+        assert!(matches!(refused, RecordError::SamePath { .. }), "{refused}");
+    }
+    let left: Vec<_> = folder.path().read_dir().unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn one_file_that_cannot_be_opened_leaves_nothing_of_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (log, trace) in [("log", "nowhere/trace"), ("nowhere/log", "trace")] {
+        let options = RecorderOptions {
+            log: Some(at(log)),
+            trace: Some(TraceOptions::new(at(trace))),
+        };
+        assert!(Recorder::start(options).is_err());
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_stops_the_log_but_not_the_run() {
     let options = RecorderOptions {

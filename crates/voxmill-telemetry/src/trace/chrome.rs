@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use crate::event::{Event, Nanos};
 
+/// How every trace of ours begins.
+pub(super) const HEAD: &[u8] = b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+
 /// The groups that a trace viewer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Process {
@@ -106,7 +109,7 @@ pub(super) struct ChromeWriter<W> {
 
 impl<W: Write> ChromeWriter<W> {
     pub(super) fn begin(mut out: W) -> io::Result<ChromeWriter<W>> {
-        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
+        out.write_all(HEAD)?;
         Ok(ChromeWriter {
             out,
             first: true,
