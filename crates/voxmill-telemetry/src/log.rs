@@ -417,14 +417,22 @@ impl RunLog {
     }
 }
 
-/// The statistics of a log, without holding its events, and what was wrong with it.
-pub fn replay(path: impl AsRef<Path>) -> Result<(Stats, Flaws), LogError> {
+/// The statistics of each start in a log, without holding its events, and what was wrong with it.
+pub fn replay(path: impl AsRef<Path>) -> Result<(Vec<Stats>, Flaws), LogError> {
     let mut reader = LogReader::open(path.as_ref())?;
-    let mut stats = Stats::default();
+    let mut starts: Vec<Stats> = Vec::new();
     for stamped in &mut reader {
-        stats.absorb(&stamped?);
+        let stamped = stamped?;
+        match starts.last_mut() {
+            Some(stats) if !matches!(stamped.event, Event::RunStarted(_)) => stats.absorb(&stamped),
+            _ => {
+                let mut stats = Stats::default();
+                stats.absorb(&stamped);
+                starts.push(stats);
+            }
+        }
     }
-    Ok((stats, reader.flaws))
+    Ok((starts, reader.flaws))
 }
 
 #[cfg(test)]

@@ -64,7 +64,10 @@ pub(crate) struct Trace {
     lanes: Vec<Arc<LaneShared>>,
     events: VecDeque<(u32, Brief)>,
     rare: VecDeque<Stamped>,
+    /// Older ones, for which there was no more room.
     dropped: u64,
+    /// Those that came too fast to be taken.
+    lost: u64,
     run: Option<String>,
     /// Stages in the order of the plan.
     road: Vec<String>,
@@ -80,6 +83,7 @@ impl Trace {
             events: VecDeque::new(),
             rare: VecDeque::new(),
             dropped: 0,
+            lost: 0,
             run: None,
             road: Vec::new(),
         })
@@ -92,7 +96,7 @@ impl Trace {
     }
 
     pub(crate) fn add(&mut self, lane: u32, events: &[Brief], lost: u64) {
-        self.dropped += lost;
+        self.lost += lost;
         for &event in events {
             if self.events.len() >= self.options.most_events {
                 self.events.pop_front();
@@ -119,6 +123,15 @@ impl Trace {
         }
     }
 
+    /// What whoever looks at it should know.
+    pub(crate) fn note(&self) -> Option<String> {
+        (self.dropped > 0).then(|| {
+            let kept = grouped(self.options.most_events as u64);
+            let dropped = grouped(self.dropped);
+            format!("the trace holds the newest {kept} events; {dropped} older ones are not in it")
+        })
+    }
+
     /// Writes the file and gives it its name. `now` ends what is still going on.
     pub(crate) fn write(mut self, now: Nanos) -> Result<(), TraceError> {
         let written = self.write_all(now).and_then(|()| self.target.done());
@@ -141,7 +154,7 @@ impl Trace {
         }
         let facts = BTreeMap::from([
             ("run", run),
-            ("dropped_events", self.dropped.to_string()),
+            ("dropped_events", (self.dropped + self.lost).to_string()),
             ("kept_events", self.events.len().to_string()),
         ]);
         out.end(&facts)?;
@@ -155,7 +168,6 @@ impl Trace {
         run: &str,
     ) -> io::Result<(u32, u32)> {
         out.process(Process::Run, run)?;
-        out.process(Process::Slots, "slots")?;
         out.process(Process::Levels, "buffers and budgets")?;
         out.process(Process::Devices, "devices")?;
         let threads = self.threads();
@@ -195,13 +207,17 @@ impl Trace {
                     category: "wait",
                     start: event.start(),
                     end: event.end(),
-                    args: Args::item(item),
+                    args: Args::some_item(item.number()),
                 })?,
                 Brief::Level {
-                    buffer, at, items, ..
+                    buffer,
+                    at,
+                    items,
+                    capacity,
                 } => {
                     let name = format!("buffer {}", shared.buffer_name(buffer));
-                    out.counter(Process::Levels, &name, at, "items", items as f64)?;
+                    let series = [("items", items as f64), ("capacity", capacity as f64)];
+                    out.counter(Process::Levels, &name, at, &series)?;
                 }
                 Brief::Slot { .. } => {}
             }
@@ -243,10 +259,8 @@ impl Trace {
         });
         let mut moves: Vec<(u32, Nanos, u64, SlotState)> = moves.collect();
         moves.sort_unstable();
+        let mut named = None;
         for (index, &(place, at, item, to)) in moves.iter().enumerate() {
-            if index == 0 || moves[index - 1].0 != place {
-                out.thread(Process::Slots, place + 1, &format!("slot {place}"))?;
-            }
             let next = moves.get(index + 1).filter(|next| next.0 == place);
             let name = match to {
                 SlotState::Preparing => "Preparing",
@@ -254,6 +268,14 @@ impl Trace {
                 SlotState::Training => "Training",
                 SlotState::Free => continue,
             };
+            // Only places that are seen at work have a lane.
+            if named.is_none() {
+                out.process(Process::Slots, "slots")?;
+            }
+            if named != Some(place) {
+                named = Some(place);
+                out.thread(Process::Slots, place + 1, &format!("slot {place}"))?;
+            }
             out.slice(&Slice {
                 process: Process::Slots,
                 thread: place + 1,
@@ -266,6 +288,19 @@ impl Trace {
         }
         Ok(())
     }
+}
+
+/// `2,000,000`
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 fn wait_name(wait: Wait) -> &'static str {
@@ -288,13 +323,24 @@ fn write_rare<W: Write>(
     let at = stamped.at;
     let name = match &stamped.event {
         Event::Step(step) => return write_step(out, step, at, steps),
-        Event::BufferLevel { buffer, items, .. } => {
+        Event::BufferLevel {
+            buffer,
+            items,
+            capacity,
+        } => {
             let name = format!("buffer {buffer}");
-            return out.counter(Process::Levels, &name, at, "items", *items as f64);
+            let series = [("items", *items as f64), ("capacity", *capacity as f64)];
+            return out.counter(Process::Levels, &name, at, &series);
         }
-        Event::BudgetLevel { budget, bytes, .. } => {
+        Event::BudgetLevel {
+            budget,
+            bytes,
+            limit,
+            ..
+        } => {
             let name = format!("budget {budget}");
-            return out.counter(Process::Levels, &name, at, "bytes", *bytes as f64);
+            let series = [("bytes", *bytes as f64), ("limit", *limit as f64)];
+            return out.counter(Process::Levels, &name, at, &series);
         }
         Event::DeviceSample(sample) => return write_device(out, sample, at),
         Event::HostSample(sample) => return write_host(out, sample, at),
@@ -305,8 +351,8 @@ fn write_rare<W: Write>(
         Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),
         Event::Checkpoint { position, .. } => format!("checkpoint {position}"),
         Event::Lost { events, .. } => format!("{events} events lost"),
-        // Only single items and their sums are left, which are in the lanes.
-        _ => return Ok(()),
+        // Sums of what is in the lanes, or of events that are here one by one.
+        Event::StageSecond(_) | Event::SlotSecond(_) | Event::MoreFaults { .. } => return Ok(()),
     };
     out.instant(events, &name, at, &stamped.event)
 }
@@ -387,7 +433,8 @@ fn write_readings<W: Write>(
 ) -> io::Result<()> {
     for (what, unit, value) in readings {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            out.counter(Process::Devices, &format!("{of} {what}"), at, unit, value)?;
+            let name = format!("{of} {what}");
+            out.counter(Process::Devices, &name, at, &[(unit, value)])?;
         }
     }
     Ok(())

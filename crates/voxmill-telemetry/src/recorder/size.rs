@@ -69,7 +69,7 @@ fn bytes_of_items(variation: f64) -> usize {
                 for wait in [Wait::Input, Wait::Bytes, Wait::Output] {
                     events.push(Brief::Wait {
                         wait,
-                        item,
+                        item: Some(item).into(),
                         start,
                         waited: draws.span(1e5, variation),
                     });

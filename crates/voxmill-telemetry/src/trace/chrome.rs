@@ -42,8 +42,12 @@ pub(super) struct Args<'a> {
 
 impl<'a> Args<'a> {
     pub(super) fn item(item: u64) -> Args<'a> {
+        Args::some_item(Some(item))
+    }
+
+    pub(super) fn some_item(item: Option<u64>) -> Args<'a> {
         Args {
-            item: Some(item),
+            item,
             step: None,
             shape: None,
         }
@@ -185,13 +189,12 @@ impl<W: Write> ChromeWriter<W> {
         process: Process,
         name: &str,
         at: Nanos,
-        unit: &str,
-        value: f64,
+        series: &[(&str, f64)],
     ) -> io::Result<()> {
-        let value = BTreeMap::from([(unit, value)]);
+        let series: BTreeMap<&str, f64> = series.iter().copied().collect();
         self.entry(&Entry {
             ts: Some(micros(at)),
-            ..Entry::new("C", process, name, value)
+            ..Entry::new("C", process, name, series)
         })
     }
 
@@ -205,7 +208,8 @@ impl<W: Write> ChromeWriter<W> {
         self.entry(&Entry {
             tid: Some(thread),
             ts: Some(micros(at)),
-            s: Some("p"),
+            // On its thread only: it is a mark among many, not a line through all lanes.
+            s: Some("t"),
             ..Entry::new("i", Process::Run, name, event)
         })
     }
