@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::event::{DecidedChange, Decision, RunStarted};
+use crate::event::{DecidedChange, Decision, DeviceSample, RunStarted, Step};
 use crate::log::LOG_VERSION;
 use crate::plan::{Plan, StagePlan};
 use crate::recorder::{Recorder, RecorderOptions};
