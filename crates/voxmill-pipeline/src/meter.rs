@@ -124,8 +124,7 @@ impl Watch {
         if let Some(since) = since {
             let now = self.recorder.now();
             self.meter.now_doing(Doing::Working, now);
-            self.lane
-                .wait(wait, item.unwrap_or(0), since, now.since(since));
+            self.lane.wait(wait, item, since, now.since(since));
         }
     }
 

@@ -3,8 +3,9 @@
 //!     cargo bench -p voxmill-telemetry --bench overhead
 //!
 //! The worker does a fixed amount of arithmetic, about 100 µs, for each item, and says three things
-//! of it: how long it had it in hand and two waits. It reads the clock in every mode, as a pipeline
-//! does for its own counters.
+//! of it: how long it had it in hand and two waits; with a trace also how full the buffer behind it
+//! is. It reads the clock for each item only when it records, as a pipeline does: the cost of
+//! telemetry is the clock's too.
 //!
 //! Modes take turns every 10 ms and each turn is compared with the turn of `off` beside it, so that
 //! whatever else the machine does falls on all of them; the median of these is the worker's cost.
@@ -80,14 +81,24 @@ fn calibrate() -> u64 {
 /// Nanoseconds per item.
 fn work(recorder: &Recorder, lane: &Lane, turns: u64, items: u64) -> f64 {
     let begin = Instant::now();
+    if !recorder.is_on() {
+        for _ in 0..items {
+            black_box(spin(black_box(turns)));
+        }
+        return begin.elapsed().as_nanos() as f64 / items as f64;
+    }
+    let detailed = recorder.is_detailed();
     let mut last = recorder.now();
     for item in 0..items {
         let start = recorder.now();
         black_box(spin(black_box(turns)));
         let end = recorder.now();
-        lane.wait(Wait::Input, item, last, start.since(last));
+        lane.wait(Wait::Input, Some(item), last, start.since(last));
         lane.item(item, start, end.since(start));
-        lane.wait(Wait::Output, item, end, Nanos(0));
+        lane.wait(Wait::Output, Some(item), end, Nanos(0));
+        if detailed {
+            lane.level("work", end, item % 8, 8);
+        }
         last = end;
     }
     begin.elapsed().as_nanos() as f64 / items as f64
@@ -176,8 +187,8 @@ fn main() {
         }
     }
     println!(
-        "{ROUNDS} rounds of {ITEMS_A_TURN} items, {EVENTS_PER_ITEM} events each; reading the clock \
-         takes {:.1} ns\n",
+        "{ROUNDS} rounds of {ITEMS_A_TURN} items, {EVENTS_PER_ITEM} events each, one more with a \
+         trace; reading the clock takes {:.1} ns\n",
         clock_cost(&Recorder::off())
     );
     println!(

@@ -1,8 +1,9 @@
 //! What can happen in a run: one closed enum between those who do and those who show.
 //!
-//! Every event has a time on the run's own clock, [`Nanos`] since its start. Events of single items
-//! (`StageItem`, `BufferWait`, `SlotMoved`) are too many to keep; the log holds their sums for each
-//! second (`StageSecond`, `SlotSecond`) and a trace, where one is asked for, holds them all.
+//! Every event has a time on the run's own clock, [`Nanos`] since its start. What happens to single
+//! items (they are handled, waited for, moved through slots) is too much for an event each. Workers
+//! say it in their lanes ([`crate::recorder::Lane`]); from there the log gets sums for each second
+//! (`StageSecond`, `SlotSecond`), and a trace, where one is asked for, gets every item.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,10 +63,6 @@ pub enum Event {
     RunEnded {
         outcome: Outcome,
     },
-    /// One item went through one stage. Only in traces.
-    StageItem(StageItem),
-    /// A worker had to wait at a buffer or a budget. Only in traces.
-    BufferWait(BufferWait),
     /// How full a buffer is.
     BufferLevel {
         buffer: String,
@@ -78,12 +75,6 @@ pub enum Event {
         bytes: u64,
         limit: u64,
         peak: u64,
-    },
-    /// A slot changed its state. Only in traces.
-    SlotMoved {
-        place: u32,
-        item: u64,
-        to: SlotState,
     },
     /// All items of one stage in one second.
     StageSecond(StageSecond),
@@ -99,15 +90,24 @@ pub enum Event {
     HostSample(HostSample),
     Decision(Decision),
     Fault(Fault),
+    /// Faults of a kind that came up too often to write each of them.
+    MoreFaults {
+        stage: String,
+        kind: FaultKind,
+        action: FaultAction,
+        /// Since the line before.
+        count: u64,
+    },
     Checkpoint {
         position: u64,
         path: String,
         bytes: u64,
         took: Nanos,
     },
-    /// Events came faster than they could be taken and are not in the sums.
+    /// Events came faster than they could be taken, or lines could not be written for a while (a
+    /// full disk). They are not in the sums.
     Lost {
-        /// Whose items they were; empty for events that are not of single items.
+        /// Whose items they were; empty for events that are not of single items, and for lines.
         stage: String,
         events: u64,
     },
@@ -115,14 +115,11 @@ pub enum Event {
 
 impl Event {
     /// The kinds that this version knows, as the log names them.
-    pub const KINDS: [&str; 17] = [
+    pub const KINDS: [&str; 15] = [
         "run_started",
         "run_ended",
-        "stage_item",
-        "buffer_wait",
         "buffer_level",
         "budget_level",
-        "slot_moved",
         "stage_second",
         "slot_second",
         "gate_opened",
@@ -131,6 +128,7 @@ impl Event {
         "host_sample",
         "decision",
         "fault",
+        "more_faults",
         "checkpoint",
         "lost",
     ];
@@ -140,7 +138,8 @@ impl Event {
 pub struct RunStarted {
     pub log_version: u32,
     pub name: String,
-    /// Seconds since 1970, to put a date to the run's own clock.
+    /// When the run's own clock was at zero, in seconds since 1970: added to an event's time, it is
+    /// the event's date.
     pub unix_seconds: f64,
     pub program: String,
     pub plan: Option<Plan>,
@@ -155,23 +154,6 @@ pub enum Outcome {
     Finished,
     Interrupted,
     Failed,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageItem {
-    pub stage: String,
-    pub worker: u32,
-    pub item: u64,
-    pub service: Nanos,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BufferWait {
-    pub stage: String,
-    pub worker: u32,
-    pub item: u64,
-    pub wait: Wait,
-    pub waited: Nanos,
 }
 
 /// What a worker waited for.
@@ -479,7 +461,7 @@ pub struct Fault {
     pub action: FaultAction,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// The stage's function returned an error.
@@ -494,7 +476,7 @@ pub enum FaultKind {
     Setup,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAction {
     Retried,

@@ -187,23 +187,6 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         run_started().prop_map(Event::RunStarted),
         outcome.prop_map(|outcome| Event::RunEnded { outcome }),
-        (name(), any::<u32>(), number(), nanos()).prop_map(|(stage, worker, item, service)| {
-            Event::StageItem(StageItem {
-                stage,
-                worker,
-                item,
-                service,
-            })
-        }),
-        (name(), any::<u32>(), number(), wait(), nanos()).prop_map(
-            |(stage, worker, item, wait, waited)| Event::BufferWait(BufferWait {
-                stage,
-                worker,
-                item,
-                wait,
-                waited,
-            })
-        ),
         (name(), number(), number()).prop_map(|(buffer, items, capacity)| Event::BufferLevel {
             buffer,
             items,
@@ -216,11 +199,6 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
                 limit,
                 peak,
             }
-        }),
-        (any::<u32>(), number(), state()).prop_map(|(place, item, to)| Event::SlotMoved {
-            place,
-            item,
-            to
         }),
         stage_second().prop_map(Event::StageSecond),
         prop::collection::btree_map(state(), wait_sum(), 0..4)
@@ -235,6 +213,12 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         host_sample().prop_map(Event::HostSample),
         decision().prop_map(Event::Decision),
         fault().prop_map(Event::Fault),
+        (fault(), 0..u64::MAX / 1000).prop_map(|(fault, count)| Event::MoreFaults {
+            stage: fault.stage,
+            kind: fault.kind,
+            action: fault.action,
+            count,
+        }),
         (number(), name(), number(), nanos()).prop_map(|(position, path, bytes, took)| {
             Event::Checkpoint {
                 position,

@@ -5,8 +5,10 @@
 //! a clock of its own. What a killed process left half written is told apart from damage, and
 //! neither keeps the rest from being read.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+mod writer;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -14,14 +16,17 @@ use serde::Deserialize;
 use crate::event::{Event, RunStarted, Stamped};
 use crate::stats::Stats;
 
+pub use writer::LogWriter;
+pub(crate) use writer::is_locked;
+
 /// Grows when an old reader would misread a line. New kinds of events and new fields do not count:
 /// readers skip the former and ignore the latter.
 pub const LOG_VERSION: u32 = 1;
 
 /// Damaged lines that are described; more are only counted.
 const MOST_DESCRIBED: usize = 20;
-/// Lines are written out when so many bytes have come together, at the latest.
-const ENOUGH_TO_WRITE: usize = 1 << 18;
+/// No event is nearly as long: a longer line is damage, and is not held in memory.
+const LONGEST_LINE: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -31,6 +36,10 @@ pub enum LogError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the log {}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("{} is not a log, and is left as it is: its first line is no event", path.display())]
+    NotALog { path: PathBuf },
+    #[error("another process writes the log {}", path.display())]
+    InUse { path: PathBuf },
     #[error(
         "line {line} of the log {} is of version {found}; this program reads up to version {LOG_VERSION}",
         path.display()
@@ -40,81 +49,6 @@ pub enum LogError {
         line: u64,
         found: u32,
     },
-}
-
-/// Adds lines to a log.
-#[derive(Debug)]
-pub struct LogWriter {
-    path: PathBuf,
-    file: File,
-    pending: Vec<u8>,
-}
-
-impl LogWriter {
-    /// A new log, or the end of the one that is there.
-    pub fn append(path: impl Into<PathBuf>) -> Result<LogWriter, LogError> {
-        let path = path.into();
-        let open = || {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .open(&path)?;
-            let mut pending = Vec::new();
-            if file.metadata()?.len() > 0 {
-                file.seek(SeekFrom::End(-1))?;
-                let mut last = [0];
-                file.read_exact(&mut last)?;
-                if last != *b"\n" {
-                    // A killed process left a line half written; the next must not be glued to it.
-                    pending.push(b'\n');
-                }
-            }
-            Ok((file, pending))
-        };
-        match open() {
-            Ok((file, pending)) => Ok(LogWriter {
-                path,
-                file,
-                pending,
-            }),
-            Err(source) => Err(LogError::Open { path, source }),
-        }
-    }
-
-    /// The line is safe from a kill of this process after [`LogWriter::flush`].
-    pub fn write(&mut self, stamped: &Stamped) -> Result<(), LogError> {
-        let written = serde_json::to_writer(&mut self.pending, stamped);
-        written.map_err(|cause| self.failed(cause.into()))?;
-        self.pending.push(b'\n');
-        if self.pending.len() >= ENOUGH_TO_WRITE {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    pub fn flush(&mut self) -> Result<(), LogError> {
-        let written = self.file.write_all(&self.pending);
-        self.pending.clear();
-        written.map_err(|cause| self.failed(cause))
-    }
-
-    /// Safe from a power cut too.
-    pub fn sync(&mut self) -> Result<(), LogError> {
-        self.flush()?;
-        match self.file.sync_data() {
-            // Pipes and the like cannot be synced, and need not.
-            Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            synced => synced.map_err(|cause| self.failed(cause)),
-        }
-    }
-
-    fn failed(&self, source: io::Error) -> LogError {
-        LogError::Write {
-            path: self.path.clone(),
-            source,
-        }
-    }
 }
 
 /// What was wrong with a log, none of which keeps the rest from being used.
@@ -189,14 +123,18 @@ impl<R: BufRead> LogReader<R> {
 
     fn next_event(&mut self) -> Result<Option<Stamped>, LogError> {
         while !self.ended {
-            self.bytes.clear();
-            let read = self.input.read_until(b'\n', &mut self.bytes);
-            read.map_err(|source| LogError::Read {
+            let cut = self.next_line().map_err(|source| LogError::Read {
                 path: self.path.clone(),
                 source,
             })?;
-            self.line += 1;
-            self.ended = self.bytes.last() != Some(&b'\n');
+            if cut {
+                self.settle(false);
+                self.flaws.damage(DamagedLine {
+                    line: self.line,
+                    why: format!("the line is longer than {LONGEST_LINE} bytes"),
+                });
+                continue;
+            }
             if self.bytes.trim_ascii().is_empty() {
                 continue;
             }
@@ -211,6 +149,26 @@ impl<R: BufRead> LogReader<R> {
         }
         self.settle(false);
         Ok(None)
+    }
+
+    /// Takes the next line into memory, or passes over one that is too long: then true.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.bytes.clear();
+        self.line += 1;
+        let mut too_long = false;
+        loop {
+            let room = LONGEST_LINE - self.bytes.len();
+            let mut part = (&mut self.input).take(room as u64);
+            let read = part.read_until(b'\n', &mut self.bytes)?;
+            self.ended = read == 0 && room > 0;
+            if self.ended || self.bytes.last() == Some(&b'\n') {
+                return Ok(too_long);
+            }
+            if self.bytes.len() == LONGEST_LINE {
+                too_long = true;
+                self.bytes.clear();
+            }
+        }
     }
 
     fn doubt(&mut self, cause: &serde_json::Error) {
@@ -322,14 +280,22 @@ impl RunLog {
     }
 }
 
-/// The statistics of a log, without holding its events, and what was wrong with it.
-pub fn replay(path: impl AsRef<Path>) -> Result<(Stats, Flaws), LogError> {
+/// The statistics of each start in a log, without holding its events, and what was wrong with it.
+pub fn replay(path: impl AsRef<Path>) -> Result<(Vec<Stats>, Flaws), LogError> {
     let mut reader = LogReader::open(path.as_ref())?;
-    let mut stats = Stats::default();
+    let mut starts: Vec<Stats> = Vec::new();
     for stamped in &mut reader {
-        stats.absorb(&stamped?);
+        let stamped = stamped?;
+        match starts.last_mut() {
+            Some(stats) if !matches!(stamped.event, Event::RunStarted(_)) => stats.absorb(&stamped),
+            _ => {
+                let mut stats = Stats::default();
+                stats.absorb(&stamped);
+                starts.push(stats);
+            }
+        }
     }
-    Ok((stats, reader.flaws))
+    Ok((starts, reader.flaws))
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 //! sums single items up for each second, writes the log, and keeps the detail for a trace.
 
 mod collector;
+mod faults;
 mod lane;
+mod log_file;
 mod seconds;
 #[cfg(test)]
 mod size;
@@ -20,18 +22,21 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::event::{Event, Nanos, Stamped};
-use crate::log::{LogError, LogWriter};
+use crate::log::LogError;
 use crate::stats::Stats;
 use crate::trace::{Trace, TraceError, TraceOptions};
 
 use collector::Collector;
+use log_file::LogFile;
 
 pub use lane::Lane;
 pub(crate) use lane::{Brief, LaneShared, Stage};
 
-/// More events than these that are not of single items, within a quarter of a second, are only
-/// counted.
-const MOST_RARE: usize = 1 << 16;
+/// More faults, levels and samples than these, within a quarter of a second, are only counted.
+const MOST_OF_A_FLOOD: usize = 1 << 16;
+/// All other events together; what a report cannot do without never gives way to a flood. So many
+/// only wait when the collecting thread is stuck for hours.
+const MOST_OF_THE_REST: usize = 1 << 20;
 
 /// The run's clock and the place where events go. Clones are the same recorder; dropping the last
 /// one finishes it.
@@ -61,10 +66,37 @@ pub enum RecordError {
     Log(Arc<LogError>),
     #[error(transparent)]
     Trace(Arc<TraceError>),
+    #[error("the log and the trace cannot both be {}", path.display())]
+    SamePath { path: PathBuf },
     #[error("cannot start the telemetry thread")]
     Thread { source: Arc<io::Error> },
     #[error("the telemetry thread panicked; what it had not written is lost")]
     Panicked,
+    /// See [`RecordError::each`].
+    #[error("{}", listed(.0))]
+    Several(Vec<RecordError>),
+}
+
+impl RecordError {
+    /// Every single thing that went wrong.
+    pub fn each(&self) -> &[RecordError] {
+        match self {
+            RecordError::Several(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    fn of(mut problems: Vec<RecordError>) -> Option<RecordError> {
+        match problems.len() {
+            0 | 1 => problems.pop(),
+            _ => Some(RecordError::Several(problems)),
+        }
+    }
+}
+
+fn listed(errors: &[RecordError]) -> String {
+    let texts: Vec<String> = errors.iter().map(RecordError::to_string).collect();
+    texts.join("; ")
 }
 
 impl From<LogError> for RecordError {
@@ -91,8 +123,14 @@ impl Recorder {
     /// Files are opened here, so a path that cannot be written is known before the work begins.
     pub fn start(options: RecorderOptions) -> Result<Recorder, RecordError> {
         let start = Instant::now();
-        let log = options.log.map(LogWriter::append).transpose()?;
+        if let (Some(log), Some(trace)) = (&options.log, &options.trace)
+            && trace.is_in_the_way_of(log)
+        {
+            return Err(RecordError::SamePath { path: log.clone() });
+        }
+        // The trace first: unlike a log, it leaves nothing behind when the other cannot be opened.
         let trace = options.trace.map(Trace::create).transpose()?;
+        let log = options.log.map(LogFile::open).transpose()?;
         let shared = Arc::new(Shared {
             detailed: trace.is_some(),
             ..Shared::default()
@@ -126,14 +164,17 @@ impl Recorder {
         if inbox.stop {
             return;
         }
-        if inbox.rare.len() >= MOST_RARE {
+        if !inbox.has_room(&event) {
             inbox.lost += 1;
             return;
         }
         // The time is taken under the lock, so the log is in the order of time.
         let at = self.now();
         inbox.rare.push(Stamped { at, event });
-        if inbox.idle {
+        if inbox.flood == MOST_OF_A_FLOOD / 2 {
+            inbox.hurry = true;
+        }
+        if inbox.idle || inbox.hurry {
             shared.wake.notify_one();
         }
     }
@@ -181,10 +222,16 @@ impl Recorder {
         stats.unwrap_or_default()
     }
 
-    /// Why nothing is written any more, as soon as that is so: worth a warning, not a stop.
+    /// Why the record has a gap, or ends, as soon as that is so: worth a warning, not a stop.
     pub fn problem(&self) -> Option<RecordError> {
-        self.shared()
-            .and_then(|shared| shared.inbox().problem.clone())
+        self.shared().and_then(|shared| shared.inbox().problem())
+    }
+
+    /// What is worth knowing of the record, though nothing went wrong. Complete after
+    /// [`Recorder::finish`].
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.shared().map(|shared| shared.inbox().notes.clone());
+        notes.unwrap_or_default()
     }
 
     /// Waits until everything that was recorded before is in the log on disk.
@@ -202,11 +249,11 @@ impl Recorder {
                 .wait(inbox)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        inbox.problem.clone().map_or(Ok(()), Err)
+        inbox.problem().map_or(Ok(()), Err)
     }
 
     /// Writes what is left, and the trace, and ends the collecting thread. Later events are
-    /// ignored. Says whether all of the record was written, each time it is called.
+    /// ignored. Says what kept the record from being complete, all of it and each time it is called.
     pub fn finish(&self) -> Result<(), RecordError> {
         self.running
             .as_ref()
@@ -233,9 +280,9 @@ impl Running {
         let ended = thread.take().map_or(Ok(()), JoinHandle::join);
         let mut inbox = self.shared.inbox();
         if ended.is_err() {
-            inbox.problem = Some(RecordError::Panicked);
+            inbox.fail(RecordError::Panicked);
         }
-        inbox.problem.clone().map_or(Ok(()), Err)
+        inbox.problem().map_or(Ok(()), Err)
     }
 }
 
@@ -271,6 +318,8 @@ impl Shared {
 #[derive(Debug, Default)]
 struct Inbox {
     rare: Vec<Stamped>,
+    /// How many of these may give way.
+    flood: usize,
     /// Rare events that found no place.
     lost: u64,
     /// Lanes that are new.
@@ -284,7 +333,40 @@ struct Inbox {
     idle: bool,
     /// It is gone, by its own will or not.
     ended: bool,
-    problem: Option<RecordError>,
+    /// The first of each kind.
+    problems: Vec<RecordError>,
+    notes: Vec<String>,
+}
+
+impl Inbox {
+    /// Counts the event where it is one of many.
+    fn has_room(&mut self, event: &Event) -> bool {
+        match event {
+            Event::RunStarted(_) | Event::RunEnded { .. } => true,
+            Event::Fault(_)
+            | Event::BufferLevel { .. }
+            | Event::BudgetLevel { .. }
+            | Event::DeviceSample(_)
+            | Event::HostSample(_) => {
+                let room = self.flood < MOST_OF_A_FLOOD;
+                self.flood += usize::from(room);
+                room
+            }
+            _ => self.rare.len() - self.flood < MOST_OF_THE_REST,
+        }
+    }
+
+    fn fail(&mut self, error: RecordError) {
+        let same =
+            |known: &RecordError| std::mem::discriminant(known) == std::mem::discriminant(&error);
+        if !self.problems.iter().any(same) {
+            self.problems.push(error);
+        }
+    }
+
+    fn problem(&self) -> Option<RecordError> {
+        RecordError::of(self.problems.clone())
+    }
 }
 
 /// The newest of each name. Lanes hold on to theirs, with its naming, as long as they need it.

@@ -1,15 +1,17 @@
 //! The statistics of a run: everything a report says of it, folded from the lines of its log.
 //!
+//! Every start of a run has its own clock and its own statistics, also where several share a log.
 //! The running program folds the very lines that it writes, so the numbers it shows and the numbers
-//! that anybody gets from the log later are the same by construction.
+//! that anybody gets from the log's last start later are the same by construction, unless a disk
+//! was full: then the log lacks lines, and [`Stats::lost`] counts them in both.
 
 mod histogram;
 
 use std::collections::BTreeMap;
 
 use crate::event::{
-    Decision, DeviceSample, Event, Fault, FaultAction, FaultKind, GateReason, HostSample, Nanos,
-    Outcome, RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
+    Decision, DeviceSample, Event, FaultAction, FaultKind, GateReason, HostSample, Nanos, Outcome,
+    RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
 };
 
 pub use histogram::Histogram;
@@ -19,12 +21,11 @@ const SLOWEST: usize = 10;
 /// Decisions beyond this are only counted; a controller that makes more is at fault itself.
 const MOST_DECISIONS: usize = 10_000;
 
-/// What happened in a run, summed up. A run that was resumed in the same log is one run.
+/// What happened in a run since it was started, summed up. What a run did before it was resumed has
+/// statistics of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// How often the run was started: 1, or more when it was resumed.
-    pub starts: u64,
-    pub last_start: Option<RunStarted>,
+    pub started: Option<RunStarted>,
     /// `None`: still running, or killed.
     pub outcome: Option<Outcome>,
     /// In the order of the plan's road, or else as they came up.
@@ -43,10 +44,9 @@ pub struct Stats {
     pub budgets: BTreeMap<String, BudgetStats>,
     pub devices: BTreeMap<String, DeviceStats>,
     pub host: HostStats,
-    /// Events that were too many to record. Above 0, the sums are too small.
+    /// Events that were too many to record, and lines that could not be written. Above 0, the sums
+    /// are too small.
     pub lost: u64,
-    /// Run time before the last start, and the latest time since it.
-    before: Nanos,
     latest: Nanos,
 }
 
@@ -200,18 +200,14 @@ impl LevelStats {
 }
 
 impl Stats {
-    /// Adds one line of a log, in the log's order. Events of single items are in a log only as sums
-    /// and add nothing here.
+    /// Adds one line of a log, in the log's order. A start begins again from nothing.
     pub fn absorb(&mut self, stamped: &Stamped) {
         if let Event::RunStarted(started) = &stamped.event {
             self.start(started);
         }
         self.latest = self.latest.max(stamped.at);
         match &stamped.event {
-            Event::RunStarted(_)
-            | Event::StageItem(_)
-            | Event::BufferWait(_)
-            | Event::SlotMoved { .. } => {}
+            Event::RunStarted(_) => {}
             Event::RunEnded { outcome } => self.outcome = Some(*outcome),
             Event::BufferLevel {
                 buffer,
@@ -268,7 +264,23 @@ impl Stats {
                     self.decisions.push((stamped.at, decision.clone()));
                 }
             }
-            Event::Fault(fault) => self.fault(fault),
+            Event::Fault(fault) => {
+                let count = self.fault_count(&fault.stage, fault.kind, fault.action);
+                if count.count == 0 {
+                    count.first_item = fault.name.clone();
+                    count.first_message = fault.message.clone();
+                }
+                count.count = count.count.saturating_add(1);
+            }
+            Event::MoreFaults {
+                stage,
+                kind,
+                action,
+                count: more,
+            } => {
+                let count = self.fault_count(stage, *kind, *action);
+                count.count = count.count.saturating_add(*more);
+            }
             Event::Checkpoint {
                 position,
                 path,
@@ -283,9 +295,9 @@ impl Stats {
         }
     }
 
-    /// The time that the run took so far, over all its starts.
+    /// The time that the run took so far, since this start.
     pub fn run_time(&self) -> Nanos {
-        self.before + self.latest
+        self.latest
     }
 
     pub fn stage(&self, name: &str) -> Option<&StageStats> {
@@ -293,16 +305,13 @@ impl Stats {
     }
 
     fn start(&mut self, started: &RunStarted) {
-        self.starts += 1;
-        self.before = self.run_time();
-        self.latest = Nanos(0);
-        self.outcome = None;
+        *self = Stats::default();
         if let Some(plan) = &started.plan {
             for stage in &plan.stages {
                 self.stage_mut(&stage.name);
             }
         }
-        self.last_start = Some(started.clone());
+        self.started = Some(started.clone());
     }
 
     fn stage_mut(&mut self, name: &str) -> &mut StageStats {
@@ -337,21 +346,28 @@ impl Stats {
         level.full += u64::from(items >= capacity);
     }
 
-    fn fault(&mut self, fault: &Fault) {
-        let known = self.faults.iter_mut().find(|known| {
-            known.stage == fault.stage && known.kind == fault.kind && known.action == fault.action
+    fn fault_count(
+        &mut self,
+        stage: &str,
+        kind: FaultKind,
+        action: FaultAction,
+    ) -> &mut FaultCount {
+        let known = self
+            .faults
+            .iter()
+            .position(|known| known.stage == stage && known.kind == kind && known.action == action);
+        let index = known.unwrap_or_else(|| {
+            self.faults.push(FaultCount {
+                stage: stage.to_owned(),
+                kind,
+                action,
+                count: 0,
+                first_item: String::new(),
+                first_message: String::new(),
+            });
+            self.faults.len() - 1
         });
-        match known {
-            Some(known) => known.count += 1,
-            None => self.faults.push(FaultCount {
-                stage: fault.stage.clone(),
-                kind: fault.kind,
-                action: fault.action,
-                count: 1,
-                first_item: fault.name.clone(),
-                first_message: fault.message.clone(),
-            }),
-        }
+        &mut self.faults[index]
     }
 }
 

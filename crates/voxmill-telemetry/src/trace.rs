@@ -4,17 +4,21 @@
 //! the run goes would keep all of them, but tens of gigabytes in a day.
 
 mod chrome;
+mod rare;
+mod target;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::event::{DeviceSample, Event, HostSample, Nanos, SlotState, Stamped, Step, Wait};
+use crate::event::{Event, Nanos, SlotState, Stamped, Wait};
 use crate::recorder::{Brief, LaneShared};
 
 use chrome::{Args, ChromeWriter, Process, Slice};
+use rare::write_rare;
+use target::{Target, one_path, partial_of};
 
 /// Memory for these: 80 MB.
 const MOST_EVENTS: usize = 2_000_000;
@@ -36,10 +40,18 @@ impl TraceOptions {
             most_events: MOST_EVENTS,
         }
     }
+
+    /// Whether the trace would be written over that file.
+    pub(crate) fn is_in_the_way_of(&self, file: &Path) -> bool {
+        let (trace, file) = (one_path(&self.path), one_path(file));
+        self.path == file || trace == file || partial_of(&trace) == file
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
+    #[error("the trace cannot be {}: that is a folder", path.display())]
+    IsAFolder { path: PathBuf },
     #[error("cannot create the trace {}", path.display())]
     Create { path: PathBuf, source: io::Error },
     #[error("cannot write the trace {}", path.display())]
@@ -50,13 +62,14 @@ pub enum TraceError {
 #[derive(Debug)]
 pub(crate) struct Trace {
     options: TraceOptions,
-    /// Beside the final path, so that there is never half a trace under that name.
-    partial: PathBuf,
-    file: File,
+    target: Target,
     lanes: Vec<Arc<LaneShared>>,
     events: VecDeque<(u32, Brief)>,
     rare: VecDeque<Stamped>,
+    /// Older ones, for which there was no more room.
     dropped: u64,
+    /// Those that came too fast to be taken.
+    lost: u64,
     run: Option<String>,
     /// Stages in the order of the plan.
     road: Vec<String>,
@@ -64,21 +77,15 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn create(options: TraceOptions) -> Result<Trace, TraceError> {
-        let mut partial = options.path.clone().into_os_string();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file = File::create(&partial).map_err(|source| TraceError::Create {
-            path: partial.clone(),
-            source,
-        })?;
+        let target = Target::open(&options.path)?;
         Ok(Trace {
             options,
-            partial,
-            file,
+            target,
             lanes: Vec::new(),
             events: VecDeque::new(),
             rare: VecDeque::new(),
             dropped: 0,
+            lost: 0,
             run: None,
             road: Vec::new(),
         })
@@ -91,7 +98,7 @@ impl Trace {
     }
 
     pub(crate) fn add(&mut self, lane: u32, events: &[Brief], lost: u64) {
-        self.dropped += lost;
+        self.lost += lost;
         for &event in events {
             if self.events.len() >= self.options.most_events {
                 self.events.pop_front();
@@ -118,21 +125,26 @@ impl Trace {
         }
     }
 
-    /// Writes the file and gives it its name. `now` ends what is still going on.
-    pub(crate) fn write(mut self, now: Nanos) -> Result<(), TraceError> {
-        let written = self.try_write(now);
-        written.map_err(|source| {
-            // Half a trace is of no use, and the disk may be full.
-            let _ = std::fs::remove_file(&self.partial);
-            TraceError::Write {
-                path: self.options.path.clone(),
-                source,
-            }
+    /// What whoever looks at it should know.
+    pub(crate) fn note(&self) -> Option<String> {
+        (self.dropped > 0).then(|| {
+            let kept = grouped(self.options.most_events as u64);
+            let dropped = grouped(self.dropped);
+            format!("the trace holds the newest {kept} events; {dropped} older ones are not in it")
         })
     }
 
-    fn try_write(&mut self, now: Nanos) -> io::Result<()> {
-        let file = self.file.try_clone()?;
+    /// Writes the file and gives it its name. `now` ends what is still going on.
+    pub(crate) fn write(mut self, now: Nanos) -> Result<(), TraceError> {
+        let written = self.write_all(now).and_then(|()| self.target.done());
+        written.map_err(|source| TraceError::Write {
+            path: self.options.path,
+            source,
+        })
+    }
+
+    fn write_all(&mut self, now: Nanos) -> io::Result<()> {
+        let file = self.target.file.try_clone()?;
         let mut out = ChromeWriter::begin(BufWriter::with_capacity(1 << 20, file))?;
         let run = self.run.clone().unwrap_or_else(|| "run".to_owned());
         let (steps, events) = self.write_lanes(&mut out, &run)?;
@@ -144,11 +156,11 @@ impl Trace {
         }
         let facts = BTreeMap::from([
             ("run", run),
-            ("dropped_events", self.dropped.to_string()),
+            ("dropped_events", (self.dropped + self.lost).to_string()),
             ("kept_events", self.events.len().to_string()),
         ]);
-        out.end(&facts)?.into_inner()?.sync_data()?;
-        std::fs::rename(&self.partial, &self.options.path)
+        out.end(&facts)?;
+        Ok(())
     }
 
     /// Items, waits and levels of all workers; gives the thread numbers that come after theirs.
@@ -158,7 +170,6 @@ impl Trace {
         run: &str,
     ) -> io::Result<(u32, u32)> {
         out.process(Process::Run, run)?;
-        out.process(Process::Slots, "slots")?;
         out.process(Process::Levels, "buffers and budgets")?;
         out.process(Process::Devices, "devices")?;
         let threads = self.threads();
@@ -198,13 +209,17 @@ impl Trace {
                     category: "wait",
                     start: event.start(),
                     end: event.end(),
-                    args: Args::item(item),
+                    args: Args::some_item(item.number()),
                 })?,
                 Brief::Level {
-                    buffer, at, items, ..
+                    buffer,
+                    at,
+                    items,
+                    capacity,
                 } => {
                     let name = format!("buffer {}", shared.buffer_name(buffer));
-                    out.counter(Process::Levels, &name, at, "items", items as f64)?;
+                    let series = [("items", items as f64), ("capacity", capacity as f64)];
+                    out.counter(Process::Levels, &name, at, &series)?;
                 }
                 Brief::Slot { .. } => {}
             }
@@ -246,10 +261,8 @@ impl Trace {
         });
         let mut moves: Vec<(u32, Nanos, u64, SlotState)> = moves.collect();
         moves.sort_unstable();
+        let mut named = None;
         for (index, &(place, at, item, to)) in moves.iter().enumerate() {
-            if index == 0 || moves[index - 1].0 != place {
-                out.thread(Process::Slots, place + 1, &format!("slot {place}"))?;
-            }
             let next = moves.get(index + 1).filter(|next| next.0 == place);
             let name = match to {
                 SlotState::Preparing => "Preparing",
@@ -257,6 +270,14 @@ impl Trace {
                 SlotState::Training => "Training",
                 SlotState::Free => continue,
             };
+            // Only places that are seen at work have a lane.
+            if named.is_none() {
+                out.process(Process::Slots, "slots")?;
+            }
+            if named != Some(place) {
+                named = Some(place);
+                out.thread(Process::Slots, place + 1, &format!("slot {place}"))?;
+            }
             out.slice(&Slice {
                 process: Process::Slots,
                 thread: place + 1,
@@ -271,6 +292,19 @@ impl Trace {
     }
 }
 
+/// `2,000,000`
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 fn wait_name(wait: Wait) -> &'static str {
     match wait {
         Wait::Input => "waits for input",
@@ -278,122 +312,6 @@ fn wait_name(wait: Wait) -> &'static str {
         Wait::Slot => "waits for slot",
         Wait::Output => "waits for output",
     }
-}
-
-/// What is not of single items: steps have a thread, levels and samples are counters, and the rest
-/// are marks.
-fn write_rare<W: Write>(
-    out: &mut ChromeWriter<W>,
-    stamped: &Stamped,
-    steps: u32,
-    events: u32,
-) -> io::Result<()> {
-    let at = stamped.at;
-    let name = match &stamped.event {
-        Event::Step(step) => return write_step(out, step, at, steps),
-        Event::BufferLevel { buffer, items, .. } => {
-            let name = format!("buffer {buffer}");
-            return out.counter(Process::Levels, &name, at, "items", *items as f64);
-        }
-        Event::BudgetLevel { budget, bytes, .. } => {
-            let name = format!("budget {budget}");
-            return out.counter(Process::Levels, &name, at, "bytes", *bytes as f64);
-        }
-        Event::DeviceSample(sample) => return write_device(out, sample, at),
-        Event::HostSample(sample) => return write_host(out, sample, at),
-        Event::RunStarted(_) => "run started".to_owned(),
-        Event::RunEnded { .. } => "run ended".to_owned(),
-        Event::GateOpened { .. } => "gate opened".to_owned(),
-        Event::Decision(decision) => format!("decision: {}", decision.subject),
-        Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),
-        Event::Checkpoint { position, .. } => format!("checkpoint {position}"),
-        Event::Lost { events, .. } => format!("{events} events lost"),
-        // Only single items and their sums are left, which are in the lanes.
-        _ => return Ok(()),
-    };
-    out.instant(events, &name, at, &stamped.event)
-}
-
-/// A step's time is its end.
-fn write_step<W: Write>(
-    out: &mut ChromeWriter<W>,
-    step: &Step,
-    at: Nanos,
-    thread: u32,
-) -> io::Result<()> {
-    let served = at.since(step.overhead);
-    let began = served.since(step.service);
-    let late = step.late.as_deref().unwrap_or("input");
-    let parts = [
-        (began.since(step.waited), began, format!("waits for {late}")),
-        (began, served, format!("step {}", step.step)),
-        (served, at, "overhead".to_owned()),
-    ];
-    for (start, end, name) in parts {
-        if start < end {
-            out.slice(&Slice {
-                process: Process::Run,
-                thread,
-                name: &name,
-                category: "step",
-                start,
-                end,
-                args: Args::step(step.step, step.shape.as_deref()),
-            })?;
-        }
-    }
-    Ok(())
-}
-
-fn write_device<W: Write>(
-    out: &mut ChromeWriter<W>,
-    sample: &DeviceSample,
-    at: Nanos,
-) -> io::Result<()> {
-    let readings = [
-        ("utilisation", "percent", sample.utilisation_percent),
-        ("memory", "bytes", sample.memory_used.map(|n| n as f64)),
-        ("power", "watts", sample.power_watts),
-        ("temperature", "celsius", sample.temperature_celsius),
-        ("clock", "mhz", sample.clock_mhz),
-        ("memory clock", "mhz", sample.memory_clock_mhz),
-        ("received", "bytes/s", sample.pcie_receive.map(|n| n as f64)),
-        ("sent", "bytes/s", sample.pcie_send.map(|n| n as f64)),
-    ];
-    write_readings(out, &sample.device, at, &readings)
-}
-
-fn write_host<W: Write>(
-    out: &mut ChromeWriter<W>,
-    sample: &HostSample,
-    at: Nanos,
-) -> io::Result<()> {
-    let whole = |value: Option<u64>| value.map(|n| n as f64);
-    let readings = [
-        ("cpu", "percent", sample.cpu_percent),
-        ("process cpu", "percent", sample.process_cpu_percent),
-        ("process memory", "bytes", whole(sample.process_memory)),
-        ("free memory", "bytes", whole(sample.memory_available)),
-        ("swap", "bytes", whole(sample.swap_used)),
-        ("swap traffic", "bytes/s", whole(sample.swap_traffic)),
-        ("disk read", "bytes/s", whole(sample.disk_read)),
-        ("disk write", "bytes/s", whole(sample.disk_write)),
-    ];
-    write_readings(out, "host", at, &readings)
-}
-
-fn write_readings<W: Write>(
-    out: &mut ChromeWriter<W>,
-    of: &str,
-    at: Nanos,
-    readings: &[(&str, &str, Option<f64>)],
-) -> io::Result<()> {
-    for (what, unit, value) in readings {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            out.counter(Process::Devices, &format!("{of} {what}"), at, unit, value)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

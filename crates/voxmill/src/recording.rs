@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_telemetry::event::{Event, Outcome, RunStarted};
-use voxmill_telemetry::log::LOG_VERSION;
+use voxmill_telemetry::log::{LOG_VERSION, LogError};
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::probes::{Probes, Roots, Sampler};
 use voxmill_telemetry::recorder::{RecordError, Recorder, RecorderOptions};
@@ -18,6 +18,8 @@ use crate::complaint::Complaint;
 pub(crate) struct Recording {
     recorder: Recorder,
     sampler: Option<Sampler>,
+    /// Notes of the probes that were told at the start.
+    told: usize,
 }
 
 impl Recording {
@@ -32,6 +34,7 @@ impl Recording {
             return Ok(Recording {
                 recorder: Recorder::off(),
                 sampler: None,
+                told: 0,
             });
         }
         let options = RecorderOptions {
@@ -40,7 +43,12 @@ impl Recording {
         };
         let refused = |error| {
             let hint = match &error {
-                RecordError::Log(_) => "give --log a file in a folder that you can write to",
+                RecordError::Log(cause) => match **cause {
+                    LogError::NotALog { .. } => "give --log a new file, or a log to go on with",
+                    LogError::InUse { .. } => "give each run a --log of its own",
+                    _ => "give --log a file in a folder that you can write to",
+                },
+                RecordError::SamePath { .. } => "give --log and --trace two different files",
                 _ => "give --trace a file in a folder that you can write to",
             };
             Complaint::new("the run cannot be recorded", hint).because(error)
@@ -50,11 +58,14 @@ impl Recording {
         for note in probes.notes() {
             tell(&format!("note: {note}"));
         }
+        let told = probes.notes().len();
+        // The date of the moment at which the run's clock was at zero.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix_seconds = since_1970.map_or(0.0, |span| span.as_secs_f64());
         recorder.record(Event::RunStarted(RunStarted {
             log_version: LOG_VERSION,
             name: name.to_owned(),
-            unix_seconds: since_1970.map_or(0.0, |span| span.as_secs_f64()),
+            unix_seconds: unix_seconds - recorder.now().seconds(),
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
             plan: Some(plan.clone()),
             facts: probes.facts(),
@@ -69,6 +80,7 @@ impl Recording {
         Ok(Recording {
             recorder,
             sampler: Some(sampler),
+            told,
         })
     }
 
@@ -78,10 +90,22 @@ impl Recording {
 
     /// A record that could not be written in full costs a warning, not the run.
     pub(crate) fn finish(self, outcome: Outcome) {
-        drop(self.sampler);
+        // First of all: the probes may take their time.
         self.recorder.record(Event::RunEnded { outcome });
-        if let Err(error) = self.recorder.finish() {
-            let error = anyhow::Error::from(error);
+        if let Some(sampler) = self.sampler {
+            for note in sampler.notes().iter().skip(self.told) {
+                tell(&format!("note: {note}"));
+            }
+        }
+        let finished = self.recorder.finish();
+        for note in self.recorder.notes() {
+            tell(&format!("note: {note}"));
+        }
+        let Err(error) = finished else {
+            return;
+        };
+        for error in error.each() {
+            let error = anyhow::Error::from(error.clone());
             tell(&format!("warning: the record is not complete: {error:#}"));
         }
     }

@@ -101,6 +101,7 @@ fn a_resumed_run_is_a_new_segment_even_behind_a_cut_line() {
     writer.write(&started(1)).unwrap();
     writer.write(&ended(7)).unwrap();
     writer.flush().unwrap();
+    drop(writer);
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 4]).unwrap();
 
@@ -112,8 +113,64 @@ fn a_resumed_run_is_a_new_segment_even_behind_a_cut_line() {
     let counts: Vec<usize> = log.segments.iter().map(|s| s.events.len()).collect();
     assert_eq!(counts, [1, 2]);
     assert_eq!((log.flaws.truncated, log.flaws.damaged), (1, 0));
-    let (stats, _) = replay(&path).unwrap();
-    assert_eq!((stats.starts, stats.run_time()), (2, Nanos(9)));
+    let (starts, _) = replay(&path).unwrap();
+    let times: Vec<Nanos> = starts.iter().map(Stats::run_time).collect();
+    assert_eq!(times, [Nanos(0), Nanos(9)], "each by its own clock");
+}
+
+#[test]
+fn a_file_that_is_not_a_log_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("manifest.jsonl");
+    for manifest in [
+        "{\"audio\":\"a.wav\",\"text\":\"A.\"}\n{\"at\":7,\"event\":\"run_ended\"}\n",
+        "not JSON at all\n",
+        "\n",
+        "audio.wav",
+    ] {
+        std::fs::write(&path, manifest).unwrap();
+        let error = LogWriter::append(&path).unwrap_err();
+        assert!(matches!(error, LogError::NotALog { .. }), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), manifest);
+    }
+    // A log of a later version is one, and so is one that a kill cut in its very first line.
+    for log in [
+        "{\"at\":5,\"event\":\"eclipse\"}\n",
+        "{\"at\":5,\"ev",
+        "{\"a",
+    ] {
+        std::fs::write(&path, log).unwrap();
+        LogWriter::append(&path).unwrap();
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_log_has_one_writer_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    let first = LogWriter::append(&path).unwrap();
+    let refused = LogWriter::append(&path).unwrap_err();
+    assert!(matches!(refused, LogError::InUse { .. }), "{refused}");
+    // Reading is free.
+    RunLog::read(&path).unwrap();
+    drop(first);
+    LogWriter::append(&path).unwrap();
+}
+
+#[test]
+fn a_line_without_end_is_damage_and_not_memory() {
+    let end = text(&[ended(7)]);
+    for length in [LONGEST_LINE, LONGEST_LINE + 1, 3 * LONGEST_LINE] {
+        let mut bytes = text(&[started(1)]).into_bytes();
+        bytes.resize(bytes.len() + length, b'x');
+        bytes.extend(format!("\n{end}").into_bytes());
+        let mut reader = LogReader::new("a log", bytes.as_slice());
+        assert_eq!(reader.by_ref().filter(|event| event.is_ok()).count(), 2);
+        assert_eq!((reader.flaws().truncated, reader.flaws().damaged), (0, 1));
+        assert_eq!(reader.flaws().described[0].line, 2);
+        assert!(reader.bytes.capacity() <= 2 * LONGEST_LINE);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The host and this process, by `/proc`.
 //!
-//! Six short files are read and parsed by hand: that is less than a dependency would bring, it takes
+//! The few short files are read and parsed by hand: less than a dependency would bring, it takes
 //! any root, and a file that is missing or malformed costs its own values only. Where there is no
 //! `/proc`, as on macOS and Windows, there are no values at all.
 

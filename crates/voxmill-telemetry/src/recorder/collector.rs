@@ -3,10 +3,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::faults::FaultLimit;
+use super::log_file::LogFile;
 use super::seconds::Seconds;
 use super::{Brief, LaneShared, RecordError, Shared, lock};
 use crate::event::{Event, Nanos, Stamped};
-use crate::log::LogWriter;
 use crate::trace::Trace;
 
 /// How often lanes are emptied while there are any.
@@ -18,13 +19,13 @@ const GRACE: Nanos = Nanos(100_000_000);
 pub(super) struct Collector {
     shared: Arc<Shared>,
     start: Instant,
-    /// `None` without a log, or after it could not be written.
-    log: Option<LogWriter>,
+    log: Option<LogFile>,
     trace: Option<Trace>,
     lanes: Vec<Listened>,
     seconds: Seconds,
     /// Events that are too young to be written, in the order of time.
     rare: Vec<Stamped>,
+    faults: FaultLimit,
     /// Everything up to here is written.
     horizon: Nanos,
     /// Reused in turn for what lies in the lanes.
@@ -51,7 +52,7 @@ impl Collector {
     pub(super) fn new(
         shared: Arc<Shared>,
         start: Instant,
-        log: Option<LogWriter>,
+        log: Option<LogFile>,
         trace: Option<Trace>,
     ) -> Collector {
         Collector {
@@ -62,6 +63,7 @@ impl Collector {
             lanes: Vec::new(),
             seconds: Seconds::default(),
             rare: Vec::new(),
+            faults: FaultLimit::default(),
             horizon: Nanos(0),
             taken: Vec::new(),
         }
@@ -74,6 +76,7 @@ impl Collector {
             let asked = self.sleep(flushed);
             self.empty_lanes(asked.stop);
             let whole = asked.stop || asked.flushes > flushed;
+            self.reopen_log(asked.at, asked.stop);
             self.write(asked.at, whole, asked.lost);
             flushed = asked.flushes;
             if asked.stop {
@@ -95,6 +98,7 @@ impl Collector {
             let nothing = self.lanes.is_empty()
                 && self.seconds.is_empty()
                 && self.rare.is_empty()
+                && self.faults.is_empty()
                 && inbox.lanes.is_empty()
                 && inbox.rare.is_empty();
             if nothing {
@@ -116,6 +120,7 @@ impl Collector {
         }
         inbox.hurry = false;
         self.rare.append(&mut inbox.rare);
+        inbox.flood = 0;
         let trace = &mut self.trace;
         let listen = |lane: Arc<LaneShared>| Listened {
             number: trace.as_mut().map_or(0, |trace| trace.lane(&lane)),
@@ -174,6 +179,8 @@ impl Collector {
         if let Some(trace) = &mut self.trace {
             trace.add_rare(&lines);
         }
+        lines.retain(|line| self.faults.lets_pass(&line.event));
+        self.faults.tell(horizon, whole, &mut sums);
         if lost > 0 {
             let event = Event::Lost {
                 stage: String::new(),
@@ -188,25 +195,43 @@ impl Collector {
             let mut stats = lock(&self.shared.stats);
             lines.iter().for_each(|line| stats.absorb(line));
         }
-        let written = self.log.as_mut().map_or(Ok(()), |log| {
-            lines.iter().try_for_each(|line| log.write(line))?;
-            if whole { log.sync() } else { log.flush() }
-        });
+        let written = (self.log.as_mut()).map_or(Ok(()), |log| log.write(&lines, whole, now));
         if let Err(error) = written {
-            self.log = None;
+            self.fail(error.into());
+        }
+    }
+
+    /// A log that could not be written may be writable again: somebody made room on the disk.
+    fn reopen_log(&mut self, now: Nanos, at_once: bool) {
+        let Some(lost) = self.log.as_mut().and_then(|log| log.reopen(now, at_once)) else {
+            return;
+        };
+        let event = Event::Lost {
+            stage: String::new(),
+            events: lost,
+        };
+        // Behind everything that is written, before everything that is to come.
+        let at = self.horizon;
+        let line = Stamped { at, event };
+        lock(&self.shared.stats).absorb(&line);
+        let written = (self.log.as_mut()).map_or(Ok(()), |log| log.write(&[line], false, now));
+        if let Err(error) = written {
             self.fail(error.into());
         }
     }
 
     fn write_trace(&mut self, now: Nanos) {
-        let trace = self.trace.take();
-        if let Some(Err(error)) = trace.map(|trace| trace.write(now)) {
+        let Some(trace) = self.trace.take() else {
+            return;
+        };
+        self.shared.inbox().notes.extend(trace.note());
+        if let Err(error) = trace.write(now) {
             self.fail(error.into());
         }
     }
 
     fn fail(&self, error: RecordError) {
-        self.shared.inbox().problem.get_or_insert(error);
+        self.shared.inbox().fail(error);
     }
 }
 
@@ -221,6 +246,9 @@ struct SaysItEnded(Arc<Shared>);
 impl Drop for SaysItEnded {
     fn drop(&mut self) {
         let mut inbox = self.0.inbox();
+        if std::thread::panicking() {
+            inbox.fail(RecordError::Panicked);
+        }
         inbox.ended = true;
         inbox.stop = true;
         inbox.rare = Vec::new();
@@ -255,7 +283,7 @@ mod tests {
     fn wait(end_ms: u64) -> Brief {
         Brief::Wait {
             wait: Wait::Input,
-            item: 0,
+            item: Some(0).into(),
             start: Nanos(end_ms * MILLI - 1),
             waited: Nanos(1),
         }
@@ -276,7 +304,7 @@ mod tests {
     fn events_and_sums_are_written_in_the_order_of_time_once_they_are_old_enough() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let log = LogWriter::append(&path).unwrap();
+        let log = LogFile::open(path.clone()).unwrap();
         let shared = Arc::new(Shared::default());
         let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
         let stage = Arc::new(Stage::new(0, "read"));
@@ -318,6 +346,51 @@ mod tests {
             (3000, "sum"),
         ];
         assert_eq!(lines(&path)[first.len() + second.len()..], rest);
-        assert_eq!(replay(&path).unwrap().0, *lock(&shared.stats));
+        assert_eq!(replay(&path).unwrap().0, [lock(&shared.stats).clone()]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_log_that_could_not_be_written_goes_on_when_there_is_room_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let log = LogFile::open(path.clone()).unwrap();
+        let shared = Arc::new(Shared::default());
+        let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        let mut happens = |at_ms, gates: &[u64]| {
+            collector.rare = gates.iter().copied().map(gate).collect();
+            collector.reopen_log(Nanos(at_ms * MILLI), false);
+            collector.write(Nanos(at_ms * MILLI), true, 0);
+        };
+        happens(1000, &[500, 600]);
+        assert!(shared.inbox().problem().is_some());
+        std::fs::remove_file(&path).unwrap();
+        happens(2000, &[1500]);
+        assert!(!path.exists(), "it is tried once a minute");
+        happens(61_500, &[61_400]);
+        assert_eq!(lines(&path), [(2000, "lost"), (61_400, "event")]);
+        assert_eq!(replay(&path).unwrap().0[0].lost, 3);
+        assert_eq!(lock(&shared.stats).lost, 3);
+        assert_eq!(shared.inbox().problems.len(), 1, "the gap stays known");
+    }
+
+    #[test]
+    fn a_panic_is_told_to_whoever_waits() {
+        let shared = Arc::new(Shared::default());
+        let ends = SaysItEnded(Arc::clone(&shared));
+        let thread = std::thread::spawn(move || {
+            let _ends = ends;
+            panic!("on purpose");
+        });
+        let recorder = super::super::Recorder {
+            start: Instant::now(),
+            running: Some(Arc::new(super::super::Running {
+                shared,
+                thread: std::sync::Mutex::new(Some(thread)),
+            })),
+        };
+        assert!(matches!(recorder.flush(), Err(RecordError::Panicked)));
+        assert!(matches!(recorder.finish(), Err(RecordError::Panicked)));
     }
 }

@@ -40,12 +40,13 @@ impl Lane {
         }
     }
 
-    /// From `start` on, the worker waited.
-    pub fn wait(&self, wait: Wait, item: u64, start: Nanos, waited: Nanos) {
+    /// From `start` on, the worker waited: for or with that item, or for none that is known, as at
+    /// the end of input.
+    pub fn wait(&self, wait: Wait, item: Option<u64>, start: Nanos, waited: Nanos) {
         if let Some(shared) = &self.shared {
             shared.push(Brief::Wait {
                 wait,
-                item,
+                item: item.into(),
                 start,
                 waited,
             });
@@ -89,7 +90,7 @@ pub(crate) enum Brief {
     },
     Wait {
         wait: Wait,
-        item: u64,
+        item: MaybeItem,
         start: Nanos,
         waited: Nanos,
     },
@@ -106,6 +107,22 @@ pub(crate) enum Brief {
         at: Nanos,
         to: SlotState,
     },
+}
+
+/// An item's number or none, in 8 bytes: no run gets as far as the largest number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MaybeItem(u64);
+
+impl MaybeItem {
+    pub(crate) fn number(self) -> Option<u64> {
+        (self.0 != u64::MAX).then_some(self.0)
+    }
+}
+
+impl From<Option<u64>> for MaybeItem {
+    fn from(item: Option<u64>) -> MaybeItem {
+        MaybeItem(item.unwrap_or(u64::MAX))
+    }
 }
 
 impl Brief {

@@ -12,6 +12,8 @@ use crate::stats::Histogram;
 const SECOND: u64 = 1_000_000_000;
 /// Items of a stage and second that are named.
 const SLOWEST: usize = 3;
+/// Of a name, in characters; a path is rarely longer.
+const LONGEST_NAME: usize = 200;
 
 /// The seconds that are not yet written.
 #[derive(Debug, Default)]
@@ -82,17 +84,29 @@ impl StageSum {
         }
         let slow = |(service, item)| SlowItem {
             item,
-            name: self.stage.item_name(item),
+            name: shortened(self.stage.item_name(item)),
             service,
         };
+        let mut service = self.service;
+        service.coarsen();
         let event = Event::StageSecond(StageSecond {
             stage: name.clone(),
-            service: self.service,
+            service,
             waits: self.waits,
             slowest: self.slowest.into_iter().map(slow).collect(),
         });
         lines.push(Stamped { at, event });
     }
+}
+
+/// The end of a long name tells more than its beginning.
+fn shortened(name: String) -> String {
+    let too_long = name.chars().count().saturating_sub(LONGEST_NAME);
+    if too_long == 0 {
+        return name;
+    }
+    let end: String = name.chars().skip(too_long + 1).collect();
+    format!("…{end}")
 }
 
 impl Seconds {
@@ -293,6 +307,15 @@ mod tests {
             times,
             [(Preparing, 50), (Ready, 150), (Training, 100), (Free, 0)]
         );
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let name = "é".repeat(LONGEST_NAME);
+        assert_eq!(shortened(name.clone()), name);
+        let cut = shortened(format!("{name}é"));
+        assert_eq!(cut.chars().count(), LONGEST_NAME);
+        assert!(cut.starts_with("…é") && cut.ends_with('é'));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::sync::mpsc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{GateReason, SlotState, Wait};
+use crate::event::{
+    Fault, FaultAction, FaultKind, GateReason, Outcome, RunStarted, SlotState, Step, Wait,
+};
 use crate::examples;
 use crate::log::{RunLog, replay};
 
@@ -24,6 +26,13 @@ fn gate(ready: u64) -> Event {
         waited: Nanos(1),
         ready,
     }
+}
+
+/// The statistics of the last start in a log that has no flaws.
+fn replayed(path: &PathBuf) -> Stats {
+    let (mut starts, flaws) = replay(path).unwrap();
+    assert_eq!(flaws, Default::default());
+    starts.pop().unwrap_or_default()
 }
 
 fn items(stats: &Stats, stage: &str) -> u64 {
@@ -49,11 +58,10 @@ fn after_a_flush_everything_is_in_the_log() {
     let lane = recorder.lane("read", 0);
     for round in 1..=3 {
         lane.item(round, recorder.now(), Nanos(1000));
-        lane.wait(Wait::Input, round, recorder.now(), Nanos(500));
+        lane.wait(Wait::Input, Some(round), recorder.now(), Nanos(500));
         recorder.record(gate(round));
         recorder.flush().unwrap();
-        let (stats, flaws) = replay(&path).unwrap();
-        assert_eq!(flaws, Default::default());
+        let stats = replayed(&path);
         assert_eq!(items(&stats, "read"), round);
         assert_eq!(
             stats.stage("read").unwrap().waits[&Wait::Input].count,
@@ -73,7 +81,9 @@ fn nobody_needs_to_ask_for_the_log_to_be_written() {
     lane.item(1, Nanos(0), Nanos(1000));
     // Hangs if it is never written; how soon it is, is not for a test to say.
     loop {
-        let (stats, _) = replay(&path).unwrap();
+        // It may be read in the middle of a line.
+        let (starts, _) = replay(&path).unwrap();
+        let stats = starts.last().cloned().unwrap_or_default();
         if stats.gate.is_some() && items(&stats, "read") == 1 {
             break;
         }
@@ -102,7 +112,7 @@ fn dropping_the_last_clone_writes_the_rest() {
     drop(clone);
     // Nobody listens any more; that is no harm.
     lane.item(2, Nanos(0), Nanos(1000));
-    assert_eq!(items(&replay(path).unwrap().0, "read"), 1);
+    assert_eq!(items(&replayed(&path), "read"), 1);
 }
 
 #[test]
@@ -145,7 +155,7 @@ fn slow_items_have_the_names_that_held_when_their_lane_was_made() {
         lane.item(number as u64, recorder.now(), Nanos(1000 - number as u64));
     }
     recorder.finish().unwrap();
-    let (stats, _) = replay(path).unwrap();
+    let stats = replayed(&path);
     let names: Vec<&str> = stats.slowest.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["0", "first 1", "second 2", "3"]);
 }
@@ -170,7 +180,7 @@ fn many_threads_lose_nothing() {
         }
     });
     recorder.finish().unwrap();
-    let (stats, _) = replay(path).unwrap();
+    let stats = replayed(&path);
     assert_eq!((items(&stats, "read"), stats.lost), (80_000, 0));
     assert_eq!(stats, recorder.stats());
 }
@@ -199,16 +209,32 @@ fn a_stuck_collector_costs_bounded_memory_and_what_is_lost_is_counted() {
         for item in 0..(lane::LANE_CAPACITY as u64 + beyond) {
             lane.item(item, Nanos(0), Nanos(1));
         }
-        for item in 0..(MOST_RARE as u64 + beyond) {
-            recorder.record(gate(item));
+        for _ in 0..(MOST_OF_A_FLOOD as u64 + beyond) {
+            recorder.record(Event::BufferLevel {
+                buffer: "read".to_owned(),
+                items: 0,
+                capacity: 1,
+            });
         }
+        // What a report cannot do without comes through the flood.
+        for step in 0..beyond {
+            recorder.record(Event::Step(Step {
+                step,
+                ..Step::default()
+            }));
+        }
+        recorder.record(Event::RunEnded {
+            outcome: Outcome::Failed,
+        });
         drop(release);
     });
     recorder.finish().unwrap();
-    let (stats, _) = replay(path).unwrap();
+    let stats = replayed(&path);
     assert_eq!(items(&stats, "read"), lane::LANE_CAPACITY as u64);
     assert_eq!(stats.lost, 2 * beyond);
-    assert_eq!(stats.gate.unwrap().ready, MOST_RARE as u64 - 1);
+    assert_eq!(stats.buffers["read"].samples, MOST_OF_A_FLOOD as u64);
+    assert_eq!(stats.steps.service.count(), beyond);
+    assert_eq!(stats.outcome, Some(Outcome::Failed));
 }
 
 #[test]
@@ -225,6 +251,41 @@ fn a_path_that_cannot_be_written_is_known_at_once() {
         trace: Some(TraceOptions::new(nowhere)),
     };
     assert!(matches!(Recorder::start(trace), Err(RecordError::Trace(_))));
+}
+
+#[test]
+fn a_log_and_a_trace_in_one_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("sub")).unwrap();
+    for (log, trace) in [
+        ("same", "same"),
+        ("same", "sub/../same"),
+        ("same.partial", "same"),
+    ] {
+        let options = RecorderOptions {
+            log: Some(at(log)),
+            trace: Some(TraceOptions::new(at(trace))),
+        };
+        let refused = Recorder::start(options).unwrap_err();
+        assert!(matches!(refused, RecordError::SamePath { .. }), "{refused}");
+    }
+    let left: Vec<_> = folder.path().read_dir().unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn one_file_that_cannot_be_opened_leaves_nothing_of_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (log, trace) in [("log", "nowhere/trace"), ("nowhere/log", "trace")] {
+        let options = RecorderOptions {
+            log: Some(at(log)),
+            trace: Some(TraceOptions::new(at(trace))),
+        };
+        assert!(Recorder::start(options).is_err());
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]
@@ -252,6 +313,74 @@ fn a_full_disk_stops_the_log_but_not_the_run() {
     assert!(matches!(recorder.finish(), Err(RecordError::Log(_))));
     assert!(matches!(recorder.finish(), Err(RecordError::Log(_))));
     assert_eq!(items(&recorder.stats(), "read"), 200_001);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn all_that_went_wrong_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let options = RecorderOptions {
+        log: Some(PathBuf::from("/dev/full")),
+        trace: Some(TraceOptions::new(&trace)),
+    };
+    let recorder = Recorder::start(options).unwrap();
+    std::fs::create_dir(&trace).unwrap();
+    recorder.record(gate(1));
+    let error = recorder.finish().unwrap_err();
+    assert!(matches!(
+        error.each(),
+        [RecordError::Log(_), RecordError::Trace(_)]
+    ));
+    let text = error.to_string();
+    assert!(text.starts_with("cannot write the log /dev/full; cannot write the trace"));
+}
+
+#[test]
+fn a_flood_of_faults_is_counted_in_full_and_written_in_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, path) = logging(&folder);
+    for item in 0..20_000 {
+        recorder.record(Event::Fault(Fault {
+            stage: "read".to_owned(),
+            item,
+            name: item.to_string(),
+            kind: FaultKind::Error,
+            message: "no such file".to_owned(),
+            action: FaultAction::Skipped,
+        }));
+    }
+    recorder.finish().unwrap();
+    let stats = replayed(&path);
+    assert_eq!((stats.faults[0].count, stats.lost), (20_000, 0));
+    assert_eq!(stats, recorder.stats());
+    let log = RunLog::read(&path).unwrap();
+    let one_by_one = |line: &&Stamped| matches!(line.event, Event::Fault(_));
+    let written = log.events().filter(one_by_one).count();
+    assert_eq!(written as u64, faults::WRITTEN_IN_FULL);
+}
+
+#[test]
+fn a_continued_log_has_the_statistics_of_each_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut live = Vec::new();
+    for start in 1..=3 {
+        let (recorder, _) = logging(&folder);
+        recorder.record(Event::RunStarted(RunStarted {
+            log_version: crate::log::LOG_VERSION,
+            name: "demo".to_owned(),
+            unix_seconds: 0.0,
+            program: "test".to_owned(),
+            plan: None,
+            facts: Default::default(),
+        }));
+        let lane = recorder.lane("read", 0);
+        (0..start).for_each(|item| lane.item(item, recorder.now(), Nanos(1000)));
+        recorder.finish().unwrap();
+        live.push(recorder.stats());
+    }
+    let path = folder.path().join("events.jsonl");
+    assert_eq!(replay(path).unwrap().0, live);
 }
 
 /// What a thread may say, at any time of the run and about anything.
@@ -294,16 +423,14 @@ proptest! {
                     lanes[lane].item(item, Nanos(start), Nanos(service));
                 }
                 Said::Wait(lane, start) => {
-                    lanes[lane].wait(Wait::Output, item, Nanos(start), Nanos(77));
+                    lanes[lane].wait(Wait::Output, Some(item), Nanos(start), Nanos(77));
                 }
                 Said::Slot(place, at, to) => lanes[2].slot(place, item, Nanos(at), to),
                 Said::Flush => recorder.flush().unwrap(),
             }
         }
         recorder.finish().unwrap();
-        let (stats, flaws) = replay(&path).unwrap();
-        prop_assert_eq!(flaws, Default::default());
-        prop_assert_eq!(stats, recorder.stats());
+        prop_assert_eq!(replayed(&path), recorder.stats());
         let log = RunLog::read(&path).unwrap();
         let times: Vec<Nanos> = log.events().map(|stamped| stamped.at).collect();
         prop_assert!(times.is_sorted(), "out of order: {:?}", times);

@@ -2,9 +2,11 @@
 //!
 //! Spans below 16 ns have a bucket each; above, every doubling is cut into 16 buckets of equal
 //! width, so the middle of a bucket is at most 1/32 (3.1 %) away from anything in it. Twice as many
-//! would make busy logs larger than 50 MB an hour. Count, sum, sum of squares, smallest and largest
-//! are exact. All of them are whole numbers: histograms added
-//! in any order are equal to one that saw everything.
+//! would make busy logs larger than 50 MB an hour. For the same reason a line of the log has room for
+//! about 64 buckets ([`Histogram::coarsen`]): where spans spread wider, neighbours are put together, two, four or
+//! more of them, and quantiles are that much coarser ([`Histogram::quantile_error`]). Count, sum,
+//! sum of squares, smallest and largest are always exact. All of them are whole numbers: histograms
+//! added in any order are equal.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,8 @@ use crate::event::Nanos;
 /// A doubling is cut into `2^SUB_BITS` buckets.
 const SUB_BITS: u32 = 4;
 const SUBS: u64 = 1 << SUB_BITS;
+/// For the buckets of one line in the log.
+const MOST_ROOM: usize = 66;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS as usize;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +24,8 @@ const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS as usize;
 pub struct Histogram {
     /// By bucket, up to the last that is not empty.
     counts: Vec<u64>,
+    /// Each of them is `2^coarse` buckets of the finest kind.
+    coarse: u32,
     count: u64,
     sum: u64,
     sum_of_squares: u128,
@@ -36,24 +42,63 @@ fn bucket_of(nanos: u64) -> usize {
     (u64::from(doubling + 1) * SUBS + sub) as usize
 }
 
-fn middle_of(bucket: usize) -> u64 {
+/// The smallest and the largest span of a bucket.
+fn ends_of(bucket: usize) -> (u64, u64) {
     let bucket = bucket as u64;
     if bucket < SUBS {
-        return bucket;
+        return (bucket, bucket);
     }
     let doubling = bucket / SUBS - 1;
     let low = (SUBS + bucket % SUBS) << doubling;
-    let width = 1u64 << doubling;
-    low + (width - 1) / 2
+    (low, low + ((1u64 << doubling) - 1))
+}
+
+fn middle_of(bucket: usize, coarse: u32) -> u64 {
+    let first = bucket << coarse;
+    let last = (first + (1 << coarse) - 1).min(BUCKETS - 1);
+    let (low, high) = (ends_of(first).0, ends_of(last).1);
+    low + (high - low) / 2
 }
 
 impl Histogram {
-    /// The middle of a bucket is at most this share away from any span in it.
+    /// The middle of a bucket of the finest kind is at most this share away from any span in it.
     pub const ERROR: f64 = 1.0 / (2 * SUBS) as f64;
+    /// A bucket for each doubling. From nanoseconds to hours they fit into a line, wherever there
+    /// are gaps.
+    const COARSEST: u32 = SUB_BITS;
+
+    /// Puts neighbouring buckets together until the rest fits into a line of the log.
+    pub fn coarsen(&mut self) {
+        while self.room() > MOST_ROOM && self.coarse < Self::COARSEST {
+            self.coarsen_to(self.coarse + 1);
+        }
+    }
+
+    /// What the written form takes: a run's brackets and number are as long as two counts.
+    fn room(&self) -> usize {
+        let runs = self.counts.chunk_by(|a, b| (*a > 0) == (*b > 0));
+        let full = runs.filter(|run| run[0] > 0);
+        full.map(|run| run.len() + 2).sum()
+    }
+
+    fn coarsen_to(&mut self, coarse: u32) {
+        if coarse > self.coarse {
+            let pairs = self.counts.chunks(1 << (coarse - self.coarse));
+            let sum = |counts: &[u64]| counts.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
+            self.counts = pairs.map(sum).collect();
+            self.coarse = coarse;
+        }
+    }
+
+    /// How far, at most, a quantile is from the exact one, as a share of it. A run's histogram is
+    /// as coarse as the coarsest second that is in it.
+    pub fn quantile_error(&self) -> f64 {
+        Self::ERROR * f64::from(1u32 << self.coarse)
+    }
 
     pub fn record(&mut self, span: Nanos) {
         let Nanos(nanos) = span;
-        let bucket = bucket_of(nanos);
+        let bucket = bucket_of(nanos) >> self.coarse;
         if self.counts.len() <= bucket {
             self.counts.resize(bucket + 1, 0);
         }
@@ -75,10 +120,14 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        self.coarsen_to(other.coarse);
+        let finer = self.coarse - other.coarse;
+        let len = ((other.counts.len() - 1) >> finer) + 1;
+        if self.counts.len() < len {
+            self.counts.resize(len, 0);
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+        for (bucket, theirs) in other.counts.iter().enumerate() {
+            let mine = &mut self.counts[bucket >> finer];
             *mine = mine.saturating_add(*theirs);
         }
         self.min = if self.count == 0 {
@@ -145,7 +194,8 @@ impl Histogram {
         }
     }
 
-    /// The span that a share `q` of all spans does not exceed, to within [`Histogram::ERROR`].
+    /// The span that a share `q` of all spans does not exceed, to within
+    /// [`Histogram::quantile_error`].
     pub fn quantile(&self, q: f64) -> Nanos {
         let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         let rank = rank.clamp(1, self.count.max(1));
@@ -153,7 +203,7 @@ impl Histogram {
         for (bucket, &count) in self.counts.iter().enumerate() {
             seen = seen.saturating_add(count);
             if seen >= rank {
-                return Nanos(middle_of(bucket).clamp(self.min, self.max));
+                return Nanos(middle_of(bucket, self.coarse).clamp(self.min, self.max));
             }
         }
         Nanos(self.max)
@@ -184,8 +234,15 @@ struct Written {
     min: u64,
     #[serde(default)]
     max: u64,
+    /// Absent for the finest.
+    #[serde(default, skip_serializing_if = "is_finest")]
+    coarse: u32,
     #[serde(default)]
     buckets: Vec<Vec<u64>>,
+}
+
+fn is_finest(coarse: &u32) -> bool {
+    *coarse == 0
 }
 
 impl From<Histogram> for Written {
@@ -206,6 +263,7 @@ impl From<Histogram> for Written {
             squares: histogram.sum_of_squares.to_string(),
             min: histogram.min,
             max: histogram.max,
+            coarse: histogram.coarse,
             buckets,
         }
     }
@@ -215,6 +273,8 @@ impl From<Histogram> for Written {
 enum BadHistogram {
     #[error("a histogram's bucket {bucket} is none of {BUCKETS}")]
     NoSuchBucket { bucket: u64 },
+    #[error("a histogram is coarser than any: {0}")]
+    TooCoarse(u32),
     #[error("a histogram's buckets are out of order or empty")]
     BadRun,
     #[error("a histogram's smallest and largest are not in its first and last bucket")]
@@ -227,13 +287,17 @@ impl TryFrom<Written> for Histogram {
     type Error = BadHistogram;
 
     fn try_from(written: Written) -> Result<Histogram, BadHistogram> {
+        let coarse = written.coarse;
+        if coarse > Histogram::COARSEST {
+            return Err(BadHistogram::TooCoarse(coarse));
+        }
         let mut counts = Vec::new();
         for run in &written.buckets {
             let Some((&first, run)) = run.split_first() else {
                 return Err(BadHistogram::BadRun);
             };
             let last = first.saturating_add(run.len() as u64);
-            if last > BUCKETS as u64 {
+            if last > (BUCKETS as u64).div_ceil(1 << coarse) {
                 return Err(BadHistogram::NoSuchBucket { bucket: last });
             }
             if (first as usize) < counts.len() || run.is_empty() || run.contains(&0) {
@@ -247,7 +311,8 @@ impl TryFrom<Written> for Histogram {
             return Ok(Histogram::default());
         }
         let first = counts.iter().position(|&n| n > 0);
-        if first != Some(bucket_of(written.min)) || counts.len() != bucket_of(written.max) + 1 {
+        let (least, most) = (bucket_of(written.min), bucket_of(written.max));
+        if first != Some(least >> coarse) || counts.len() != (most >> coarse) + 1 {
             return Err(BadHistogram::BadRange);
         }
         if written.min > written.max {
@@ -258,6 +323,7 @@ impl TryFrom<Written> for Histogram {
         };
         Ok(Histogram {
             counts,
+            coarse,
             count,
             sum: written.sum,
             sum_of_squares,
@@ -268,108 +334,4 @@ impl TryFrom<Written> for Histogram {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn of(spans: &[u64]) -> Histogram {
-        let mut histogram = Histogram::default();
-        for &span in spans {
-            histogram.record(Nanos(span));
-        }
-        histogram
-    }
-
-    /// All magnitudes alike, from one nanosecond to centuries.
-    fn spans() -> impl Strategy<Value = Vec<u64>> {
-        let span = (0u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
-        prop::collection::vec(span, 0..200)
-    }
-
-    #[test]
-    fn buckets_follow_each_other_without_gap() {
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-        for bucket in 0..BUCKETS {
-            assert_eq!(bucket_of(middle_of(bucket)), bucket);
-        }
-        for power in 4..64 {
-            assert_eq!(bucket_of(1 << power), bucket_of((1 << power) - 1) + 1);
-        }
-    }
-
-    #[test]
-    fn mean_and_variation_are_exact() {
-        let steps = of(&[100_000_000, 200_000_000, 300_000_000]);
-        assert_eq!(steps.mean_nanos(), 200e6);
-        assert!((steps.std_nanos() - 81_649_658.092_772_6).abs() < 1e-3);
-        assert!((steps.variation() - 0.408_248_290_463_863).abs() < 1e-12);
-        assert_eq!(of(&[5, 5, 5]).std_nanos(), 0.0);
-    }
-
-    #[test]
-    fn an_empty_one_is_all_zeros() {
-        let empty = Histogram::default();
-        assert!(empty.is_empty());
-        assert_eq!(empty.p99(), Nanos(0));
-        assert_eq!((empty.std_nanos(), empty.variation()), (0.0, 0.0));
-        let text = serde_json::to_string(&empty).unwrap();
-        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), empty);
-    }
-
-    #[test]
-    fn the_written_form_is_runs_of_buckets() {
-        assert_eq!(
-            serde_json::to_string(&of(&[3, 4, 4, 9])).unwrap(),
-            r#"{"sum":20,"squares":"122","min":3,"max":9,"buckets":[[3,1,2],[9,1]]}"#
-        );
-    }
-
-    #[test]
-    fn a_damaged_one_is_refused() {
-        for text in [
-            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[976,1]]}"#,
-            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[18446744073709551615,1]]}"#,
-            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[]]}"#,
-            r#"{"sum":1,"squares":"1","min":1,"max":1,"buckets":[[1,0]]}"#,
-            r#"{"sum":3,"squares":"5","min":1,"max":2,"buckets":[[2,1],[1,1]]}"#,
-            r#"{"sum":1,"squares":"1","min":2,"max":1,"buckets":[[1,1]]}"#,
-            r#"{"sum":1,"squares":"x","min":1,"max":1,"buckets":[[1,1]]}"#,
-        ] {
-            assert!(serde_json::from_str::<Histogram>(text).is_err(), "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn merged_is_the_same_as_recorded_in_one(parts in prop::collection::vec(spans(), 0..5)) {
-            let mut forwards = Histogram::default();
-            let mut backwards = Histogram::default();
-            for part in &parts {
-                forwards.merge(&of(part));
-            }
-            for part in parts.iter().rev() {
-                backwards.merge(&of(part));
-            }
-            prop_assert_eq!(&forwards, &of(&parts.concat()));
-            prop_assert_eq!(&forwards, &backwards);
-        }
-
-        #[test]
-        fn quantiles_are_within_the_stated_error(mut all in spans(), q in 0.0f64..=1.0) {
-            prop_assume!(!all.is_empty());
-            let found = of(&all).quantile(q).0 as f64;
-            all.sort_unstable();
-            let rank = ((q * all.len() as f64).ceil() as usize).max(1);
-            let exact = all[rank - 1] as f64;
-            prop_assert!((found - exact).abs() <= exact * Histogram::ERROR, "{found} for {exact}");
-        }
-
-        #[test]
-        fn what_was_written_reads_back_the_same(all in spans()) {
-            let histogram = of(&all);
-            let text = serde_json::to_string(&histogram).unwrap();
-            prop_assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
-        }
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! What the lines of a log add up to.
 
 use super::*;
-use crate::event::{SlowItem, StageSecond};
+use crate::event::{Fault, SlowItem, StageSecond};
 use crate::plan::{Plan, StagePlan};
 
 fn fold(events: impl IntoIterator<Item = (u64, Event)>) -> Stats {
@@ -85,16 +85,20 @@ fn variation_is_that_of_one_shape() {
 }
 
 #[test]
-fn a_resumed_run_is_as_long_as_its_parts() {
+fn a_resumed_run_begins_again_from_nothing() {
     let ended = |outcome| Event::RunEnded { outcome };
-    let stats = fold([
-        (0, started(None)),
-        (70, ended(Outcome::Interrupted)),
-        (0, started(None)),
-        (30, step("short", 0, 1)),
-    ]);
-    assert_eq!((stats.starts, stats.run_time()), (2, Nanos(100)));
-    assert_eq!(stats.outcome, None, "it runs again");
+    let again = [(0, started(None)), (30, step("short", 0, 1))];
+    let stats = fold(
+        [
+            (0, started(None)),
+            (60, step("short", 0, 1)),
+            (70, ended(Outcome::Interrupted)),
+        ]
+        .into_iter()
+        .chain(again.clone()),
+    );
+    assert_eq!(stats, fold(again));
+    assert_eq!((stats.run_time(), stats.outcome), (Nanos(30), None));
 }
 
 #[test]
@@ -113,12 +117,21 @@ fn faults_are_counted_by_kind_with_the_first_to_show() {
         (1, fault(3, FaultKind::Error)),
         (2, fault(4, FaultKind::Panic)),
         (3, fault(5, FaultKind::Error)),
+        (
+            4,
+            Event::MoreFaults {
+                stage: "read".to_owned(),
+                kind: FaultKind::Error,
+                action: FaultAction::Skipped,
+                count: 7,
+            },
+        ),
     ]);
     let counts: Vec<(FaultKind, u64, &str)> = (stats.faults.iter())
         .map(|f| (f.kind, f.count, f.first_item.as_str()))
         .collect();
     let expected = [
-        (FaultKind::Error, 2, "clip 3"),
+        (FaultKind::Error, 9, "clip 3"),
         (FaultKind::Panic, 1, "clip 4"),
     ];
     assert_eq!(counts, expected);

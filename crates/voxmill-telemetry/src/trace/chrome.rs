@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use crate::event::{Event, Nanos};
 
+/// How every trace of ours begins.
+pub(super) const HEAD: &[u8] = b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+
 /// The groups that a trace viewer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Process {
@@ -39,8 +42,12 @@ pub(super) struct Args<'a> {
 
 impl<'a> Args<'a> {
     pub(super) fn item(item: u64) -> Args<'a> {
+        Args::some_item(Some(item))
+    }
+
+    pub(super) fn some_item(item: Option<u64>) -> Args<'a> {
         Args {
-            item: Some(item),
+            item,
             step: None,
             shape: None,
         }
@@ -106,7 +113,7 @@ pub(super) struct ChromeWriter<W> {
 
 impl<W: Write> ChromeWriter<W> {
     pub(super) fn begin(mut out: W) -> io::Result<ChromeWriter<W>> {
-        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
+        out.write_all(HEAD)?;
         Ok(ChromeWriter {
             out,
             first: true,
@@ -182,13 +189,12 @@ impl<W: Write> ChromeWriter<W> {
         process: Process,
         name: &str,
         at: Nanos,
-        unit: &str,
-        value: f64,
+        series: &[(&str, f64)],
     ) -> io::Result<()> {
-        let value = BTreeMap::from([(unit, value)]);
+        let series: BTreeMap<&str, f64> = series.iter().copied().collect();
         self.entry(&Entry {
             ts: Some(micros(at)),
-            ..Entry::new("C", process, name, value)
+            ..Entry::new("C", process, name, series)
         })
     }
 
@@ -202,7 +208,8 @@ impl<W: Write> ChromeWriter<W> {
         self.entry(&Entry {
             tid: Some(thread),
             ts: Some(micros(at)),
-            s: Some("p"),
+            // On its thread only: it is a mark among many, not a line through all lanes.
+            s: Some("t"),
             ..Entry::new("i", Process::Run, name, event)
         })
     }

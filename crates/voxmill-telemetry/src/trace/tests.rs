@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::event::{DecidedChange, Decision, RunStarted};
+use crate::event::{DecidedChange, Decision, DeviceSample, RunStarted, Step};
 use crate::log::LOG_VERSION;
 use crate::plan::{Plan, StagePlan};
 use crate::recorder::{Recorder, RecorderOptions};
@@ -69,10 +69,11 @@ fn read(path: &PathBuf) -> Read {
                 });
             }
             "C" => {
-                let values = event["args"].as_object().unwrap();
-                let value = values.values().next().unwrap().as_f64().unwrap();
-                let counter = read.counters.entry(name).or_default();
-                counter.push((nanos(&event["ts"]), value));
+                for (series, value) in event["args"].as_object().unwrap() {
+                    let counter = read.counters.entry(format!("{name}: {series}"));
+                    let value = value.as_f64().unwrap();
+                    counter.or_default().push((nanos(&event["ts"]), value));
+                }
             }
             "M" if name == "thread_name" => {
                 let name = event["args"]["name"].as_str().unwrap().to_owned();
@@ -129,14 +130,15 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
         .stage(StagePlan::new("featurize"));
     recorder.record(started(plan));
     reader.item(7, Nanos(1_001), Nanos(2_000));
-    reader.wait(Wait::Output, 7, Nanos(3_001), Nanos(500));
+    reader.wait(Wait::Output, Some(7), Nanos(3_001), Nanos(500));
     reader.level("read", Nanos(3_501), 4, 8);
-    featurize[0].wait(Wait::Input, 7, Nanos(0), Nanos(3_600));
+    featurize[0].wait(Wait::Input, None, Nanos(0), Nanos(3_600));
     use SlotState::*;
     featurize[1].slot(1, 7, Nanos(4_000), Preparing);
     featurize[1].slot(1, 7, Nanos(5_000), Ready);
     train.slot(1, 7, Nanos(7_000), Training);
     train.slot(1, 7, Nanos(9_000), Free);
+    train.slot(2, 3, Nanos(9_000), Free);
     recorder.record(Event::Decision(Decision {
         subject: "read".to_owned(),
         change: DecidedChange::Workers { from: 1, to: 2 },
@@ -160,7 +162,10 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
     );
     assert_eq!(
         trace.of("featurize 1"),
-        [seen("waits for input", 0, 3_600, 7)]
+        [Seen {
+            item: None,
+            ..seen("waits for input", 0, 3_600, 0)
+        }]
     );
     assert_eq!(
         trace.of("slot 1"),
@@ -182,9 +187,10 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
         "events",
     ];
     assert_eq!(workers, road);
-    assert_eq!(trace.counters["buffer read"], [(3_501, 4.0)]);
-    assert_eq!(trace.counters["cuda:0 utilisation"][0].1, 97.0);
-    assert!(!trace.counters.contains_key("cuda:0 power"));
+    assert_eq!(trace.counters["buffer read: items"], [(3_501, 4.0)]);
+    assert_eq!(trace.counters["buffer read: capacity"], [(3_501, 8.0)]);
+    assert_eq!(trace.counters["cuda:0 utilisation: percent"][0].1, 97.0);
+    assert!(!trace.counters.contains_key("cuda:0 power: watts"));
     let marks: Vec<&str> = trace
         .marks
         .iter()
@@ -192,6 +198,8 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
         .collect();
     assert_eq!(marks, ["run started", "decision: read"]);
     assert_eq!(trace.marks[1]["args"]["reason"], "it limits");
+    assert!(trace.marks.iter().all(|mark| mark["s"] == "t"));
+    assert!(trace.names.values().all(|name| name != "slot 2"));
     let partial = folder.path().join("trace.json.partial");
     assert!(!partial.exists());
 }
@@ -241,6 +249,15 @@ fn the_newest_events_are_kept_and_the_rest_is_counted() {
     let items: Vec<u64> = trace.of("read 0").iter().filter_map(|s| s.item).collect();
     assert_eq!(items, (150..250).collect::<Vec<u64>>());
     assert_eq!(trace.facts["dropped_events"], "150");
+    assert_eq!(
+        recorder.notes(),
+        ["the trace holds the newest 100 events; 150 older ones are not in it"]
+    );
+    assert_eq!(grouped(2_000_000), "2,000,000");
+    assert_eq!(
+        (grouped(999), grouped(1_000)),
+        ("999".into(), "1,000".into())
+    );
 }
 
 #[test]
@@ -276,7 +293,7 @@ proptest! {
             for (item, &(pause, span, is_wait)) in events.iter().enumerate() {
                 at += pause;
                 if is_wait {
-                    lane.wait(Wait::Input, item as u64, Nanos(at), Nanos(span));
+                    lane.wait(Wait::Input, Some(item as u64), Nanos(at), Nanos(span));
                 } else {
                     lane.item(item as u64, Nanos(at), Nanos(span));
                 }
