@@ -143,3 +143,22 @@ fn a_log_that_cannot_be_written_is_refused_before_the_work() {
     );
     assert!(!dataset.path().join("voxmill-cache").exists());
 }
+
+/// A record replaces nothing but an older record.
+#[test]
+fn a_record_leaves_other_files_alone() {
+    let dataset = Dataset::new(2);
+    let manifest = dataset.path().join("metadata.csv");
+    let before = fs::read(&manifest).unwrap();
+    let folder = dataset.path().join("wavs");
+    for (flag, path) in [("--log", &manifest), ("--trace", &folder)] {
+        let output = prepare(dataset.path(), &[flag, path.to_str().unwrap()]).output();
+        assert_said!(output.unwrap(), dataset.path());
+    }
+    let same = dataset.path().join("same").to_str().unwrap().to_owned();
+    let output = prepare(dataset.path(), &["--log", &same, "--trace", &same]).output();
+    assert_said!(output.unwrap(), dataset.path());
+    assert_eq!(fs::read(&manifest).unwrap(), before);
+    assert!(folder.is_dir());
+    assert!(!dataset.path().join("voxmill-cache").exists());
+}
