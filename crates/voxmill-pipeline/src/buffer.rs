@@ -22,7 +22,14 @@ pub struct Buffer<T> {
     name: String,
     order: Order,
     state: Mutex<State<T>>,
-    /// What a thread that is about to wait may look at without the lock. Only hints.
+    hints: Hints,
+}
+
+/// What a thread that is about to wait may look at without the lock. Far from the rest in memory, so
+/// that looking does not slow down those who work.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Hints {
     next_is_here: AtomicBool,
     room_below: AtomicU64,
 }
@@ -50,6 +57,18 @@ struct State<T> {
 pub struct Level {
     pub items: usize,
     pub capacity: usize,
+}
+
+impl Hints {
+    fn set(&self, next_is_here: bool, room_below: u64) {
+        // Most often nothing changed, and then nobody's copy is touched.
+        if self.next_is_here.load(Relaxed) != next_is_here {
+            self.next_is_here.store(next_is_here, Relaxed);
+        }
+        if self.room_below.load(Relaxed) != room_below {
+            self.room_below.store(room_below, Relaxed);
+        }
+    }
 }
 
 impl<T> State<T> {
@@ -92,8 +111,10 @@ impl<T> Buffer<T> {
                 pushers: Waiting::new(),
                 poppers: Waiting::new(),
             }),
-            next_is_here: AtomicBool::new(false),
-            room_below: AtomicU64::new(u64::MAX),
+            hints: Hints {
+                next_is_here: AtomicBool::new(false),
+                room_below: AtomicU64::new(u64::MAX),
+            },
         }
     }
 
@@ -110,7 +131,7 @@ impl<T> Buffer<T> {
         let mut state = lock(&self.state);
         if !may_go(&state) {
             drop(state);
-            let ready = || number < self.room_below.load(Relaxed);
+            let ready = || number < self.hints.room_below.load(Relaxed);
             spin_until(ready);
             if !ready() {
                 before_waiting();
@@ -149,8 +170,7 @@ impl<T> Buffer<T> {
     fn tell(&self, mut state: MutexGuard<'_, State<T>>) {
         let here = state.next_is_here();
         let below = state.room_below(self.order);
-        self.next_is_here.store(here, Relaxed);
-        self.room_below.store(below, Relaxed);
+        self.hints.set(here, below);
         let popper = match here {
             true => state.poppers.take_first(|()| true),
             false => None,
@@ -180,7 +200,7 @@ impl<T> Buffer<T> {
         let mut state = lock(&self.state);
         state.closed = true;
         let poppers = state.poppers.take_all();
-        self.next_is_here.store(true, Relaxed);
+        self.hints.next_is_here.store(true, Relaxed);
         drop(state);
         wake(poppers);
     }
@@ -191,8 +211,8 @@ impl<T> Buffer<T> {
         state.cancelled = true;
         let dropped = std::mem::take(&mut state.queue);
         state.filled = 0;
-        self.next_is_here.store(true, Relaxed);
-        self.room_below.store(u64::MAX, Relaxed);
+        self.hints.next_is_here.store(true, Relaxed);
+        self.hints.room_below.store(u64::MAX, Relaxed);
         let threads = everyone(&mut state);
         drop(state);
         wake(threads);
@@ -208,7 +228,8 @@ impl<T> Buffer<T> {
     pub fn set_capacity(&self, capacity: usize) {
         let mut state = lock(&self.state);
         state.capacity = capacity.max(1);
-        self.room_below.store(state.room_below(self.order), Relaxed);
+        let below = state.room_below(self.order);
+        self.hints.room_below.store(below, Relaxed);
         // Whoever still has no room registers again. Who waits for items may watch for a full buffer.
         let threads = everyone(&mut state);
         drop(state);
@@ -310,7 +331,7 @@ impl<T> Tap<T> {
         }
         if !may_go(&state) {
             drop(state);
-            let ready = || buffer.next_is_here.load(Relaxed);
+            let ready = || buffer.hints.next_is_here.load(Relaxed);
             spin_until(ready);
             if !ready() {
                 before_waiting();

@@ -3,8 +3,8 @@
 //! One worker of a stage at a time takes an item and asks for the room it needs; the others wait for
 //! the right to do so. That is what makes bytes be granted in item order.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use voxmill_telemetry::event::Wait;
 
@@ -12,9 +12,10 @@ use crate::buffer::{Buffer, Tap};
 use crate::item::Envelope;
 use crate::meter::Doing;
 use crate::stage::{Asked, Worker};
+use crate::turn::Turnstile;
 
 pub(crate) struct Intake<T> {
-    right: Mutex<Tap<Envelope<T>>>,
+    right: Turnstile<Tap<Envelope<T>>>,
     /// Whoever has the right waits for room, not for an item.
     asks_for_room: AtomicBool,
 }
@@ -22,7 +23,7 @@ pub(crate) struct Intake<T> {
 impl<T: 'static> Intake<T> {
     pub(crate) fn new(input: Arc<Buffer<Envelope<T>>>) -> Intake<T> {
         Intake {
-            right: Mutex::new(Tap::new(input)),
+            right: Turnstile::new(Tap::new(input)),
             asks_for_room: AtomicBool::new(false),
         }
     }
@@ -31,21 +32,16 @@ impl<T: 'static> Intake<T> {
     pub(crate) fn take<U: 'static>(&self, worker: &Worker<T, U>) -> Option<Asked<T, U>> {
         let mut since = None;
         let mut wait = Wait::Input;
-        let mut tap = match self.right.try_lock() {
-            Ok(tap) => tap,
-            Err(TryLockError::Poisoned(tap)) => tap.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                // Charged to what the one before waits for.
-                let doing = if self.asks_for_room.load(Relaxed) {
-                    wait = worker.stage.room();
-                    Doing::ShortOfRoom
-                } else {
-                    Doing::Starved
-                };
-                since = Some(worker.watch.waits(doing));
-                self.right.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-        };
+        let mut tap = self.right.take(|| {
+            // Charged to what the one before waits for.
+            let doing = if self.asks_for_room.load(Relaxed) {
+                wait = worker.stage.room();
+                Doing::ShortOfRoom
+            } else {
+                Doing::Starved
+            };
+            since = Some(worker.watch.waits(doing));
+        });
         let envelope = tap.next(|| {
             let now = worker.watch.waits(Doing::Starved);
             since.get_or_insert(now);
@@ -53,6 +49,7 @@ impl<T: 'static> Intake<T> {
         worker.watch.waited(since, wait, Some(envelope.number));
         worker.watch.level(tap.buffer());
         if !worker.stage.needs_room() {
+            drop(tap);
             return Some(worker.ask(envelope, true));
         }
         self.asks_for_room.store(true, Relaxed);

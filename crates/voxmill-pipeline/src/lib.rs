@@ -37,3 +37,4 @@ mod source;
 #[cfg(not(feature = "loom"))]
 pub mod stage;
 mod sync;
+pub mod turn;

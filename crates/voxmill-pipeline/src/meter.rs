@@ -58,7 +58,8 @@ impl Meter {
     }
 
     pub(crate) fn item_done(&self) {
-        self.items.fetch_add(1, Relaxed);
+        // Only the worker itself counts up.
+        self.items.store(self.items.load(Relaxed) + 1, Relaxed);
     }
 
     /// Adds this worker's counts to its stage's, with what it is doing now up to now.

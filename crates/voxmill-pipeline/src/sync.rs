@@ -99,7 +99,7 @@ pub(crate) fn spin_until(ready: impl Fn() -> bool) {
 /// handing over an item that needs no work. Where the cores are busy, one turn takes all of that time.
 #[cfg(not(feature = "loom"))]
 pub(crate) fn yield_until(ready: impl Fn() -> bool) {
-    const LONGEST: std::time::Duration = std::time::Duration::from_micros(10);
+    const LONGEST: std::time::Duration = std::time::Duration::from_micros(30);
     let begin = std::time::Instant::now();
     while !ready() && begin.elapsed() < LONGEST {
         thread::yield_now();

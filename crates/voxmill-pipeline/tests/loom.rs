@@ -15,6 +15,7 @@ use loom::thread;
 use voxmill_pipeline::budget::{Budget, Refused};
 use voxmill_pipeline::buffer::{Buffer, Tap};
 use voxmill_pipeline::slots::{NoPlace, Slots};
+use voxmill_pipeline::turn::Turnstile;
 use voxmill_telemetry::plan::Order;
 use voxmill_telemetry::recorder::Recorder;
 
@@ -417,5 +418,25 @@ fn cancelling_slots_lets_all_who_wait_go() {
         }
         drop(held);
         assert_eq!(slots.free(), 1);
+    });
+}
+
+/// One is woken at a time, and none while one is on its way; all get their turn all the same.
+#[test]
+fn everyone_gets_a_turn() {
+    model(|| {
+        let turnstile = Arc::new(Turnstile::new(0));
+        let take = |turns: u32| {
+            let turnstile = Arc::clone(&turnstile);
+            thread::spawn(move || {
+                for _ in 0..turns {
+                    *turnstile.take(|| ()) += 1;
+                }
+            })
+        };
+        let others = [take(2), take(1)];
+        *turnstile.take(|| ()) += 1;
+        join_all(others);
+        assert_eq!(*turnstile.take(|| ()), 4);
     });
 }
