@@ -1,0 +1,216 @@
+//! Which frame belongs to which token: monotonic alignment search.
+//!
+//! The search runs on the host, because it is a dynamic program that a GPU is no help with. It
+//! wants the scores frame after frame, the tokens of a frame side by side: the inner loop then
+//! goes over tokens, none of which waits for another, and vectorises.
+
+use std::sync::Arc;
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+/// How many frames each token of each row lasts. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durations {
+    /// rows × tokens; zero for padding.
+    frames: Arc<[u32]>,
+    tokens: usize,
+}
+
+impl Durations {
+    /// `frames` is rows × `tokens`.
+    pub fn new(frames: Vec<u32>, tokens: usize) -> Self {
+        assert!(tokens > 0 && frames.len().is_multiple_of(tokens), "whole rows");
+        Self {
+            frames: frames.into(),
+            tokens,
+        }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.frames.len() / self.tokens
+    }
+
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    pub fn row(&self, row: usize) -> &[u32] {
+        &self.frames[row * self.tokens..][..self.tokens]
+    }
+
+    pub fn all(&self) -> &[u32] {
+        &self.frames
+    }
+
+    /// The natural logarithm of each duration, and 1 where there is one to learn from.
+    pub(crate) fn logs_and_mask(&self) -> (Vec<f32>, Vec<f32>) {
+        let logs = self.frames.iter().map(|&n| (n.max(1) as f32).ln());
+        let mask = self.frames.iter().map(|&n| f32::from(u8::from(n > 0)));
+        (logs.collect(), mask.collect())
+    }
+
+    /// The token of each frame, rows × `frames`; 0 beyond a row's end.
+    pub(crate) fn token_of_frame(&self, frames: usize) -> Vec<i32> {
+        let mut tokens = vec![0; self.rows() * frames];
+        for (row, tokens) in tokens.chunks_exact_mut(frames).enumerate() {
+            let lasting = self.row(row).iter().enumerate();
+            let owners =
+                lasting.flat_map(|(token, &n)| std::iter::repeat_n(token as i32, n as usize));
+            for (to, owner) in tokens.iter_mut().zip(owners) {
+                *to = owner;
+            }
+        }
+        tokens
+    }
+
+    /// Where each frame lies in its token, rows × `frames` × [`PLACES`]; zeros beyond a row's end.
+    pub(crate) fn places(&self, frames: usize) -> Vec<f32> {
+        let mut places = vec![0.0; self.rows() * frames * PLACES];
+        for (row, places) in places.chunks_exact_mut(frames * PLACES).enumerate() {
+            let mut to = places.chunks_exact_mut(PLACES);
+            for &lasts in self.row(row) {
+                let half_log = 0.5 * (lasts.max(1) as f32).ln();
+                for since in 0..lasts {
+                    let Some(to) = to.next() else { break };
+                    let share = (since as f32 + 0.5) / lasts as f32;
+                    to.copy_from_slice(&[
+                        share,
+                        1.0 - share,
+                        half_log,
+                        since.min(20) as f32 / 10.0,
+                    ]);
+                }
+            }
+        }
+        places
+    }
+}
+
+/// Numbers that say where a frame lies in its token.
+pub(crate) const PLACES: usize = 4;
+
+/// One row to align.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lengths {
+    pub(crate) tokens: usize,
+    pub(crate) frames: usize,
+}
+
+/// Finds the best monotonic path of every row. `scores` is rows × `time` × `tokens` and is
+/// overwritten; `prior_weight` draws the path towards the diagonal.
+pub(crate) fn search(
+    scores: &mut [f32],
+    time: usize,
+    tokens: usize,
+    lengths: &[Lengths],
+    prior_weight: f32,
+) -> Durations {
+    let most = lengths.iter().map(|l| l.frames + l.tokens).max();
+    let prior = (prior_weight > 0.0).then(|| Prior::new(most.unwrap_or(0) + 2, prior_weight));
+    let mut durations = vec![0; lengths.len() * tokens];
+    let arch = Arch::new();
+    scores
+        .par_chunks_exact_mut(time * tokens)
+        .zip(durations.par_chunks_exact_mut(tokens))
+        .zip(lengths)
+        .for_each(|((scores, durations), &lengths)| {
+            if let Some(prior) = &prior {
+                prior.add_to(scores, tokens, lengths);
+            }
+            search_row(scores, tokens, lengths, durations, arch);
+        });
+    Durations::new(durations, tokens)
+}
+
+fn search_row(
+    scores: &mut [f32],
+    stride: usize,
+    Lengths { tokens, frames }: Lengths,
+    durations: &mut [u32],
+    arch: Arch,
+) {
+    if tokens == 0 || frames == 0 {
+        return;
+    }
+    if frames < tokens {
+        // Too few frames for all tokens (a recording that was cut off): no path exists, and some
+        // tokens get none.
+        for frame in 0..frames {
+            durations[frame * tokens / frames] += 1;
+        }
+        return;
+    }
+    // In place: a frame's scores become the best sums of paths that end there.
+    scores[1..tokens].fill(f32::NEG_INFINITY);
+    arch.dispatch(|| {
+        for frame in 1..frames {
+            let (before, here) = scores.split_at_mut(frame * stride);
+            let before = &before[(frame - 1) * stride..][..tokens];
+            let here = &mut here[..tokens];
+            here[0] += before[0];
+            for ((here, stay), come) in here[1..].iter_mut().zip(&before[1..]).zip(before) {
+                *here += stay.max(*come);
+            }
+        }
+    });
+    let mut token = tokens - 1;
+    for frame in (0..frames).rev() {
+        durations[token] += 1;
+        if token == 0 || frame == 0 {
+            continue;
+        }
+        let before = &scores[(frame - 1) * stride..];
+        // Equal sums: stay. A token that could not have begun earlier (`token == frame`) must move.
+        if token == frame || before[token - 1] > before[token] {
+            token -= 1;
+        }
+    }
+}
+
+/// The logarithm of a beta-binomial distribution over the tokens for each frame: before the model
+/// knows anything, the path should run near the diagonal.
+#[derive(Debug)]
+struct Prior {
+    weight: f32,
+    /// `ln n!` for n = 0, 1, …
+    log_factorials: Vec<f64>,
+}
+
+impl Prior {
+    fn new(most: usize, weight: f32) -> Self {
+        let mut log_factorials = vec![0.0; 2 * most + 2];
+        for n in 1..log_factorials.len() {
+            log_factorials[n] = log_factorials[n - 1] + (n as f64).ln();
+        }
+        Self {
+            weight,
+            log_factorials,
+        }
+    }
+
+    /// α = t and β = T + 1 − t for frame t = 1 … T over tokens k = 0 … n.
+    fn add_to(&self, scores: &mut [f32], stride: usize, Lengths { tokens, frames }: Lengths) {
+        if tokens == 0 {
+            return;
+        }
+        // ln Γ(x) for whole x ≥ 1
+        let gamma = |x: usize| self.log_factorials[x - 1];
+        let n = tokens - 1;
+        let ways: Vec<f64> = (0..tokens)
+            .map(|k| gamma(n + 1) - gamma(k + 1) - gamma(n - k + 1))
+            .collect();
+        for frame in 0..frames {
+            let alpha = frame + 1;
+            let beta = frames - frame;
+            let whole = gamma(alpha + beta) - gamma(n + alpha + beta) - gamma(alpha) - gamma(beta);
+            for (k, score) in scores[frame * stride..][..tokens].iter_mut().enumerate() {
+                let log = ways[k] + gamma(k + alpha) + gamma(n - k + beta) + whole;
+                *score += self.weight * log as f32;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! A run's folder of checkpoints: written whole or not at all, checked before use.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFolder, Facts, JSON, Snapshot, TRAINING,
+    VOICE, weights,
+};
+
+/// `checkpoint.json`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Stored {
+    version: u32,
+    /// What wrote it.
+    program: String,
+    files: BTreeMap<String, StoredFile>,
+    #[serde(flatten)]
+    pub(super) facts: Facts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredFile {
+    bytes: u64,
+    blake3: String,
+}
+
+impl StoredFile {
+    fn of(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.len() as u64,
+            blake3: blake3::hash(bytes).to_hex().to_string(),
+        }
+    }
+}
+
+/// Reads a checkpoint's facts and compares its files with their hashes.
+pub(super) fn read(folder: &Path) -> Result<Stored, CheckpointError> {
+    let read = |path: PathBuf| match fs::read(&path) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.ends_with(JSON) => {
+            Err(CheckpointError::None(folder.to_owned()))
+        }
+        Err(source) => Err(CheckpointError::Read { path, source }),
+    };
+    let json = read(folder.join(JSON))?;
+    let damaged = |why: serde_json::Error| CheckpointError::damaged(&folder.join(JSON), why);
+    #[derive(Deserialize)]
+    struct OnlyVersion {
+        version: u32,
+    }
+    let OnlyVersion { version } = serde_json::from_slice(&json).map_err(damaged)?;
+    if version != CHECKPOINT_VERSION {
+        return Err(CheckpointError::Version {
+            path: folder.join(JSON),
+            found: version,
+        });
+    }
+    let stored: Stored = serde_json::from_slice(&json).map_err(damaged)?;
+    for (name, expected) in &stored.files {
+        let path = folder.join(name);
+        let found = StoredFile::of(&read(path.clone())?);
+        if found != *expected {
+            return Err(CheckpointError::damaged(&path, "its content has changed"));
+        }
+    }
+    Ok(stored)
+}
+
+/// A run's `checkpoints` folder.
+#[derive(Clone, Debug)]
+pub struct Checkpoints {
+    folder: PathBuf,
+    /// How many of the newest to keep, beside the best one.
+    keep: usize,
+}
+
+/// The newest checkpoint that is whole, and what was wrong with those after it.
+#[derive(Debug)]
+pub struct Found {
+    pub checkpoint: CheckpointFolder,
+    pub damaged: Vec<CheckpointError>,
+}
+
+/// `best.json`
+#[derive(Debug, Serialize, Deserialize)]
+struct BestFile {
+    checkpoint: String,
+    #[serde(flatten)]
+    best: Best,
+}
+
+const BEST: &str = "best.json";
+const UNFINISHED: &str = ".unfinished";
+
+impl Checkpoints {
+    pub fn new(folder: &Path, keep: usize) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            keep: keep.max(1),
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn name(step: u64) -> String {
+        format!("step-{step:09}")
+    }
+
+    /// All checkpoints from the oldest to the newest, whole or not.
+    pub fn list(&self) -> io::Result<Vec<PathBuf>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let step = name.and_then(|name| name.strip_prefix("step-"));
+            if step.is_some_and(|step| step.parse::<u64>().is_ok()) {
+                all.push(path);
+            }
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    /// The newest checkpoint that is whole: a damaged one is passed over for the one before it.
+    pub fn newest(&self) -> Result<Found, CheckpointError> {
+        let list = self.list().map_err(|source| CheckpointError::Read {
+            path: self.folder.clone(),
+            source,
+        })?;
+        let mut damaged = Vec::new();
+        for path in list.iter().rev() {
+            match CheckpointFolder::open(path) {
+                Ok(checkpoint) => return Ok(Found { checkpoint, damaged }),
+                // A newer program's checkpoint is not damaged, and going back behind it would
+                // lose its work.
+                Err(error @ CheckpointError::Version { .. }) => return Err(error),
+                Err(error) => damaged.push(error),
+            }
+        }
+        Err(damaged
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| CheckpointError::None(self.folder.clone())))
+    }
+
+    /// The best one by its loss on held-out clips; the newest where none was validated, or where
+    /// the best is damaged.
+    pub fn best(&self) -> Result<Found, CheckpointError> {
+        let Some(path) = self.best_path() else {
+            return self.newest();
+        };
+        match CheckpointFolder::open(&path) {
+            Ok(checkpoint) => Ok(Found {
+                checkpoint,
+                damaged: Vec::new(),
+            }),
+            Err(error) => {
+                let mut found = self.newest()?;
+                found.damaged.insert(0, error);
+                Ok(found)
+            }
+        }
+    }
+
+    fn best_path(&self) -> Option<PathBuf> {
+        let bytes = fs::read(self.folder.join(BEST)).ok()?;
+        let best: BestFile = serde_json::from_slice(&bytes).ok()?;
+        Some(self.folder.join(best.checkpoint))
+    }
+
+    /// Writes a checkpoint and lets go of the oldest ones. Says where it is and how large.
+    pub(crate) fn save(&self, snapshot: &Snapshot<'_>) -> Result<(PathBuf, u64), CheckpointError> {
+        let progress = &snapshot.facts.progress;
+        let name = Self::name(progress.step);
+        let files = [
+            (VOICE, weights::voice_file(snapshot.optimizer, snapshot.model)),
+            (
+                TRAINING,
+                weights::training_file(snapshot.model, snapshot.optimizer, snapshot.lengths),
+            ),
+        ];
+        let stored = Stored {
+            version: CHECKPOINT_VERSION,
+            program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
+            files: files
+                .iter()
+                .map(|(name, bytes)| ((*name).to_owned(), StoredFile::of(bytes)))
+                .collect(),
+            facts: snapshot.facts.clone(),
+        };
+        let json = serde_json::to_vec_pretty(&stored).expect("plain values always serialise");
+        let total = json.len() + files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        let path = self.folder.join(&name);
+        let unfinished = self.folder.join(format!("{UNFINISHED}-{name}"));
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&self.folder)?;
+            remove(&unfinished)?;
+            fs::create_dir(&unfinished)?;
+            for (name, bytes) in &files {
+                write_synced(&unfinished.join(name), bytes)?;
+            }
+            write_synced(&unfinished.join(JSON), &json)?;
+            sync_folder(&unfinished)?;
+            remove(&path)?;
+            fs::rename(&unfinished, &path)?;
+            sync_folder(&self.folder)
+        };
+        if let Err(source) = write() {
+            // What was begun is of no use, and on a full disk its room is.
+            let _ = remove(&unfinished);
+            return Err(CheckpointError::Write { path, source });
+        }
+        if let Some(best) = progress.best.filter(|best| best.step == progress.step) {
+            self.point_to_best(&name, best)?;
+        }
+        self.prune()?;
+        Ok((path, total as u64))
+    }
+
+    fn point_to_best(&self, name: &str, best: Best) -> Result<(), CheckpointError> {
+        let file = BestFile {
+            checkpoint: name.to_owned(),
+            best,
+        };
+        let json = serde_json::to_vec_pretty(&file).expect("plain values always serialise");
+        let (path, unfinished) = (
+            self.folder.join(BEST),
+            self.folder.join(format!("{UNFINISHED}-{BEST}")),
+        );
+        let write = || -> io::Result<()> {
+            write_synced(&unfinished, &json)?;
+            fs::rename(&unfinished, &path)?;
+            sync_folder(&self.folder)
+        };
+        write().map_err(|source| CheckpointError::Write {
+            path: path.clone(),
+            source,
+        })
+    }
+
+    fn prune(&self) -> Result<(), CheckpointError> {
+        let failed = |source| CheckpointError::Write {
+            path: self.folder.clone(),
+            source,
+        };
+        let list = self.list().map_err(failed)?;
+        let best = self.best_path();
+        let old = list.len().saturating_sub(self.keep);
+        for path in &list[..old] {
+            if Some(path) != best.as_ref() {
+                remove(path).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes the names in a folder last.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}

@@ -1,0 +1,210 @@
+//! A run on disk: the voice, and all that is needed to go on as if nothing had happened.
+//!
+//! ```text
+//! checkpoints/
+//!   step-000001200/
+//!     checkpoint.json        everything that is not a tensor, with the hashes of the other two
+//!     voice.safetensors      the weights to speak with (their running mean), by their paths
+//!     training.safetensors   weight/…, first/…, second/… by the same paths; updates; lengths
+//!   best.json                which of them had the lowest loss on the held-out clips
+//! ```
+//!
+//! A checkpoint is written under another name, synced and renamed: it is there as a whole or not
+//! at all. All tensors are 32-bit floats, row after row; a matrix is inputs × outputs.
+
+mod files;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use voxmill_speech::audio::AudioSettings;
+use voxmill_speech::batch_plan::Position;
+use voxmill_speech::text::symbols::SymbolTable;
+
+pub use files::{Checkpoints, Found};
+
+use crate::model::{ModelShape, ModelSize, Vocabulary, Voice};
+use crate::optimizer::OptimizerState;
+use crate::prepare::MelStatistics;
+use files::Stored;
+
+/// Changes when a program that reads the old layout would misread the new one.
+pub const CHECKPOINT_VERSION: u32 = 1;
+
+pub(crate) const JSON: &str = "checkpoint.json";
+const VOICE: &str = "voice.safetensors";
+const TRAINING: &str = "training.safetensors";
+
+/// What a voice is, beside its weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VoiceFacts {
+    pub size: ModelSize,
+    pub shape: ModelShape,
+    pub vocabulary: Vocabulary,
+    pub symbols: SymbolTable,
+    pub audio: AudioSettings,
+    pub mel_statistics: MelStatistics,
+    /// How much longer the training clips are than their predicted durations: predictions of
+    /// logarithms come out short.
+    pub length_scale: f64,
+    /// The mean style of each speaker, by name.
+    pub speakers: BTreeMap<String, Vec<f32>>,
+    /// The speaker with the most clips.
+    pub main_speaker: String,
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Steps done; the next one has this number.
+    pub step: u64,
+    /// Time spent training, over all starts of the run.
+    pub seconds: f64,
+    /// The next batch.
+    pub position: Position,
+    /// The same as the feed counts it, batches done out of turn included.
+    pub feed: Value,
+    /// Of the last validation and of the best one.
+    pub validation: Option<f64>,
+    pub best: Option<Best>,
+    /// Validations since the best one.
+    pub since_best: u32,
+    /// Steps that did not count because their gradients were not finite.
+    pub bad_steps: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    pub step: u64,
+    pub loss: f64,
+}
+
+/// All of a checkpoint that is not a tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    pub voice: VoiceFacts,
+    pub progress: Progress,
+    /// The run's settings, as its program wrote them.
+    pub settings: Value,
+    /// Clips that were left out when the epoch began, by id.
+    pub quarantine: Vec<String>,
+    /// Durations that were searched for batches still to come. Where the search runs within the
+    /// step, as on the CPU, there are none.
+    pub pending_durations: Vec<PendingDurations>,
+    /// Where waveforms become frames: it changes their rounding, so a run keeps to it.
+    pub prepare_on: PrepareOn,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PendingDurations {
+    pub position: Position,
+    pub durations: Vec<Vec<u32>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PrepareOn {
+    #[default]
+    Host,
+}
+
+/// A run, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Snapshot<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) model: &'a Voice,
+    pub(crate) optimizer: &'a OptimizerState,
+    /// Running sums of true and of predicted frames.
+    pub(crate) lengths: [f32; 2],
+}
+
+/// What goes on where a checkpoint left off.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) facts: Facts,
+    pub(crate) model: Voice,
+    pub(crate) optimizer: OptimizerState,
+    pub(crate) lengths: [f32; 2],
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("there is no checkpoint in {}", .0.display())]
+    None(PathBuf),
+    #[error("{} is of version {found}; this program reads version {CHECKPOINT_VERSION}", path.display())]
+    Version { path: PathBuf, found: u32 },
+    #[error("{} is damaged: {why}", path.display())]
+    Damaged { path: PathBuf, why: String },
+}
+
+impl CheckpointError {
+    fn damaged(path: &Path, why: impl ToString) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// A folder with one checkpoint in it.
+#[derive(Clone, Debug)]
+pub struct CheckpointFolder {
+    path: PathBuf,
+    stored: Stored,
+}
+
+impl CheckpointFolder {
+    /// Reads what is not a tensor and checks that the rest is unharmed.
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let stored = files::read(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            stored,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.stored.facts
+    }
+
+    /// The voice alone, to speak with.
+    pub fn voice(&self, device: &Device) -> Result<Voice, CheckpointError> {
+        let facts = &self.stored.facts.voice;
+        let fresh = Voice::new(&facts.shape, facts.vocabulary, 0, device);
+        weights::load_voice(fresh, &self.path.join(VOICE))
+    }
+
+    pub(crate) fn restore(&self, device: &Device) -> Result<Restored, CheckpointError> {
+        let facts = self.stored.facts.clone();
+        let fresh = Voice::new(&facts.voice.shape, facts.voice.vocabulary, 0, device);
+        let files = (&*self.path.join(TRAINING), &*self.path.join(VOICE));
+        let (model, optimizer, lengths) = weights::load_training(fresh, files, device)?;
+        Ok(Restored {
+            facts,
+            model,
+            optimizer,
+            lengths,
+        })
+    }
+}
+
+/// About how much a checkpoint of a model takes on disk.
+pub fn checkpoint_bytes(parameters: usize) -> u64 {
+    // The voice, and weight, two moments beside it; names and numbers are little beside them.
+    4 * 4 * parameters as u64 + 1_000_000
+}

@@ -1,0 +1,223 @@
+//! Tensors to and from safetensors files, by their paths in the model.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+use super::CheckpointError;
+use crate::model::Voice;
+use crate::optimizer::{Moments, OptimizerState};
+
+/// A tensor on the host.
+#[derive(Clone, Debug, PartialEq)]
+struct Plain {
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+impl Plain {
+    fn new<const D: usize>(tensor: Tensor<D>) -> Self {
+        let data = tensor.into_data();
+        Self {
+            shape: data.shape().to_vec(),
+            values: data.iter::<f32>().collect(),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+}
+
+/// Every weight of a model with its path, in the model's order.
+fn weights(model: &Voice) -> Vec<(String, Plain)> {
+    struct Collect(Vec<String>, Vec<(String, Plain)>);
+    impl ModuleVisitor for Collect {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.0.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.0.pop();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let plain = Plain::new(param.val().inner());
+            self.1.push((self.0.join("."), plain));
+        }
+    }
+    let mut collect = Collect(Vec::new(), Vec::new());
+    model.visit(&mut collect);
+    collect.1
+}
+
+/// The file's bytes of the weights to speak with.
+pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
+    let shapes = weights(model);
+    let means = optimizer.moments.iter().zip(shapes).map(|(moments, (path, weight))| {
+        let mean = Plain::new(moments.mean_weight.clone());
+        let plain = Plain {
+            shape: weight.shape,
+            values: mean.values,
+        };
+        (path, plain)
+    });
+    file(means.collect())
+}
+
+/// The file's bytes of all that training goes on with. The running mean of the weights is in the
+/// voice's file.
+pub(super) fn training_file(
+    model: &Voice,
+    optimizer: &OptimizerState,
+    lengths: [f32; 2],
+) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (path, weight) in weights(model) {
+        all.push((format!("weight/{path}"), weight));
+    }
+    for moments in &optimizer.moments {
+        let path = &moments.path;
+        all.push((format!("first/{path}"), Plain::new(moments.first.clone())));
+        all.push((format!("second/{path}"), Plain::new(moments.second.clone())));
+    }
+    all.push(("updates".to_owned(), Plain::new(optimizer.updates.clone())));
+    let lengths = Plain {
+        shape: vec![2],
+        values: lengths.to_vec(),
+    };
+    all.push(("lengths".to_owned(), lengths));
+    file(all)
+}
+
+fn file(tensors: Vec<(String, Plain)>) -> Vec<u8> {
+    let bytes: Vec<_> = tensors.iter().map(|(_, plain)| plain.bytes()).collect();
+    let views = tensors.iter().zip(&bytes).map(|((name, plain), bytes)| {
+        let view = TensorView::new(Dtype::F32, plain.shape.clone(), bytes)
+            .expect("as many bytes as the shape says");
+        (name.clone(), view)
+    });
+    safetensors::serialize(views, None).expect("distinct names and sizes that fit")
+}
+
+struct Loaded<'a> {
+    path: &'a Path,
+    tensors: HashMap<String, Plain>,
+}
+
+impl<'a> Loaded<'a> {
+    fn read(path: &'a Path) -> Result<Self, CheckpointError> {
+        let bytes = std::fs::read(path).map_err(|source| CheckpointError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let damaged = |why: safetensors::SafeTensorError| CheckpointError::damaged(path, why);
+        let file = SafeTensors::deserialize(&bytes).map_err(damaged)?;
+        let mut tensors = HashMap::new();
+        for (name, view) in file.iter() {
+            if view.dtype() != Dtype::F32 {
+                let why = format!("`{name}` holds no 32-bit floats");
+                return Err(CheckpointError::damaged(path, why));
+            }
+            let (numbers, _) = view.data().as_chunks::<4>();
+            let plain = Plain {
+                shape: view.shape().to_vec(),
+                values: numbers.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+            };
+            tensors.insert(name.to_owned(), plain);
+        }
+        Ok(Self { path, tensors })
+    }
+
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<TensorData, CheckpointError> {
+        let Some(plain) = self.tensors.remove(name) else {
+            let why = format!("`{name}` is missing");
+            return Err(CheckpointError::damaged(self.path, why));
+        };
+        if plain.values.len() != shape.iter().product::<usize>() {
+            let why = format!("`{name}` is {:?}, not {shape:?}", plain.shape);
+            return Err(CheckpointError::damaged(self.path, why));
+        }
+        Ok(TensorData::new(plain.values, shape.to_vec()))
+    }
+
+    /// Puts the file's weights in place of a model's own.
+    fn into_model(&mut self, model: Voice, prefix: &str) -> Result<Voice, CheckpointError> {
+        struct Place<'a, 'b> {
+            loaded: &'a mut Loaded<'b>,
+            prefix: &'a str,
+            path: Vec<String>,
+            trouble: Option<CheckpointError>,
+        }
+        impl ModuleMapper for Place<'_, '_> {
+            fn enter_module(&mut self, name: &str, _: &str) {
+                self.path.push(name.to_owned());
+            }
+            fn exit_module(&mut self, _: &str, _: &str) {
+                self.path.pop();
+            }
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+                let name = format!("{}{}", self.prefix, self.path.join("."));
+                let shape = param.val().shape();
+                match self.loaded.take(&name, &shape) {
+                    Ok(data) => param.map(|weight| {
+                        let device = weight.device();
+                        let loaded = Tensor::from_data(data, &device);
+                        loaded.set_require_grad(weight.is_require_grad())
+                    }),
+                    Err(error) => {
+                        self.trouble.get_or_insert(error);
+                        param
+                    }
+                }
+            }
+        }
+        let mut place = Place {
+            loaded: self,
+            prefix,
+            path: Vec::new(),
+            trouble: None,
+        };
+        let model = model.map(&mut place);
+        match place.trouble {
+            Some(trouble) => Err(trouble),
+            None => Ok(model),
+        }
+    }
+}
+
+pub(super) fn load_voice(fresh: Voice, path: &Path) -> Result<Voice, CheckpointError> {
+    Loaded::read(path)?.into_model(fresh, "")
+}
+
+pub(super) fn load_training(
+    fresh: Voice,
+    (training, voice): (&Path, &Path),
+    device: &Device,
+) -> Result<(Voice, OptimizerState, [f32; 2]), CheckpointError> {
+    let mut loaded = Loaded::read(training)?;
+    let mut means = Loaded::read(voice)?;
+    let model = loaded.into_model(fresh, "weight/")?;
+    let plain = device.clone().without_autodiff();
+    let OptimizerState { moments, .. } = OptimizerState::new(&model, &plain);
+    let moments = moments.into_iter().map(|moments| {
+        let length = moments.first.dims()[0];
+        let mut flat = |kind: &str| {
+            let data = loaded.take(&format!("{kind}/{}", moments.path), &[length])?;
+            Ok(Tensor::from_data(data, &plain))
+        };
+        Ok(Moments {
+            first: flat("first")?,
+            second: flat("second")?,
+            mean_weight: Tensor::from_data(means.take(&moments.path, &[length])?, &plain),
+            path: moments.path.clone(),
+        })
+    });
+    let moments = moments.collect::<Result<_, CheckpointError>>()?;
+    let updates = Tensor::from_data(loaded.take("updates", &[1])?, &plain);
+    let lengths = loaded.take("lengths", &[2])?;
+    let mut lengths = lengths.iter::<f32>();
+    let lengths = std::array::from_fn(|_| lengths.next().unwrap_or(0.0));
+    Ok((model, OptimizerState { moments, updates }, lengths))
+}

@@ -1,0 +1,105 @@
+//! AdamW's update of one weight in one walk through memory.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
+use pulp::Arch;
+use rayon::prelude::*;
+
+use super::block_op::{contiguous, numbers};
+use crate::optimizer::Moments;
+
+/// What is the same for all numbers of a weight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdamNumbers {
+    pub(crate) clip: f32,
+    pub(crate) beta_1: f32,
+    pub(crate) beta_2: f32,
+    /// The learning rate, divided by the first moment's correction.
+    pub(crate) rate: f32,
+    pub(crate) second_scale: f32,
+    pub(crate) epsilon: f32,
+    pub(crate) shrink: f32,
+    /// How far the mean weight moves towards the new weight.
+    pub(crate) follow: f32,
+}
+
+/// The new weight and its state.
+pub(crate) fn adam(
+    n: AdamNumbers,
+    weight: Tensor<1>,
+    gradient: Tensor<1>,
+    moments: Moments,
+) -> (Tensor<1>, Moments) {
+    let (weight, first, second, mean) = <Dispatch as AdamOps>::adam(
+        weight.into_dispatch(),
+        gradient.into_dispatch(),
+        moments.first.into_dispatch(),
+        moments.second.into_dispatch(),
+        moments.mean_weight.into_dispatch(),
+        n,
+    );
+    let moments = Moments {
+        path: moments.path,
+        first: Tensor::from_dispatch(first),
+        second: Tensor::from_dispatch(second),
+        mean_weight: Tensor::from_dispatch(mean),
+    };
+    (Tensor::from_dispatch(weight), moments)
+}
+
+type Four<B> = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>);
+
+#[backend_extension(Flex)]
+trait AdamOps: Backend {
+    fn adam(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        n: AdamNumbers,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+}
+
+/// Numbers of a task: small enough to share out, large enough to be worth it.
+const TASK: usize = 16_384;
+
+impl AdamOps for Flex {
+    fn adam(
+        weight: FlexTensor,
+        gradient: FlexTensor,
+        first: FlexTensor,
+        second: FlexTensor,
+        mean: FlexTensor,
+        n: AdamNumbers,
+    ) -> Four<Self> {
+        let gradient = contiguous(gradient);
+        // In place where nobody else holds them, which is the rule.
+        let [mut weight, mut first, mut second, mut mean] = [weight, first, second, mean].map(contiguous);
+        let arch = Arch::new();
+        (weight.storage_mut::<f32>().par_chunks_mut(TASK))
+            .zip(numbers(&gradient).par_chunks(TASK))
+            .zip(first.storage_mut::<f32>().par_chunks_mut(TASK))
+            .zip(second.storage_mut::<f32>().par_chunks_mut(TASK))
+            .zip(mean.storage_mut::<f32>().par_chunks_mut(TASK))
+            .for_each(|((((weight, gradient), first), second), mean)| {
+                arch.dispatch(|| {
+                    for ((((w, g), m), v), e) in (weight.iter_mut().zip(gradient))
+                        .zip(first)
+                        .zip(second)
+                        .zip(mean)
+                    {
+                        let g = g * n.clip;
+                        *m = *m * n.beta_1 + g * (1.0 - n.beta_1);
+                        *v = *v * n.beta_2 + g * g * (1.0 - n.beta_2);
+                        let step = n.rate * *m / ((*v * n.second_scale).sqrt() + n.epsilon);
+                        *w = *w * n.shrink - step;
+                        *e += (*w - *e) * n.follow;
+                    }
+                });
+            });
+        (weight, first, second, mean)
+    }
+}

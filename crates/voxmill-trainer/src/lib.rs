@@ -1,0 +1,18 @@
+//! The voice model: training, checkpoints and speaking, on one device.
+//!
+//! The only crate that names the tensor library. It takes batches from anyone who has them and
+//! knows neither files of speech nor threads that make features.
+
+pub mod align;
+pub mod checkpoint;
+mod cpu;
+pub mod device;
+mod loss;
+pub mod model;
+pub mod optimizer;
+pub mod prepare;
+pub mod schedule;
+pub mod speak;
+#[cfg(test)]
+mod test_data;
+pub mod train;

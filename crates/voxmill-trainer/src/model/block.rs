@@ -1,0 +1,144 @@
+//! The block that the model is made of: a depthwise convolution mixes over time, two products mix
+//! over channels, the style bends what is between.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation::relu};
+
+use super::dense::{Dense, Norm};
+use super::init::Init;
+use super::spans::{Spans, by_hand};
+use crate::cpu::{self, FusedBlock};
+
+#[derive(Module, Debug)]
+pub(super) struct Block {
+    /// width × channels
+    convolution: Param<Tensor<2>>,
+    norm: Norm,
+    /// style → a scale and a shift for each channel.
+    film: Option<Dense>,
+    widen: Dense,
+    narrow: Dense,
+    /// Whether the backward pass makes again what the forward pass made on the way.
+    #[module(skip)]
+    pub(super) recompute: bool,
+}
+
+impl Block {
+    pub(super) fn new(
+        init: &Init<'_>,
+        channels: usize,
+        width: usize,
+        hidden: usize,
+        style: Option<usize>,
+    ) -> Self {
+        let deviation = 1.0 / (width as f32).sqrt();
+        Self {
+            convolution: init.normal("convolution", [width, channels], deviation),
+            norm: Norm::new(init, channels),
+            film: style.map(|style| Dense::new(&init.part("film"), style, 2 * channels, 0.1)),
+            widen: Dense::new(&init.part("widen"), channels, hidden, 1.0),
+            narrow: Dense::new(&init.part("narrow"), hidden, channels, 0.5),
+            recompute: false,
+        }
+    }
+
+    /// rows × time × channels in and out; zeros beyond a row's end come out.
+    pub(super) fn forward(
+        &self,
+        input: Tensor<3>,
+        spans: &Spans,
+        style: Option<&Tensor<2>>,
+    ) -> Tensor<3> {
+        let [rows, _, channels] = input.dims();
+        let (scale, shift) = match (&self.film, style) {
+            (Some(film), Some(style)) => scale_and_shift(film, style.clone(), channels),
+            _ => {
+                let none = Tensor::zeros([rows, channels], (&input.device(), input.dtype()));
+                (none.clone(), none)
+            }
+        };
+        if !by_hand(&input) {
+            return self.forward_by_operations(input, spans, scale, shift);
+        }
+        cpu::block(FusedBlock {
+            input,
+            convolution: self.convolution.val(),
+            norm_gain: self.norm.gain.val(),
+            norm_bias: self.norm.bias.val(),
+            scale,
+            shift,
+            widen: self.widen.weight.val(),
+            widen_bias: self.widen.bias.val(),
+            narrow: self.narrow.weight.val(),
+            narrow_bias: self.narrow.bias.val(),
+            lengths: spans.lengths().clone(),
+            recompute: self.recompute,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn film_of(&self, style: Tensor<2>, channels: usize) -> (Tensor<2>, Tensor<2>) {
+        let film = self.film.as_ref().expect("a block that takes a style");
+        scale_and_shift(film, style, channels)
+    }
+
+    /// Functions that find each weight's gradient.
+    #[cfg(test)]
+    pub(super) fn weights_for_test(
+        &self,
+    ) -> Vec<Box<dyn Fn(&burn::tensor::Gradients) -> Vec<f64>>> {
+        fn of<const D: usize>(
+            param: &Param<Tensor<D>>,
+        ) -> Box<dyn Fn(&burn::tensor::Gradients) -> Vec<f64>> {
+            let weight = param.val();
+            Box::new(move |grads| {
+                let gradient = weight.grad(grads).expect("every weight takes part");
+                gradient.into_data().iter::<f64>().collect()
+            })
+        }
+        vec![
+            of(&self.convolution),
+            of(&self.norm.gain),
+            of(&self.norm.bias),
+            of(&self.widen.weight),
+            of(&self.widen.bias),
+            of(&self.narrow.weight),
+            of(&self.narrow.bias),
+        ]
+    }
+
+    /// The same with the library's operations, for every device and precision.
+    pub(super) fn forward_by_operations(
+        &self,
+        input: Tensor<3>,
+        spans: &Spans,
+        scale: Tensor<2>,
+        shift: Tensor<2>,
+    ) -> Tensor<3> {
+        let [rows, time, channels] = input.dims();
+        let convolution = self.convolution.val();
+        let [width, _] = convolution.dims();
+        let mask = spans.mask().cast(input.dtype());
+        let input = input * mask.clone();
+        let edge = Tensor::zeros([rows, width / 2, channels], (&input.device(), input.dtype()));
+        let padded = Tensor::cat(vec![edge.clone(), input.clone(), edge], 1);
+        let mut convolved = input.zeros_like();
+        for tap in 0..width {
+            let seen = padded.clone().slice([0..rows, tap..tap + time, 0..channels]);
+            convolved = convolved + seen * convolution.clone().slice([tap..tap + 1]).unsqueeze();
+        }
+        let normed = self.norm.forward(convolved);
+        let bent = normed * (scale.unsqueeze_dim::<3>(1) + 1.0) + shift.unsqueeze_dim::<3>(1);
+        let mixed = self.narrow.forward(relu(self.widen.forward(bent)));
+        (input + mixed) * mask
+    }
+}
+
+fn scale_and_shift(film: &Dense, style: Tensor<2>, channels: usize) -> (Tensor<2>, Tensor<2>) {
+    let both = film.forward_rows(style);
+    let rows = both.dims()[0];
+    (
+        both.clone().slice([0..rows, 0..channels]),
+        both.slice([0..rows, channels..2 * channels]),
+    )
+}

@@ -1,0 +1,58 @@
+//! The plain layers: a matrix with a bias, and the norm of a frame's channels.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+use super::init::Init;
+use crate::cpu::NORM_EPSILON;
+
+#[derive(Module, Debug)]
+pub(super) struct Dense {
+    /// inputs × outputs
+    pub(super) weight: Param<Tensor<2>>,
+    pub(super) bias: Param<Tensor<1>>,
+}
+
+impl Dense {
+    pub(super) fn new(init: &Init<'_>, inputs: usize, outputs: usize, gain: f32) -> Self {
+        let deviation = gain / (inputs as f32).sqrt();
+        Self {
+            weight: init.normal("weight", [inputs, outputs], deviation),
+            bias: init.constant([outputs], 0.0),
+        }
+    }
+
+    /// Every frame by itself, as one product.
+    pub(super) fn forward(&self, frames: Tensor<3>) -> Tensor<3> {
+        let [rows, time, inputs] = frames.dims();
+        let flat = self.forward_rows(frames.reshape([rows * time, inputs]));
+        let outputs = flat.dims()[1];
+        flat.reshape([rows, time, outputs])
+    }
+
+    pub(super) fn forward_rows(&self, rows: Tensor<2>) -> Tensor<2> {
+        rows.matmul(self.weight.val()) + self.bias.val().unsqueeze()
+    }
+}
+
+#[derive(Module, Debug)]
+pub(super) struct Norm {
+    pub(super) gain: Param<Tensor<1>>,
+    pub(super) bias: Param<Tensor<1>>,
+}
+
+impl Norm {
+    pub(super) fn new(init: &Init<'_>, channels: usize) -> Self {
+        Self {
+            gain: init.constant([channels], 1.0),
+            bias: init.constant([channels], 0.0),
+        }
+    }
+
+    pub(super) fn forward(&self, frames: Tensor<3>) -> Tensor<3> {
+        let centred = frames.clone() - frames.mean_dim(2);
+        let variance = centred.clone().square().mean_dim(2);
+        let unit = centred / (variance + NORM_EPSILON).sqrt();
+        unit * self.gain.val().unsqueeze() + self.bias.val().unsqueeze()
+    }
+}

@@ -1,0 +1,210 @@
+//! The voice model: text and a voice in, log-mel frames out.
+//!
+//! tokens → encoder → (mean frame of each token, log-duration of each token); each token's state
+//! is repeated for as many frames as it lasts → decoder → log-mel frames. A reference clip of the
+//! speaker becomes a style vector that bends every block.
+//!
+//! All mel frames in here are normalised: mean 0 and deviation 1 over the training set.
+
+mod block;
+mod dense;
+mod init;
+mod reference;
+mod shape;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Int, Tensor};
+use voxmill_speech::text::symbols::SymbolTable;
+
+pub use shape::{ModelShape, ModelSize, UnknownSize};
+pub(crate) use spans::Spans;
+
+use block::Block;
+use dense::{Dense, Norm};
+use init::Init;
+use reference::ReferenceEncoder;
+
+use crate::align::{Durations, PLACES};
+
+/// What must be known beside the shape to build the model's weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Vocabulary {
+    pub tokens: usize,
+    pub languages: usize,
+    pub mel_channels: usize,
+}
+
+#[derive(Module, Debug)]
+pub struct Voice {
+    token_embedding: Param<Tensor<2>>,
+    language_embedding: Param<Tensor<2>>,
+    encoder: Vec<Block>,
+    mean_head: Dense,
+    duration_blocks: Vec<Block>,
+    duration_head: Dense,
+    decoder_input: Dense,
+    decoder: Vec<Block>,
+    decoder_norm: Norm,
+    decoder_output: Dense,
+    reference: ReferenceEncoder,
+}
+
+/// What the encoder makes of a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// rows × tokens × channels
+    pub(crate) states: Tensor<3>,
+    /// rows × tokens × mel channels: the mean of the frames that belong to a token.
+    pub(crate) means: Tensor<3>,
+    /// rows × tokens
+    pub(crate) log_durations: Tensor<2>,
+}
+
+const ENCODER_WIDTH: usize = 7;
+const DURATION_WIDTH: usize = 5;
+const DECODER_WIDTH: usize = 9;
+
+impl Voice {
+    /// Fresh weights. They depend on the seed and on nothing else: the same on every device.
+    pub fn new(shape: &ModelShape, vocabulary: Vocabulary, seed: u64, device: &Device) -> Self {
+        let init = Init::new(seed, device);
+        let (d, style, mels) = (shape.channels, shape.style, vocabulary.mel_channels);
+        let blocks = |name: &str, count: usize, width, widen: usize| -> Vec<Block> {
+            (0..count)
+                .map(|n| {
+                    let init = init.part(name).part(&n.to_string());
+                    Block::new(&init, d, width, widen * d, Some(style))
+                })
+                .collect()
+        };
+        Self {
+            token_embedding: init.normal("token_embedding", [vocabulary.tokens, d], 1.0),
+            language_embedding: init.normal("language_embedding", [vocabulary.languages, d], 0.1),
+            encoder: blocks("encoder", shape.encoder_blocks, ENCODER_WIDTH, shape.encoder_widen),
+            mean_head: Dense::new(&init.part("mean_head"), d, mels, 1.0),
+            duration_blocks: blocks("duration_blocks", 2, DURATION_WIDTH, 1),
+            duration_head: Dense::new(&init.part("duration_head"), d, 1, 0.1),
+            decoder_input: Dense::new(&init.part("decoder_input"), d + PLACES, d, 1.0),
+            decoder: blocks("decoder", shape.decoder_blocks, DECODER_WIDTH, shape.decoder_widen),
+            decoder_norm: Norm::new(&init, d),
+            decoder_output: Dense::new(&init.part("decoder_output"), d, mels, 0.3),
+            reference: ReferenceEncoder::new(&init.part("reference"), shape, mels),
+        }
+    }
+
+    /// Blocks keep only their inputs and make the rest again in the backward pass.
+    pub(crate) fn recomputing(mut self, recompute: bool) -> Self {
+        for block in (self.encoder.iter_mut())
+            .chain(&mut self.duration_blocks)
+            .chain(&mut self.decoder)
+            .chain(self.reference.blocks_mut())
+        {
+            block.recompute = recompute;
+        }
+        self
+    }
+
+    /// These weights where the other voice has none that fit, the other's everywhere else. Symbols
+    /// are matched by name, so a table that grew or changed keeps what is known.
+    pub(crate) fn taking_over(
+        self,
+        other: Voice,
+        other_symbols: &SymbolTable,
+        symbols: &SymbolTable,
+    ) -> Voice {
+        let (fresh, old) = (self.token_embedding.val().inner(), other.token_embedding.val().inner());
+        let rows = symbols.symbols.iter().enumerate().map(|(id, symbol)| {
+            let known = other_symbols.symbols.iter().position(|other| other == symbol);
+            match known {
+                Some(known) => old.clone().slice([known..known + 1]),
+                None => fresh.clone().slice([id..id + 1]),
+            }
+        });
+        let embedding = Tensor::cat(rows.collect(), 0).autodiff().require_grad();
+        Voice {
+            token_embedding: self.token_embedding.map(|_| embedding),
+            ..other
+        }
+    }
+
+    /// The style of each row's reference, rows × style.
+    pub(crate) fn style(&self, reference: Tensor<3>, spans: &Spans) -> Tensor<2> {
+        self.reference.forward(reference, spans)
+    }
+
+    pub(crate) fn encode(
+        &self,
+        tokens: Tensor<2, Int>,
+        languages: Tensor<1, Int>,
+        spans: &Spans,
+        style: &Tensor<2>,
+    ) -> Encoded {
+        let [rows, count] = tokens.dims();
+        let look_up = |table: &Param<Tensor<2>>, ids: Tensor<1, Int>| table.val().select(0, ids);
+        let embedded = look_up(&self.token_embedding, tokens.reshape([-1]));
+        let d = embedded.dims()[1];
+        let language = look_up(&self.language_embedding, languages).reshape([rows, 1, d]);
+        let mut states = embedded.reshape([rows, count, d]) + language;
+        for block in &self.encoder {
+            states = block.forward(states, spans, Some(style));
+        }
+        // Durations must not shape the states that the decoder reads: they learn from the
+        // alignment, which is a search result and carries no gradient.
+        let (mut paced, style) = (states.clone().detach(), style.clone().detach());
+        for block in &self.duration_blocks {
+            paced = block.forward(paced, spans, Some(&style));
+        }
+        Encoded {
+            means: self.mean_head.forward(states.clone()),
+            log_durations: self.duration_head.forward(paced).reshape([rows, count]),
+            states,
+        }
+    }
+
+    /// rows × frames × mel channels; what lies beyond a row's end is not masked.
+    pub(crate) fn decode(
+        &self,
+        states: Tensor<3>,
+        durations: &Durations,
+        spans: &Spans,
+        style: &Tensor<2>,
+    ) -> Tensor<3> {
+        let frames = spans.time();
+        let device = states.device();
+        let [rows, ..] = states.dims();
+        let places = Tensor::<3>::from_data(
+            burn::tensor::TensorData::new(durations.places(frames), [rows, frames, PLACES]),
+            &device,
+        )
+        .cast(states.dtype());
+        let expanded = expand(states, durations, frames);
+        let mut frames = self.decoder_input.forward(Tensor::cat(vec![expanded, places], 2));
+        for block in &self.decoder {
+            frames = block.forward(frames, spans, Some(style));
+        }
+        self.decoder_output.forward(self.decoder_norm.forward(frames))
+    }
+}
+
+/// Each token's channels for as many frames as it lasts.
+pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) -> Tensor<3> {
+    if spans::by_hand(&tokens) {
+        return crate::cpu::expand(tokens, durations, frames);
+    }
+    let [rows, _, channels] = tokens.dims();
+    let device = tokens.device();
+    let owners = burn::tensor::TensorData::new(durations.token_of_frame(frames), [rows, frames, 1]);
+    let owners = Tensor::<3, Int>::from_data(owners, &device).repeat_dim(2, channels);
+    let lasting: Vec<f32> = (0..rows)
+        .flat_map(|row| {
+            let valid = durations.row(row).iter().sum::<u32>() as usize;
+            (0..frames).map(move |frame| f32::from(u8::from(frame < valid)))
+        })
+        .collect();
+    let lasting = burn::tensor::TensorData::new(lasting, [rows, frames, 1]);
+    let lasting = Tensor::<3>::from_data(lasting, &device).cast(tokens.dtype());
+    tokens.gather(1, owners) * lasting
+}

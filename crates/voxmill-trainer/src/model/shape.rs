@@ -1,0 +1,92 @@
+//! The sizes that the model comes in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How wide and how deep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelShape {
+    pub channels: usize,
+    pub encoder_blocks: usize,
+    /// The hidden channels of an encoder block, as a multiple of its channels.
+    pub encoder_widen: usize,
+    pub decoder_blocks: usize,
+    pub decoder_widen: usize,
+    pub reference_channels: usize,
+    pub reference_blocks: usize,
+    /// Length of the style vector.
+    pub style: usize,
+}
+
+/// The named shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelSize {
+    /// For tests.
+    Nano,
+    Tiny,
+    Small,
+    Base,
+    Big,
+}
+
+impl ModelSize {
+    pub const ALL: [ModelSize; 5] = [Self::Nano, Self::Tiny, Self::Small, Self::Base, Self::Big];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nano => "nano",
+            Self::Tiny => "tiny",
+            Self::Small => "small",
+            Self::Base => "base",
+            Self::Big => "big",
+        }
+    }
+
+    pub fn shape(self) -> ModelShape {
+        let shape = |channels, encoder: (usize, usize), decoder: (usize, usize), reference: (usize, usize, usize)| {
+            ModelShape {
+                channels,
+                encoder_blocks: encoder.0,
+                encoder_widen: encoder.1,
+                decoder_blocks: decoder.0,
+                decoder_widen: decoder.1,
+                reference_channels: reference.0,
+                reference_blocks: reference.1,
+                style: reference.2,
+            }
+        };
+        match self {
+            Self::Nano => shape(96, (3, 2), (4, 2), (48, 2, 48)),
+            Self::Tiny => shape(128, (4, 3), (8, 4), (96, 3, 96)),
+            Self::Small => shape(256, (6, 4), (10, 4), (128, 4, 128)),
+            Self::Base => shape(384, (8, 4), (12, 4), (192, 4, 192)),
+            Self::Big => shape(512, (10, 4), (20, 4), (256, 6, 256)),
+        }
+    }
+}
+
+impl fmt::Display for ModelSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no model size; there are nano, tiny, small, base (or normal) and big")]
+pub struct UnknownSize(String);
+
+impl FromStr for ModelSize {
+    type Err = UnknownSize;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSize> {
+        // `normal` is what the earlier trainer called it.
+        let name = if name == "normal" { "base" } else { name };
+        Self::ALL
+            .into_iter()
+            .find(|size| size.name() == name)
+            .ok_or_else(|| UnknownSize(name.to_owned()))
+    }
+}

@@ -1,0 +1,319 @@
+//! AdamW with clipping by the global norm, and a running mean of the weights beside it.
+//!
+//! Why not the library's: its clipping is by tensor, its state hangs on parameter ids that no
+//! checkpoint carries, and it has no way to leave a step out. Here a step whose gradients are not
+//! finite changes neither weights nor moments nor the mean, decided on the device, so that nobody
+//! waits for the answer.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use crate::cpu;
+use crate::model::Voice;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AdamW {
+    pub beta_1: f32,
+    pub beta_2: f32,
+    /// Pulls matrices towards zero; gains and biases are left alone.
+    pub weight_decay: f32,
+    /// The most that the norm of all gradients together may be.
+    pub clip_norm: f32,
+    /// How slowly the running mean of the weights follows; 0: there is none, the weights
+    /// themselves are used.
+    pub ema_decay: f32,
+}
+
+impl Default for AdamW {
+    fn default() -> Self {
+        Self {
+            beta_1: 0.9,
+            beta_2: 0.98,
+            weight_decay: 1e-4,
+            clip_norm: 1.0,
+            ema_decay: 0.999,
+        }
+    }
+}
+
+const EPSILON: f32 = 1e-8;
+
+/// One weight's part of the state, each as long as the weight.
+#[derive(Clone, Debug)]
+pub(crate) struct Moments {
+    pub(crate) path: String,
+    pub(crate) first: Tensor<1>,
+    pub(crate) second: Tensor<1>,
+    pub(crate) mean_weight: Tensor<1>,
+}
+
+/// What AdamW remembers, weight by weight in the model's order.
+#[derive(Clone, Debug)]
+pub(crate) struct OptimizerState {
+    pub(crate) moments: Vec<Moments>,
+    /// Steps that counted, on the device: only it knows which did.
+    pub(crate) updates: Tensor<1>,
+}
+
+/// Gradients in the model's order, flat.
+#[derive(Debug, Default)]
+pub(crate) struct FlatGradients(Vec<Option<Tensor<1>>>);
+
+impl FlatGradients {
+    pub(crate) fn collect(model: &Voice, mut gradients: Gradients) -> Self {
+        struct Collect<'a> {
+            from: &'a mut Gradients,
+            all: Vec<Option<Tensor<1>>>,
+        }
+        impl ModuleVisitor for Collect<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let gradient = param.val().grad_remove(self.from);
+                self.all.push(gradient.map(|g| g.inner().reshape([-1])));
+            }
+        }
+        let mut collect = Collect {
+            from: &mut gradients,
+            all: Vec::new(),
+        };
+        model.visit(&mut collect);
+        Self(collect.all)
+    }
+
+    /// Micro-batches add up.
+    pub(crate) fn add(&mut self, other: FlatGradients) {
+        if self.0.is_empty() {
+            *self = other;
+            return;
+        }
+        for (sum, one) in self.0.iter_mut().zip(other.0) {
+            *sum = match (sum.take(), one) {
+                (Some(sum), Some(one)) => Some(sum + one),
+                (sum, one) => sum.or(one),
+            };
+        }
+    }
+
+    /// The square of the norm of all gradients together.
+    fn squared_norm(&self, device: &Device) -> Tensor<1> {
+        let squares: Vec<_> = self
+            .0
+            .iter()
+            .flatten()
+            .map(|g| g.clone().square().sum())
+            .collect();
+        if squares.is_empty() {
+            return Tensor::zeros([1], device);
+        }
+        Tensor::cat(squares, 0).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> &[Option<Tensor<1>>] {
+        &self.0
+    }
+}
+
+impl OptimizerState {
+    pub(crate) fn new(model: &Voice, device: &Device) -> Self {
+        struct Collect<'a> {
+            path: Vec<String>,
+            all: Vec<Moments>,
+            device: &'a Device,
+        }
+        impl ModuleVisitor for Collect<'_> {
+            fn enter_module(&mut self, name: &str, _: &str) {
+                self.path.push(name.to_owned());
+            }
+            fn exit_module(&mut self, _: &str, _: &str) {
+                self.path.pop();
+            }
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let weight = param.val().inner().reshape([-1]);
+                let zeros = Tensor::zeros([weight.dims()[0]], self.device);
+                self.all.push(Moments {
+                    path: self.path.join("."),
+                    first: zeros.clone(),
+                    second: zeros,
+                    mean_weight: weight,
+                });
+            }
+        }
+        let mut collect = Collect {
+            path: Vec::new(),
+            all: Vec::new(),
+            device,
+        };
+        model.visit(&mut collect);
+        Self {
+            moments: collect.all,
+            updates: Tensor::zeros([1], device),
+        }
+    }
+}
+
+/// What a step came to, on the device: the gradients' norm and whether the step counted (1 or 0).
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) norm: Tensor<1>,
+    pub(crate) counted: Tensor<1>,
+}
+
+impl AdamW {
+    /// One step at the given rate.
+    pub(crate) fn step(
+        &self,
+        model: Voice,
+        state: OptimizerState,
+        gradients: FlatGradients,
+        rate: f64,
+    ) -> (Voice, OptimizerState, Taken) {
+        let device = state.updates.device();
+        let norm = gradients.squared_norm(&device).sqrt();
+        let counted = norm.clone().is_finite().float();
+        let updates = state.updates + counted.clone();
+        let control = self.control(&norm, &counted, &updates);
+        let mut update = Update {
+            adam: *self,
+            rate: rate as f32,
+            control: Control::new(control),
+            moments: state.moments.into_iter(),
+            gradients: gradients.0.into_iter(),
+            done: Vec::new(),
+        };
+        let model = model.map(&mut update);
+        let state = OptimizerState {
+            moments: update.done,
+            updates,
+        };
+        (model, state, Taken { norm, counted })
+    }
+
+    /// Six numbers that steer the update of every weight: whether it counts, what gradients are
+    /// multiplied by, what the two moments are divided by, how much the mean moves.
+    fn control(&self, norm: &Tensor<1>, counted: &Tensor<1>, updates: &Tensor<1>) -> Tensor<1> {
+        let clip = (norm.clone() + 1e-6).recip() * self.clip_norm;
+        let clip = clip.clamp_max(1.0);
+        // A step that does not count may divide by zero here; nobody looks.
+        let bias = |beta: f32| -((updates.clone() * beta.ln()).exp()) + 1.0;
+        // Young means move faster: the first weights say little about the last ones.
+        let young = (updates.clone() + 1.0) / (updates.clone() + 10.0);
+        let decay = young.clamp_max(self.ema_decay);
+        Tensor::cat(
+            vec![
+                counted.clone(),
+                clip,
+                bias(self.beta_1),
+                bias(self.beta_2),
+                -decay + 1.0,
+            ],
+            0,
+        )
+    }
+}
+
+/// The steering numbers, where they are needed.
+struct Control {
+    on_device: Tensor<1>,
+    /// The CPU's memory is the host's: looking costs nothing there.
+    on_host: Option<[f32; 5]>,
+}
+
+impl Control {
+    fn new(on_device: Tensor<1>) -> Self {
+        let on_host = crate::device::is_cpu(&on_device.device()).then(|| {
+            let data: TensorData = on_device.to_data();
+            let mut all = data.iter::<f32>();
+            std::array::from_fn(|_| all.next().unwrap_or(0.0))
+        });
+        Self { on_device, on_host }
+    }
+
+    fn part(&self, n: usize) -> Tensor<1> {
+        self.on_device.clone().slice([n..n + 1])
+    }
+}
+
+struct Update {
+    adam: AdamW,
+    rate: f32,
+    control: Control,
+    moments: std::vec::IntoIter<Moments>,
+    gradients: std::vec::IntoIter<Option<Tensor<1>>>,
+    done: Vec<Moments>,
+}
+
+impl ModuleMapper for Update {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let moments = self.moments.next().expect("a state for each weight");
+        let gradient = self.gradients.next().flatten();
+        param.map(|weight| {
+            let shape = weight.shape();
+            let weight = weight.inner().reshape([-1]);
+            let gradient = gradient.unwrap_or_else(|| weight.zeros_like());
+            let decay = if D > 1 { self.adam.weight_decay } else { 0.0 };
+            let (weight, moments) = self.update(weight, gradient, moments, decay);
+            self.done.push(moments);
+            weight.reshape(shape).autodiff().require_grad()
+        })
+    }
+}
+
+impl Update {
+    fn update(
+        &self,
+        weight: Tensor<1>,
+        gradient: Tensor<1>,
+        moments: Moments,
+        weight_decay: f32,
+    ) -> (Tensor<1>, Moments) {
+        let AdamW { beta_1, beta_2, .. } = self.adam;
+        if let Some([counted, clip, bias_1, bias_2, follow]) = self.control.on_host {
+            if counted == 0.0 {
+                return (weight, moments);
+            }
+            let numbers = cpu::AdamNumbers {
+                clip,
+                beta_1,
+                beta_2,
+                rate: self.rate / bias_1,
+                second_scale: 1.0 / bias_2,
+                epsilon: EPSILON,
+                shrink: 1.0 - self.rate * weight_decay,
+                follow,
+            };
+            return cpu::adam(numbers, weight, gradient, moments);
+        }
+        let counted = self.control.part(0).greater_elem(0.5);
+        let gradient = gradient * self.control.part(1);
+        let first = moments.first.clone() * beta_1 + gradient.clone() * (1.0 - beta_1);
+        let second = moments.second.clone() * beta_2 + gradient.square() * (1.0 - beta_2);
+        let divisor = (second.clone() / self.control.part(3)).sqrt() + EPSILON;
+        let step = first.clone() / self.control.part(2) / divisor * self.rate;
+        let moved = weight.clone() * (1.0 - self.rate * weight_decay) - step;
+        let towards = (moved.clone() - moments.mean_weight.clone()) * self.control.part(4);
+        let mean = moments.mean_weight.clone() + towards;
+        let length = weight.dims()[0];
+        let counted = counted.expand([length]);
+        let choose = |old: Tensor<1>, new: Tensor<1>| old.mask_where(counted.clone(), new);
+        let moments = Moments {
+            path: moments.path,
+            first: choose(moments.first, first),
+            second: choose(moments.second, second),
+            mean_weight: choose(moments.mean_weight, mean),
+        };
+        (choose(weight, moved), moments)
+    }
+}
+
+/// The model with the running mean of its weights in place of the weights.
+pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice {
+    struct Replace<'a>(std::slice::Iter<'a, Moments>);
+    impl ModuleMapper for Replace<'_> {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let moments = self.0.next().expect("a state for each weight");
+            param.map(|weight| moments.mean_weight.clone().reshape(weight.shape()))
+        }
+    }
+    model.clone().map(&mut Replace(state.moments.iter())).valid()
+}

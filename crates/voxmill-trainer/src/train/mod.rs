@@ -1,0 +1,479 @@
+//! The training loop.
+//!
+//! It reads top to bottom in [`Training::run`]. What it costs is marked: the host reads from the
+//! device only every `log_every` steps, and when it saves or validates.
+
+mod options;
+mod report;
+mod styles;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use burn::module::Module as _;
+use burn::tensor::{Device, Tensor};
+use serde_json::Value;
+use voxmill_speech::batch::Batch;
+use voxmill_speech::batch_plan::Position;
+
+pub use options::{Limits, TrainOptions};
+pub use report::{
+    Losses, Observer, Saved, Shown, StepReport, Stopped, Summary, Validation,
+};
+
+use crate::checkpoint::{
+    Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, PrepareOn, Progress, Snapshot,
+    VoiceFacts,
+};
+use crate::loss::pass;
+use crate::model::Voice;
+use crate::optimizer::{FlatGradients, OptimizerState, with_mean_weights};
+use crate::prepare::{Counts, prepare};
+use crate::schedule::prior_weight;
+use crate::speak::Speaker;
+use report::Pending;
+use styles::Styles;
+pub(crate) use styles::style_of;
+
+/// A batch and what to call when it has been trained on.
+pub struct Fed {
+    pub batch: Batch,
+    /// Moves the feed's position past the batch and frees its slot; dropping it only frees.
+    pub done: Box<dyn FnOnce() + Send>,
+}
+
+impl std::fmt::Debug for Fed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fed").field("batch", &self.batch.position).finish_non_exhaustive()
+    }
+}
+
+pub type FeedError = Box<dyn Error + Send + Sync>;
+
+/// Where batches come from.
+pub trait Feed {
+    /// The next batch to train on; `None` after the last epoch.
+    fn next(&mut self) -> Option<Result<Fed, FeedError>>;
+    /// The position after a batch.
+    fn after(&self, position: Position) -> Position;
+    /// What a checkpoint must store to go on after the batches that are done.
+    fn position(&self) -> Value;
+    /// The stage that was late, if the last batch had to be waited for.
+    fn late(&self) -> Option<String>;
+    /// The held-out clips, always the same batches.
+    fn validation(
+        &mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError>;
+    /// Clips that are left out of this epoch, by id.
+    fn quarantine(&self) -> Vec<String>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    #[error("the feed of batches failed")]
+    Feed(#[source] FeedError),
+    #[error("the feed has no batch to train on")]
+    NoBatches,
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error(
+        "{bad} steps had losses or gradients that are not finite; the weights are those from before \
+         them, saved after step {saved}"
+    )]
+    TooManyBadSteps { bad: u64, saved: u64 },
+    #[error("a report could not be made")]
+    Observer(#[source] FeedError),
+}
+
+/// A run between two steps.
+#[derive(Debug)]
+pub struct Training {
+    options: TrainOptions,
+    device: Device,
+    voice: VoiceFacts,
+    settings: Value,
+    speaker_names: Vec<String>,
+    model: Voice,
+    optimizer: OptimizerState,
+    progress: Progress,
+    /// Running sums of true and of predicted frames, on the device.
+    lengths: Tensor<1>,
+    styles: Styles,
+}
+
+/// How fast the running sums forget.
+const LENGTHS_KEEP: f32 = 0.98;
+
+impl Training {
+    /// A fresh run. `device` without gradients; `speakers` are named by their numbers in batches.
+    pub fn new(
+        options: TrainOptions,
+        voice: VoiceFacts,
+        settings: Value,
+        speakers: Vec<String>,
+        device: &Device,
+    ) -> Self {
+        let with_gradients = device.clone().autodiff();
+        let model = Voice::new(&voice.shape, voice.vocabulary, options.seed, &with_gradients);
+        Self::with_model(options, voice, settings, speakers, device, model)
+    }
+
+    /// A fresh run that begins with another run's voice: weights that fit are taken over, symbols
+    /// are matched by name, and what is new begins as in a fresh run.
+    pub fn from_voice(
+        options: TrainOptions,
+        voice: VoiceFacts,
+        settings: Value,
+        speakers: Vec<String>,
+        device: &Device,
+        from: &CheckpointFolder,
+    ) -> Result<Self, CheckpointError> {
+        let with_gradients = device.clone().autodiff();
+        let fresh = Voice::new(&voice.shape, voice.vocabulary, options.seed, &with_gradients);
+        let old = from.voice(&with_gradients)?;
+        let model = fresh.taking_over(old, &from.facts().voice.symbols, &voice.symbols);
+        let mut training = Self::with_model(options, voice, settings, speakers, device, model);
+        training.voice.speakers = from.facts().voice.speakers.clone();
+        Ok(training)
+    }
+
+    fn with_model(
+        options: TrainOptions,
+        voice: VoiceFacts,
+        settings: Value,
+        speakers: Vec<String>,
+        device: &Device,
+        model: Voice,
+    ) -> Self {
+        let optimizer = OptimizerState::new(&model, device);
+        Self {
+            model: model.recomputing(options.recompute),
+            optimizer,
+            progress: Progress {
+                step: 0,
+                seconds: 0.0,
+                position: Position::default(),
+                feed: Value::Null,
+                validation: None,
+                best: None,
+                since_best: 0,
+                bad_steps: 0,
+            },
+            lengths: Tensor::zeros([2], device),
+            styles: Styles::new(speakers.len()),
+            device: device.clone(),
+            speaker_names: speakers,
+            options,
+            voice,
+            settings,
+        }
+    }
+
+    /// A run that goes on after a checkpoint.
+    pub fn resume(
+        options: TrainOptions,
+        settings: Value,
+        speakers: Vec<String>,
+        device: &Device,
+        from: &CheckpointFolder,
+    ) -> Result<Self, CheckpointError> {
+        let restored = from.restore(&device.clone().autodiff())?;
+        let lengths = restored.lengths;
+        Ok(Self {
+            model: restored.model.recomputing(options.recompute),
+            optimizer: restored.optimizer,
+            progress: restored.facts.progress,
+            voice: restored.facts.voice,
+            lengths: Tensor::from_floats(lengths, device),
+            styles: Styles::new(speakers.len()),
+            device: device.clone(),
+            speaker_names: speakers,
+            options,
+            settings,
+        })
+    }
+
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    pub fn parameters(&self) -> usize {
+        self.model.num_params()
+    }
+
+    /// Trains until a limit is reached, the feed ends, or `stop` is set.
+    pub fn run(
+        mut self,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<Summary, TrainError> {
+        let options = self.options.clone();
+        let first_step = self.progress.step;
+        let seconds_before = self.progress.seconds;
+        let begin = Instant::now();
+        let mut pending = Pending::default();
+        let mut line_end = begin;
+        let mut saved_at = None;
+        let stopped = loop {
+            let step = self.progress.step;
+            if stop.load(Ordering::Relaxed) {
+                break Stopped::Interrupted;
+            }
+            if let Some(reached) = options.limits.reached(step, self.progress.seconds) {
+                break reached;
+            }
+            if options.patience.is_some_and(|most| self.progress.since_best >= most) {
+                break Stopped::NoLongerBetter;
+            }
+
+            // Wait for the effective batch: one batch, or several whose gradients add up.
+            let asked = Instant::now();
+            let mut fed = Vec::with_capacity(options.accumulate);
+            while fed.len() < options.accumulate {
+                match feed.next() {
+                    Some(batch) => fed.push(batch.map_err(TrainError::Feed)?),
+                    None => break,
+                }
+            }
+            if fed.is_empty() {
+                break Stopped::FeedEnded;
+            }
+            let began = Instant::now();
+            let late = feed.late();
+
+            // Forward and backward. Nothing here reads from the device but the alignment search.
+            let whole: Counts = fed.iter().map(|fed| Counts::of(&fed.batch)).sum();
+            let rate = options.rate(step, self.progress.seconds);
+            let mut gradients = FlatGradients::default();
+            let mut losses: Option<Tensor<1>> = None;
+            let mut positions = Vec::with_capacity(fed.len());
+            let mut done = Vec::with_capacity(fed.len());
+            for Fed { batch, done: is_done } in fed {
+                positions.push(batch.position);
+                done.push(is_done);
+                self.styles.hear(&batch);
+                let shape = batch.shape;
+                pending.begin(&batch);
+                let prepared = prepare(batch, self.voice.mel_statistics, &self.device);
+                let made = pass(&self.model, &prepared, prior_weight(step), whole);
+                let total = made.losses.total();
+                self.count_lengths(&made);
+                let parts = [&total, &made.losses.mel, &made.losses.mean, &made.losses.duration];
+                let parts = Tensor::cat(parts.map(|part| part.clone().inner()).to_vec(), 0);
+                losses = Some(match losses {
+                    Some(sum) => sum + parts,
+                    None => parts,
+                });
+                gradients.add(FlatGradients::collect(&self.model, total.backward()));
+                pending.shape(shape);
+            }
+            let (model, optimizer, taken) =
+                options.optimizer.step(self.model, self.optimizer, gradients, rate);
+            (self.model, self.optimizer) = (model, optimizer);
+
+            // The step is done: the feed may forget its batches.
+            let last = *positions.last().expect("at least one batch");
+            self.progress.position = feed.after(last);
+            done.into_iter().for_each(|done| done());
+            self.progress.step += 1;
+            let ended = Instant::now();
+            self.progress.seconds = seconds_before + begin.elapsed().as_secs_f64();
+            let losses = losses.expect("at least one batch");
+            pending.end(
+                Tensor::cat(vec![losses, taken.norm, taken.counted], 0),
+                StepReport {
+                    step: self.progress.step,
+                    positions,
+                    shapes: Vec::new(),
+                    clips: Vec::new(),
+                    waited: began - asked,
+                    late: late.filter(|_| began - asked > NOT_LATE),
+                    service: ended - began,
+                    overhead: asked - line_end,
+                    frames: whole.frames,
+                    rate,
+                    losses: Losses::default(),
+                    gradient_norm: 0.0,
+                    counted: true,
+                },
+            );
+            line_end = ended;
+
+            // Read the losses: here the host waits for the device.
+            let step = self.progress.step;
+            let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
+            let validate = every(options.validate_every);
+            let save = every(options.checkpoint_every) || validate;
+            if every(Some(options.log_every)) || save {
+                self.tell(&mut pending, observer)?;
+                if self.progress.bad_steps > options.max_bad_steps {
+                    let (_, saved) = self.save(feed, checkpoints, observer)?;
+                    return Err(TrainError::TooManyBadSteps {
+                        bad: self.progress.bad_steps,
+                        saved,
+                    });
+                }
+            }
+            if validate {
+                self.validate(feed, observer)?;
+            }
+            if every(options.sample_every) {
+                self.let_hear(observer)?;
+            }
+            if save {
+                self.save(feed, checkpoints, observer)?;
+                saved_at = Some(step);
+            }
+        };
+
+        self.tell(&mut pending, observer)?;
+        let step = self.progress.step;
+        if step == 0 {
+            return Err(TrainError::NoBatches);
+        }
+        if saved_at != Some(step) && step > first_step {
+            if options.validate_every.is_some() && stopped != Stopped::Interrupted {
+                self.validate(feed, observer)?;
+            }
+            self.save(feed, checkpoints, observer)?;
+        }
+        Ok(Summary {
+            stopped,
+            first_step,
+            step,
+            seconds: begin.elapsed(),
+            progress: self.progress,
+            voice: self.voice,
+        })
+    }
+
+    /// True and predicted frames of a batch, into the running sums.
+    fn count_lengths(&mut self, made: &crate::loss::Pass) {
+        let (_, mask) = made.durations.logs_and_mask();
+        let device = &self.device;
+        let shape = made.encoded.log_durations.dims();
+        let mask = Tensor::<2>::from_data(burn::tensor::TensorData::new(mask, shape), device);
+        let predicted = (made.encoded.log_durations.clone().inner().exp() * mask).sum();
+        let real: u32 = made.durations.all().iter().sum();
+        let real = Tensor::from_floats([real as f32], device);
+        let both = Tensor::cat(vec![real, predicted], 0);
+        // A step that is not finite must not spoil the sums for good.
+        let fine = both.clone().is_finite().all().expand([2]);
+        let next = self.lengths.clone() * LENGTHS_KEEP + both;
+        self.lengths = self.lengths.clone().mask_where(fine, next);
+    }
+
+    fn tell(&mut self, pending: &mut Pending, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let reports = pending.read();
+        if reports.is_empty() {
+            return Ok(());
+        }
+        let bad = reports.iter().filter(|report| !report.counted).count();
+        self.progress.bad_steps += bad as u64;
+        observer.steps(&reports, &self.progress).map_err(TrainError::Observer)
+    }
+
+    fn speaker(&self) -> Speaker {
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        Speaker::new(model, self.voice.clone(), self.device.clone())
+    }
+
+    fn let_hear(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        self.refresh_voice();
+        let speaker = self.speaker();
+        observer.sample(self.progress.step, &speaker).map_err(TrainError::Observer)
+    }
+
+    /// Brings what is known of the voice beside its weights up to date.
+    fn refresh_voice(&mut self) {
+        let [real, predicted] = self.length_sums();
+        if real > 0.0 && predicted > 0.0 {
+            self.voice.length_scale = f64::from(real / predicted).clamp(0.5, 2.0);
+        }
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        let styles = self.styles.means(&model, self.voice.mel_statistics, &self.device);
+        for (speaker, style) in styles {
+            let name = self.speaker_names[speaker].clone();
+            self.voice.speakers.insert(name, style);
+        }
+    }
+
+    fn length_sums(&self) -> [f32; 2] {
+        let data = self.lengths.to_data();
+        let mut values = data.iter::<f32>();
+        std::array::from_fn(|_| values.next().unwrap_or(0.0))
+    }
+
+    fn validate(&mut self, feed: &mut impl Feed, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let begin = Instant::now();
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        let statistics = self.voice.mel_statistics;
+        let batches = feed.validation().map_err(TrainError::Feed)?;
+        let found = validate::validate(&model, batches, statistics, &self.device);
+        let Some((losses, shown)) = found.map_err(TrainError::Feed)? else {
+            return Ok(());
+        };
+        let step = self.progress.step;
+        self.progress.validation = Some(losses.mel);
+        let better = self.progress.best.is_none_or(|best| losses.mel < best.loss);
+        if better {
+            self.progress.best = Some(Best {
+                step,
+                loss: losses.mel,
+            });
+            self.progress.since_best = 0;
+        } else {
+            self.progress.since_best += 1;
+        }
+        let validation = Validation {
+            step,
+            losses,
+            better,
+            took: begin.elapsed(),
+            shown,
+        };
+        observer.validated(&validation, &self.progress).map_err(TrainError::Observer)
+    }
+
+    fn save(
+        &mut self,
+        feed: &impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(std::path::PathBuf, u64), TrainError> {
+        let begin = Instant::now();
+        self.refresh_voice();
+        self.progress.feed = feed.position();
+        let facts = Facts {
+            voice: self.voice.clone(),
+            progress: self.progress.clone(),
+            settings: self.settings.clone(),
+            quarantine: feed.quarantine(),
+            pending_durations: Vec::new(),
+            prepare_on: PrepareOn::Host,
+        };
+        let (path, bytes) = checkpoints.save(&Snapshot {
+            facts: &facts,
+            model: &self.model,
+            optimizer: &self.optimizer,
+            lengths: self.length_sums(),
+        })?;
+        let saved = Saved {
+            step: self.progress.step,
+            path: path.clone(),
+            bytes,
+            took: begin.elapsed(),
+        };
+        observer.saved(&saved).map_err(TrainError::Observer)?;
+        Ok((path, self.progress.step))
+    }
+}
+
+/// A batch that came within this was there.
+const NOT_LATE: Duration = Duration::from_micros(200);

@@ -1,0 +1,62 @@
+//! How a run is to go.
+
+use serde::{Deserialize, Serialize};
+
+use super::Stopped;
+use crate::optimizer::AdamW;
+use crate::schedule::Schedule;
+
+/// When to stop; whichever comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    pub steps: Option<u64>,
+    pub seconds: Option<f64>,
+}
+
+impl Limits {
+    pub(super) fn reached(&self, step: u64, seconds: f64) -> Option<Stopped> {
+        if self.steps.is_some_and(|most| step >= most) {
+            return Some(Stopped::MaxSteps);
+        }
+        if self.seconds.is_some_and(|most| seconds >= most) {
+            return Some(Stopped::MaxTime);
+        }
+        None
+    }
+
+    /// The share of the run that is done.
+    fn progress(&self, step: u64, seconds: f64) -> f64 {
+        let steps = self.steps.map_or(0.0, |most| step as f64 / most.max(1) as f64);
+        let time = self.seconds.map_or(0.0, |most| seconds / most.max(1e-9));
+        steps.max(time)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainOptions {
+    pub seed: u64,
+    pub optimizer: AdamW,
+    pub schedule: Schedule,
+    pub limits: Limits,
+    /// Batches whose gradients add up to one step.
+    pub accumulate: usize,
+    /// Steps between readings of the losses.
+    pub log_every: u64,
+    pub checkpoint_every: Option<u64>,
+    pub validate_every: Option<u64>,
+    pub sample_every: Option<u64>,
+    /// Validations without a better one before the run stops.
+    pub patience: Option<u32>,
+    /// Steps with gradients that are not finite before the run stops.
+    pub max_bad_steps: u64,
+    /// Makes again in the backward pass what the forward pass made, to save memory.
+    pub recompute: bool,
+}
+
+impl TrainOptions {
+    /// The learning rate of a step. With a limit in steps it depends on the step alone, so a
+    /// resumed run repeats it; with a limit in time it depends on how fast the machine was.
+    pub(super) fn rate(&self, step: u64, seconds: f64) -> f64 {
+        self.schedule.rate(step, self.limits.progress(step, seconds))
+    }
+}

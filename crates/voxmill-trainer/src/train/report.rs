@@ -1,0 +1,155 @@
+//! What a run tells about itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use burn::tensor::Tensor;
+use voxmill_speech::batch::Batch;
+use voxmill_speech::batch_plan::{Position, Shape};
+
+use super::FeedError;
+use crate::checkpoint::{Progress, VoiceFacts};
+use crate::speak::Speaker;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Losses {
+    /// What is minimised.
+    pub total: f64,
+    /// Mean absolute error of normalised mel frames.
+    pub mel: f64,
+    /// Mean squared error of each token's mean frame.
+    pub mean: f64,
+    /// Mean squared error of log-durations.
+    pub duration: f64,
+}
+
+/// One step. On the model thread `overhead + waited + service` is its wall time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// Counts from 1.
+    pub step: u64,
+    pub positions: Vec<Position>,
+    pub shapes: Vec<Shape>,
+    /// Plan numbers of its clips.
+    pub clips: Vec<usize>,
+    pub waited: Duration,
+    pub late: Option<String>,
+    pub service: Duration,
+    /// Time since the step before: saving, validating, telling.
+    pub overhead: Duration,
+    pub frames: u64,
+    pub rate: f64,
+    pub losses: Losses,
+    pub gradient_norm: f64,
+    /// Whether the step changed the weights: it does not if its gradients are not finite.
+    pub counted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Validation {
+    pub step: u64,
+    pub losses: Losses,
+    pub better: bool,
+    pub took: Duration,
+    /// One clip to look at.
+    pub shown: Option<Shown>,
+}
+
+/// A held-out clip beside what the model makes of it with the clip's own timing.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub clip: usize,
+    pub frames: usize,
+    pub channels: usize,
+    /// Log-mel, frame after frame.
+    pub real: Vec<f32>,
+    pub made: Vec<f32>,
+    /// Frames of each token.
+    pub durations: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Saved {
+    pub step: u64,
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub took: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    MaxSteps,
+    MaxTime,
+    FeedEnded,
+    NoLongerBetter,
+    Interrupted,
+}
+
+/// How a run, or its part since the last start, ended.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub stopped: Stopped,
+    pub first_step: u64,
+    pub step: u64,
+    pub seconds: Duration,
+    pub progress: Progress,
+    pub voice: VoiceFacts,
+}
+
+/// Hears what happens. An error ends the run.
+pub trait Observer {
+    /// Steps whose losses have been read, in order.
+    fn steps(&mut self, steps: &[StepReport], progress: &Progress) -> Result<(), FeedError>;
+    fn validated(&mut self, validation: &Validation, progress: &Progress) -> Result<(), FeedError>;
+    fn saved(&mut self, saved: &Saved) -> Result<(), FeedError>;
+    /// Time to let the voice be heard.
+    fn sample(&mut self, step: u64, speaker: &Speaker) -> Result<(), FeedError>;
+}
+
+/// Steps whose losses are still on the device.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    steps: Vec<(Tensor<1>, StepReport)>,
+    shapes: Vec<Shape>,
+    clips: Vec<usize>,
+}
+
+impl Pending {
+    pub(super) fn begin(&mut self, batch: &Batch) {
+        self.clips.extend(batch.clips.iter().flatten());
+    }
+
+    pub(super) fn shape(&mut self, shape: Shape) {
+        self.shapes.push(shape);
+    }
+
+    /// `numbers`: total, mel, mean, duration, gradient norm, counted.
+    pub(super) fn end(&mut self, numbers: Tensor<1>, mut report: StepReport) {
+        report.shapes = std::mem::take(&mut self.shapes);
+        report.clips = std::mem::take(&mut self.clips);
+        self.steps.push((numbers, report));
+    }
+
+    /// Reads all at once.
+    pub(super) fn read(&mut self) -> Vec<StepReport> {
+        if self.steps.is_empty() {
+            return Vec::new();
+        }
+        let (numbers, reports): (Vec<_>, Vec<_>) = std::mem::take(&mut self.steps).into_iter().unzip();
+        let data = Tensor::cat(numbers, 0).into_data();
+        let values: Vec<f64> = data.iter::<f64>().collect();
+        let (sixes, _) = values.as_chunks::<6>();
+        let mut reports = reports;
+        for (report, &[total, mel, mean, duration, norm, counted]) in reports.iter_mut().zip(sixes) {
+            report.losses = Losses {
+                total,
+                mel,
+                mean,
+                duration,
+            };
+            report.gradient_norm = norm;
+            report.counted = counted > 0.5;
+        }
+        reports
+    }
+}
