@@ -1,0 +1,199 @@
+//! How fast the real training loop goes on batches that are already there: frames a second, and
+//! the time of a step. One line of JSON on standard output.
+//!
+//! `cargo bench -p voxmill-trainer --bench train_step -- [--shape prototype|nano|tiny|…] [--rows 8]
+//! [--frames 560] [--tokens 96] [--steps 30] [--threads 2] [--recompute]`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::{Value, json};
+use voxmill_speech::audio::AudioSettings;
+use voxmill_speech::batch::Batch;
+use voxmill_speech::batch_plan::{Position, Shape};
+use voxmill_speech::language::Language;
+use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_trainer::checkpoint::{Checkpoints, Progress, VoiceFacts};
+use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary};
+use voxmill_trainer::optimizer::AdamW;
+use voxmill_trainer::prepare::{LANGUAGES, MelStatistics};
+use voxmill_trainer::schedule::{Decay, Schedule};
+use voxmill_trainer::speak::Speaker;
+use voxmill_trainer::train::{
+    Fed, Feed, FeedError, Limits, Observer, Saved, StepReport, TrainOptions, Training, Validation,
+};
+
+/// The same batch again and again.
+struct Replay(Batch);
+
+impl Feed for Replay {
+    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        Some(Ok(Fed {
+            batch: self.0.clone(),
+            done: Box::new(|| {}),
+        }))
+    }
+    fn after(&self, position: Position) -> Position {
+        position
+    }
+    fn position(&self) -> Value {
+        Value::Null
+    }
+    fn late(&self) -> Option<String> {
+        None
+    }
+    fn validation(
+        &mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+        Ok(Box::new(std::iter::empty()))
+    }
+    fn quarantine(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[derive(Default)]
+struct Times {
+    service: Vec<f64>,
+    last_loss: f64,
+}
+
+impl Observer for Times {
+    fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
+        for step in steps {
+            self.service.push(step.service.as_secs_f64());
+            self.last_loss = step.losses.total;
+        }
+        Ok(())
+    }
+    fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
+        Ok(())
+    }
+    fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
+        Ok(())
+    }
+    fn sample(&mut self, _: u64, _: &Speaker) -> Result<(), FeedError> {
+        Ok(())
+    }
+}
+
+fn batch(rows: usize, frames: usize, tokens: usize) -> Batch {
+    let wave = |n: usize| (0..n).map(|i| (i as f32 * 0.37).sin() * 2.0 - 5.0);
+    Batch {
+        position: Position::default(),
+        shape: Shape {
+            rows: rows as u32,
+            frames: frames as u32,
+            tokens: tokens as u32,
+        },
+        clips: (0..rows).map(Some).collect(),
+        tokens: (0..rows * tokens).map(|i| 14 + (i * 7 % 60) as u16).collect(),
+        token_counts: vec![tokens as u32; rows],
+        mel: wave(rows * frames * 80).collect(),
+        mel_channels: 80,
+        frame_counts: vec![frames as u32; rows],
+        languages: vec![Language::English; rows],
+        speakers: vec![0; rows],
+        reference: wave(rows * 129 * 80).collect(),
+        reference_frames: 129,
+        reference_counts: vec![129; rows],
+    }
+}
+
+fn prototype() -> ModelShape {
+    ModelShape {
+        encoder_widen: 2,
+        decoder_blocks: 6,
+        decoder_widen: 3,
+        reference_channels: 64,
+        reference_blocks: 2,
+        style: 48,
+        ..ModelSize::Tiny.shape()
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    let value = |name: &str| {
+        let at = args.iter().position(|arg| arg == name)?;
+        args.get(at + 1).cloned()
+    };
+    let number = |name: &str, usual: usize| -> usize {
+        value(name).map_or(usual, |text| text.parse().expect("a number"))
+    };
+    let (rows, frames, tokens) = (number("--rows", 8), number("--frames", 560), number("--tokens", 96));
+    let (steps, threads) = (number("--steps", 30), number("--threads", 2));
+    let named = value("--shape").unwrap_or_else(|| "prototype".to_owned());
+    let shape = match named.as_str() {
+        "prototype" => prototype(),
+        size => size.parse::<ModelSize>().expect("a size").shape(),
+    };
+    let symbols = SymbolTable::built_in();
+    let voice = VoiceFacts {
+        size: ModelSize::Tiny,
+        shape,
+        vocabulary: Vocabulary {
+            tokens: symbols.symbols.len(),
+            languages: LANGUAGES,
+            mel_channels: 80,
+        },
+        symbols,
+        audio: AudioSettings::default(),
+        mel_statistics: MelStatistics { mean: -5.0, deviation: 2.0 },
+        length_scale: 1.0,
+        speakers: BTreeMap::new(),
+        main_speaker: "one".to_owned(),
+    };
+    let options = TrainOptions {
+        seed: 0,
+        optimizer: AdamW::default(),
+        schedule: Schedule { peak: 1e-3, warmup_steps: 50, decay: Decay::Constant },
+        limits: Limits { steps: Some(steps as u64), seconds: None },
+        accumulate: 1,
+        log_every: steps as u64,
+        checkpoint_every: None,
+        validate_every: None,
+        sample_every: None,
+        patience: None,
+        max_bad_steps: 0,
+        recompute: args.iter().any(|arg| arg == "--recompute"),
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut times = Times::default();
+    let (parameters, loss) = pool.install(|| {
+        let device = voxmill_trainer::device::cpu();
+        let training = Training::new(options, voice, Value::Null, vec!["one".to_owned()], &device);
+        let parameters = training.parameters();
+        let checkpoints = Checkpoints::new(folder.path(), 1);
+        let mut feed = Replay(batch(rows, frames, tokens));
+        let summary = training.run(&mut feed, &checkpoints, &mut times, &AtomicBool::new(false));
+        summary.expect("the run ends well");
+        (parameters, times.last_loss)
+    });
+    // The first steps warm up caches and the allocator.
+    let mut measured: Vec<f64> = times.service.split_off(3.min(times.service.len() - 1));
+    measured.sort_by(f64::total_cmp);
+    let (best, median) = (measured[0], measured[measured.len() / 2]);
+    let per_second = |seconds: f64| (rows * frames) as f64 / seconds;
+    let result = json!({
+        "program": "voxmill", "shape": named, "parameters": parameters, "threads": threads,
+        "rows": rows, "frames": frames, "tokens": tokens, "steps": measured.len(),
+        "best_ms": best * 1e3, "median_ms": median * 1e3,
+        "frames_per_second_best": per_second(best), "frames_per_second_median": per_second(median),
+        "peak_resident_mb": peak_resident_mb(), "last_loss": loss,
+    });
+    #[expect(clippy::print_stdout, reason = "the bench's result")]
+    {
+        println!("{result}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn peak_resident_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
+    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes / 1024.0)
+}
