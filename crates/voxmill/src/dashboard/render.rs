@@ -5,9 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{
-    Axis, Block, Chart, Dataset, GraphType, LegendPosition, LineGauge, Paragraph,
-};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 
 use super::curve::Curve;
 use super::numbers::{clock, count, loss};
@@ -17,6 +15,9 @@ use super::state::{DashboardState, Goal};
 /// Below it, only the header and the curves are shown.
 const HEIGHT_FOR_PANELS: u16 = 18;
 const WIDTH_FOR_PANELS: u16 = 60;
+const HEIGHT_FOR_ALL_CURVES: u16 = 14;
+
+const VALIDATION: &str = "validation";
 
 pub(super) fn render(state: &DashboardState, frame: &mut Frame<'_>) {
     let area = frame.area();
@@ -106,55 +107,55 @@ fn render_keys(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
 /// The losses on a logarithmic scale: they start ten times as high as they end, and the parts differ as much.
 fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
     let curves = [
-        ("total", &state.total_loss, Color::White),
+        ("total", &state.total_loss, Color::Green),
+        (VALIDATION, &state.validation_loss, Color::Yellow),
         ("mel", &state.mel_loss, Color::Cyan),
         ("prior", &state.prior_loss, Color::Blue),
         ("duration", &state.duration_loss, Color::Magenta),
-        ("validation", &state.validation_loss, Color::Yellow),
     ];
-    let drawn: Vec<(&str, &Curve, Color, Vec<(f64, f64)>)> = curves
+    let block = Block::bordered().title(curves_title(&curves));
+    // Five curves in a few rows are a tangle; the title still has the numbers of all.
+    let is_low = area.height < HEIGHT_FOR_ALL_CURVES;
+    let drawn: Vec<(&str, Color, Vec<(f64, f64)>)> = curves
         .into_iter()
-        .map(|(name, curve, colour)| (name, curve, colour, logarithms(curve)))
-        .filter(|(.., points)| !points.is_empty())
+        .filter(|(name, ..)| !is_low || ["total", VALIDATION].contains(name))
+        .map(|(name, curve, colour)| (name, colour, logarithms(curve)))
         .collect();
-    let block = Block::bordered().title(" loss (logarithmic) ");
-    let all = || drawn.iter().flat_map(|(.., points)| points);
-    let Some([steps, losses]) = bounds(all()) else {
+    let Some([steps, losses]) = bounds(drawn.iter().flat_map(|(.., points)| points)) else {
         let waiting = Paragraph::new(" waiting for the first steps").block(block);
         return frame.render_widget(waiting, area);
     };
-    let datasets = drawn.iter().map(|(name, curve, colour, points)| {
-        let last = curve.last().map(loss).unwrap_or_default();
-        let is_validation = *name == "validation";
+    let datasets = drawn.iter().map(|(name, colour, points)| {
+        // Validation is rare, so it is dots, which also tell it from the others without colours.
+        let (marker, graph) = if *name == VALIDATION {
+            (Marker::Dot, GraphType::Scatter)
+        } else {
+            (Marker::Braille, GraphType::Line)
+        };
         Dataset::default()
-            .name(format!("{name} {last}"))
             .data(points)
-            // Rare and far apart, so it is shown as dots, which also tells it from the others without colours.
-            .marker(if is_validation {
-                Marker::Dot
-            } else {
-                Marker::Braille
-            })
-            .graph_type(if is_validation {
-                GraphType::Scatter
-            } else {
-                GraphType::Line
-            })
+            .marker(marker)
+            .graph_type(graph)
             .style(Style::new().fg(*colour))
     });
-    let middle = |[low, high]: [f64; 2]| (low + high) / 2.0;
+    let ends_and_middle = |[low, high]: [f64; 2]| [low, (low + high) / 2.0, high];
     let chart = Chart::new(datasets.collect())
         .block(block)
-        .legend_position(Some(LegendPosition::TopRight))
-        .hidden_legend_constraints((Constraint::Ratio(1, 2), Constraint::Ratio(9, 10)))
-        .x_axis(
-            axis(steps).labels([steps[0], middle(steps), steps[1]].map(|step| count(step as u64))),
-        )
-        .y_axis(
-            axis(losses)
-                .labels([losses[0], middle(losses), losses[1]].map(|log| loss(10_f64.powf(log)))),
-        );
+        .x_axis(axis(steps).labels(ends_and_middle(steps).map(|step| count(step as u64))))
+        .y_axis(axis(losses).labels(ends_and_middle(losses).map(|log| loss(10_f64.powf(log)))));
     frame.render_widget(chart, area);
+}
+
+/// The newest values, the telling ones first, in the colours of their curves: a legend that covers nothing.
+fn curves_title(curves: &[(&'static str, &Curve, Color)]) -> Line<'static> {
+    let mut spans = vec![Span::from(" loss: ")];
+    for (name, curve, colour) in curves {
+        if let Some(last) = curve.last() {
+            let dot = if *name == VALIDATION { "• " } else { "" };
+            spans.push(Span::from(format!("{dot}{name} {}  ", loss(last))).fg(*colour));
+        }
+    }
+    Line::from(spans)
 }
 
 fn axis(bounds: [f64; 2]) -> Axis<'static> {

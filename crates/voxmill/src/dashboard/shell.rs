@@ -45,6 +45,8 @@ pub(crate) struct Dashboard {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<DashboardState>,
+    /// Panics of workers, until they are drawn. Apart from the state, which the panicking thread may hold.
+    panics: Mutex<Vec<String>>,
     changed: AtomicBool,
     finished: AtomicBool,
 }
@@ -58,6 +60,20 @@ impl Shared {
     fn update(&self, change: impl FnOnce(&mut DashboardState)) {
         change(&mut self.lock());
         self.changed.store(true, Ordering::Release);
+    }
+
+    fn panics(&self) -> MutexGuard<'_, Vec<String>> {
+        self.panics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be drawn now: a copy, so that a slow terminal does not hold up training.
+    fn snapshot(&self) -> DashboardState {
+        let panics = std::mem::take(&mut *self.panics());
+        let mut state = self.lock();
+        for panic in panics {
+            state.warn(panic);
+        }
+        state.clone()
     }
 }
 
@@ -143,8 +159,7 @@ fn draw_until_finished(
     while !shared.finished.load(Ordering::Acquire) {
         let is_due = last_drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN_DRAWINGS);
         if is_due && shared.changed.swap(false, Ordering::AcqRel) {
-            // Copied, so that a slow terminal does not hold up training.
-            let state = shared.lock().clone();
+            let state = shared.snapshot();
             terminal.draw(|frame| render(&state, frame))?;
             last_drawn = Some(Instant::now());
         }
@@ -156,13 +171,9 @@ fn draw_until_finished(
             shared.changed.store(true, Ordering::Release);
             last_drawn = None;
         }
-        match wish(&event, shared.lock().stopping) {
+        match obey(&event, shared, stop) {
             Wish::Nothing => {}
-            Wish::Stop => {
-                shared.update(|state| state.stopping = true);
-                last_drawn = None;
-                stop();
-            }
+            Wish::Stop => last_drawn = None,
             Wish::StopNow => {
                 restore_terminal();
                 stop_now();
@@ -171,6 +182,17 @@ fn draw_until_finished(
         }
     }
     Ok(())
+}
+
+/// Asks to stop if that is the wish, and shows that it was heard.
+fn obey(event: &Event, shared: &Shared, stop: &dyn Fn()) -> Wish {
+    let is_stopping = shared.lock().stopping;
+    let wish = wish(event, is_stopping);
+    if wish == Wish::Stop {
+        shared.update(|state| state.stopping = true);
+        stop();
+    }
+    wish
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -212,7 +234,10 @@ fn watch_panics(shared: Weak<Shared>, runner: ThreadId) {
             .upgrade()
             .filter(|_| TERMINAL_TAKEN.load(Ordering::SeqCst));
         match shown {
-            Some(shared) if !is_ours => shared.update(|state| state.warn(describe(panic))),
+            Some(shared) if !is_ours => {
+                shared.panics().push(describe(panic));
+                shared.changed.store(true, Ordering::Release);
+            }
             Some(shared) => {
                 shared.finished.store(true, Ordering::Release);
                 restore_terminal();
@@ -242,6 +267,30 @@ mod tests {
         let ctrl_c = key('c', KeyModifiers::CONTROL);
         assert_eq!(wish(&ctrl_c, false), Wish::Stop);
         assert_eq!(wish(&ctrl_c, true), Wish::StopNow);
+    }
+
+    #[test]
+    fn a_wish_to_stop_is_passed_on_once_and_shown() {
+        let shared = Shared::default();
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.set(asked.get() + 1);
+        let ctrl_c = key('c', KeyModifiers::CONTROL);
+        assert_eq!(obey(&ctrl_c, &shared, &stop), Wish::Stop);
+        assert!(shared.lock().stopping && shared.changed.load(Ordering::Acquire));
+        assert_eq!(obey(&ctrl_c, &shared, &stop), Wish::StopNow);
+        assert_eq!(asked.get(), 1);
+    }
+
+    #[test]
+    fn a_panic_of_a_worker_becomes_a_message() {
+        let shared = Shared::default();
+        let held = shared.lock();
+        shared.panics().push("thread featurize-1: no".to_owned());
+        drop(held);
+        let messages = shared.snapshot().messages;
+        assert_eq!(messages.len(), 1);
+        assert!(messages[0].is_warning);
+        assert_eq!(shared.snapshot().messages.len(), 1, "told once");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) struct DashboardState {
     pub(crate) resident_bytes: Option<u64>,
     pub(crate) last_checkpoint: Option<String>,
 
-    messages: VecDeque<Message>,
+    pub(super) messages: VecDeque<Message>,
 }
 
 /// What ends the run, for the progress bar.
