@@ -113,7 +113,7 @@ fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
         ("prior", &state.prior_loss, Color::Blue),
         ("duration", &state.duration_loss, Color::Magenta),
     ];
-    let block = Block::bordered().title(curves_title(&curves));
+    let block = Block::bordered().title(curves_title(&curves, area.width));
     // Five curves in a few rows are a tangle; the title still has the numbers of all.
     let is_low = area.height < HEIGHT_FOR_ALL_CURVES;
     let drawn: Vec<(&str, Color, Vec<(f64, f64)>)> = curves
@@ -147,15 +147,19 @@ fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// The newest values, the telling ones first, in the colours of their curves: a legend that covers nothing.
-fn curves_title(curves: &[(&'static str, &Curve, Color)]) -> Line<'static> {
-    let mut spans = vec![Span::from(" loss: ")];
+/// A value that does not fit is left out whole; cut, it would be another number.
+fn curves_title(curves: &[(&'static str, &Curve, Color)], width: u16) -> Line<'static> {
+    let mut title = Line::from(" loss: ");
     for (name, curve, colour) in curves {
-        if let Some(last) = curve.last() {
-            let dot = if *name == VALIDATION { "• " } else { "" };
-            spans.push(Span::from(format!("{dot}{name} {}  ", loss(last))).fg(*colour));
+        let Some(last) = curve.last() else { continue };
+        let dot = if *name == VALIDATION { "• " } else { "" };
+        let value = Span::from(format!("{dot}{name} {}  ", loss(last))).fg(*colour);
+        if title.width() + value.width() > usize::from(width) {
+            break;
         }
+        title.push_span(value);
     }
-    Line::from(spans)
+    title
 }
 
 fn axis(bounds: [f64; 2]) -> Axis<'static> {
