@@ -116,7 +116,7 @@ fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
     let block = Block::bordered().title(curves_title(&curves, area.width));
     // Five curves in a few rows are a tangle; the title still has the numbers of all.
     let is_low = area.height < HEIGHT_FOR_ALL_CURVES;
-    let drawn: Vec<(&str, Color, Vec<(f64, f64)>)> = curves
+    let drawn: Vec<_> = curves
         .into_iter()
         .filter(|(name, ..)| !is_low || ["total", VALIDATION].contains(name))
         .map(|(name, curve, colour)| (name, colour, logarithms(curve)))
