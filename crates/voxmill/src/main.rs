@@ -4,6 +4,12 @@ mod args;
 mod commands;
 mod complaint;
 mod config;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "called by train, which is being built"
+)]
+mod dashboard;
 mod feed;
 mod interrupt;
 mod progress;

@@ -1,0 +1,139 @@
+//! Pictures that tell at a glance whether a voice is learning: mels, the real one above the spoken one, and
+//! which token each frame belongs to.
+//!
+//! A frame and a channel are drawn as a block of whole pixels and never blended, so that what looks smeared in
+//! the picture is smeared in the mel.
+
+mod canvas;
+mod colour;
+
+use canvas::Canvas;
+use colour::{BACKGROUND, EMPTY_TOKEN, NOT_A_NUMBER, Range, SEPARATOR, shade};
+
+/// Rows of blocks are about this high together, whatever the number of channels or tokens.
+const HEIGHT_PIXELS: usize = 320;
+const SEPARATOR_PIXELS: usize = 4;
+
+/// A log-mel spectrogram, one frame after the other, as the model sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Mel<'a> {
+    values: &'a [f32],
+    channels: usize,
+}
+
+impl<'a> Mel<'a> {
+    /// Values beyond the last whole frame are left out.
+    pub fn new(values: &'a [f32], channels: usize) -> Self {
+        let channels = channels.max(1);
+        let whole = values.len() - values.len() % channels;
+        Mel {
+            values: &values[..whole],
+            channels,
+        }
+    }
+
+    pub fn frames(&self) -> usize {
+        self.values.len() / self.channels
+    }
+}
+
+/// A mel as a PNG: time to the right, low frequencies at the bottom, loud is bright.
+///
+/// The colours span the bulk of the values, so that a few extremes do not wash out the rest. Values that are
+/// not finite are green, which no other value is.
+pub fn mel_png(mel: Mel<'_>) -> Vec<u8> {
+    let frame_width = pixels_per_frame(mel.frames());
+    let row_height = pixels_per_row(mel.channels);
+    let mut canvas = Canvas::new(
+        mel.frames() * frame_width,
+        mel.channels * row_height,
+        BACKGROUND,
+    );
+    draw_mel(&mut canvas, mel, 0, frame_width, Range::of(mel.values));
+    canvas.into_png()
+}
+
+/// The real recording above, what the model says below, on one time axis and one colour scale.
+///
+/// The scale is the recording's, so that pictures of one sentence at many steps can be compared.
+pub fn two_mels_png(real: Mel<'_>, spoken: Mel<'_>) -> Vec<u8> {
+    let frames = real.frames().max(spoken.frames());
+    let frame_width = pixels_per_frame(frames);
+    let real_height = real.channels * pixels_per_row(real.channels);
+    let spoken_height = spoken.channels * pixels_per_row(spoken.channels);
+    let mut canvas = Canvas::new(
+        frames * frame_width,
+        real_height + SEPARATOR_PIXELS + spoken_height,
+        BACKGROUND,
+    );
+    let range = Range::of(real.values);
+    draw_mel(&mut canvas, real, 0, frame_width, range);
+    canvas.fill(
+        0,
+        real_height,
+        frames * frame_width,
+        SEPARATOR_PIXELS,
+        SEPARATOR,
+    );
+    let below = real_height + SEPARATOR_PIXELS;
+    draw_mel(&mut canvas, spoken, below, frame_width, range);
+    canvas.into_png()
+}
+
+/// Which token each frame belongs to: frames to the right, tokens upwards, from how many frames each token lasts.
+///
+/// A sound alignment is a staircase of like steps. One long step is a token that swallowed its neighbours; a red
+/// row is a token that was given no frame.
+pub fn alignment_png(frames_per_token: &[u32]) -> Vec<u8> {
+    let frames: usize = frames_per_token.iter().map(|&frames| frames as usize).sum();
+    let frame_width = pixels_per_frame(frames);
+    let row_height = pixels_per_row(frames_per_token.len());
+    let width = frames * frame_width;
+    let height = frames_per_token.len() * row_height;
+    let mut canvas = Canvas::new(width, height, shade(0.0));
+    let mut x = 0;
+    for (token, &frames) in frames_per_token.iter().enumerate() {
+        let y = height - (token + 1) * row_height;
+        let token_width = frames as usize * frame_width;
+        if frames == 0 {
+            canvas.fill(0, y, width, row_height, EMPTY_TOKEN);
+        }
+        // Neighbours differ, so that the border is seen where two steps touch.
+        let brightness = if token % 2 == 0 { 0.95 } else { 0.7 };
+        canvas.fill(x, y, token_width, row_height, shade(brightness));
+        x += token_width;
+    }
+    canvas.into_png()
+}
+
+fn draw_mel(canvas: &mut Canvas, mel: Mel<'_>, top: usize, frame_width: usize, range: Range) {
+    let row_height = pixels_per_row(mel.channels);
+    for (frame, values) in mel.values.chunks_exact(mel.channels).enumerate() {
+        for (channel, &value) in values.iter().enumerate() {
+            let colour = if value.is_finite() {
+                shade(range.position(value))
+            } else {
+                NOT_A_NUMBER
+            };
+            let row = mel.channels - 1 - channel;
+            let (x, y) = (frame * frame_width, top + row * row_height);
+            canvas.fill(x, y, frame_width, row_height, colour);
+        }
+    }
+}
+
+/// Short clips are drawn wide enough to be seen, long ones narrow enough to fit a screen with little scrolling.
+fn pixels_per_frame(frames: usize) -> usize {
+    match frames {
+        0..=250 => 4,
+        251..=1_500 => 2,
+        _ => 1,
+    }
+}
+
+fn pixels_per_row(rows: usize) -> usize {
+    (HEIGHT_PIXELS / rows.max(1)).clamp(1, 16)
+}
+
+#[cfg(test)]
+mod tests;

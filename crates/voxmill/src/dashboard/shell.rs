@@ -1,0 +1,315 @@
+//! Owns the terminal while the dashboard is shown, and gives it back however the run ends.
+//!
+//! In raw mode the terminal sends no SIGINT: Ctrl-C is a key like others. So the keys call what the caller gave
+//! for stopping. Everything goes to standard error; standard output stays the program's result.
+
+use std::io::{self, Stderr};
+use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+
+use super::render::render;
+use super::state::DashboardState;
+
+/// Often enough to look alive, rarely enough to cost nothing beside training.
+const BETWEEN_DRAWINGS: Duration = Duration::from_millis(250);
+
+static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Gives the terminal back; does nothing if it is not taken. To be called before the process is ended by hand.
+pub(crate) fn restore_terminal() {
+    if TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
+        // Nobody is left to tell if this fails: the terminal is gone.
+        let _ = disable_raw_mode();
+        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Dashboard {
+    shared: Arc<Shared>,
+    drawer: Option<JoinHandle<io::Result<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<DashboardState>,
+    /// Panics of workers, until they are drawn. Apart from the state, which the panicking thread may hold.
+    panics: Mutex<Vec<String>>,
+    changed: AtomicBool,
+    finished: AtomicBool,
+}
+
+impl Shared {
+    /// A panic while the state was changed leaves odd numbers at worst.
+    fn lock(&self) -> MutexGuard<'_, DashboardState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut DashboardState)) {
+        change(&mut self.lock());
+        self.changed.store(true, Ordering::Release);
+    }
+
+    fn panics(&self) -> MutexGuard<'_, Vec<String>> {
+        self.panics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be drawn now: a copy, so that a slow terminal does not hold up training.
+    fn snapshot(&self) -> DashboardState {
+        let panics = std::mem::take(&mut *self.panics());
+        let mut state = self.lock();
+        for panic in panics {
+            state.warn(panic);
+        }
+        state.clone()
+    }
+}
+
+impl Dashboard {
+    /// Takes the terminal and begins to draw.
+    ///
+    /// `stop` is called at the first `q` or Ctrl-C. `stop_now` is called at the next Ctrl-C, with the terminal
+    /// already given back, so it may end the process.
+    pub(crate) fn start(
+        stop: impl Fn() + Send + 'static,
+        stop_now: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let terminal = take_terminal()?;
+        watch_panics(Arc::downgrade(&shared), thread::current().id());
+        let for_drawer = Arc::clone(&shared);
+        let drawer = thread::Builder::new()
+            .name("dashboard".to_owned())
+            .spawn(move || {
+                let drawn = draw_until_finished(terminal, &for_drawer, &stop, &stop_now);
+                restore_terminal();
+                drawn
+            });
+        match drawer {
+            Ok(drawer) => Ok(Dashboard {
+                shared,
+                drawer: Some(drawer),
+            }),
+            Err(error) => {
+                restore_terminal();
+                Err(error)
+            }
+        }
+    }
+
+    /// Changes what is shown. Takes as long as `change` does; drawing happens elsewhere.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut DashboardState)) {
+        self.shared.update(change);
+    }
+
+    /// Gives the terminal back. An error says why nothing was drawn any more.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.close()
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        self.shared.finished.store(true, Ordering::Release);
+        let drawn = match self.drawer.take().map(JoinHandle::join) {
+            Some(Ok(drawn)) => drawn,
+            Some(Err(_)) => Err(io::Error::other("the dashboard's thread panicked")),
+            None => Ok(()),
+        };
+        restore_terminal();
+        drawn
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+fn take_terminal() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
+    enable_raw_mode()?;
+    TERMINAL_TAKEN.store(true, Ordering::SeqCst);
+    let taken = execute!(io::stderr(), EnterAlternateScreen)
+        .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+    if taken.is_err() {
+        restore_terminal();
+    }
+    taken
+}
+
+fn draw_until_finished(
+    mut terminal: Terminal<CrosstermBackend<Stderr>>,
+    shared: &Shared,
+    stop: &dyn Fn(),
+    stop_now: &dyn Fn(),
+) -> io::Result<()> {
+    shared.changed.store(true, Ordering::Release);
+    let mut last_drawn: Option<Instant> = None;
+    while !shared.finished.load(Ordering::Acquire) {
+        let is_due = last_drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN_DRAWINGS);
+        if is_due && shared.changed.swap(false, Ordering::AcqRel) {
+            let state = shared.snapshot();
+            terminal.draw(|frame| render(&state, frame))?;
+            last_drawn = Some(Instant::now());
+        }
+        if !event::poll(BETWEEN_DRAWINGS)? {
+            continue;
+        }
+        let event = event::read()?;
+        if matches!(event, Event::Resize(..)) {
+            shared.changed.store(true, Ordering::Release);
+            last_drawn = None;
+        }
+        match obey(&event, shared, stop) {
+            Wish::Nothing => {}
+            Wish::Stop => last_drawn = None,
+            Wish::StopNow => {
+                restore_terminal();
+                stop_now();
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks to stop if that is the wish, and shows that it was heard.
+fn obey(event: &Event, shared: &Shared, stop: &dyn Fn()) -> Wish {
+    let is_stopping = shared.lock().stopping;
+    let wish = wish(event, is_stopping);
+    if wish == Wish::Stop {
+        shared.update(|state| state.stopping = true);
+        stop();
+    }
+    wish
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    Nothing,
+    Stop,
+    StopNow,
+}
+
+/// What a key asks for. Only Ctrl-C stops at once: `q` twice may be an impatient finger.
+fn wish(event: &Event, is_stopping: bool) -> Wish {
+    let Event::Key(KeyEvent {
+        code,
+        modifiers,
+        kind: KeyEventKind::Press,
+        ..
+    }) = event
+    else {
+        return Wish::Nothing;
+    };
+    let is_ctrl_c =
+        matches!(code, KeyCode::Char('c' | 'C')) && modifiers.contains(KeyModifiers::CONTROL);
+    let is_q = matches!(code, KeyCode::Char('q' | 'Q')) && modifiers.is_empty();
+    match (is_ctrl_c, is_q, is_stopping) {
+        (true, _, true) => Wish::StopNow,
+        (true, _, false) | (_, true, false) => Wish::Stop,
+        _ => Wish::Nothing,
+    }
+}
+
+/// A panic of the run or of the drawing gives the terminal back before its message is printed. A panic elsewhere,
+/// in a worker, is contained by who started it: here it becomes a message, or it would be written across the screen.
+fn watch_panics(shared: Weak<Shared>, runner: ThreadId) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = thread::current();
+        let is_ours = thread.id() == runner || thread.name() == Some("dashboard");
+        let shown = shared
+            .upgrade()
+            .filter(|_| TERMINAL_TAKEN.load(Ordering::SeqCst));
+        match shown {
+            Some(shared) if !is_ours => {
+                shared.panics().push(describe(panic));
+                shared.changed.store(true, Ordering::Release);
+            }
+            Some(shared) => {
+                shared.finished.store(true, Ordering::Release);
+                restore_terminal();
+                before(panic);
+            }
+            None => before(panic),
+        }
+    }));
+}
+
+fn describe(panic: &PanicHookInfo<'_>) -> String {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("unnamed");
+    format!("thread {name}: {panic}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(code: char, modifiers: KeyModifiers) -> Event {
+        Event::Key(KeyEvent::new(KeyCode::Char(code), modifiers))
+    }
+
+    #[test]
+    fn the_first_ctrl_c_asks_and_the_second_insists() {
+        let ctrl_c = key('c', KeyModifiers::CONTROL);
+        assert_eq!(wish(&ctrl_c, false), Wish::Stop);
+        assert_eq!(wish(&ctrl_c, true), Wish::StopNow);
+    }
+
+    #[test]
+    fn a_wish_to_stop_is_passed_on_once_and_shown() {
+        let shared = Shared::default();
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.set(asked.get() + 1);
+        let ctrl_c = key('c', KeyModifiers::CONTROL);
+        assert_eq!(obey(&ctrl_c, &shared, &stop), Wish::Stop);
+        assert!(shared.lock().stopping && shared.changed.load(Ordering::Acquire));
+        assert_eq!(obey(&ctrl_c, &shared, &stop), Wish::StopNow);
+        assert_eq!(asked.get(), 1);
+    }
+
+    #[test]
+    fn a_panic_of_a_worker_becomes_a_message() {
+        let shared = Shared::default();
+        let held = shared.lock();
+        shared.panics().push("thread featurize-1: no".to_owned());
+        drop(held);
+        let messages = shared.snapshot().messages;
+        assert_eq!(messages.len(), 1);
+        assert!(messages[0].is_warning);
+        assert_eq!(shared.snapshot().messages.len(), 1, "told once");
+    }
+
+    #[test]
+    fn q_asks_and_never_insists() {
+        let q = key('q', KeyModifiers::NONE);
+        assert_eq!(wish(&q, false), Wish::Stop);
+        assert_eq!(wish(&q, true), Wish::Nothing);
+    }
+
+    #[test]
+    fn other_keys_and_sizes_ask_for_nothing() {
+        assert_eq!(wish(&key('c', KeyModifiers::NONE), false), Wish::Nothing);
+        assert_eq!(wish(&key('x', KeyModifiers::CONTROL), true), Wish::Nothing);
+        assert_eq!(wish(&Event::Resize(80, 24), true), Wish::Nothing);
+    }
+
+    #[test]
+    fn giving_back_a_terminal_that_was_not_taken_does_nothing() {
+        restore_terminal();
+        assert!(!TERMINAL_TAKEN.load(Ordering::SeqCst));
+    }
+}
