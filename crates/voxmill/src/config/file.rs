@@ -17,8 +17,6 @@ pub(crate) struct ConfigFile {
     entries: HashMap<&'static str, Entry>,
     /// Keys that were given and have no effect, in file order, for one line to the person.
     pub(crate) without_meaning: Vec<&'static Key>,
-    /// Keys that were given and that nothing in this version reads yet.
-    pub(crate) for_later: Vec<&'static Key>,
 }
 
 #[derive(Debug)]
@@ -183,7 +181,7 @@ impl Reading<'_> {
                     key.section.name()
                 ),
                 None => format!(
-                    "`voxmill prepare --show-settings` lists the keys under `{}:`",
+                    "`voxmill train --show-settings` lists the keys under `{}:`",
                     section.name()
                 ),
             };
@@ -201,13 +199,9 @@ impl Reading<'_> {
             Ok(value) => {
                 match key.role {
                     Role::NoMeaning(_) => self.config.without_meaning.push(key),
-                    Role::Later => self.config.for_later.push(key),
                     Role::Alias(target) => {
                         if let Some(target) = keys::find(section, target) {
                             key = target;
-                            if key.role == Role::Later {
-                                self.config.for_later.push(key);
-                            }
                         }
                     }
                     Role::Acts => {}
@@ -261,6 +255,8 @@ impl Reading<'_> {
                 | Kind::Share
                 | Kind::Bytes
                 | Kind::DeviceIndex
+                | Kind::Device
+                | Kind::Name
         );
         if quoted && !textual {
             return Err(fault(

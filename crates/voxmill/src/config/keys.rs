@@ -1,8 +1,9 @@
-//! The table of keys: for each, what it accepts and whether it acts, waits or has no meaning here.
+//! The table of keys: for each, what it accepts and whether it acts or has no meaning here.
 //!
 //! The names are those of the earlier Python trainer's `config.yaml`, so that a file from there
 //! can be pointed at Voxmill; a key that did nothing but steer TensorFlow is taken, named once,
-//! and has no effect. Everything that a flag sets can also be set in the file.
+//! and has no effect. Everything that a flag sets can also be set in the file, but for what belongs to
+//! one call ([`Section::Call`]).
 
 use super::value::Kind;
 
@@ -11,6 +12,8 @@ pub(crate) enum Section {
     Data,
     Model,
     Training,
+    /// In no file: a flag that belongs to one call.
+    Call,
 }
 
 impl Section {
@@ -19,18 +22,17 @@ impl Section {
             Section::Data => "data",
             Section::Model => "model",
             Section::Training => "training",
+            Section::Call => "flags",
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Read by the commands of this version.
+    /// Read by at least one command; the others pass over it.
     Acts,
     /// Another name for the key given here.
     Alias(&'static str),
-    /// Checked like any other, but nothing in this version reads it yet.
-    Later,
     /// Accepted and without effect, for the reason given.
     NoMeaning(&'static str),
 }
@@ -59,7 +61,19 @@ macro_rules! keys {
             kind: $kind,
             role: $role,
         };)*
+        /// Every key that may stand in a file.
         pub(crate) static KEYS: &[&Key] = &[$(&$constant),*];
+    };
+}
+
+macro_rules! flags {
+    ($($constant:ident: $name:literal, $kind:expr;)*) => {
+        $(pub(crate) static $constant: Key = Key {
+            section: Section::Call,
+            name: $name,
+            kind: $kind,
+            role: Role::Acts,
+        };)*
     };
 }
 
@@ -67,7 +81,11 @@ const WHOLE_EPOCH: Role = Role::NoMeaning("the batch plan shuffles the whole epo
 const TENSORFLOW: Role = Role::NoMeaning("it steered TensorFlow");
 const ALWAYS: Role = Role::NoMeaning("it is always so here");
 
-use Role::{Acts, Alias, Later};
+/// `normal` is another word for `base`; `nano` is for tests.
+const MODEL_SIZES: &[&str] = &["nano", "tiny", "small", "base", "normal", "big"];
+const OPTIMIZATION_LEVELS: &[&str] = &["basic", "enhanced", "experimental", "plateau_breaker"];
+
+use Role::{Acts, Alias};
 
 keys! {
     // The dataset.
@@ -93,26 +111,34 @@ keys! {
     // The cache.
     CACHE_DIR: Data."cache_dir", Kind::Path, Acts;
     CACHE_BUDGET: Data."cache_budget", Kind::Bytes, Acts;
-    ENABLE_CACHING: Data."enable_caching", Kind::Switch, Later;
+    ENABLE_CACHING: Data."enable_caching", Kind::Switch, Acts;
     // Batches.
     BATCH_SIZE: Data."batch_size", whole(1, 4_096), Acts;
     BUCKETS: Data."buckets", whole(1, 64), Acts;
     PAD_TO_FIXED_LENGTH: Data."pad_to_fixed_length", Kind::Switch, Acts;
+    ENABLE_STATIC_SHAPES: Data."enable_static_shapes", Kind::Switch, Acts;
     SEED: Data."seed", whole(0, u64::MAX), Acts;
     // The pipeline.
     NUM_WORKERS: Data."num_workers", whole(1, 256), Acts;
+    COMPUTE_THREADS: Data."compute_threads", whole(1, 256), Acts;
     RAM_BUDGET: Data."ram_budget", Kind::Bytes, Acts;
     UNORDERED: Data."unordered", Kind::Switch, Acts;
     NO_OVERLAP: Data."no_overlap", Kind::Switch, Acts;
-    BUFFER_SIZE: Data."buffer_size", whole(1, 100_000), Later;
+    BUFFER_SIZE: Data."buffer_size", whole(1, 100_000), Acts;
     PIPELINE_BUFFER_SIZE: Data."pipeline_buffer_size", whole(1, 100_000), Alias("buffer_size");
-    PREFETCH_BUFFER_SIZE: Data."prefetch_buffer_size", whole(1, 64), Later;
-    MODEL_START_DELAY: Data."model_start_delay", number(0.0, 3_600.0), Later;
+    PREFETCH_BUFFER_SIZE: Data."prefetch_buffer_size", whole(1, 64), Acts;
+    MODEL_START_DELAY: Data."model_start_delay", number(0.0, 3_600.0), Acts;
     AUTO_TUNE_PERFORMANCE: Data."auto_tune_performance", Kind::Switch, Acts;
     // Devices.
-    DATA_GPU: Data."data_gpu", Kind::DeviceIndex, Later;
-    MODEL_GPU: Data."model_gpu", Kind::DeviceIndex, Later;
-    MIXED_PRECISION: Data."mixed_precision", Kind::Switch, Later;
+    DEVICE: Data."device", Kind::Device, Acts;
+    DATA_DEVICE: Data."data_device", Kind::Device, Acts;
+    MODEL_DEVICE: Data."model_device", Kind::Device, Acts;
+    DATA_GPU: Data."data_gpu", Kind::DeviceIndex, Acts;
+    MODEL_GPU: Data."model_gpu", Kind::DeviceIndex, Acts;
+    DATA_GPU_MEMORY: Data."data_gpu_memory", Kind::Bytes, Acts;
+    MODEL_GPU_MEMORY: Data."model_gpu_memory", Kind::Bytes, Acts;
+    ENABLE_MEMORY_ISOLATION: Data."enable_memory_isolation", Kind::Switch, Acts;
+    MIXED_PRECISION: Data."mixed_precision", Kind::Switch, Acts;
     // What only the earlier trainer needed.
     SHUFFLE_BUFFER_MULTIPLIER: Data."shuffle_buffer_multiplier", number(0.0, 1e9), WHOLE_EPOCH;
     PIN_MEMORY: Data."pin_memory", Kind::Switch, Role::NoMeaning("the device library stages its own transfers");
@@ -125,15 +151,47 @@ keys! {
     USE_TF_NATIVE_LOADING: Data."use_tf_native_loading", Kind::Switch, TENSORFLOW;
     ENABLE_XLA: Data."enable_xla", Kind::Switch, TENSORFLOW;
     // The model and its training.
-    SIZE: Model."size", Kind::OneOf(&["nano", "tiny", "small", "base", "normal", "big"]), Later;
-    ENABLE_GRADIENT_CHECKPOINTING: Model."enable_gradient_checkpointing", Kind::Switch, Later;
-    EPOCHS: Training."epochs", whole(1, 1_000_000), Later;
-    LEARNING_RATE: Training."learning_rate", number(1e-9, 1.0), Later;
-    GRADIENT_ACCUMULATION_STEPS: Training."gradient_accumulation_steps", whole(1, 4_096), Later;
-    WARMUP_STEPS: Training."warmup_steps", whole(0, 10_000_000), Later;
-    WEIGHT_DECAY: Training."weight_decay", number(0.0, 1.0), Later;
-    GRADIENT_CLIP_NORM: Training."gradient_clip_norm", number(1e-6, 1e6), Later;
-    EARLY_STOPPING_PATIENCE: Training."early_stopping_patience", whole(1, 1_000_000), Later;
+    SIZE: Model."size", Kind::OneOf(MODEL_SIZES), Acts;
+    ENABLE_GRADIENT_CHECKPOINTING: Model."enable_gradient_checkpointing", Kind::Switch, Acts;
+    EPOCHS: Training."epochs", whole(1, 1_000_000), Acts;
+    MAX_STEPS: Training."max_steps", whole(1, 1_000_000_000), Acts;
+    MAX_MINUTES: Training."max_minutes", number(0.01, 1_000_000.0), Acts;
+    OPTIMIZATION_LEVEL: Training."optimization_level", Kind::OneOf(OPTIMIZATION_LEVELS), Acts;
+    LEARNING_RATE: Training."learning_rate", number(1e-9, 1.0), Acts;
+    WARMUP_STEPS: Training."warmup_steps", whole(0, 10_000_000), Acts;
+    WEIGHT_DECAY: Training."weight_decay", number(0.0, 1.0), Acts;
+    GRADIENT_CLIP_NORM: Training."gradient_clip_norm", number(1e-6, 1e6), Acts;
+    GRADIENT_ACCUMULATION_STEPS: Training."gradient_accumulation_steps", whole(1, 4_096), Acts;
+    EMA_DECAY: Training."ema_decay", number(0.0, 0.999_999), Acts;
+    MAX_BAD_STEPS: Training."max_bad_steps", whole(0, 1_000_000), Acts;
+    INIT_FROM: Training."init_from", Kind::Path, Acts;
+    CHECKPOINT_DIR: Training."checkpoint_dir", Kind::Path, Acts;
+    CHECKPOINT_EVERY: Training."checkpoint_every", whole(1, 1_000_000_000), Acts;
+    KEEP: Training."keep", whole(1, 10_000), Acts;
+    ENABLE_EVALUATION: Training."enable_evaluation", Kind::Switch, Acts;
+    EVALUATION_INTERVAL: Training."evaluation_interval", whole(1, 1_000_000_000), Acts;
+    EARLY_STOPPING_PATIENCE: Training."early_stopping_patience", whole(1, 1_000_000), Acts;
+    SAMPLE_EVERY: Training."sample_every", whole(0, 1_000_000_000), Acts;
+    LOG_EVERY: Training."log_every", whole(1, 1_000_000), Acts;
+    TENSORBOARD_LOG_DIR: Training."tensorboard_log_dir", Kind::Path, Acts;
+    RUNS_DIR: Training."runs_dir", Kind::Path, Acts;
+    NAME: Training."name", Kind::Name, Acts;
+}
+
+flags! {
+    RESUME: "resume", Kind::Path;
+    RESET_TRAINING: "reset_training", Kind::Switch;
+    RUN_DIR: "run_dir", Kind::Path;
+    DASHBOARD: "dashboard", Kind::Switch;
+    SHUFFLE_TEXTS: "shuffle_texts", Kind::Switch;
+    // `synthesize`.
+    TEXT_FILE: "text_file", Kind::Path;
+    CHECKPOINT: "checkpoint", Kind::Path;
+    REFERENCE_AUDIO: "reference_audio", Kind::Path;
+    SPEAKER: "speaker", Kind::Name;
+    SPEAKING_RATE: "speaking_rate", number(0.25, 4.0);
+    OUTPUT: "output", Kind::Path;
+    GRIFFIN_LIM_ITERATIONS: "griffin_lim_iterations", whole(1, 1_000);
 }
 
 pub(crate) fn find(section: Section, name: &str) -> Option<&'static Key> {

@@ -23,7 +23,11 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// A device index or `auto`.
     DeviceIndex,
+    /// `cpu`, `auto`, or a backend with or without a number, such as `vulkan:1`.
+    Device,
     Language,
+    /// A word that may be part of a file's name.
+    Name,
     Path,
 }
 
@@ -47,6 +51,11 @@ impl Kind {
             Kind::Switch => "true or false".into(),
             Kind::OneOf(words) => format!("one of {}", words.join(", ")),
             Kind::DeviceIndex => "a device number such as 0, or auto".into(),
+            Kind::Device => format!(
+                "auto, cpu, or one of {} with or without a number, such as vulkan:0",
+                GPU_BACKENDS.join(", ")
+            ),
+            Kind::Name => "a name of up to 100 characters without `/`, `\\` or line ends".into(),
             Kind::Language => "a language code such as en or fa".into(),
             Kind::Path => "a path".into(),
         }
@@ -96,7 +105,9 @@ impl Kind {
             Kind::DeviceIndex if text == "auto" || text.parse::<u16>().is_ok() => {
                 Ok(Value::Text(text.into()))
             }
-            Kind::OneOf(_) | Kind::DeviceIndex => Err(refused()),
+            Kind::Device if is_device(text) => Ok(Value::Text(text.into())),
+            Kind::Name if is_name(text) => Ok(Value::Text(text.into())),
+            Kind::OneOf(_) | Kind::DeviceIndex | Kind::Device | Kind::Name => Err(refused()),
             Kind::Language => match text.parse::<Language>() {
                 Ok(language) => Ok(Value::Text(language.code().into())),
                 Err(_) => Err(refused()),
@@ -105,6 +116,22 @@ impl Kind {
             Kind::Path => Ok(Value::Text(text.into())),
         }
     }
+}
+
+/// The tensor library's backends for GPUs, whether this build has them or not.
+const GPU_BACKENDS: [&str; 5] = ["wgpu", "vulkan", "metal", "cuda", "rocm"];
+
+fn is_device(text: &str) -> bool {
+    match text.split_once(':') {
+        Some((backend, index)) => GPU_BACKENDS.contains(&backend) && index.parse::<u16>().is_ok(),
+        None => matches!(text, "auto" | "cpu") || GPU_BACKENDS.contains(&text),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let fits = !text.trim().is_empty() && text.chars().count() <= 100;
+    let hidden_or_up = text.starts_with('.');
+    fits && !hidden_or_up && !text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
 }
 
 /// A size as it would be written: in the largest unit that it is a whole number of.
@@ -181,7 +208,7 @@ macro_rules! whole_numbers_above_0 {
         }
     )*};
 }
-whole_numbers_above_0!(u8, u32);
+whole_numbers_above_0!(u8, u32, u64, usize);
 
 impl FromValue for f64 {
     fn from_value(value: Value) -> Option<Self> {
@@ -216,6 +243,19 @@ impl FromValue for bool {
 
     fn show(&self) -> String {
         self.to_string()
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        self.clone()
     }
 }
 
@@ -260,6 +300,20 @@ mod tests {
         assert_eq!(rate.parse("1E-4"), Ok(Value::Number(1e-4)));
         assert!(rate.parse("nan").is_err());
         assert!(rate.parse("2").is_err());
+    }
+
+    #[test]
+    fn devices_and_names() {
+        for device in ["auto", "cpu", "cuda", "vulkan:1"] {
+            assert!(Kind::Device.parse(device).is_ok(), "{device}");
+        }
+        for device in ["gpu", "cpu:0", "auto:1", "cuda:", "cuda:x", "0"] {
+            assert!(Kind::Device.parse(device).is_err(), "{device}");
+        }
+        assert!(Kind::Name.parse("my voice 2").is_ok());
+        for name in ["", " ", "..", "a/b", "a\nb"] {
+            assert!(Kind::Name.parse(name).is_err(), "{name:?}");
+        }
     }
 
     #[test]

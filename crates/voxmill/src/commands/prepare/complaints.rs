@@ -22,7 +22,7 @@ pub(super) fn refusal(
     folder: &Folder,
 ) -> Option<Complaint> {
     let list = folder.home.join("quarantine.csv");
-    if let Some(bad) = manifest.quarantine.too_many(rows, settings.max_bad) {
+    if let Some(bad) = manifest.quarantine.too_many(rows, settings.data.max_bad) {
         let too_large = Reason::named(TOO_LARGE);
         let hint = match bad.counts.iter().max_by_key(|(_, count)| count) {
             Some((reason, _)) if *reason == too_large => {

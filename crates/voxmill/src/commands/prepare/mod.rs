@@ -53,9 +53,9 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
         .build_global()
         .context("cannot start worker threads")?;
     let recipe = Recipe {
-        front_end: Arc::new(FrontEnd::new(settings.text.clone())?),
-        audio: Arc::new(settings.audio.clone()),
-        language: settings.language,
+        front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
+        audio: Arc::new(settings.data.audio.clone()),
+        language: settings.data.language,
     };
 
     let recording = Recording::start(
@@ -88,6 +88,7 @@ fn prepare(
             .map(|folder| folder.report.cache.bytes)
             .sum();
         let budget = settings
+            .data
             .cache_budget
             .map(|budget| budget.saturating_sub(spent));
         match (Preparing {
@@ -141,19 +142,20 @@ struct Folder {
 }
 
 fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<Folder>> {
-    let demo = settings.train_data.is_none();
-    let train = match &settings.train_data {
+    let demo = settings.data.train_data.is_none();
+    let train = match &settings.data.train_data {
         Some(folder) => folder.clone(),
         None => demo_folder::unpack()?,
     };
     let home = |folder: &Path| {
         settings
+            .data
             .cache_dir
             .clone()
             .unwrap_or_else(|| folder.join("voxmill-cache"))
     };
     let mut folders = Vec::new();
-    if let Some(val) = &settings.val_data {
+    if let Some(val) = &settings.data.val_data {
         let same = |a: &Path, b: &Path| {
             a.canonicalize()
                 .ok()
@@ -171,6 +173,7 @@ fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<Folder>> {
             .into());
         }
         let home = settings
+            .data
             .cache_dir
             .as_ref()
             .map_or_else(|| home(val), |dir| dir.join("validation"));
@@ -181,7 +184,7 @@ fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<Folder>> {
             demo: false,
         });
     }
-    let given = settings.val_data.is_some().then_some(Split::Train);
+    let given = settings.data.val_data.is_some().then_some(Split::Train);
     folders.insert(
         0,
         Folder {
@@ -324,9 +327,9 @@ impl Preparing<'_> {
 
     fn scan(&self) -> anyhow::Result<Manifest> {
         let limits = Limits {
-            audio: self.settings.audio.clone(),
-            max_mel_frames: Some(self.settings.max_mel_frames as usize),
-            max_text_length: Some(self.settings.max_text_length as usize),
+            audio: self.settings.data.audio.clone(),
+            max_mel_frames: Some(self.settings.data.max_mel_frames as usize),
+            max_text_length: Some(self.settings.data.max_text_length as usize),
             min_seconds: MIN_SECONDS,
         };
         let folder = self.folder;
@@ -338,7 +341,7 @@ impl Preparing<'_> {
             &folder.path,
             folder.given,
             &limits,
-            self.settings.val_fraction,
+            self.settings.data.val_fraction,
         )
         .map_err(complaints::of_manifest)?;
         for note in notes {
@@ -349,7 +352,7 @@ impl Preparing<'_> {
                 "val_fraction has no effect: `{}` has a split of its own",
                 folder.path.display()
             );
-            match &self.settings.val_fraction_origin {
+            match &self.settings.data.val_fraction_origin {
                 Origin::Flag => return Err(Complaint::new(what, "leave --val-fraction out").into()),
                 Origin::File(place) => tell(&format!(
                     "note: {}:{}: {what}",
@@ -478,7 +481,7 @@ impl Preparing<'_> {
         cache: &Cache,
         dir: &Path,
     ) -> anyhow::Result<()> {
-        let channels = self.settings.audio.n_mels as u64;
+        let channels = self.settings.data.audio.n_mels as u64;
         let needed: u64 = staleness
             .stale
             .iter()
@@ -486,7 +489,7 @@ impl Preparing<'_> {
                 let clip = &manifest.clips[stale.clip];
                 let letters = clip.text.len() as u64;
                 clip_bytes(
-                    self.settings.audio.frames_for_header(&clip.header) as u64,
+                    self.settings.data.audio.frames_for_header(&clip.header) as u64,
                     channels,
                     letters,
                     letters,

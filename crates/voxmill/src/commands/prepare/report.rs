@@ -192,7 +192,7 @@ impl FolderReport {
             seconds: percentiles(usable.iter().map(|(clip, _)| clip.header.seconds())),
             tokens: percentiles(usable.iter().map(|(_, known)| f64::from(known.tokens))),
             batches: batches(&facts)?,
-            trimmed: facts.settings.audio.trim_db.is_some(),
+            trimmed: facts.settings.data.audio.trim_db.is_some(),
             languages: named(languages),
             speakers: named(speakers),
             quarantine: manifest
@@ -302,7 +302,7 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
         .filter_map(|(clip, known)| {
             Some(PlanClip {
                 id: clip.id.to_string(),
-                frames: settings.audio.frames_for_header(&clip.header) as u32,
+                frames: settings.data.audio.frames_for_header(&clip.header) as u32,
                 tokens: (*known)?.tokens,
                 speaker: clip.speaker,
             })
@@ -311,10 +311,13 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
     if clips.is_empty() {
         return Ok(None);
     }
-    let plan = BatchPlan::new(clips, settings.batches)?;
-    let batch_size = settings.batches.batch_size.get();
-    let random =
-        PaddingWaste::of_random_batches(plan.clips(), batch_size as usize, settings.batches.seed);
+    let plan = BatchPlan::new(clips, settings.data.batches)?;
+    let batch_size = settings.data.batches.batch_size.get();
+    let random = PaddingWaste::of_random_batches(
+        plan.clips(),
+        batch_size as usize,
+        settings.data.batches.seed,
+    );
     Ok(Some(Batches {
         batch_size,
         per_epoch: plan.batches_per_epoch(),

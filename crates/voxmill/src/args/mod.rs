@@ -1,4 +1,9 @@
-//! What was typed. `settings.rs` turns it into what is meant.
+//! What was typed. `settings/` turns it into what is meant.
+
+#[allow(dead_code, reason = "called by synthesize, which is being built")]
+mod synthesize;
+#[allow(dead_code, reason = "called by train, which is being built")]
+mod train;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -8,6 +13,14 @@ use voxmill_speech::language::Language;
 
 use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
+
+#[allow(unused_imports, reason = "called by synthesize, which is being built")]
+pub(crate) use synthesize::SynthesizeArgs;
+#[allow(unused_imports, reason = "called by train, which is being built")]
+pub(crate) use train::{
+    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, ModelArgs, OptimizationArgs,
+    RunArgs, TrainArgs,
+};
 
 /// A parser for clap that takes the range of a flag from the table of keys, so that a flag and
 /// its key in the file accept the same values.
@@ -70,6 +83,8 @@ pub(crate) struct PrepareArgs {
     pub(crate) batches: BatchArgs,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+    #[command(flatten)]
+    pub(crate) check: CheckArgs,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
     #[command(flatten)]
@@ -185,7 +200,7 @@ pub(crate) struct BatchArgs {
     /// Pad every batch to the longest clip: one shape, much waste
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::PAD_TO_FIXED_LENGTH))]
     pub(crate) pad_to_fixed_length: Option<bool>,
-    /// Seed of the batch plan's draws [default: 0]
+    /// Seed of all draws: batches and, in `train`, first weights [default: 0]
     #[arg(long, value_name = "N", value_parser = of::<u64>(&keys::SEED))]
     pub(crate) seed: Option<u64>,
 }
@@ -199,6 +214,12 @@ pub(crate) struct CacheArgs {
     /// Never let the cache grow beyond this size, both folders together [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::CACHE_BUDGET))]
     pub(crate) cache_budget: Option<u64>,
+}
+
+/// What only `prepare` does with a cache.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Cache")]
+pub(crate) struct CheckArgs {
     /// Compare the contents of audio files, not only size and time
     #[arg(long)]
     pub(crate) verify: bool,
@@ -210,16 +231,16 @@ pub(crate) struct CacheArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Work")]
 pub(crate) struct WorkArgs {
-    /// Worker threads [default: one for each core]
+    /// Threads that read clips and make features [default: one for each core; `train` shares the cores with the model]
     #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::NUM_WORKERS))]
     pub(crate) num_workers: Option<usize>,
-    /// Bytes of all clips in work or waiting to be written, at the most [default: a quarter of the memory]
+    /// Bytes of all clips in memory, in work or waiting, at the most [default: a quarter of the memory]
     #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::RAM_BUDGET))]
     pub(crate) ram_budget: Option<u64>,
-    /// Take clips as they are done instead of in the manifest's order
+    /// Take things as they are done instead of in their order
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::UNORDERED))]
     pub(crate) unordered: Option<bool>,
-    /// Make and write one clip after another on one thread: the baseline to hold a gain against
+    /// Do one thing after another on one thread: the baseline to hold a gain against
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::NO_OVERLAP))]
     pub(crate) no_overlap: Option<bool>,
     /// Leave workers and buffers as they are at the start

@@ -1,0 +1,84 @@
+//! What is meant: every setting resolved by flag > file > auto > default, and valid as a whole.
+
+//!
+//! A verb's settings are made in one pass over its keys, in the order in which `--show-settings`
+//! lists them; what contradicts itself or cannot be had is refused here, before any work.
+
+mod data;
+#[allow(dead_code, reason = "called by train, which is being built")]
+mod devices;
+#[allow(dead_code, reason = "called by train, which is being built")]
+mod optimization;
+mod prepare;
+#[allow(dead_code, reason = "called by train, which is being built")]
+mod resolver;
+#[allow(dead_code, reason = "called by synthesize, which is being built")]
+mod synthesize;
+#[cfg(test)]
+mod tests;
+mod text;
+#[allow(dead_code, reason = "called by train, which is being built")]
+mod threads;
+#[allow(dead_code, reason = "called by train, which is being built")]
+mod train;
+
+use std::fmt;
+
+pub(crate) use data::DataSettings;
+#[allow(unused_imports, reason = "called by train, which is being built")]
+pub(crate) use devices::{Device, DeviceName};
+#[allow(unused_imports, reason = "called by train, which is being built")]
+pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
+pub(crate) use prepare::PrepareSettings;
+#[allow(unused_imports, reason = "called by synthesize, which is being built")]
+pub(crate) use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
+pub(crate) use text::TextSettings;
+#[allow(unused_imports, reason = "called by train, which is being built")]
+pub(crate) use train::{Checkpoints, Evaluation, Feeding, RunFolder, Start, StopAt, TrainSettings};
+
+use crate::config::file::Place;
+use crate::config::keys::Key;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Origin {
+    Flag,
+    File(Place),
+    /// Worked out from the machine or from other settings, for the reason given.
+    Auto(&'static str),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag => f.write_str("flag"),
+            Origin::File(place) => write!(
+                f,
+                "{}:{}:{}",
+                place.file.display(),
+                place.line,
+                place.column
+            ),
+            Origin::Auto(why) => write!(f, "auto ({why})"),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+fn origin<'a>(shown: &'a [Shown], key: &Key) -> Option<&'a Origin> {
+    let line = shown.iter().find(|line| line.key.name == key.name)?;
+    Some(&line.origin)
+}
+
+fn is_given(shown: &[Shown], key: &Key) -> bool {
+    matches!(origin(shown, key), Some(Origin::Flag | Origin::File(_)))
+}
+
+/// One line of `--show-settings`.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) key: &'static Key,
+    pub(crate) value: String,
+    pub(crate) origin: Origin,
+}

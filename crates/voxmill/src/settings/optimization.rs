@@ -1,0 +1,292 @@
+//! How weights are moved: sizes of the model, and the presets of `--optimization-level` over them.
+
+use std::num::NonZero;
+
+use super::resolver::Resolver;
+use crate::args::OptimizationArgs;
+use crate::complaint::Complaint;
+use crate::config::keys;
+use crate::config::value::{FromValue, Value};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ModelSize {
+    /// For tests.
+    Nano,
+    #[default]
+    Tiny,
+    Small,
+    /// `normal` is the same.
+    Base,
+    Big,
+}
+
+impl ModelSize {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ModelSize::Nano => "nano",
+            ModelSize::Tiny => "tiny",
+            ModelSize::Small => "small",
+            ModelSize::Base => "base",
+            ModelSize::Big => "big",
+        }
+    }
+
+    /// Whether a run takes minutes, so that looks at it should be frequent.
+    pub(super) fn is_quick(self) -> bool {
+        self <= ModelSize::Tiny
+    }
+
+    fn peak_rate(self) -> f64 {
+        match self {
+            ModelSize::Nano | ModelSize::Tiny => 2e-3,
+            ModelSize::Small => 1e-3,
+            ModelSize::Base | ModelSize::Big => 5e-4,
+        }
+    }
+
+    fn warmup_steps(self) -> u64 {
+        match self {
+            ModelSize::Nano | ModelSize::Tiny => 50,
+            ModelSize::Small => 500,
+            ModelSize::Base | ModelSize::Big => 2_000,
+        }
+    }
+
+    /// How long to train on a dataset where nobody says.
+    pub(super) fn usual_steps(self) -> u64 {
+        match self {
+            ModelSize::Nano | ModelSize::Tiny => 20_000,
+            ModelSize::Small => 100_000,
+            ModelSize::Base => 200_000,
+            ModelSize::Big => 300_000,
+        }
+    }
+}
+
+impl FromValue for ModelSize {
+    fn from_value(value: Value) -> Option<Self> {
+        match String::from_value(value)?.as_str() {
+            "nano" => Some(ModelSize::Nano),
+            "tiny" => Some(ModelSize::Tiny),
+            "small" => Some(ModelSize::Small),
+            "base" | "normal" => Some(ModelSize::Base),
+            "big" => Some(ModelSize::Big),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        self.name().into()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OptimizationLevel {
+    Basic,
+    #[default]
+    Enhanced,
+    Experimental,
+    PlateauBreaker,
+}
+
+impl OptimizationLevel {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OptimizationLevel::Basic => "basic",
+            OptimizationLevel::Enhanced => "enhanced",
+            OptimizationLevel::Experimental => "experimental",
+            OptimizationLevel::PlateauBreaker => "plateau_breaker",
+        }
+    }
+}
+
+impl FromValue for OptimizationLevel {
+    fn from_value(value: Value) -> Option<Self> {
+        let text = String::from_value(value)?;
+        [
+            OptimizationLevel::Basic,
+            OptimizationLevel::Enhanced,
+            OptimizationLevel::Experimental,
+            OptimizationLevel::PlateauBreaker,
+        ]
+        .into_iter()
+        .find(|level| level.name() == text)
+    }
+
+    fn show(&self) -> String {
+        self.name().into()
+    }
+}
+
+/// What the learning rate does after warm-up, from its peak at the beginning to the run's end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Schedule {
+    Constant,
+    /// Half a cosine down to `floor` × peak.
+    Cosine {
+        floor: f64,
+    },
+    /// The same, `cycles` times of equal length, each from the peak again.
+    CosineRestarts {
+        cycles: u32,
+        floor: f64,
+    },
+}
+
+/// AdamW and all that steers it, as plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Optimization {
+    pub(crate) level: OptimizationLevel,
+    pub(crate) peak_learning_rate: f64,
+    pub(crate) warmup_steps: u64,
+    pub(crate) schedule: Schedule,
+    pub(crate) beta_1: f64,
+    pub(crate) beta_2: f64,
+    pub(crate) weight_decay: f64,
+    /// Of all gradients together.
+    pub(crate) gradient_clip_norm: f64,
+    /// Batches whose gradients make one step.
+    pub(crate) gradient_accumulation_steps: NonZero<u32>,
+    /// `None`: validation and synthesis take the weights as they are.
+    pub(crate) ema_decay: Option<f64>,
+}
+
+/// The rate at the end of a cosine, as a share of its peak.
+const FLOOR: f64 = 0.03;
+
+impl Optimization {
+    /// What a level means for a size.
+    pub(crate) fn preset(level: OptimizationLevel, size: ModelSize) -> Optimization {
+        let enhanced = Optimization {
+            level,
+            peak_learning_rate: size.peak_rate(),
+            warmup_steps: size.warmup_steps(),
+            schedule: Schedule::Cosine { floor: FLOOR },
+            beta_1: 0.9,
+            beta_2: 0.98,
+            weight_decay: 1e-4,
+            gradient_clip_norm: 1.0,
+            gradient_accumulation_steps: NonZero::<u32>::MIN,
+            ema_decay: Some(0.999),
+        };
+        match level {
+            OptimizationLevel::Enhanced => enhanced,
+            OptimizationLevel::Basic => Optimization {
+                schedule: Schedule::Constant,
+                ema_decay: None,
+                ..enhanced
+            },
+            OptimizationLevel::Experimental => Optimization {
+                peak_learning_rate: 1.5 * enhanced.peak_learning_rate,
+                gradient_clip_norm: 0.5,
+                ..enhanced
+            },
+            OptimizationLevel::PlateauBreaker => Optimization {
+                schedule: Schedule::CosineRestarts {
+                    cycles: 4,
+                    floor: FLOOR,
+                },
+                ..enhanced
+            },
+        }
+    }
+
+    /// `max_steps` is the run's length in steps where that is known.
+    pub(super) fn resolve(
+        r: &mut Resolver,
+        args: &OptimizationArgs,
+        size: ModelSize,
+        max_steps: Option<u64>,
+    ) -> anyhow::Result<Optimization> {
+        let level = r.pick(
+            &keys::OPTIMIZATION_LEVEL,
+            args.optimization_level,
+            OptimizationLevel::default(),
+        );
+        let preset = Optimization::preset(level, size);
+        let by_both = "by optimization_level and size";
+        let by_level = "by optimization_level";
+        let rate = preset.peak_learning_rate;
+        let peak_learning_rate = r.auto(&keys::LEARNING_RATE, args.lr, rate, by_both);
+        let tenth = max_steps.map_or(u64::MAX, |steps| steps / 10);
+        let (warmup, why) = if tenth < preset.warmup_steps {
+            (tenth, "a tenth of max_steps")
+        } else {
+            (preset.warmup_steps, "by size")
+        };
+        let warmup_steps = r.auto(&keys::WARMUP_STEPS, args.warmup_steps, warmup, why);
+        if let Some(steps) = max_steps.filter(|&steps| warmup_steps >= steps && warmup_steps > 0) {
+            return Err(Complaint::new(
+                format!(
+                    "{} is {warmup_steps}, but the run ends after {steps} steps: the learning rate would never reach its highest",
+                    r.called(&keys::WARMUP_STEPS)
+                ),
+                "give fewer steps to warm up, or leave it out",
+            )
+            .into());
+        }
+        let decay = preset.weight_decay;
+        let weight_decay = r.auto(&keys::WEIGHT_DECAY, args.weight_decay, decay, by_level);
+        let norm = preset.gradient_clip_norm;
+        let given = args.gradient_clip_norm;
+        let gradient_clip_norm = r.auto(&keys::GRADIENT_CLIP_NORM, given, norm, by_level);
+        let gradient_accumulation_steps = r.pick(
+            &keys::GRADIENT_ACCUMULATION_STEPS,
+            args.grad_accum,
+            preset.gradient_accumulation_steps,
+        );
+        let decay = preset.ema_decay.unwrap_or(0.0);
+        let ema_decay = r.auto(&keys::EMA_DECAY, args.ema_decay, decay, by_level);
+        Ok(Optimization {
+            peak_learning_rate,
+            warmup_steps,
+            weight_decay,
+            gradient_clip_norm,
+            gradient_accumulation_steps,
+            ema_decay: Some(ema_decay).filter(|&decay| decay > 0.0),
+            ..preset
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enhanced_is_the_recipe_of_the_model() {
+        let tiny = Optimization::preset(OptimizationLevel::Enhanced, ModelSize::Tiny);
+        assert_eq!((tiny.beta_1, tiny.beta_2), (0.9, 0.98));
+        assert_eq!((tiny.weight_decay, tiny.gradient_clip_norm), (1e-4, 1.0));
+        assert_eq!(tiny.schedule, Schedule::Cosine { floor: 0.03 });
+        let rates = [
+            (ModelSize::Nano, 2e-3, 50),
+            (ModelSize::Tiny, 2e-3, 50),
+            (ModelSize::Small, 1e-3, 500),
+            (ModelSize::Base, 5e-4, 2_000),
+            (ModelSize::Big, 5e-4, 2_000),
+        ];
+        for (size, rate, warmup) in rates {
+            let preset = Optimization::preset(OptimizationLevel::Enhanced, size);
+            assert_eq!(preset.peak_learning_rate, rate, "{size:?}");
+            assert_eq!(preset.warmup_steps, warmup, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn the_other_levels_differ_from_it_as_the_help_says() {
+        let preset = |level| Optimization::preset(level, ModelSize::Small);
+        let basic = preset(OptimizationLevel::Basic);
+        assert_eq!(basic.schedule, Schedule::Constant);
+        assert_eq!(basic.ema_decay, None);
+        let experimental = preset(OptimizationLevel::Experimental);
+        assert_eq!(experimental.peak_learning_rate, 1.5e-3);
+        assert_eq!(experimental.gradient_clip_norm, 0.5);
+        let breaker = preset(OptimizationLevel::PlateauBreaker);
+        assert!(matches!(
+            breaker.schedule,
+            Schedule::CosineRestarts { cycles: 4, .. }
+        ));
+        assert_eq!(breaker.ema_decay, Some(0.999));
+    }
+}

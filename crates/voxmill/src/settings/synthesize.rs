@@ -1,0 +1,230 @@
+//! The settings of `synthesize`.
+
+use std::path::{Path, PathBuf};
+
+use voxmill_speech::language::Language;
+use voxmill_speech::text::FrontEndOptions;
+
+use super::Shown;
+use super::prepare::cores;
+use super::resolver::Resolver;
+use super::text::front_end;
+use crate::args::SynthesizeArgs;
+use crate::complaint::Complaint;
+use crate::config::keys;
+
+#[derive(Debug)]
+pub(crate) struct SynthesizeSettings {
+    pub(crate) source: TextSource,
+    pub(crate) language: Option<Language>,
+    pub(crate) text: FrontEndOptions,
+    /// A checkpoint or a run; `None`: the newest run under `runs_dir`.
+    pub(crate) checkpoint: Option<PathBuf>,
+    pub(crate) runs_dir: PathBuf,
+    pub(crate) voice: Voice,
+    /// 2 is twice as fast.
+    pub(crate) speaking_rate: f64,
+    pub(crate) output: Output,
+    pub(crate) griffin_lim_iterations: u32,
+    pub(crate) compute_threads: usize,
+    pub(crate) json: bool,
+    pub(crate) notes: Vec<String>,
+    pub(crate) shown: Vec<Shown>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TextSource {
+    /// Not empty.
+    Given(String),
+    File(PathBuf),
+    StandardInput,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// The checkpoint's first speaker.
+    First,
+    Speaker(String),
+    /// As in this recording.
+    Reference(PathBuf),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// All of the text in one wav file.
+    File(PathBuf),
+    /// A wav file for each line.
+    Folder(PathBuf),
+}
+
+impl SynthesizeSettings {
+    pub(crate) fn resolve(args: SynthesizeArgs) -> anyhow::Result<SynthesizeSettings> {
+        let mut resolver = Resolver::new(args.config.config.as_deref())?;
+        let r = &mut resolver;
+        let source = source(args.text, args.text_file)?;
+        let language = r.optional(&keys::LANGUAGE, args.language, "detected");
+        let text = front_end(r, args.front_end);
+        let voice = args.voice;
+        let checkpoint = r.optional(&keys::CHECKPOINT, voice.checkpoint, "the newest run's best");
+        let runs_dir = r.pick(&keys::RUNS_DIR, voice.runs_dir, PathBuf::from("runs"));
+        if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
+            return Err(Complaint::new(
+                "--checkpoint names the voice; --runs-dir has no effect beside it",
+                "leave one of the two out",
+            )
+            .into());
+        }
+        let reference = r.optional(&keys::REFERENCE_AUDIO, voice.reference_audio, "none");
+        let absent = "the checkpoint's first";
+        let speaker = r.optional(&keys::SPEAKER, voice.speaker, absent);
+        let who = match (reference, speaker) {
+            (None, None) => Voice::First,
+            (None, Some(name)) => Voice::Speaker(name),
+            (Some(file), None) => Voice::Reference(file),
+            (Some(_), Some(_)) => {
+                return Err(Complaint::new(
+                    "--reference-audio and --speaker both say whose voice it is",
+                    "leave one of the two out",
+                )
+                .into());
+            }
+        };
+        let speaking_rate = r.pick(&keys::SPEAKING_RATE, voice.speaking_rate, 1.0);
+        let speech = args.speech;
+        let path = r.pick(&keys::OUTPUT, speech.output, PathBuf::from("speech.wav"));
+        let output = output(path)?;
+        let griffin_lim_iterations = r.pick(
+            &keys::GRIFFIN_LIM_ITERATIONS,
+            speech.griffin_lim_iterations,
+            32,
+        );
+        let compute_threads = r.auto(
+            &keys::COMPUTE_THREADS,
+            speech.compute_threads,
+            cores(),
+            "one for each core",
+        );
+        Ok(SynthesizeSettings {
+            source,
+            language,
+            text,
+            checkpoint,
+            runs_dir,
+            voice: who,
+            speaking_rate,
+            output,
+            griffin_lim_iterations,
+            compute_threads,
+            json: speech.json,
+            notes: resolver.notes(),
+            shown: resolver.shown,
+        })
+    }
+}
+
+fn source(text: Option<String>, file: Option<PathBuf>) -> Result<TextSource, Complaint> {
+    match (text, file) {
+        (Some(_), Some(_)) => Err(Complaint::new(
+            "--text and --text-file both say what to speak",
+            "leave one of the two out",
+        )),
+        (Some(text), None) if text.trim().is_empty() => Err(Complaint::new(
+            "there is no text to speak",
+            "voxmill synthesize --text \"Hello there.\"",
+        )),
+        (Some(text), None) => Ok(TextSource::Given(text)),
+        (None, Some(file)) => Ok(TextSource::File(file)),
+        (None, None) => Ok(TextSource::StandardInput),
+    }
+}
+
+fn output(path: PathBuf) -> Result<Output, Complaint> {
+    let slash = path
+        .as_os_str()
+        .to_string_lossy()
+        .ends_with(std::path::is_separator);
+    if slash || path.is_dir() {
+        return Ok(Output::Folder(path));
+    }
+    if is_wav(&path) {
+        return Ok(Output::File(path));
+    }
+    let hint = format!(
+        "write `{}` for a file, or `{}/` for a folder with a file for each line",
+        path.with_extension("wav").display(),
+        path.with_extension("").display()
+    );
+    let what = format!(
+        "--output `{}` is neither a wav file nor a folder",
+        path.display()
+    );
+    Err(Complaint::new(what, hint))
+}
+
+fn is_wav(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("wav"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::complaint::describe;
+
+    fn refused(args: SynthesizeArgs) -> String {
+        describe(&SynthesizeSettings::resolve(args).unwrap_err())
+    }
+
+    #[test]
+    fn with_no_arguments_the_newest_voice_speaks_what_comes_in() {
+        let settings = SynthesizeSettings::resolve(SynthesizeArgs::default()).unwrap();
+        assert_eq!(settings.source, TextSource::StandardInput);
+        assert_eq!(settings.checkpoint, None);
+        assert_eq!(settings.voice, Voice::First);
+        assert_eq!(settings.output, Output::File("speech.wav".into()));
+        assert_eq!(settings.griffin_lim_iterations, 32);
+        assert_eq!(settings.speaking_rate, 1.0);
+    }
+
+    #[test]
+    fn a_folder_exists_or_ends_in_a_slash() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().to_owned();
+        assert_eq!(output(there.clone()).unwrap(), Output::Folder(there));
+        assert_eq!(
+            output("new/".into()).unwrap(),
+            Output::Folder("new/".into())
+        );
+        assert_eq!(
+            output("a.WAV".into()).unwrap(),
+            Output::File("a.WAV".into())
+        );
+        let error = describe(&output("a.mp3".into()).unwrap_err().into());
+        assert!(
+            error.contains("write `a.wav` for a file, or `a/`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let says = |text: &str, text_file: Option<&str>| SynthesizeArgs {
+            text: Some(text.into()),
+            text_file: text_file.map(PathBuf::from),
+            ..SynthesizeArgs::default()
+        };
+        let both = says("Hello.", Some("story.txt"));
+        assert!(refused(both).contains("--text and --text-file"));
+        assert!(refused(says(" \n", None)).contains("no text to speak"));
+
+        let mut args = SynthesizeArgs::default();
+        args.voice.reference_audio = Some("me.wav".into());
+        args.voice.speaker = Some("slt".into());
+        assert!(refused(args).contains("whose voice"));
+
+        let mut args = SynthesizeArgs::default();
+        args.voice.checkpoint = Some("runs/a".into());
+        args.voice.runs_dir = Some("elsewhere".into());
+        assert!(refused(args).contains("--runs-dir has no effect"));
+    }
+}

@@ -1,0 +1,466 @@
+//! The settings of `train`.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use voxmill_telemetry::plan::Order;
+
+use super::prepare::{cores, spread};
+use super::resolver::Resolver;
+use super::threads::{self, Threads};
+use super::{DataSettings, Device, ModelSize, Optimization, Origin, Shown, is_given};
+use crate::args::{
+    CheckpointArgs, EvaluationArgs, FeedArgs, LengthArgs, RunArgs, TrainArgs, WorkArgs,
+};
+use crate::complaint::Complaint;
+use crate::config::keys::{self, Key};
+
+#[derive(Debug)]
+pub(crate) struct TrainSettings {
+    /// Its `batches.seed` is the seed of everything.
+    pub(crate) data: DataSettings,
+    pub(crate) feeding: Feeding,
+    pub(crate) device: Device,
+    /// Threads of the pool that the model computes on.
+    pub(crate) compute_threads: usize,
+    pub(crate) model_size: ModelSize,
+    pub(crate) gradient_checkpointing: bool,
+    pub(crate) stop_at: StopAt,
+    pub(crate) optimization: Optimization,
+    /// Steps that may be passed over for numbers that are not finite.
+    pub(crate) max_bad_steps: u64,
+    /// Control experiment: texts are dealt out among the clips anew.
+    pub(crate) shuffle_texts: bool,
+    pub(crate) start: Start,
+    pub(crate) checkpoints: Checkpoints,
+    /// `None`: never look at the held-out clips.
+    pub(crate) evaluation: Option<Evaluation>,
+    /// Steps between spoken samples; `None`: none.
+    pub(crate) sample_every: Option<NonZero<u64>>,
+    /// Steps between two looks at the loss.
+    pub(crate) log_every: NonZero<u64>,
+    pub(crate) run_folder: RunFolder,
+    /// `None`: the run's folder.
+    pub(crate) tensorboard_log_dir: Option<PathBuf>,
+    /// `None`: where standard error is a terminal.
+    pub(crate) dashboard: Option<bool>,
+    pub(crate) trace: Option<PathBuf>,
+    pub(crate) json: bool,
+    pub(crate) notes: Vec<String>,
+    pub(crate) shown: Vec<Shown>,
+}
+
+/// How batches come to the model.
+#[derive(Clone, Debug)]
+pub(crate) struct Feeding {
+    pub(crate) workers: usize,
+    /// Bytes of all host buffers together.
+    pub(crate) ram_budget: u64,
+    pub(crate) order: Order,
+    pub(crate) overlap: bool,
+    pub(crate) adapt: bool,
+    /// Batches made ahead in memory.
+    pub(crate) buffered_batches: usize,
+    /// Batches ahead on the device.
+    pub(crate) device_slots: usize,
+    /// The longest wait for full buffers before step 1.
+    pub(crate) start_delay: Duration,
+    /// Whether features are kept in the cache and taken from it.
+    pub(crate) caching: bool,
+}
+
+/// Where a run ends: at what is reached first. At least one of them is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct StopAt {
+    pub(crate) steps: Option<u64>,
+    pub(crate) minutes: Option<f64>,
+    pub(crate) epochs: Option<u64>,
+}
+
+/// What the first step builds on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    New {
+        /// A run or checkpoint whose weights are the first ones.
+        init_from: Option<PathBuf>,
+        /// Checkpoints that lie in the folder already may be replaced.
+        reset: bool,
+    },
+    Resume {
+        /// A run or checkpoint; `None`: the newest run.
+        from: Option<PathBuf>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Checkpoints {
+    /// `None`: `checkpoints` in the run's folder.
+    pub(crate) dir: Option<PathBuf>,
+    /// Steps from one to the next.
+    pub(crate) every: NonZero<u64>,
+    /// How many of the last to keep, beside the best.
+    pub(crate) keep: NonZero<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evaluation {
+    /// Steps from one to the next.
+    pub(crate) every: NonZero<u64>,
+    /// Evaluations without a better one after which the run stops.
+    pub(crate) patience: Option<u32>,
+}
+
+/// Where a new run is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunFolder {
+    /// `None`: `<time>-<name>` in `runs_dir`.
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) runs_dir: PathBuf,
+    pub(crate) name: String,
+}
+
+/// How long the voice of the built-in corpus is trained: with what comes before and after, it
+/// stays below ten minutes.
+const DEMO_MINUTES: f64 = 8.0;
+
+impl TrainSettings {
+    pub(crate) fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {
+        Self::resolve_on(args, cores())
+    }
+
+    /// On a machine with so many cores.
+    pub(super) fn resolve_on(args: TrainArgs, cores: usize) -> anyhow::Result<TrainSettings> {
+        let mut resolver = Resolver::new(args.config.config.as_deref())?;
+        let r = &mut resolver;
+        let data = DataSettings::resolve(
+            r,
+            args.dataset,
+            args.text,
+            &args.audio,
+            &args.batches,
+            args.cache,
+        )?;
+        let (feeding, compute_threads) = feeding(r, &args.work, &args.feed, &data, cores)?;
+        let device = Device::resolve(r, args.devices)?;
+        let model_size = r.pick(&keys::SIZE, args.model.model_size, ModelSize::default());
+        let recompute = args.model.enable_gradient_checkpointing;
+        let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING, recompute, false);
+        let stop_at = stop_at(r, &args.length, data.train_data.is_none(), model_size);
+        let optimization = Optimization::resolve(r, &args.optimization, model_size, stop_at.steps)?;
+        let given = args.optimization.max_bad_steps;
+        let max_bad_steps = r.pick(&keys::MAX_BAD_STEPS, given, 20);
+        let given = args.optimization.shuffle_texts.then_some(true);
+        let shuffle_texts = match given {
+            Some(_) => r.pick(&keys::SHUFFLE_TEXTS, given, false),
+            None => false,
+        };
+        let (start, checkpoints) = checkpoints(r, args.checkpoints, model_size)?;
+        let evaluation = evaluation(r, &args.evaluation, model_size)?;
+        let (few, many) = (500, 2_000);
+        let usual = if model_size.is_quick() { few } else { many };
+        let given = args.evaluation.sample_every;
+        let sample_every = r.auto(&keys::SAMPLE_EVERY, given, usual, BY_SIZE);
+        let ten = NonZero::<u64>::MIN.saturating_add(9);
+        let log_every = r.pick(&keys::LOG_EVERY, args.run.log_every, ten);
+        let resumes = matches!(start, Start::Resume { .. });
+        let run_folder = run_folder(r, &args.run, &data, model_size, resumes)?;
+        let tensorboard_log_dir = r.optional(
+            &keys::TENSORBOARD_LOG_DIR,
+            args.run.tensorboard_log_dir,
+            "the run's folder",
+        );
+        let dashboard = dashboard(r, args.run.dashboard, args.run.no_dashboard)?;
+        Ok(TrainSettings {
+            data,
+            feeding,
+            device,
+            compute_threads,
+            model_size,
+            gradient_checkpointing,
+            stop_at,
+            optimization,
+            max_bad_steps,
+            shuffle_texts,
+            start,
+            checkpoints,
+            evaluation,
+            sample_every: NonZero::new(sample_every),
+            log_every,
+            run_folder,
+            tensorboard_log_dir,
+            dashboard,
+            trace: args.run.trace,
+            json: args.run.json,
+            notes: resolver.notes(),
+            shown: resolver.shown,
+        })
+    }
+
+    /// Whether a flag or the file says it, so that a checkpoint's own value must give way or the
+    /// difference be told.
+    pub(crate) fn is_given(&self, key: &Key) -> bool {
+        is_given(&self.shown, key)
+    }
+}
+
+const BY_SIZE: &str = "by size";
+
+fn feeding(
+    r: &mut Resolver,
+    work: &WorkArgs,
+    args: &FeedArgs,
+    data: &DataSettings,
+    cores: usize,
+) -> anyhow::Result<(Feeding, usize)> {
+    let caching = args.no_cache.map(|not| !not);
+    let caching = r.pick(&keys::ENABLE_CACHING, caching, true);
+    let typed = [&keys::CACHE_DIR, &keys::CACHE_BUDGET];
+    if let Some(key) = typed.into_iter().find(|key| !caching && r.is_typed(key)) {
+        let what = format!("{} has no effect without a cache", r.called(key));
+        return Err(Complaint::new(what, "leave it out, or keep the cache").into());
+    }
+    let static_shapes = args.enable_static_shapes;
+    let static_shapes = args
+        .disable_static_shapes
+        .then_some(false)
+        .or(static_shapes);
+    if !r.pick(&keys::ENABLE_STATIC_SHAPES, static_shapes, true) {
+        return Err(Complaint::new(
+            "static shapes cannot be turned off: every batch is padded to one of a few shapes",
+            "leave them on; to pad less, allow more shapes with --buckets (up to 64)",
+        )
+        .into());
+    }
+    let divided = threads::divide(
+        cores,
+        r.given(&keys::NUM_WORKERS, work.num_workers)
+            .map(|(n, _)| n),
+        r.given(&keys::COMPUTE_THREADS, args.compute_threads)
+            .map(|(n, _)| n),
+    );
+    let Threads {
+        workers_why,
+        compute_why,
+        ..
+    } = divided;
+    let spread = spread(r, work, divided.workers, workers_why);
+    let compute = divided.compute;
+    let compute_threads = r.auto(
+        &keys::COMPUTE_THREADS,
+        args.compute_threads,
+        compute,
+        compute_why,
+    );
+    let asked = r.is_given(&keys::NUM_WORKERS) || r.is_given(&keys::COMPUTE_THREADS);
+    if asked && threads::crowd(cores, spread.workers, compute_threads) {
+        let better = threads::divide(cores, None, None);
+        r.remark(format!(
+            "{} workers and {compute_threads} compute threads share {cores} cores and will take them from each other; \
+             {} and {} are what this machine would be given",
+            spread.workers, better.workers, better.compute
+        ));
+    }
+    let buffered_batches = r.pick(&keys::BUFFER_SIZE, args.buffer_size, 50);
+    let slots = (64 / data.batches.batch_size.get() as usize).clamp(2, 8);
+    let given = args.prefetch_buffer_size;
+    let why = "64 / batch_size, from 2 to 8";
+    let device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, given, slots, why);
+    let start_delay = r.pick(&keys::MODEL_START_DELAY, args.model_start_delay, 2.0);
+    let feeding = Feeding {
+        workers: spread.workers,
+        ram_budget: spread.ram_budget,
+        order: spread.order,
+        overlap: spread.overlap,
+        adapt: spread.adapt,
+        buffered_batches,
+        device_slots,
+        start_delay: Duration::from_secs_f64(start_delay),
+        caching,
+    };
+    Ok((feeding, compute_threads))
+}
+
+fn stop_at(r: &mut Resolver, args: &LengthArgs, demo: bool, size: ModelSize) -> StopAt {
+    let epochs = r.optional(&keys::EPOCHS, args.epochs, "no limit");
+    let mut steps = r.given(&keys::MAX_STEPS, args.max_steps);
+    let mut minutes = r.given(&keys::MAX_MINUTES, args.max_minutes);
+    if epochs.is_none() && steps.is_none() && minutes.is_none() {
+        if demo {
+            minutes = Some((DEMO_MINUTES, Origin::Auto("the built-in corpus")));
+        } else {
+            steps = Some((size.usual_steps(), Origin::Auto(BY_SIZE)));
+        }
+    }
+    StopAt {
+        steps: r.note_optional(&keys::MAX_STEPS, steps, "no limit"),
+        minutes: r.note_optional(&keys::MAX_MINUTES, minutes, "no limit"),
+        epochs,
+    }
+}
+
+fn checkpoints(
+    r: &mut Resolver,
+    args: CheckpointArgs,
+    size: ModelSize,
+) -> anyhow::Result<(Start, Checkpoints)> {
+    let init_from = r.optional(&keys::INIT_FROM, args.init_from, "none");
+    let start = match args.resume {
+        None => Start::New {
+            init_from,
+            reset: args.reset_training,
+        },
+        Some(from) => {
+            // `init_from` in a file says how the run began; that is no contradiction.
+            let clash = if args.reset_training {
+                Some("--reset-training")
+            } else {
+                r.is_typed(&keys::INIT_FROM).then_some("--init-from")
+            };
+            if let Some(other) = clash {
+                return Err(Complaint::new(
+                    format!("--resume goes on with a run, and {other} begins a new one"),
+                    "leave one of the two out",
+                )
+                .into());
+            }
+            let shown = from.clone().unwrap_or_else(|| "the newest run".into());
+            r.note(&keys::RESUME, (shown, Origin::Flag));
+            Start::Resume { from }
+        }
+    };
+    if args.reset_training {
+        r.pick(&keys::RESET_TRAINING, Some(true), false);
+    }
+    let absent = "checkpoints in the run's folder";
+    let dir = r.optional(&keys::CHECKPOINT_DIR, args.checkpoint_dir, absent);
+    let every = often(size);
+    let every = r.auto(
+        &keys::CHECKPOINT_EVERY,
+        args.checkpoint_every,
+        every,
+        BY_SIZE,
+    );
+    let three = NonZero::<usize>::MIN.saturating_add(2);
+    let keep = r.pick(&keys::KEEP, args.keep, three);
+    Ok((start, Checkpoints { dir, every, keep }))
+}
+
+/// Steps after which a checkpoint or an evaluation is worth its time.
+fn often(size: ModelSize) -> NonZero<u64> {
+    NonZero::<u64>::MIN.saturating_add(if size.is_quick() { 249 } else { 999 })
+}
+
+fn evaluation(
+    r: &mut Resolver,
+    args: &EvaluationArgs,
+    size: ModelSize,
+) -> anyhow::Result<Option<Evaluation>> {
+    if args.no_evaluation && args.enable_evaluation == Some(true) {
+        return Err(both("--enable-evaluation", "--no-evaluation").into());
+    }
+    let enable = args
+        .no_evaluation
+        .then_some(false)
+        .or(args.enable_evaluation);
+    let enabled = r.pick(&keys::ENABLE_EVALUATION, enable, true);
+    let given = args.evaluation_interval;
+    let every = r.auto(&keys::EVALUATION_INTERVAL, given, often(size), BY_SIZE);
+    let given = args.early_stopping_patience;
+    let patience = r.optional(&keys::EARLY_STOPPING_PATIENCE, given, "off");
+    if enabled {
+        return Ok(Some(Evaluation { every, patience }));
+    }
+    let useless = [
+        (patience.is_some(), &keys::EARLY_STOPPING_PATIENCE),
+        (
+            r.is_typed(&keys::EVALUATION_INTERVAL),
+            &keys::EVALUATION_INTERVAL,
+        ),
+    ];
+    match useless.into_iter().find(|(given, _)| *given) {
+        Some((_, key)) => Err(Complaint::new(
+            format!("{} has no effect without evaluation", r.called(key)),
+            "leave it out, or evaluate",
+        )
+        .into()),
+        None => Ok(None),
+    }
+}
+
+fn run_folder(
+    r: &mut Resolver,
+    args: &RunArgs,
+    data: &DataSettings,
+    size: ModelSize,
+    resumes: bool,
+) -> anyhow::Result<RunFolder> {
+    let absent = "a new one in runs_dir";
+    let dir = r.optional(&keys::RUN_DIR, args.run_dir.clone(), absent);
+    let runs = PathBuf::from("runs");
+    let runs_dir = r.pick(&keys::RUNS_DIR, args.runs_dir.clone(), runs);
+    let usual = format!(
+        "{}-{}",
+        dataset_name(data.train_data.as_deref()),
+        size.name()
+    );
+    let why = "the dataset's name and the size";
+    let name = r.auto(&keys::NAME, args.name.clone(), usual, why);
+    for key in [&keys::RUNS_DIR, &keys::NAME] {
+        if dir.is_some() && r.is_typed(key) {
+            let what = format!(
+                "--run-dir says which folder the run has, and {} too",
+                r.called(key)
+            );
+            return Err(Complaint::new(what, "leave one of the two out").into());
+        }
+    }
+    for key in [&keys::RUN_DIR, &keys::NAME] {
+        if resumes && r.is_typed(key) {
+            let what = format!(
+                "--resume goes on in the run's own folder: {} has no effect",
+                r.called(key)
+            );
+            let hint = "leave it out; --resume itself takes the folder of a run";
+            return Err(Complaint::new(what, hint).into());
+        }
+    }
+    Ok(RunFolder {
+        dir,
+        runs_dir,
+        name,
+    })
+}
+
+/// The last part of the dataset's path, as a part of a folder's name.
+fn dataset_name(folder: Option<&Path>) -> String {
+    let Some(folder) = folder else {
+        return "demo".into();
+    };
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let last = whole.file_name().map(|name| name.to_string_lossy());
+    let name: String = last
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if c.is_alphanumeric() { c } else { '-' })
+        .take(40)
+        .collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "voice" } else { name }.into()
+}
+
+fn dashboard(r: &mut Resolver, on: bool, off: bool) -> anyhow::Result<Option<bool>> {
+    if on && off {
+        return Err(both("--dashboard", "--no-dashboard").into());
+    }
+    let given = on.then_some(true).or(off.then_some(false));
+    let absent = "where standard error is a terminal";
+    Ok(r.optional(&keys::DASHBOARD, given, absent))
+}
+
+fn both(one: &str, other: &str) -> Complaint {
+    Complaint::new(
+        format!("{one} and {other} contradict each other"),
+        "leave one of the two out",
+    )
+}
