@@ -1,4 +1,4 @@
-//! From an audio file to mono samples at the target rate, and from those to log-mel frames.
+//! From an audio file to mono samples at the target rate, from those to log-mel frames, and back.
 //!
 //! A file's header is a promise: [`read_header`] says how many samples it holds, cheaply, and
 //! decoding gives exactly that many or an error. Batches can therefore be planned, and frames
@@ -14,7 +14,9 @@ mod mel;
 mod resample;
 mod settings;
 mod trim;
+mod vocoder;
 mod wav;
+mod wav_bytes;
 
 #[cfg(test)]
 mod formats;
@@ -31,6 +33,8 @@ pub use mel::LogMel;
 pub use resample::Resampler;
 pub use settings::{AudioSettings, AudioSettingsError};
 pub use trim::trim_silence;
+pub use vocoder::{ITERATIONS, Vocoder};
+pub use wav_bytes::wav_bytes;
 
 /// Counts up whenever any file may give other frames than before: cached ones are then remade.
 pub const AUDIO_VERSION: u32 = 1;

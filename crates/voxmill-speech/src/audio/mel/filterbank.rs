@@ -6,13 +6,13 @@
 use crate::audio::AudioSettings;
 
 /// Frames that are multiplied at once; a row of spectrum holds one bin of each.
-pub(super) const LANES: usize = 8;
+pub(in crate::audio) const LANES: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct MelFilterbank {
+pub(in crate::audio) struct MelFilterbank {
     /// Spectrum bins that any filter uses: `first_bin..end_bin`.
-    pub(super) first_bin: usize,
-    pub(super) end_bin: usize,
+    pub(in crate::audio) first_bin: usize,
+    pub(in crate::audio) end_bin: usize,
     bands: Vec<Band>,
     weights: Vec<f32>,
 }
@@ -25,7 +25,7 @@ struct Band {
 }
 
 impl MelFilterbank {
-    pub(super) fn new(settings: &AudioSettings) -> Self {
+    pub(in crate::audio) fn new(settings: &AudioSettings) -> Self {
         let bins = settings.n_fft / 2 + 1;
         let bin_hz = f64::from(settings.sample_rate) / settings.n_fft as f64;
         let edges = mel_edges_hz(settings);
@@ -70,7 +70,7 @@ impl MelFilterbank {
 
     /// Sums each filter over a spectrum that starts at `first_bin`.
     #[inline(always)]
-    pub(super) fn apply(&self, spectrum: &[[f32; LANES]], mel: &mut [[f32; LANES]]) {
+    pub(in crate::audio) fn apply(&self, spectrum: &[[f32; LANES]], mel: &mut [[f32; LANES]]) {
         for (band, mel) in self.bands.iter().zip(mel) {
             let weights = &self.weights[band.weights.clone()];
             let mut sum = [0.0; LANES];
@@ -82,6 +82,27 @@ impl MelFilterbank {
                 }
             }
             *mel = sum;
+        }
+    }
+
+    /// The other way: gives each bin the sum of its filters' values, each times its weight.
+    #[inline(always)]
+    pub(in crate::audio) fn apply_transposed(
+        &self,
+        mel: &[[f32; LANES]],
+        spectrum: &mut [[f32; LANES]],
+    ) {
+        spectrum.fill([0.0; LANES]);
+        for (band, mel) in self.bands.iter().zip(mel) {
+            let weights = &self.weights[band.weights.clone()];
+            if weights.is_empty() {
+                continue;
+            }
+            for (weight, bin) in weights.iter().zip(&mut spectrum[band.start..]) {
+                for (value, mel) in bin.iter_mut().zip(mel) {
+                    *value += weight * mel;
+                }
+            }
         }
     }
 }
@@ -144,6 +165,23 @@ mod tests {
             assert!(row.iter().all(|&value| value == row[0]));
             assert!((f64::from(row[0]) * bin_hz - 1.0).abs() < 0.2, "{row:?}");
         }
+    }
+
+    #[test]
+    fn a_product_can_be_taken_from_either_side() {
+        let settings = AudioSettings::default();
+        let bank = MelFilterbank::new(&settings);
+        let bins = bank.end_bin - bank.first_bin;
+        let spectrum: Vec<[f32; LANES]> = (0..bins).map(|bin| [(bin % 7) as f32; LANES]).collect();
+        let mel: Vec<[f32; LANES]> = (0..80).map(|row| [(row % 5) as f32; LANES]).collect();
+        let (mut forth, mut back) = (vec![[0.0; LANES]; 80], vec![[1.0; LANES]; bins]);
+        bank.apply(&spectrum, &mut forth);
+        bank.apply_transposed(&mel, &mut back);
+        let dot = |a: &[[f32; LANES]], b: &[[f32; LANES]]| -> f32 {
+            a.iter().zip(b).map(|(a, b)| a[0] * b[0]).sum()
+        };
+        let (left, right) = (dot(&forth, &mel), dot(&spectrum, &back));
+        assert!((left - right).abs() < 1e-4 * left, "{left} {right}");
     }
 
     #[test]

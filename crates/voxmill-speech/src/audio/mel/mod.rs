@@ -22,7 +22,7 @@ use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
 use super::settings::{AudioSettings, AudioSettingsError};
-use filterbank::{LANES, MelFilterbank};
+pub(super) use filterbank::{LANES, MelFilterbank};
 
 /// Mel magnitudes below this are silence.
 const FLOOR: f32 = 1e-5;
@@ -162,7 +162,7 @@ impl LogMel {
 
 /// The periodic Hann window, halved: the sums of mirrored bins in `power_of_pair` are twice the
 /// spectrum, and halving is exact.
-fn half_hann(length: usize) -> Vec<f64> {
+pub(super) fn half_hann(length: usize) -> Vec<f64> {
     let turn = std::f64::consts::TAU / length as f64;
     (0..length)
         .map(|n| 0.25 - 0.25 * (turn * n as f64).cos())
@@ -172,7 +172,7 @@ fn half_hann(length: usize) -> Vec<f64> {
 /// The samples `start..start + length` of a clip that is padded by reflection at its first and
 /// last sample; only those that reach into the padding are copied. A clip shorter than the padding
 /// is reflected to and fro, and a single sample repeated, as numpy does.
-fn centred<'a>(
+pub(super) fn centred<'a>(
     samples: &'a [f32],
     start: usize,
     length: usize,
@@ -228,13 +228,13 @@ fn power_of_pair(
 
 /// A buffer that starts on a cache line: the transform's vectors of 32 bytes then never straddle
 /// two lines, where the allocator's 16 bytes would let every other one do so.
-struct Aligned<T> {
+pub(super) struct Aligned<T> {
     values: Vec<T>,
     start: usize,
 }
 
 impl<T: Copy + Default> Aligned<T> {
-    fn new(values: &[T]) -> Self {
+    pub(super) fn new(values: &[T]) -> Self {
         const LINE_BYTES: usize = 64;
         let spare = LINE_BYTES / size_of::<T>();
         let mut aligned: Vec<T> = Vec::with_capacity(values.len() + spare);
