@@ -5,6 +5,7 @@
 //! manifest → clip → features → cache → batch plan.
 
 pub mod audio;
+pub mod batch;
 pub mod batch_plan;
 pub mod cache;
 pub mod demo;
