@@ -227,7 +227,7 @@ impl Building<'_> {
 
 /// The most that a clip takes while it is being made: the file, its samples of all channels and of
 /// one, and again at the rate that they are brought to, and the features.
-fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
+pub(super) fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
     const SAMPLE: u64 = size_of::<f32>() as u64;
     let header = &clip.header;
     let resampled =
@@ -253,7 +253,7 @@ fn bytes_of(outcome: &Outcome) -> u64 {
 }
 
 /// A bad clip is data, not a fault of the work; whoever reads the log wants to see it all the same.
-fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
+pub(super) fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
     Event::Fault(Fault {
         stage: "featurize".to_owned(),
         item: number,
@@ -265,7 +265,7 @@ fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
 }
 
 /// A clip that no features came of, for a reason that is not in its data.
-fn lost(clip: &Clip, fault: &ItemFault) -> QuarantineEntry {
+pub(super) fn lost(clip: &Clip, fault: &ItemFault) -> QuarantineEntry {
     let why = with_causes(fault.error.as_ref());
     match fault.kind {
         FaultKind::TooLarge => clip.quarantine(
@@ -289,6 +289,20 @@ fn make(
     before: &Cache,
     featurizer: &mut Featurizer,
 ) -> Outcome {
+    let text = make_text(clip, recipe)?;
+    let still_good = stale.audio_fresh.then_some(before);
+    let audio = make_audio(clip, stale.fingerprint, still_good, featurizer)?;
+    Ok(Made {
+        clip: stale.clip,
+        fingerprint: audio.fingerprint,
+        text,
+        audio: audio.features,
+        audio_kept: audio.kept,
+    })
+}
+
+/// The text half of a clip's features.
+pub(super) fn make_text(clip: &Clip, recipe: &Recipe) -> Result<TextFeatures, QuarantineEntry> {
     let text = recipe
         .front_end
         .features(&clip.text, recipe.language_of(clip))
@@ -299,8 +313,26 @@ fn make(
             "nothing in the text can be read aloud",
         ));
     }
-    let mut fingerprint = stale.fingerprint;
-    if stale.audio_fresh
+    Ok(text)
+}
+
+/// The audio half, and what it was made from.
+#[derive(Debug)]
+pub(super) struct MadeAudio {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) features: AudioFeatures,
+    /// Taken over from the cache.
+    pub(super) kept: bool,
+}
+
+/// `still_good` is the cache if the clip's frames in it can be taken over.
+pub(super) fn make_audio(
+    clip: &Clip,
+    mut fingerprint: Fingerprint,
+    still_good: Option<&Cache>,
+    featurizer: &mut Featurizer,
+) -> Result<MadeAudio, QuarantineEntry> {
+    if let Some(before) = still_good
         // A shard that proves damaged only now is no loss: the file is there to be read again.
         && let Ok(Some(cached)) = before.get(&clip.id)
     {
@@ -309,27 +341,23 @@ fn make(
             .entry(&clip.id)
             .and_then(|entry| entry.fingerprint.audio.content);
         fingerprint.audio.content = fingerprint.audio.content.or(known);
-        return Ok(Made {
-            clip: stale.clip,
+        return Ok(MadeAudio {
             fingerprint,
-            text,
-            audio: cached.to_audio(),
-            audio_kept: true,
+            features: cached.to_audio(),
+            kept: true,
         });
     }
     let path = clip.audio_path();
     // Before decoding: a file that changes in between then differs from its stamp and is rebuilt next time.
     fingerprint.audio = AudioStamp::with_content(&path)
         .map_err(|error| clip.quarantine(Reason::UNREADABLE_AUDIO, error.to_string()))?;
-    let audio = featurizer
+    let features = featurizer
         .featurize(&path)
         .map_err(|error| clip.quarantine(Reason::named(error.kind()), with_causes(&error)))?;
-    Ok(Made {
-        clip: stale.clip,
+    Ok(MadeAudio {
         fingerprint,
-        text,
-        audio,
-        audio_kept: false,
+        features,
+        kept: false,
     })
 }
 

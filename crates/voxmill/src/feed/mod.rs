@@ -3,6 +3,12 @@
 
 mod build;
 mod stale;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "called by train, which is being built"
+)]
+pub(crate) mod train;
 
 use std::error::Error;
 use std::path::Path;

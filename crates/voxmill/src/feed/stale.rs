@@ -37,7 +37,7 @@ impl Prints {
     }
 }
 
-fn print(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerprint {
+pub(super) fn print(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerprint {
     let seen = AudioStamp {
         bytes: clip.audio_bytes,
         modified_ns: clip.audio_mtime_ns,

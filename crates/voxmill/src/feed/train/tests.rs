@@ -1,0 +1,443 @@
+use super::*;
+use crate::feed::{Recipe, scan};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use voxmill_pipeline::position::Position as RoadPosition;
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_speech::audio::AudioSettings;
+use voxmill_speech::batch::Batch;
+use voxmill_speech::batch_plan::{BatchSettings, Position};
+use voxmill_speech::cache::{CacheWriter, WriterOptions};
+use voxmill_speech::manifest::{Clip, Limits, Split};
+use voxmill_speech::text::{FrontEnd, FrontEndOptions};
+use voxmill_telemetry::plan::Order;
+use voxmill_telemetry::recorder::Recorder;
+
+const CLIPS: usize = 24;
+const ROOMY: u64 = 1 << 30;
+
+/// A dataset of short tones, each of its own pitch and length.
+struct Dataset {
+    home: tempfile::TempDir,
+    clips: Vec<Clip>,
+}
+
+impl Dataset {
+    fn new() -> Dataset {
+        Dataset::with_texts(|number| format!("Number {number} is here."))
+    }
+
+    fn with_texts(text: impl Fn(usize) -> String) -> Dataset {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("wavs")).unwrap();
+        let mut manifest = String::new();
+        for number in 0..CLIPS {
+            write_tone(
+                &home.path().join(format!("wavs/c{number}.wav")),
+                200.0 + 17.0 * number as f32,
+                4_000 + 900 * number,
+            );
+            manifest.push_str(&format!("c{number}|{}\n", text(number)));
+        }
+        fs::write(home.path().join("metadata.csv"), manifest).unwrap();
+        let limits = Limits {
+            audio: AudioSettings::default(),
+            max_mel_frames: None,
+            max_text_length: None,
+            min_seconds: 0.0,
+        };
+        let mut clips = scan(home.path(), None, &limits, 0.0)
+            .unwrap()
+            .manifest
+            .clips;
+        for clip in clips.iter_mut().take(5) {
+            clip.split = Split::Validation;
+        }
+        Dataset { home, clips }
+    }
+
+    fn cache_dir(&self) -> PathBuf {
+        self.home.path().join("features")
+    }
+
+    fn cached(&self) -> Option<CacheHome> {
+        Some(CacheHome {
+            dir: self.cache_dir(),
+            budget_bytes: None,
+        })
+    }
+
+    fn shelf(&self, home: Option<CacheHome>, hold_bytes: u64) -> Arc<Shelf> {
+        let (clips, recorder) = (self.clips.clone(), Recorder::off());
+        Arc::new(Shelf::open(clips, recipe(), home, hold_bytes, recorder))
+    }
+
+    /// Two epochs on a shelf.
+    fn two_epochs(&self, shelf: &Arc<Shelf>, settings: FeedSettings) -> Vec<Batch> {
+        let feed = training(shelf, settings);
+        taken(
+            feed.start(RoadPosition::default(), Some(2), Recorder::off())
+                .unwrap(),
+        )
+    }
+}
+
+fn write_tone(path: &Path, hz: f32, samples: usize) {
+    let data: Vec<u8> = (0..samples)
+        .flat_map(|at| {
+            let turn = at as f32 * hz / 22_050.0 * std::f32::consts::TAU;
+            ((turn.sin() * 8_000.0) as i16).to_le_bytes()
+        })
+        .collect();
+    let mut wav = Vec::new();
+    wav.extend(b"RIFF");
+    wav.extend((36 + data.len() as u32).to_le_bytes());
+    wav.extend(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
+    wav.extend(22_050u32.to_le_bytes());
+    wav.extend(44_100u32.to_le_bytes());
+    wav.extend([2, 0, 16, 0]);
+    wav.extend(b"data");
+    wav.extend((data.len() as u32).to_le_bytes());
+    wav.extend(data);
+    fs::write(path, wav).unwrap();
+}
+
+fn recipe() -> Recipe {
+    Recipe {
+        front_end: Arc::new(FrontEnd::new(FrontEndOptions::default()).unwrap()),
+        audio: Arc::new(AudioSettings::default()),
+        language: None,
+    }
+}
+
+fn settings(workers: usize) -> FeedSettings {
+    FeedSettings {
+        workers,
+        buffer_size: 3,
+        ram_budget: ROOMY,
+        order: Order::Kept,
+        overlap: true,
+        adapt: false,
+        slots: 2,
+        start_delay: Duration::ZERO,
+    }
+}
+
+fn batch_settings() -> BatchSettings {
+    BatchSettings {
+        batch_size: 4.try_into().unwrap(),
+        bucket_count: 3.try_into().unwrap(),
+        reference_frames: 20.try_into().unwrap(),
+        seed: 5,
+        ..BatchSettings::default()
+    }
+}
+
+fn feed(shelf: &Arc<Shelf>, split: Split, settings: FeedSettings) -> BatchFeed {
+    BatchFeed::new(shelf, split, batch_settings(), settings).unwrap()
+}
+
+fn training(shelf: &Arc<Shelf>, settings: FeedSettings) -> BatchFeed {
+    feed(shelf, Split::Train, settings)
+}
+
+fn taken(running: Running<Batch>) -> Vec<Batch> {
+    let batches = running.map(|delivery| match delivery.unwrap() {
+        Delivery::Item(batch) => {
+            let (batch, receipt) = batch.into_parts();
+            receipt.done();
+            batch
+        }
+        Delivery::Hole(hole) => panic!("{hole:?}"),
+    });
+    batches.collect()
+}
+
+#[test]
+fn batches_are_those_of_the_plan() {
+    let data = Dataset::new();
+    let shelf = data.shelf(None, ROOMY);
+    let feed = training(&shelf, settings(2));
+    let batches = data.two_epochs(&shelf, settings(2));
+    let mut at = 0;
+    for epoch in 0..2 {
+        let plan = feed.epoch(epoch);
+        for (number, planned) in plan.batches.iter().enumerate() {
+            let batch = &batches[at];
+            at += 1;
+            let here = Position {
+                epoch,
+                batch: number as u64,
+            };
+            assert_eq!((batch.position, batch.shape), (here, plan.shape(planned)));
+            for (row, planned) in planned.rows.iter().enumerate() {
+                assert_eq!(batch.clips[row], Some(planned.clip));
+                let clip = &feed.plan().clips()[planned.clip];
+                assert_eq!(batch.frame_counts[row], clip.frames);
+                assert_eq!(batch.token_counts[row], clip.tokens);
+                assert_eq!(batch.reference_counts[row], planned.reference.frames);
+            }
+            assert_eq!(batch.clip_count(), planned.rows.len());
+        }
+    }
+    assert_eq!(at, batches.len());
+    assert_eq!(at as u64, 2 * feed.plan().batches_per_epoch());
+}
+
+#[test]
+fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
+    let data = Dataset::new();
+    let plain = data.two_epochs(&data.shelf(None, ROOMY), settings(1));
+    for workers in [1, 3] {
+        let _ = fs::remove_dir_all(data.cache_dir());
+        let cold = data.shelf(data.cached(), ROOMY);
+        assert_eq!(cold.found_in_cache(), 0);
+        assert!(data.two_epochs(&cold, settings(workers)) == plain, "cold");
+        drop(cold);
+        let warm = data.shelf(data.cached(), ROOMY);
+        assert_eq!(warm.found_in_cache(), CLIPS - 5, "what the first run made");
+        assert!(data.two_epochs(&warm, settings(workers)) == plain, "warm");
+        assert_eq!((warm.files_decoded(), warm.notes()), (0, vec![]));
+        let nothing_held = data.shelf(None, 0);
+        assert!(data.two_epochs(&nothing_held, settings(workers)) == plain);
+    }
+    let no_overlap = FeedSettings {
+        overlap: false,
+        ..settings(1)
+    };
+    assert!(data.two_epochs(&data.shelf(None, ROOMY), no_overlap) == plain);
+    let adaptive = FeedSettings {
+        adapt: true,
+        start_delay: Duration::from_millis(1),
+        ..settings(2)
+    };
+    assert!(data.two_epochs(&data.shelf(None, ROOMY), adaptive) == plain);
+    let unordered = FeedSettings {
+        order: Order::Free,
+        ..settings(3)
+    };
+    let mut unordered = data.two_epochs(&data.shelf(None, ROOMY), unordered);
+    unordered.sort_by_key(|batch| batch.position);
+    assert!(unordered == plain);
+}
+
+#[test]
+fn each_file_is_decoded_once_though_it_is_used_as_itself_and_as_a_reference() {
+    let data = Dataset::new();
+    for home in [None, data.cached()] {
+        let shelf = data.shelf(home, ROOMY);
+        data.two_epochs(&shelf, settings(3));
+        assert_eq!(shelf.files_decoded(), CLIPS as u64 - 5);
+    }
+}
+
+#[test]
+fn what_the_cache_has_is_no_longer_held() {
+    let data = Dataset::new();
+    let shelf = data.shelf(data.cached(), ROOMY);
+    let clips: Vec<usize> = (0..CLIPS).collect();
+    shelf.mel_statistics(&clips).unwrap();
+    assert_eq!(
+        shelf.held_bytes(),
+        0,
+        "all clips were made, so all is saved"
+    );
+    assert_eq!(data.shelf(data.cached(), 0).found_in_cache(), CLIPS);
+}
+
+#[test]
+fn resumed_it_gives_exactly_the_rest() {
+    let data = Dataset::new();
+    let shelf = data.shelf(data.cached(), ROOMY);
+    let feed = training(&shelf, settings(2));
+    let all = data.two_epochs(&shelf, settings(2));
+    for done in [0, 1, 4, all.len() - 1, all.len()] {
+        let position = feed.position(done as u64);
+        assert_eq!(feed.batches_before(position), done as u64);
+        let from = RoadPosition::at(feed.batches_before(position));
+        let rest = taken(feed.start(from, Some(2), Recorder::off()).unwrap());
+        assert!(rest == all[done..]);
+    }
+    // Without an end it goes on into the epochs to come; the road counts batches.
+    let from = RoadPosition::at(all.len() as u64);
+    let mut endless = feed.start(from, None, Recorder::off()).unwrap();
+    for more in 1..=all.len() {
+        let Some(Ok(Delivery::Item(batch))) = endless.next() else {
+            panic!("it has no end");
+        };
+        assert!(batch.position.epoch >= 2);
+        batch.done();
+        assert_eq!(endless.position().next, (all.len() + more) as u64);
+    }
+}
+
+#[test]
+fn a_clip_that_fails_in_mid_epoch_becomes_a_masked_row_and_is_told() {
+    let data = Dataset::new();
+    let whole = data.two_epochs(&data.shelf(None, ROOMY), settings(1));
+    fs::write(data.home.path().join("wavs/c9.wav"), b"RIFF and no more").unwrap();
+    let mut seen = Vec::new();
+    for workers in [1, 3] {
+        let shelf = data.shelf(None, ROOMY);
+        let feed = training(&shelf, settings(workers));
+        let batches = data.two_epochs(&shelf, settings(workers));
+        assert_eq!(batches.len(), whole.len());
+        let bad = shelf.bad();
+        assert_eq!((bad.len(), &*bad[0].clip), (1, "c9"));
+        let broken = feed.plan().clips().iter().position(|clip| clip.id == "c9");
+        let mut masked = 0;
+        for (batch, whole) in batches.iter().zip(&whole) {
+            for row in 0..batch.clips.len() {
+                if whole.clips[row] == broken {
+                    assert_eq!((batch.clips[row], batch.frame_counts[row]), (None, 0));
+                    masked += 1;
+                } else {
+                    assert_eq!(batch.clips[row], whole.clips[row]);
+                    assert_eq!(batch.reference_counts[row] > 0, batch.clips[row].is_some());
+                }
+            }
+        }
+        assert_eq!(masked, 2, "once an epoch");
+        seen.push(batches);
+    }
+    assert!(seen[0] == seen[1]);
+}
+
+#[test]
+fn a_text_that_says_nothing_is_told_and_not_planned() {
+    let data = Dataset::with_texts(|number| match number {
+        12 => "...".to_owned(),
+        _ => "Hello there.".to_owned(),
+    });
+    let shelf = data.shelf(None, ROOMY);
+    let feed = training(&shelf, settings(1));
+    assert_eq!(feed.plan().clips().len(), CLIPS - 6);
+    let bad = shelf.bad();
+    assert_eq!((bad.len(), &*bad[0].clip), (1, "c12"));
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_stops_nothing() {
+    let data = Dataset::new();
+    let plain = data.two_epochs(&data.shelf(None, ROOMY), settings(1));
+    // Another run is writing.
+    let settings_of = recipe().feature_settings();
+    let other =
+        CacheWriter::open(&data.cache_dir(), settings_of, WriterOptions::default()).unwrap();
+    let shelf = data.shelf(data.cached(), ROOMY);
+    assert!(shelf.keeps());
+    assert!(data.two_epochs(&shelf, settings(2)) == plain);
+    assert!(!shelf.keeps());
+    let notes = shelf.notes();
+    assert!(
+        notes.len() == 1 && notes[0].contains("is being written"),
+        "{notes:?}"
+    );
+    assert_eq!(shelf.files_decoded(), CLIPS as u64 - 5);
+    drop(other);
+    // A folder that cannot be.
+    let home = CacheHome {
+        dir: data.home.path().join("metadata.csv/features"),
+        budget_bytes: None,
+    };
+    let shelf = data.shelf(Some(home), ROOMY);
+    assert!(data.two_epochs(&shelf, settings(2)) == plain);
+    assert_eq!(shelf.notes().len(), 1);
+    // No room.
+    let home = CacheHome {
+        dir: data.cache_dir(),
+        budget_bytes: Some(200_000),
+    };
+    let shelf = data.shelf(Some(home), ROOMY);
+    assert!(data.two_epochs(&shelf, settings(2)) == plain);
+    assert_eq!(shelf.notes().len(), 1);
+    assert!(shelf.keeps());
+}
+
+#[test]
+fn a_damaged_shard_is_made_again() {
+    let data = Dataset::new();
+    let plain = data.two_epochs(&data.shelf(data.cached(), ROOMY), settings(2));
+    for entry in fs::read_dir(data.cache_dir()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("shard") {
+            let mut bytes = fs::read(&path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    let shelf = data.shelf(data.cached(), ROOMY);
+    assert!(data.two_epochs(&shelf, settings(2)) == plain);
+    assert_eq!(shelf.files_decoded(), CLIPS as u64 - 5);
+    assert!(shelf.notes()[0].contains("damaged"), "{:?}", shelf.notes());
+    drop(shelf);
+    let again = data.shelf(data.cached(), ROOMY);
+    assert!(data.two_epochs(&again, settings(2)) == plain);
+    assert_eq!(again.files_decoded(), 0);
+}
+
+#[test]
+fn validation_gives_the_same_batches_each_time_beside_a_running_road() {
+    let data = Dataset::new();
+    let shelf = data.shelf(data.cached(), ROOMY);
+    let mut train = training(&shelf, settings(2))
+        .start(RoadPosition::default(), None, Recorder::off())
+        .unwrap();
+    let held_out = feed(&shelf, Split::Validation, settings(1));
+    let first = taken(held_out.one_pass(Recorder::off()).unwrap());
+    assert_eq!(first.iter().map(Batch::clip_count).sum::<usize>(), 5);
+    assert!(matches!(train.next(), Some(Ok(Delivery::Item(_)))));
+    assert!(taken(held_out.one_pass(Recorder::off()).unwrap()) == first);
+    assert!(matches!(train.next(), Some(Ok(Delivery::Item(_)))));
+}
+
+#[test]
+fn statistics_are_the_same_to_the_last_bit_on_any_number_of_threads() {
+    let data = Dataset::new();
+    let of = |threads: usize, home| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let shelf = data.shelf(home, ROOMY);
+        let sample = shelf.sample_clips(Split::Train, 8, 1);
+        assert_eq!(sample.len(), 8);
+        let found = pool.unwrap().install(|| shelf.mel_statistics(&sample));
+        let found = found.unwrap().unwrap();
+        assert_eq!(found.clips, 8);
+        // What was made for them is there when training comes to them.
+        data.two_epochs(&shelf, settings(2));
+        assert_eq!(shelf.files_decoded(), CLIPS as u64 - 5);
+        found
+    };
+    let one = of(1, None);
+    assert!(one.standard_deviation > 0.1 && one.mean < 0.0);
+    assert_eq!(of(4, None), one);
+    assert_eq!(of(3, data.cached()), one);
+}
+
+#[test]
+fn memory_that_no_batch_fits_into_is_refused_before_the_start() {
+    let data = Dataset::new();
+    let shelf = data.shelf(None, 0);
+    let with = |ram_budget| {
+        let settings = FeedSettings {
+            ram_budget,
+            ..settings(3)
+        };
+        BatchFeed::new(&shelf, Split::Train, batch_settings(), settings)
+    };
+    let Err(FeedError::TooLittleMemory { needed, .. }) = with(1_000) else {
+        panic!("a batch is larger");
+    };
+    // And with just so much it runs to its end.
+    let tight = with(needed).unwrap();
+    let batches = taken(
+        tight
+            .start(RoadPosition::default(), Some(2), Recorder::off())
+            .unwrap(),
+    );
+    assert!(batches == data.two_epochs(&data.shelf(None, 0), settings(1)));
+    assert!(shelf.bad().is_empty());
+}
