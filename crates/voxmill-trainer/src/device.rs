@@ -1,6 +1,6 @@
 //! Where the model runs.
 
-use burn::tensor::Device;
+pub use burn::tensor::Device;
 
 /// The CPU: computes on the rayon pool of whoever calls.
 pub fn cpu() -> Device {

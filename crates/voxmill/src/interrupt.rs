@@ -4,15 +4,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 
+use crate::dashboard::restore_terminal;
+
 /// Exit code of a run that was interrupted and kept its work: 128 + SIGINT, as shells count.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 static ASKED_TO_STOP: AtomicBool = AtomicBool::new(false);
 
+/// What the first Ctrl-C does, where a key was pressed instead.
+pub(crate) fn ask() {
+    ASKED_TO_STOP.store(true, Ordering::Relaxed);
+}
+
 /// The flag that long work looks at between items.
 pub(crate) fn watch() -> anyhow::Result<&'static AtomicBool> {
     ctrlc::set_handler(|| {
         if ASKED_TO_STOP.swap(true, Ordering::Relaxed) {
+            restore_terminal();
             std::process::exit(i32::from(EXIT_INTERRUPTED));
         }
     })

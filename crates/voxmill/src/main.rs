@@ -4,17 +4,15 @@ mod args;
 mod commands;
 mod complaint;
 mod config;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "called by train, which is being built"
-)]
 mod dashboard;
+mod dataset;
+mod demo_folder;
 mod feed;
 mod interrupt;
 mod progress;
 mod recording;
 mod settings;
+mod speech;
 
 use std::process::ExitCode;
 
@@ -23,6 +21,8 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let outcome = match args::Cli::parse().verb {
         args::Verb::Prepare(args) => commands::prepare::run(*args),
+        args::Verb::Synthesize(args) => commands::synthesize::run(*args),
+        args::Verb::Train(args) => commands::train::run(*args),
         args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

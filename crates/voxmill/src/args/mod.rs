@@ -1,8 +1,6 @@
 //! What was typed. `settings/` turns it into what is meant.
 
-#[allow(dead_code, reason = "called by synthesize, which is being built")]
 mod synthesize;
-#[allow(dead_code, reason = "called by train, which is being built")]
 mod train;
 
 use std::num::NonZero;
@@ -14,11 +12,9 @@ use voxmill_speech::language::Language;
 use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 
-#[allow(unused_imports, reason = "called by synthesize, which is being built")]
 pub(crate) use synthesize::SynthesizeArgs;
-#[allow(unused_imports, reason = "called by train, which is being built")]
 pub(crate) use train::{
-    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, ModelArgs, OptimizationArgs,
+    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs,
     RunArgs, TrainArgs,
 };
 
@@ -59,6 +55,10 @@ Examples:
 
 Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
     Prepare(Box<PrepareArgs>),
+    /// Train a voice
+    Train(Box<TrainArgs>),
+    /// Say a text with a trained voice
+    Synthesize(Box<SynthesizeArgs>),
     /// Show what the text front-end makes of a sentence
     #[command(after_help = "\
 Examples:

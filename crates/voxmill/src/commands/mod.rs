@@ -1,7 +1,9 @@
 //! One file a verb.
 
 pub(crate) mod prepare;
+pub(crate) mod synthesize;
 pub(crate) mod text;
+pub(crate) mod train;
 
 use std::io::Write as _;
 

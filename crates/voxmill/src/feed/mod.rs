@@ -3,11 +3,6 @@
 
 mod build;
 mod stale;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "called by train, which is being built"
-)]
 pub(crate) mod train;
 
 use std::error::Error;

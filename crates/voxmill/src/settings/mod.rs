@@ -5,36 +5,26 @@
 //! lists them; what contradicts itself or cannot be had is refused here, before any work.
 
 mod data;
-#[allow(dead_code, reason = "called by train, which is being built")]
 mod devices;
-#[allow(dead_code, reason = "called by train, which is being built")]
 mod optimization;
 mod prepare;
-#[allow(dead_code, reason = "called by train, which is being built")]
 mod resolver;
-#[allow(dead_code, reason = "called by synthesize, which is being built")]
 mod synthesize;
 #[cfg(test)]
 mod tests;
 mod text;
-#[allow(dead_code, reason = "called by train, which is being built")]
 mod threads;
-#[allow(dead_code, reason = "called by train, which is being built")]
 mod train;
 
 use std::fmt;
 
 pub(crate) use data::DataSettings;
-#[allow(unused_imports, reason = "called by train, which is being built")]
 pub(crate) use devices::{Device, DeviceName};
-#[allow(unused_imports, reason = "called by train, which is being built")]
 pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
 pub(crate) use prepare::PrepareSettings;
-#[allow(unused_imports, reason = "called by synthesize, which is being built")]
 pub(crate) use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
 pub(crate) use text::TextSettings;
-#[allow(unused_imports, reason = "called by train, which is being built")]
-pub(crate) use train::{Checkpoints, Evaluation, Feeding, RunFolder, Start, StopAt, TrainSettings};
+pub(crate) use train::{RunFolder, Start, TrainSettings};
 
 use crate::config::file::Place;
 use crate::config::keys::Key;

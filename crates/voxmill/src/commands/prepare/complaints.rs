@@ -6,8 +6,9 @@ use std::path::Path;
 use voxmill_speech::cache::CacheError;
 use voxmill_speech::manifest::{Manifest, ManifestError, Reason};
 
-use super::{Folder, table};
+use super::table;
 use crate::complaint::Complaint;
+use crate::dataset::Folder;
 use crate::feed::TOO_LARGE;
 use crate::settings::PrepareSettings;
 
@@ -66,7 +67,7 @@ pub(super) fn no_room(needed: u64, free: u64, dir: &Path) -> Complaint {
     )
 }
 
-pub(super) fn of_manifest(error: ManifestError) -> anyhow::Error {
+pub(crate) fn of_manifest(error: ManifestError) -> anyhow::Error {
     let hint = error.hint();
     with_causes(error, hint)
 }

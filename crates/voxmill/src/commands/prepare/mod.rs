@@ -1,14 +1,13 @@
 //! `voxmill prepare`: check a dataset, compute what is missing of its features, say what is there.
 
-mod complaints;
-mod demo_folder;
+pub(crate) mod complaints;
 mod lists;
 mod report;
 mod table;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ use anyhow::Context as _;
 use voxmill_speech::cache::{
     Cache, CacheError, CacheWriter, Collected, WriterOptions, clip_bytes, free_space,
 };
-use voxmill_speech::manifest::{Limits, Manifest, Split};
+use voxmill_speech::manifest::Manifest;
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
@@ -27,14 +26,12 @@ use self::report::{FolderFacts, FolderReport, Timing};
 use super::{say, show_settings, tell};
 use crate::args::PrepareArgs;
 use crate::complaint::Complaint;
-use crate::feed::{self, BuildError, Building, Built, Prints, Recipe, Scan, Staleness};
+use crate::dataset::{Folder, folders};
+use crate::feed::{BuildError, Building, Built, Prints, Recipe, Staleness};
 use crate::interrupt::{self, EXIT_INTERRUPTED};
 use crate::progress::ClipProgress;
 use crate::recording::Recording;
-use crate::settings::{Origin, PrepareSettings};
-
-/// Clips shorter than this hold no speech worth aligning; they are filtered.
-const MIN_SECONDS: f64 = 0.1;
+use crate::settings::PrepareSettings;
 
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
     let show = args.config.show_settings;
@@ -82,7 +79,7 @@ fn prepare(
 ) -> anyhow::Result<ExitCode> {
     let mut prepared: Vec<Prepared> = Vec::new();
     let mut failure = None;
-    for folder in folders(settings)? {
+    for folder in folders(&settings.data)? {
         let spent = prepared
             .iter()
             .map(|folder| folder.report.cache.bytes)
@@ -131,72 +128,6 @@ fn prepare(
     }
 }
 
-/// A folder to prepare.
-struct Folder {
-    path: PathBuf,
-    /// The split that the caller gives all its clips.
-    given: Option<Split>,
-    /// Where its cache and its lists are kept.
-    home: PathBuf,
-    demo: bool,
-}
-
-fn folders(settings: &PrepareSettings) -> anyhow::Result<Vec<Folder>> {
-    let demo = settings.data.train_data.is_none();
-    let train = match &settings.data.train_data {
-        Some(folder) => folder.clone(),
-        None => demo_folder::unpack()?,
-    };
-    let home = |folder: &Path| {
-        settings
-            .data
-            .cache_dir
-            .clone()
-            .unwrap_or_else(|| folder.join("voxmill-cache"))
-    };
-    let mut folders = Vec::new();
-    if let Some(val) = &settings.data.val_data {
-        let same = |a: &Path, b: &Path| {
-            a.canonicalize()
-                .ok()
-                .is_some_and(|a| Some(a) == b.canonicalize().ok())
-        };
-        if same(&train, val) {
-            let what = format!(
-                "--train-data and --val-data are the same folder, `{}`",
-                val.display()
-            );
-            return Err(Complaint::new(
-                what,
-                "leave --val-data out: a share of the clips is then held out",
-            )
-            .into());
-        }
-        let home = settings
-            .data
-            .cache_dir
-            .as_ref()
-            .map_or_else(|| home(val), |dir| dir.join("validation"));
-        folders.push(Folder {
-            path: val.clone(),
-            given: Some(Split::Validation),
-            home,
-            demo: false,
-        });
-    }
-    let given = settings.data.val_data.is_some().then_some(Split::Train);
-    folders.insert(
-        0,
-        Folder {
-            home: home(&train),
-            path: train,
-            given,
-            demo,
-        },
-    );
-    Ok(folders)
-}
-
 struct Preparing<'a> {
     settings: &'a PrepareSettings,
     recipe: &'a Recipe,
@@ -229,7 +160,7 @@ struct Work {
 impl Preparing<'_> {
     fn run(&self) -> anyhow::Result<Prepared> {
         let begin = Instant::now();
-        let mut manifest = self.scan()?;
+        let mut manifest = self.folder.scan(&self.settings.data)?;
         let scan_time = begin.elapsed();
         let rows = manifest.rows();
         let quarantine_file = self.folder.home.join("quarantine.csv");
@@ -245,7 +176,7 @@ impl Preparing<'_> {
             return Err(refusal.into());
         }
 
-        let cache = Cache::open(&self.cache_dir()).map_err(complaints::of_cache)?;
+        let cache = Cache::open(&self.folder.cache_dir()).map_err(complaints::of_cache)?;
         let mut work = match self.prints(&manifest, &cache) {
             None => Work {
                 interrupted: true,
@@ -264,7 +195,7 @@ impl Preparing<'_> {
                 }
             }
         };
-        let cache = Cache::open(&self.cache_dir()).map_err(complaints::of_cache)?;
+        let cache = Cache::open(&self.folder.cache_dir()).map_err(complaints::of_cache)?;
 
         let known = lists::all_known(
             &manifest.clips,
@@ -325,46 +256,6 @@ impl Preparing<'_> {
         })
     }
 
-    fn scan(&self) -> anyhow::Result<Manifest> {
-        let limits = Limits {
-            audio: self.settings.data.audio.clone(),
-            max_mel_frames: Some(self.settings.data.max_mel_frames as usize),
-            max_text_length: Some(self.settings.data.max_text_length as usize),
-            min_seconds: MIN_SECONDS,
-        };
-        let folder = self.folder;
-        let Scan {
-            manifest,
-            has_own_split,
-            notes,
-        } = feed::scan(
-            &folder.path,
-            folder.given,
-            &limits,
-            self.settings.data.val_fraction,
-        )
-        .map_err(complaints::of_manifest)?;
-        for note in notes {
-            tell(&format!("note: {note}"));
-        }
-        if has_own_split {
-            let what = format!(
-                "val_fraction has no effect: `{}` has a split of its own",
-                folder.path.display()
-            );
-            match &self.settings.data.val_fraction_origin {
-                Origin::Flag => return Err(Complaint::new(what, "leave --val-fraction out").into()),
-                Origin::File(place) => tell(&format!(
-                    "note: {}:{}: {what}",
-                    place.file.display(),
-                    place.line
-                )),
-                Origin::Auto(_) | Origin::Default => {}
-            }
-        }
-        Ok(manifest)
-    }
-
     /// What each clip is made from now; with `--verify`, from what is in the files.
     fn prints(&self, manifest: &Manifest, cache: &Cache) -> Option<Prints> {
         let verify = self.settings.verify;
@@ -383,7 +274,7 @@ impl Preparing<'_> {
     /// Takes the cache's lock, looks at what is stale now (another run may have just made it), and makes it.
     fn write(&self, manifest: &Manifest, prints: &Prints) -> anyhow::Result<Work> {
         let settings = self.settings;
-        let dir = self.cache_dir();
+        let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
             Complaint::new(
                 format!("cannot make the cache folder `{}`", dir.display()),
@@ -505,9 +396,5 @@ impl Preparing<'_> {
             return Err(complaints::no_room(needed.min(left), free, dir).into());
         }
         Ok(())
-    }
-
-    fn cache_dir(&self) -> PathBuf {
-        self.folder.home.join("features")
     }
 }

@@ -8,7 +8,7 @@ use voxmill_speech::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_speech::cache::{Cache, Collected};
 use voxmill_speech::manifest::{Manifest, Split, Suspicious};
 
-use super::Folder;
+use crate::dataset::Folder;
 use crate::feed::Known;
 use crate::settings::PrepareSettings;
 

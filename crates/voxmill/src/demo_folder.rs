@@ -6,7 +6,7 @@ use voxmill_speech::demo;
 
 use crate::complaint::Complaint;
 
-pub(super) fn unpack() -> anyhow::Result<PathBuf> {
+pub(crate) fn unpack() -> anyhow::Result<PathBuf> {
     let home = cache_home().ok_or_else(|| {
         Complaint::new(
             "there is no place for the built-in corpus: neither XDG_CACHE_HOME nor HOME is set",

@@ -1,0 +1,232 @@
+//! `voxmill synthesize`: text in, wav out, in a trained voice.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use serde_json::json;
+use voxmill_speech::audio::{Featurizer, wav_bytes};
+use voxmill_speech::text::FrontEnd;
+use voxmill_trainer::speak::Speaker;
+
+use super::train::of_checkpoint;
+use super::train::run_folder::{self, Named};
+use super::{say, show_settings, tell};
+use crate::args::SynthesizeArgs;
+use crate::complaint::Complaint;
+use crate::settings::{Output, SynthesizeSettings, TextSource, Voice};
+use crate::speech::{Mouth, Sound, symbols_fit};
+
+pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<ExitCode> {
+    let show = args.config.show_settings;
+    let settings = SynthesizeSettings::resolve(args)?;
+    for note in &settings.notes {
+        tell(&format!("note: {note}"));
+    }
+    if show {
+        show_settings(&settings.shown, settings.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(settings.compute_threads)
+        .thread_name(|number| format!("compute-{number}"))
+        .build()
+        .context("cannot start compute threads")?;
+    pool.install(|| synthesize(&settings))
+}
+
+fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
+    let text = read_text(&settings.source)?;
+    let speaker = load(settings)?;
+    if !symbols_fit(&speaker.facts().symbols) {
+        return Err(Complaint::new(
+            "the voice was trained with symbols that this program does not have",
+            "take the version of voxmill that trained it",
+        )
+        .into());
+    }
+    let style = style(settings, &speaker)?;
+    let front_end = FrontEnd::new(settings.text.clone())?;
+    let iterations = settings.griffin_lim_iterations as usize;
+    let mut mouth = Mouth::new(&front_end, &speaker, iterations)?;
+    let mut said = Vec::new();
+    match &settings.output {
+        Output::File(path) => {
+            said.push(say_into(path, &text, settings, &speaker, &style, &mut mouth)?);
+        }
+        Output::Folder(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            for (number, line) in lines.enumerate() {
+                let path = folder.join(format!("{:03}.wav", number + 1));
+                said.push(say_into(&path, line, settings, &speaker, &style, &mut mouth)?);
+            }
+        }
+    }
+    if settings.json {
+        let all: Vec<_> = said.iter().map(Said::as_json).collect();
+        say(&serde_json::to_string_pretty(&json!({ "version": 1, "files": all }))?)?;
+    } else {
+        for one in &said {
+            say(&one.as_line())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_text(source: &TextSource) -> anyhow::Result<String> {
+    let text = match source {
+        TextSource::Given(text) => text.clone(),
+        TextSource::File(path) => std::fs::read_to_string(path).map_err(|error| {
+            Complaint::new(
+                format!("cannot read `{}`", path.display()),
+                "give a text file in UTF-8 with --text-file",
+            )
+            .because(error)
+        })?,
+        TextSource::StandardInput => {
+            let mut input = std::io::stdin().lock();
+            if input.is_terminal() {
+                return Err(nothing().into());
+            }
+            let mut text = String::new();
+            input.read_to_string(&mut text).context("cannot read standard input as UTF-8")?;
+            text
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(nothing().into());
+    }
+    Ok(text)
+}
+
+fn nothing() -> Complaint {
+    Complaint::new(
+        "there is no text to say",
+        "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)",
+    )
+}
+
+fn load(settings: &SynthesizeSettings) -> anyhow::Result<Speaker> {
+    let named = match &settings.checkpoint {
+        Some(path) => Named::find(path),
+        None => {
+            let run = run_folder::newest(&settings.runs_dir)?;
+            tell(&format!("voice     {}", run.display()));
+            Named::find(&run)
+        }
+    };
+    let found = named.best().map_err(of_checkpoint)?;
+    for damaged in &found.damaged {
+        tell(&format!("warning: {damaged}; taking `{}`", found.checkpoint.path().display()));
+    }
+    Speaker::load(&found.checkpoint, &voxmill_trainer::device::cpu()).map_err(of_checkpoint)
+}
+
+/// The style to speak in: of a recording, of a speaker by name, or of the main speaker.
+fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec<f32>> {
+    let facts = speaker.facts();
+    let of_name = |name: &str| {
+        speaker.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
+            let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
+            Complaint::new(
+                format!("the voice knows no speaker `{name}`"),
+                format!("it knows: {}", known.join(", ")),
+            )
+        })
+    };
+    match &settings.voice {
+        Voice::Reference(path) => {
+            let mut featurizer = Featurizer::new(&facts.audio)?;
+            let features = featurizer.featurize(path).map_err(|error| {
+                Complaint::new(
+                    format!("cannot take the voice from `{}`", path.display()),
+                    "give a recording of some seconds: wav, flac, ogg or mp3",
+                )
+                .because(error)
+            })?;
+            Ok(speaker.style_of(features.mel))
+        }
+        Voice::Speaker(name) => Ok(of_name(name)?),
+        Voice::First => Ok(of_name(&facts.main_speaker)?),
+    }
+}
+
+/// One wav file.
+struct Said {
+    path: PathBuf,
+    seconds: f64,
+    took: f64,
+    model: f64,
+}
+
+impl Said {
+    fn as_line(&self) -> String {
+        format!(
+            "{}  {:.2} s of speech in {:.2} s, real-time factor {:.3}",
+            self.path.display(),
+            self.seconds,
+            self.took,
+            self.took / self.seconds
+        )
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        json!({
+            "path": self.path,
+            "seconds": self.seconds,
+            "took_seconds": self.took,
+            "model_seconds": self.model,
+            "real_time_factor": self.took / self.seconds,
+        })
+    }
+}
+
+fn say_into(
+    path: &Path,
+    text: &str,
+    settings: &SynthesizeSettings,
+    speaker: &Speaker,
+    style: &[f32],
+    mouth: &mut Mouth<'_>,
+) -> anyhow::Result<Said> {
+    let begin = Instant::now();
+    let Sound {
+        samples,
+        not_read,
+        model_time,
+        ..
+    } = mouth.say(speaker, text, settings.language, style, settings.speaking_rate)?;
+    if !not_read.is_empty() {
+        let signs: Vec<_> = not_read.iter().map(|sign| format!("`{sign}`")).collect();
+        tell(&format!("warning: not read: {}", signs.join(" ")));
+    }
+    if samples.is_empty() {
+        return Err(Complaint::new(
+            format!("nothing in `{}` can be read aloud", text.trim()),
+            "give words in English or Persian letters",
+        )
+        .into());
+    }
+    let rate = speaker.facts().audio.sample_rate;
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent)
+            .with_context(|| format!("cannot make the folder `{}`", parent.display()))?;
+    }
+    std::fs::write(path, wav_bytes(&samples, rate)).map_err(|error| {
+        Complaint::new(
+            format!("cannot write `{}`", path.display()),
+            "give a file that can be written with --output",
+        )
+        .because(error)
+    })?;
+    Ok(Said {
+        path: path.to_owned(),
+        seconds: samples.len() as f64 / f64::from(rate),
+        took: begin.elapsed().as_secs_f64(),
+        model: model_time.as_secs_f64(),
+    })
+}

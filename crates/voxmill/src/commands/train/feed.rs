@@ -1,0 +1,98 @@
+//! The pipeline's batches as the trainer takes them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use voxmill_pipeline::control::Control;
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_speech::batch::Batch;
+use voxmill_speech::batch_plan::Position;
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::train::{Fed, Feed, FeedError};
+
+use crate::feed::train::BatchFeed;
+
+/// A wait shorter than this is none.
+const NO_WAIT: Duration = Duration::from_micros(200);
+
+/// The running road, and the held-out clips beside it.
+#[derive(Debug)]
+pub(super) struct PipelineFeed<'a> {
+    pub(super) batches: &'a BatchFeed,
+    pub(super) running: Running<Batch>,
+    pub(super) validation: Option<&'a BatchFeed>,
+    /// Clips that were bad when the run began, by id.
+    pub(super) quarantine: Vec<String>,
+    pub(super) late: Option<String>,
+}
+
+impl Feed for PipelineFeed<'_> {
+    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        let asked = Instant::now();
+        let next = loop {
+            match self.running.next()? {
+                Ok(Delivery::Item(batch)) => break Ok(batch),
+                // A batch is made of what there is; only a panic in collating leaves a hole.
+                Ok(Delivery::Hole(_)) => {}
+                Err(failure) => break Err(failure.into()),
+            }
+        };
+        let waited = asked.elapsed() > NO_WAIT;
+        self.late = waited.then(|| late_stage(&self.running.control())).flatten();
+        Some(next.map(|delivered| {
+            let (batch, receipt) = delivered.into_parts();
+            Fed {
+                batch,
+                done: Box::new(move || receipt.done()),
+            }
+        }))
+    }
+
+    fn after(&self, position: Position) -> Position {
+        self.batches.position(self.batches.batches_before(position) + 1)
+    }
+
+    fn position(&self) -> Value {
+        serde_json::to_value(self.running.position()).unwrap_or(Value::Null)
+    }
+
+    fn late(&self) -> Option<String> {
+        self.late.clone()
+    }
+
+    fn validation(
+        &mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+        let Some(validation) = self.validation else {
+            return Ok(Box::new(std::iter::empty()));
+        };
+        let running = validation.one_pass(Recorder::off())?;
+        Ok(Box::new(running.filter_map(|delivery| match delivery {
+            Ok(Delivery::Item(batch)) => {
+                let (batch, receipt) = batch.into_parts();
+                receipt.done();
+                Some(Ok(batch))
+            }
+            Ok(Delivery::Hole(_)) => None,
+            Err(failure) => Some(Err(failure.into())),
+        })))
+    }
+
+    fn quarantine(&self) -> Vec<String> {
+        self.quarantine.clone()
+    }
+}
+
+/// The stage that the model had to wait for: from the last stage upwards, the first that has
+/// something to work on.
+fn late_stage(control: &Control) -> Option<String> {
+    let stages = control.snapshot().stages;
+    let mut late = stages.first()?.name.clone();
+    for pair in stages.windows(2).rev() {
+        if pair[0].buffered > 0 {
+            late = pair[1].name.clone();
+            break;
+        }
+    }
+    Some(late)
+}

@@ -1,0 +1,670 @@
+//! `voxmill train`: from a dataset to a voice.
+//!
+//! `run` reads top to bottom: settings, data, run folder, feed, model, loop, summary.
+
+mod feed;
+mod observer;
+pub(crate) mod run_folder;
+mod sentences;
+mod start;
+mod summary;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use voxmill_pipeline::position::Position as RoadPosition;
+use voxmill_report::tensorboard::{EventWriter, Start as EventStart};
+use voxmill_speech::cache::free_space;
+use voxmill_speech::draw::draw;
+use voxmill_speech::manifest::{Clip, Manifest, Split};
+use voxmill_speech::text::FrontEnd;
+use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_telemetry::event::Outcome;
+use voxmill_trainer::checkpoint::{
+    CheckpointError, CheckpointFolder, Checkpoints, VoiceFacts, checkpoint_bytes,
+};
+use voxmill_trainer::device::Device;
+use voxmill_trainer::model::Vocabulary;
+use voxmill_trainer::prepare::{LANGUAGES, MelStatistics};
+use voxmill_trainer::speak::Speaker;
+use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
+
+use super::{show_settings, tell};
+use crate::args::TrainArgs;
+use crate::complaint::Complaint;
+use crate::config::keys;
+use crate::dashboard::{Dashboard, Goal};
+use crate::dataset::{Folder, folders};
+use crate::feed::Recipe;
+use crate::feed::train::{BatchFeed, CacheHome, FeedSettings, Shelf};
+use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::recording::Recording;
+use crate::settings::{Start, TrainSettings};
+use crate::speech::Mouth;
+use feed::PipelineFeed;
+use observer::{HostCpu, Sums, Watching, moment};
+use run_folder::Named;
+use sentences::Sentence;
+
+/// Clips that the mel statistics are taken from.
+const STATISTICS_CLIPS: usize = 128;
+/// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
+const HELD_SHARE: u64 = 4;
+
+pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
+    let begin = Instant::now();
+    let show = args.config.show_settings;
+    let resumed = find_resumed(&mut args)?;
+    let settings = TrainSettings::resolve(args)?;
+    for note in &settings.notes {
+        tell(&format!("note: {note}"));
+    }
+    if show {
+        show_settings(&settings.shown, settings.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = interrupt::watch()?;
+    // Headers, texts and the model share one pool: they are never at work at the same time.
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(settings.compute_threads)
+        .thread_name(|number| format!("compute-{number}"))
+        .build()
+        .context("cannot start compute threads")?;
+    pool.install(|| train(&settings, resumed, begin, stop))
+}
+
+/// What `--resume` goes on with.
+#[derive(Debug)]
+struct Resumed {
+    run: PathBuf,
+    checkpoint: CheckpointFolder,
+}
+
+/// Finds the checkpoint to go on with, and takes the run's own settings where no others are given.
+fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
+    let Some(from) = &args.checkpoints.resume else {
+        return Ok(None);
+    };
+    let named = match from {
+        Some(path) => Named::find(path),
+        None => {
+            let runs = args.run.runs_dir.clone().unwrap_or_else(|| PathBuf::from("runs"));
+            Named::find(&run_folder::newest(&runs)?)
+        }
+    };
+    let found = named.newest().map_err(of_checkpoint)?;
+    for damaged in &found.damaged {
+        tell(&format!(
+            "warning: {}; going back to `{}`",
+            describe(damaged),
+            found.checkpoint.path().display()
+        ));
+    }
+    let run = named.run().unwrap_or(Path::new(".")).to_owned();
+    let own = run.join(run_folder::SETTINGS);
+    if args.config.config.is_none() && own.is_file() {
+        args.config.config = Some(own);
+    }
+    Ok(Some(Resumed {
+        run,
+        checkpoint: found.checkpoint,
+    }))
+}
+
+/// The dataset, scanned.
+struct Data {
+    folder: Folder,
+    train: Manifest,
+    /// Of another folder, where one is given.
+    held_out: Option<(Folder, Manifest)>,
+}
+
+impl Data {
+    fn held_out(&self) -> &Manifest {
+        self.held_out.as_ref().map_or(&self.train, |(_, manifest)| manifest)
+    }
+}
+
+fn read_data(settings: &TrainSettings, resumed: Option<&Resumed>) -> anyhow::Result<Data> {
+    let mut all = folders(&settings.data)?.into_iter();
+    let folder = all.next().context("there is always a folder to train on")?;
+    let mut train = folder.scan(&settings.data)?;
+    let rows = train.clips.len() + train.quarantine.len() + train.filtered.total();
+    if let Some(bad) = train.quarantine.too_many(rows, settings.data.max_bad) {
+        let list = folder.home.join("quarantine.csv");
+        let hint = format!(
+            "`voxmill prepare` lists them in `{}`; mend them, or allow more with --max-bad",
+            list.display()
+        );
+        return Err(Complaint::new(bad.to_string(), hint).into());
+    }
+    let held_out = match all.next() {
+        Some(folder) => {
+            let manifest = folder.scan(&settings.data)?;
+            Some((folder, manifest))
+        }
+        None => None,
+    };
+    if let Some(resumed) = resumed {
+        // The plan must be the one that the run began with: what was bad then stays out.
+        let frozen: HashSet<&str> =
+            resumed.checkpoint.facts().quarantine.iter().map(String::as_str).collect();
+        train.clips.retain(|clip| !frozen.contains(&*clip.id));
+    }
+    if settings.shuffle_texts {
+        shuffle_texts(&mut train.clips, settings.data.batches.seed);
+    }
+    if !train.clips.iter().any(|clip| clip.split == Split::Train) {
+        return Err(Complaint::new(
+            format!("no clip of `{}` is left to train on", folder.path.display()),
+            "`voxmill prepare` on the same folder says why",
+        )
+        .into());
+    }
+    Ok(Data {
+        folder,
+        train,
+        held_out,
+    })
+}
+
+/// For a control experiment: every training clip gets another one's text. A voice trained so must
+/// not be understood.
+fn shuffle_texts(clips: &mut [Clip], seed: u64) {
+    let mut of_training: Vec<usize> =
+        (0..clips.len()).filter(|&clip| clips[clip].split == Split::Train).collect();
+    of_training.sort_by_key(|&clip| draw(seed, 0, &clips[clip].id, "shuffle texts"));
+    let Some(&first) = of_training.first() else {
+        return;
+    };
+    let first_text = clips[first].text.clone();
+    for pair in of_training.windows(2) {
+        clips[pair[0]].text = clips[pair[1]].text.clone();
+    }
+    if let Some(&last) = of_training.last() {
+        clips[last].text = first_text;
+    }
+}
+
+fn train(
+    settings: &TrainSettings,
+    resumed: Option<Resumed>,
+    begin: Instant,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let data = read_data(settings, resumed.as_ref())?;
+    let front_end = FrontEnd::new(settings.data.text.clone())?;
+    let recipe = Recipe {
+        front_end: Arc::new(front_end),
+        audio: Arc::new(settings.data.audio.clone()),
+        language: settings.data.language,
+    };
+
+    // The folder is made when nothing about the data can go wrong any more.
+    let run = match &resumed {
+        Some(resumed) => resumed.run.clone(),
+        None => run_folder::create(&settings.run_folder)?,
+    };
+    let own_checkpoints = || run_folder::checkpoints_of(&run);
+    let checkpoints_dir = settings.checkpoints.dir.clone().unwrap_or_else(own_checkpoints);
+    let checkpoints = Checkpoints::new(&checkpoints_dir, settings.checkpoints.keep.get());
+    refuse_to_overwrite(settings, &checkpoints)?;
+    if resumed.is_none() {
+        let yaml = run_folder::settings_yaml(&settings.shown);
+        std::fs::write(run.join(run_folder::SETTINGS), yaml).context("cannot write the settings")?;
+    }
+
+    // The road of batches, recorded from its first item.
+    let feed_settings = feed_settings(settings);
+    let shelf_of = |folder: &Folder, manifest: &Manifest| {
+        let caching = settings.feeding.caching && !settings.shuffle_texts;
+        let home = caching.then(|| CacheHome {
+            dir: folder.cache_dir(),
+            budget_bytes: settings.data.cache_budget,
+        });
+        let hold = settings.feeding.ram_budget / HELD_SHARE;
+        let off = voxmill_telemetry::recorder::Recorder::off();
+        Arc::new(Shelf::open(manifest.clips.clone(), recipe.clone(), home, hold, off))
+    };
+    let shelf = shelf_of(&data.folder, &data.train);
+    let batches = BatchFeed::new(&shelf, Split::Train, settings.data.batches, feed_settings.clone())
+        .map_err(of_feed)?;
+    let held_out_shelf = match &data.held_out {
+        Some((folder, manifest)) => shelf_of(folder, manifest),
+        None => Arc::clone(&shelf),
+    };
+    let evaluates = settings.evaluation.is_some()
+        && data.held_out().clips.iter().any(|clip| clip.split == Split::Validation);
+    let held_out = evaluates
+        .then(|| {
+            BatchFeed::new(&held_out_shelf, Split::Validation, settings.data.batches, feed_settings)
+        })
+        .transpose()
+        .map_err(of_feed)?;
+    let quarantine: Vec<String> = shelf.bad().iter().map(|bad| bad.clip.to_string()).collect();
+    let mut all_bad = data.train.quarantine.clone();
+    all_bad.extend(shelf.bad());
+    all_bad
+        .write_csv(&run.join("quarantine.csv"))
+        .context("cannot write the list of bad clips")?;
+
+    // The model, fresh or as it was.
+    let device = voxmill_trainer::device::cpu();
+    let speakers = data.train.speakers.clone();
+    let options = start::options(settings, &batches, resumed.is_some(), held_out.is_some());
+    let plan_hash = plan_hash(&batches);
+    let stored = json!({ "plan": plan_hash, "values": start::values(&settings.shown) });
+    let (training, from) = match &resumed {
+        Some(resumed) => {
+            check_fits(resumed, settings, &plan_hash)?;
+            let training = Training::resume(options.clone(), stored, speakers, &device, &resumed.checkpoint)
+                .map_err(of_checkpoint)?;
+            let from = serde_json::from_value(training.progress().feed.clone())
+                .context("the checkpoint does not say where its feed was")?;
+            (training, from)
+        }
+        None => {
+            let voice = new_voice(settings, &data, &shelf)?;
+            let training = match &settings.start {
+                Start::New { init_from: Some(path), .. } => {
+                    from_other_voice(path, settings, options.clone(), voice, stored, speakers, &device)?
+                }
+                _ => Training::new(options.clone(), voice, stored, speakers, &device),
+            };
+            (training, RoadPosition::default())
+        }
+    };
+    check_room(&checkpoints, training.parameters(), settings)?;
+
+    let log = run.join(run_folder::EVENTS);
+    let plan = batches.road_plan();
+    let recording = Recording::start("train", &plan, Some(&log), settings.trace.as_deref())?;
+    let told = start::Told {
+        settings,
+        run: &run,
+        data: &data.train,
+        batches: &batches,
+        shelf: &shelf,
+        parameters: training.parameters(),
+        held_out: held_out.as_ref(),
+        progress: training.progress(),
+    };
+    told.tell();
+
+    let running = batches
+        .start(from, settings.stop_at.epochs, recording.recorder())
+        .map_err(of_feed)?;
+    let sentences = sentences::choose(&data.train, data.held_out(), settings.data.language);
+    let mut watching = watching(
+        settings, &run, &recipe, &batches, &shelf, &sentences, &options, &running, &recording,
+        &training, begin,
+    )?;
+    let mut feed = PipelineFeed {
+        batches: &batches,
+        running,
+        validation: held_out.as_ref(),
+        quarantine,
+        late: None,
+    };
+    let outcome = training.run(&mut feed, &checkpoints, &mut watching, stop);
+    drop(feed);
+    let outcome = finish(outcome, &checkpoints, &mut watching, &device);
+    if let Some(dashboard) = watching.dashboard.take() {
+        dashboard.finish().context("the terminal could not be restored")?;
+    }
+    shelf.save();
+    recording.finish(match &outcome {
+        Ok(summary) if summary.stopped == Stopped::Interrupted => Outcome::Interrupted,
+        Ok(_) => Outcome::Finished,
+        Err(_) => Outcome::Failed,
+    });
+    let summary = outcome?;
+    summary::tell(&summary, &watching.sums, settings, &run, &checkpoints, &shelf)?;
+    if summary.stopped == Stopped::Interrupted {
+        tell("interrupted: the checkpoint is saved; `voxmill train --resume` goes on from here");
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The last samples, said by the best voice.
+fn finish(
+    outcome: Result<Summary, TrainError>,
+    checkpoints: &Checkpoints,
+    watching: &mut Watching<'_>,
+    device: &Device,
+) -> anyhow::Result<Summary> {
+    let summary = outcome.map_err(of_training)?;
+    if summary.stopped != Stopped::Interrupted {
+        let best = checkpoints.best().map_err(of_checkpoint)?;
+        let speaker = Speaker::load(&best.checkpoint, device).map_err(of_checkpoint)?;
+        let said = watching.say_samples("final", Some(summary.step), &speaker);
+        if let Err(error) = said {
+            watching.tell(&format!("warning: the last samples could not be made: {error}"));
+        }
+    }
+    Ok(summary)
+}
+
+fn feed_settings(settings: &TrainSettings) -> FeedSettings {
+    let feeding = &settings.feeding;
+    FeedSettings {
+        workers: feeding.workers,
+        buffer_size: feeding.buffered_batches,
+        ram_budget: feeding.ram_budget - feeding.ram_budget / HELD_SHARE,
+        order: feeding.order,
+        overlap: feeding.overlap,
+        adapt: feeding.adapt,
+        slots: feeding.device_slots,
+        start_delay: feeding.start_delay,
+    }
+}
+
+/// A voice that has not learnt anything yet.
+fn new_voice(settings: &TrainSettings, data: &Data, shelf: &Shelf) -> anyhow::Result<VoiceFacts> {
+    let sample = shelf.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
+    let statistics = shelf.mel_statistics(&sample)?.ok_or_else(|| {
+        Complaint::new(
+            "no audio of the clips looked at could be read",
+            "`voxmill prepare` on the same folder says why",
+        )
+    })?;
+    let size = start::size(settings.model_size);
+    let symbols = SymbolTable::built_in();
+    let mut clips_of = BTreeMap::<u32, usize>::new();
+    for clip in data.train.clips.iter().filter(|clip| clip.split == Split::Train) {
+        *clips_of.entry(clip.speaker).or_default() += 1;
+    }
+    let main = clips_of.iter().max_by_key(|(_, clips)| **clips).map_or(0, |(speaker, _)| *speaker);
+    Ok(VoiceFacts {
+        size,
+        shape: size.shape(),
+        vocabulary: Vocabulary {
+            tokens: symbols.symbols.len(),
+            languages: LANGUAGES,
+            mel_channels: settings.data.audio.n_mels,
+        },
+        symbols,
+        audio: settings.data.audio.clone(),
+        mel_statistics: MelStatistics {
+            mean: statistics.mean as f32,
+            // A dataset of silence has none; dividing by it would not help.
+            deviation: statistics.standard_deviation.max(1e-3) as f32,
+        },
+        length_scale: 1.0,
+        speakers: BTreeMap::new(),
+        main_speaker: data.train.speakers.get(main as usize).cloned().unwrap_or_default(),
+    })
+}
+
+fn from_other_voice(
+    path: &Path,
+    settings: &TrainSettings,
+    options: voxmill_trainer::train::TrainOptions,
+    mut voice: VoiceFacts,
+    stored: Value,
+    speakers: Vec<String>,
+    device: &Device,
+) -> anyhow::Result<Training> {
+    let found = Named::find(path).best().map_err(of_checkpoint)?;
+    let theirs = &found.checkpoint.facts().voice;
+    if theirs.shape != voice.shape {
+        if settings.is_given(&keys::SIZE) {
+            return Err(Complaint::new(
+                format!("`{}` is a voice of size {}, not {}", path.display(), theirs.size, voice.size),
+                format!("leave --model-size out, or give --model-size {}", theirs.size),
+            )
+            .into());
+        }
+        voice.size = theirs.size;
+        voice.shape = theirs.shape.clone();
+    }
+    if theirs.audio != voice.audio {
+        return Err(Complaint::new(
+            format!("`{}` was trained with other audio settings", path.display()),
+            format!(
+                "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
+                theirs.audio.sample_rate, theirs.audio.n_fft, theirs.audio.hop_length, theirs.audio.n_mels
+            ),
+        )
+        .into());
+    }
+    // What its weights have learnt to read is in its scale.
+    voice.mel_statistics = theirs.mel_statistics;
+    voice.length_scale = theirs.length_scale;
+    Training::from_voice(options, voice, stored, speakers, device, &found.checkpoint)
+        .map_err(of_checkpoint)
+}
+
+/// A checkpoint can only go on as the voice that it is.
+fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow::Result<()> {
+    let facts = resumed.checkpoint.facts();
+    let (voice, path) = (&facts.voice, resumed.checkpoint.path());
+    let refuse = |what: String, hint: String| Err(Complaint::new(what, hint).into());
+    if voice.size != start::size(settings.model_size) {
+        return refuse(
+            format!("`{}` is of size {}, not {}", path.display(), voice.size, settings.model_size.name()),
+            format!(
+                "give --model-size {}, or begin anew without --resume (--init-from takes its weights)",
+                voice.size
+            ),
+        );
+    }
+    let symbols = SymbolTable::built_in();
+    if voice.symbols != symbols {
+        return refuse(
+            format!(
+                "`{}` knows {} symbols, this program {}",
+                path.display(),
+                voice.symbols.symbols.len(),
+                symbols.symbols.len()
+            ),
+            "--init-from takes its weights into a new run and adds what is new".to_owned(),
+        );
+    }
+    if voice.audio != settings.data.audio {
+        return refuse(
+            format!("`{}` was trained with other audio settings", path.display()),
+            "leave the audio flags out: the run's own settings are then used".to_owned(),
+        );
+    }
+    let same = facts.settings.get("plan").and_then(Value::as_str) == Some(plan);
+    if !same {
+        tell(
+            "warning: the dataset or the batch settings have changed since the checkpoint: the run goes on at the \
+             same place of another order of batches",
+        );
+    }
+    Ok(())
+}
+
+/// Which clips are in which batch, in a few letters.
+fn plan_hash(batches: &BatchFeed) -> String {
+    let plan = batches.plan();
+    let mut hash = 0u64;
+    for clip in plan.clips() {
+        hash = draw(hash, u64::from(clip.frames) << 32 | u64::from(clip.tokens), &clip.id, "plan");
+    }
+    let settings = format!("{:?}", plan.settings());
+    format!("{:016x}", draw(hash, 0, &settings, "plan"))
+}
+
+fn refuse_to_overwrite(settings: &TrainSettings, checkpoints: &Checkpoints) -> anyhow::Result<()> {
+    let Start::New { reset, .. } = settings.start else {
+        return Ok(());
+    };
+    let there = checkpoints.list().context("cannot look into the folder of checkpoints")?;
+    if there.is_empty() {
+        return Ok(());
+    }
+    if !reset {
+        return Err(Complaint::new(
+            format!("there are checkpoints in `{}` already", checkpoints.folder().display()),
+            "--resume goes on from them, --reset-training throws them away",
+        )
+        .into());
+    }
+    tell(&format!("note: throwing away {} checkpoints", there.len()));
+    for path in there {
+        std::fs::remove_dir_all(&path)
+            .with_context(|| format!("cannot remove `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A disk that fills up at step 10,000 is a worse way to learn it.
+fn check_room(checkpoints: &Checkpoints, parameters: usize, settings: &TrainSettings) -> anyhow::Result<()> {
+    let each = checkpoint_bytes(parameters);
+    // The kept ones, the best, and the one that is being written.
+    let needed = each * (settings.checkpoints.keep.get() as u64 + 2);
+    let free = free_space(checkpoints.folder()).context("cannot tell how much space is free")?;
+    if needed > free {
+        return Err(Complaint::new(
+            format!(
+                "the checkpoints need {} MB in `{}`, where {} MB are free",
+                needed / 1_000_000,
+                checkpoints.folder().display(),
+                free / 1_000_000
+            ),
+            "free some space, keep fewer with --keep, or move them with --checkpoint-dir",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "all that there is to watch, and where to write it")]
+fn watching<'a>(
+    settings: &TrainSettings,
+    run: &Path,
+    recipe: &'a Recipe,
+    batches: &'a BatchFeed,
+    shelf: &'a Shelf,
+    sentences: &'a [Sentence],
+    options: &voxmill_trainer::train::TrainOptions,
+    running: &voxmill_pipeline::run::Running<voxmill_speech::batch::Batch>,
+    recording: &Recording,
+    training: &Training,
+    begin: Instant,
+) -> anyhow::Result<Watching<'a>> {
+    let folder = settings.tensorboard_log_dir.clone().unwrap_or_else(|| run.to_owned());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let start = EventStart {
+        wall_seconds: moment(0).wall_seconds,
+        host: host.trim(),
+        process_id: std::process::id(),
+        first_step: training.progress().step,
+    };
+    let tensorboard = EventWriter::create(&folder, start).map_err(|error| {
+        Complaint::new(
+            "the files for TensorBoard cannot be written",
+            "give a folder that can be written with --tensorboard-log-dir",
+        )
+        .because(error)
+    })?;
+    use std::io::IsTerminal as _;
+    let on_a_terminal = std::io::stderr().is_terminal();
+    let dashboard = match settings.dashboard {
+        Some(true) if !on_a_terminal => {
+            return Err(Complaint::new(
+                "--dashboard needs a terminal, and standard error is none",
+                "leave it out: progress is then told in lines",
+            )
+            .into());
+        }
+        asked => asked.unwrap_or(on_a_terminal),
+    };
+    let dashboard = dashboard
+        .then(|| Dashboard::start(interrupt::ask, || std::process::exit(i32::from(EXIT_INTERRUPTED))))
+        .transpose()
+        .context("the dashboard cannot be drawn; --no-dashboard does without")?;
+    if let Some(dashboard) = &dashboard {
+        dashboard.update(|state| {
+            state.run_name = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            state.model_size = settings.model_size.name().to_owned();
+            state.device = "CPU".to_owned();
+            state.mode = "single device".to_owned();
+            state.goal = match (options.limits.steps, options.limits.seconds) {
+                (Some(steps), None) => Goal::Steps(steps),
+                (_, Some(seconds)) => Goal::Time(Duration::from_secs_f64(seconds)),
+                (None, None) => Goal::Open,
+            };
+        });
+    }
+    Ok(Watching {
+        recorder: recording.recorder(),
+        control: running.control(),
+        batches,
+        shelf,
+        limits: options.limits,
+        dashboard,
+        tensorboard: Some(tensorboard),
+        samples: run.join(run_folder::SAMPLES),
+        sentences,
+        mouth: Mouth {
+            front_end: &recipe.front_end,
+            vocoder: voxmill_speech::audio::Vocoder::new(&settings.data.audio)?,
+            iterations: voxmill_speech::audio::ITERATIONS,
+        },
+        begin,
+        last_line: None,
+        recent: VecDeque::new(),
+        sums: Sums::default(),
+        notes_told: 0,
+        host_cpu: HostCpu::default(),
+    })
+}
+
+fn describe(error: &CheckpointError) -> String {
+    let mut text = error.to_string();
+    if let Some(cause) = std::error::Error::source(error) {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+    }
+    text
+}
+
+pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
+    let hint = match &error {
+        CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
+        CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
+        CheckpointError::Damaged { .. } => "take another checkpoint of the run",
+        CheckpointError::Read { .. } => "look whether it is there and can be read",
+        CheckpointError::Write { .. } => "free some space, or move them with --checkpoint-dir",
+    };
+    let what = error.to_string();
+    match std::error::Error::source(&error) {
+        Some(_) => Complaint::new(what, hint).because(error).into(),
+        None => Complaint::new(what, hint).into(),
+    }
+}
+
+fn of_feed(error: crate::feed::train::FeedError) -> anyhow::Error {
+    use crate::feed::train::FeedError;
+    let hint = match &error {
+        FeedError::TooLittleMemory { .. } => {
+            "give more with --ram-budget, or make batches smaller with --batch-size or --max-mel-frames"
+        }
+        FeedError::Plan(_) => "`voxmill prepare` on the same folder says what is in it",
+        FeedError::Start(_) => "try fewer workers with --num-workers",
+    };
+    Complaint::new("the batches cannot be made", hint).because(error).into()
+}
+
+fn of_training(error: TrainError) -> anyhow::Error {
+    match error {
+        TrainError::Checkpoint(error) => of_checkpoint(error),
+        TrainError::TooManyBadSteps { .. } => Complaint::new(
+            error.to_string(),
+            "look at the clips that were named; a lower --lr helps where it is not their fault",
+        )
+        .into(),
+        error => anyhow::Error::from(error).context("training failed"),
+    }
+}

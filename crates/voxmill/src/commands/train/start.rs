@@ -1,0 +1,171 @@
+//! What a run begins with: its numbers for the trainer, and what the person is told.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use voxmill_speech::manifest::Manifest;
+use voxmill_trainer::checkpoint::Progress;
+use voxmill_trainer::model;
+use voxmill_trainer::optimizer::AdamW;
+use voxmill_trainer::schedule::{Decay, Schedule};
+use voxmill_trainer::train::{Limits, TrainOptions};
+
+use crate::commands::tell;
+use crate::config::value::show_bytes;
+use crate::feed::train::{BatchFeed, Shelf};
+use crate::settings::{self, ModelSize, Shown, TrainSettings};
+
+pub(super) fn size(size: ModelSize) -> model::ModelSize {
+    match size {
+        ModelSize::Nano => model::ModelSize::Nano,
+        ModelSize::Tiny => model::ModelSize::Tiny,
+        ModelSize::Small => model::ModelSize::Small,
+        ModelSize::Base => model::ModelSize::Base,
+        ModelSize::Big => model::ModelSize::Big,
+    }
+}
+
+/// Every setting as it is shown, for the checkpoint.
+pub(super) fn values(shown: &[Shown]) -> Value {
+    let values = shown.iter().map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));
+    Value::Object(values.collect::<Map<_, _>>())
+}
+
+/// The trainer's numbers. A limit in epochs becomes one in steps, so that the learning rate knows
+/// how far the run is.
+pub(super) fn options(
+    settings: &TrainSettings,
+    batches: &BatchFeed,
+    _resumed: bool,
+    validates: bool,
+) -> TrainOptions {
+    let o = &settings.optimization;
+    let accumulate = o.gradient_accumulation_steps.get() as usize;
+    let of_epochs = settings.stop_at.epochs.map(|epochs| {
+        (epochs * batches.plan().batches_per_epoch()).div_ceil(accumulate as u64)
+    });
+    let steps = match (settings.stop_at.steps, of_epochs) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    TrainOptions {
+        seed: settings.data.batches.seed,
+        optimizer: AdamW {
+            beta_1: o.beta_1 as f32,
+            beta_2: o.beta_2 as f32,
+            weight_decay: o.weight_decay as f32,
+            clip_norm: o.gradient_clip_norm as f32,
+            ema_decay: o.ema_decay.unwrap_or(0.0) as f32,
+        },
+        schedule: Schedule {
+            peak: o.peak_learning_rate,
+            warmup_steps: o.warmup_steps,
+            decay: match o.schedule {
+                settings::Schedule::Constant => Decay::Constant,
+                settings::Schedule::Cosine { floor } => Decay::Cosine { to: floor },
+                settings::Schedule::CosineRestarts { cycles, floor } => Decay::Restarts { to: floor, cycles },
+            },
+        },
+        limits: Limits {
+            steps,
+            seconds: settings.stop_at.minutes.map(|minutes| minutes * 60.0),
+        },
+        accumulate,
+        log_every: settings.log_every.get(),
+        checkpoint_every: Some(settings.checkpoints.every.get()),
+        validate_every: settings.evaluation.filter(|_| validates).map(|e| e.every.get()),
+        sample_every: settings.sample_every.map(|every| every.get()),
+        patience: settings.evaluation.and_then(|e| e.patience),
+        max_bad_steps: settings.max_bad_steps,
+        recompute: settings.gradient_checkpointing,
+    }
+}
+
+/// The lines before the first step.
+pub(super) struct Told<'a> {
+    pub(super) settings: &'a TrainSettings,
+    pub(super) run: &'a Path,
+    pub(super) data: &'a Manifest,
+    pub(super) batches: &'a BatchFeed,
+    pub(super) shelf: &'a Shelf,
+    pub(super) parameters: usize,
+    pub(super) held_out: Option<&'a BatchFeed>,
+    pub(super) progress: &'a Progress,
+}
+
+impl Told<'_> {
+    pub(super) fn tell(&self) {
+        let settings = self.settings;
+        let feeding = &settings.feeding;
+        let plan = self.batches.plan();
+        let begins = match self.progress.step {
+            0 => "new".to_owned(),
+            step => format!("goes on after step {step}"),
+        };
+        tell(&format!("run       {} ({begins})", self.run.display()));
+        tell(&format!(
+            "mode      single device, buffered: CPU, {} compute threads, 32-bit floats",
+            settings.compute_threads
+        ));
+        tell(&format!(
+            "model     {}, {:.1} million weights",
+            settings.model_size.name(),
+            self.parameters as f64 / 1e6
+        ));
+        let held_out = self.held_out.map_or(0, |feed| feed.plan().clips().len());
+        let speakers = self.data.speakers.len();
+        tell(&format!(
+            "data      {} clips to train on, {held_out} held out, {speakers} {}; {} batches an epoch in {} shapes",
+            plan.clips().len(),
+            if speakers == 1 { "speaker" } else { "speakers" },
+            plan.batches_per_epoch(),
+            plan.buckets().len(),
+        ));
+        tell(&format!(
+            "feeding   {} {}, {} batches ahead on the host, {} for the device, at most {}{}",
+            feeding.workers,
+            if feeding.workers == 1 { "worker" } else { "workers" },
+            feeding.buffered_batches,
+            feeding.device_slots,
+            show_bytes(feeding.ram_budget),
+            if feeding.overlap { "" } else { "; one after another (--no-overlap)" },
+        ));
+        let (found, clips) = (self.shelf.found_in_cache(), self.shelf.clips().len());
+        let cache = match (feeding.caching, found) {
+            (false, _) => "off".to_owned(),
+            (true, found) if found == clips => format!("warm: all {clips} clips"),
+            (true, 0) => "empty: the first epoch makes the features as it goes and keeps them".to_owned(),
+            (true, found) => format!("{found} of {clips} clips; the rest is made as it is needed"),
+        };
+        tell(&format!("cache     {cache}"));
+        for warning in self.warnings() {
+            tell(&format!("warning: {warning}"));
+        }
+    }
+
+    /// Settings that are plainly off, with the better value.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let plan = self.batches.plan();
+        let (clips, size) = (plan.clips().len(), plan.settings().batch_size.get() as usize);
+        if plan.batches_per_epoch() < 8 && size > 1 {
+            let better = (clips / 16).max(1);
+            if better < size {
+                warnings.push(format!(
+                    "an epoch has only {} batches of {size} clips: the model learns in few large steps; \
+                     --batch-size {better} gives it more",
+                    plan.batches_per_epoch()
+                ));
+            }
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.settings.feeding.workers;
+        if workers > cores {
+            warnings.push(format!(
+                "{workers} workers on {cores} cores take time from the model; --num-workers {} is enough",
+                (cores / 4).max(1)
+            ));
+        }
+        warnings
+    }
+}

@@ -1,0 +1,95 @@
+//! The last words of a run.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use voxmill_trainer::checkpoint::Checkpoints;
+use voxmill_trainer::train::{Stopped, Summary};
+
+use super::observer::{Sums, short_time};
+use crate::commands::{self, say};
+use crate::feed::train::Shelf;
+use crate::settings::TrainSettings;
+
+pub(super) fn tell_reason(stopped: Stopped) -> &'static str {
+    match stopped {
+        Stopped::MaxSteps => "all steps done",
+        Stopped::MaxTime => "the time is up",
+        Stopped::FeedEnded => "all epochs done",
+        Stopped::NoLongerBetter => "held-out loss no longer falls",
+        Stopped::Interrupted => "interrupted",
+    }
+}
+
+pub(super) fn tell(
+    summary: &Summary,
+    sums: &Sums,
+    settings: &TrainSettings,
+    run: &Path,
+    checkpoints: &Checkpoints,
+    shelf: &Shelf,
+) -> anyhow::Result<()> {
+    let best = checkpoints.best().ok();
+    let best_path = best.as_ref().map(|found| found.checkpoint.path().to_owned());
+    let wall = (sums.waited + sums.service + sums.overhead).as_secs_f64().max(1e-9);
+    let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
+    if settings.json {
+        let result = json!({
+            "version": 1,
+            "run": run,
+            "stopped": tell_reason(summary.stopped),
+            "step": summary.step,
+            "steps_of_this_start": sums.steps,
+            "seconds": summary.seconds.as_secs_f64(),
+            "frames_per_second": sums.frames as f64 / wall,
+            "share_waiting": share(sums.waited) / 100.0,
+            "share_training": share(sums.service) / 100.0,
+            "share_overhead": share(sums.overhead) / 100.0,
+            "held_out_mel": summary.progress.validation,
+            "best": summary.progress.best,
+            "best_checkpoint": best_path,
+            "bad_steps": summary.progress.bad_steps,
+            "files_decoded": shelf.files_decoded(),
+            "length_scale": summary.voice.length_scale,
+            "samples": sums.samples,
+        });
+        return say(&serde_json::to_string_pretty(&result)?);
+    }
+    let mut text = String::new();
+    let _ = writeln!(text);
+    let _ = writeln!(
+        text,
+        "done      {}: step {}, {} in this start",
+        tell_reason(summary.stopped),
+        summary.step,
+        short_time(summary.seconds)
+    );
+    let _ = writeln!(
+        text,
+        "speed     {:.0} frames/s; the model trained {:.1} % of the time, waited {:.1} %, {:.1} % went into saving, \
+         validating and the like",
+        sums.frames as f64 / wall,
+        share(sums.service),
+        share(sums.waited),
+        share(sums.overhead),
+    );
+    if let Some(best) = summary.progress.best {
+        let first = sums.first_loss.map_or(String::new(), |first| format!(" (first step: {first:.3})"));
+        let _ = writeln!(text, "held out  mel error {:.4} at step {}{first}", best.loss, best.step);
+    }
+    if summary.progress.bad_steps > 0 {
+        let _ = writeln!(text, "left out  {} steps were not finite", summary.progress.bad_steps);
+    }
+    for (number, path) in sums.samples.iter().enumerate() {
+        let label = if number == 0 { "samples" } else { "" };
+        let _ = writeln!(text, "{label:8}  {}", path.display());
+    }
+    if let Some(path) = best_path {
+        let _ = writeln!(text, "voice     {}", path.display());
+    }
+    let _ = write!(text, "next      voxmill synthesize --text \"Hello there.\" --checkpoint {}", run.display());
+    commands::tell(&text);
+    Ok(())
+}
