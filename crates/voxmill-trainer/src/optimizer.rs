@@ -189,8 +189,8 @@ impl AdamW {
         (model, state, Taken { norm, counted })
     }
 
-    /// Six numbers that steer the update of every weight: whether it counts, what gradients are
-    /// multiplied by, what the two moments are divided by, how much the mean moves.
+    /// Five numbers that steer the update of every weight: whether it counts, what gradients are
+    /// multiplied by, what the two moments are divided by, how much the mean keeps.
     fn control(&self, norm: &Tensor<1>, counted: &Tensor<1>, updates: &Tensor<1>) -> Tensor<1> {
         let clip = (norm.clone() + 1e-6).recip() * self.clip_norm;
         let clip = clip.clamp_max(1.0);
@@ -205,7 +205,7 @@ impl AdamW {
                 clip,
                 bias(self.beta_1),
                 bias(self.beta_2),
-                -decay + 1.0,
+                decay,
             ],
             0,
         )
@@ -268,7 +268,7 @@ impl Update {
         weight_decay: f32,
     ) -> (Tensor<1>, Moments) {
         let AdamW { beta_1, beta_2, .. } = self.adam;
-        if let Some([counted, clip, bias_1, bias_2, follow]) = self.control.on_host {
+        if let Some([counted, clip, bias_1, bias_2, mean_keeps]) = self.control.on_host {
             if counted == 0.0 {
                 return (weight, moments);
             }
@@ -280,7 +280,7 @@ impl Update {
                 second_scale: 1.0 / bias_2,
                 epsilon: EPSILON,
                 shrink: 1.0 - self.rate * weight_decay,
-                follow,
+                mean_keeps,
             };
             return cpu::adam(numbers, weight, gradient, moments);
         }
@@ -291,8 +291,8 @@ impl Update {
         let divisor = (second.clone() / self.control.part(3)).sqrt() + EPSILON;
         let step = first.clone() / self.control.part(2) / divisor * self.rate;
         let moved = weight.clone() * (1.0 - self.rate * weight_decay) - step;
-        let towards = (moved.clone() - moments.mean_weight.clone()) * self.control.part(4);
-        let mean = moments.mean_weight.clone() + towards;
+        let apart = (moments.mean_weight.clone() - moved.clone()) * self.control.part(4);
+        let mean = moved.clone() + apart;
         let length = weight.dims()[0];
         let counted = counted.expand([length]);
         let choose = |old: Tensor<1>, new: Tensor<1>| old.mask_where(counted.clone(), new);
@@ -317,3 +317,6 @@ pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice 
     }
     model.clone().map(&mut Replace(state.moments.iter())).valid()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,51 @@
-//! Made-up clips for tests.
+//! Made-up clips and a made-up voice for tests.
 
+use std::collections::BTreeMap;
+
+use voxmill_speech::audio::AudioSettings;
 use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::{Position, Shape};
 use voxmill_speech::draw::draw;
 use voxmill_speech::language::Language;
+use voxmill_speech::text::symbols::SymbolTable;
+
+use crate::checkpoint::VoiceFacts;
+use crate::model::{ModelShape, ModelSize, Vocabulary};
+use crate::prepare::{LANGUAGES, MelStatistics};
 
 pub(crate) const CHANNELS: usize = 80;
+
+/// A voice that is smaller than any to listen to: a step takes milliseconds.
+pub(crate) fn small_voice() -> VoiceFacts {
+    let symbols = SymbolTable::built_in();
+    VoiceFacts {
+        size: ModelSize::Nano,
+        shape: ModelShape {
+            channels: 16,
+            encoder_blocks: 1,
+            encoder_widen: 2,
+            decoder_blocks: 1,
+            decoder_widen: 2,
+            reference_channels: 16,
+            reference_blocks: 1,
+            style: 8,
+        },
+        vocabulary: Vocabulary {
+            tokens: symbols.symbols.len(),
+            languages: LANGUAGES,
+            mel_channels: CHANNELS,
+        },
+        symbols,
+        audio: AudioSettings::default(),
+        mel_statistics: MelStatistics {
+            mean: -5.0,
+            deviation: 2.0,
+        },
+        length_scale: 1.0,
+        speakers: BTreeMap::new(),
+        main_speaker: "one".to_owned(),
+    }
+}
 
 /// A clip whose frames have something to do with its tokens, so that a model can learn it.
 #[derive(Clone, Debug)]

@@ -21,8 +21,8 @@ pub(crate) struct AdamNumbers {
     pub(crate) second_scale: f32,
     pub(crate) epsilon: f32,
     pub(crate) shrink: f32,
-    /// How far the mean weight moves towards the new weight.
-    pub(crate) follow: f32,
+    /// How much of its distance from the new weight the mean weight keeps.
+    pub(crate) mean_keeps: f32,
 }
 
 /// The new weight and its state.
@@ -96,7 +96,8 @@ impl AdamOps for Flex {
                         *v = *v * n.beta_2 + g * g * (1.0 - n.beta_2);
                         let step = n.rate * *m / ((*v * n.second_scale).sqrt() + n.epsilon);
                         *w = *w * n.shrink - step;
-                        *e += (*w - *e) * n.follow;
+                        // In this order keeping nothing gives the weight itself, to the bit.
+                        *e = *w + (*e - *w) * n.mean_keeps;
                     }
                 });
             });

@@ -1,0 +1,288 @@
+//! AdamW against the same rule written out in double precision, and its two ways to compute.
+
+use super::*;
+use crate::test_data::small_voice;
+use voxmill_speech::draw::draw;
+
+const ADAM: AdamW = AdamW {
+    beta_1: 0.9,
+    beta_2: 0.98,
+    weight_decay: 0.05,
+    clip_norm: 1.0,
+    ema_decay: 0.6,
+};
+const RATE: f64 = 0.01;
+
+fn device() -> Device {
+    crate::device::cpu()
+}
+
+fn voice() -> Voice {
+    let facts = small_voice();
+    Voice::new(&facts.shape, facts.vocabulary, 3, &device().autodiff())
+}
+
+fn floats(tensor: &Tensor<1>) -> Vec<f64> {
+    tensor.to_data().iter::<f64>().collect()
+}
+
+fn bits(tensor: &Tensor<1>) -> Vec<u32> {
+    tensor.to_data().iter::<f32>().map(f32::to_bits).collect()
+}
+
+/// Every weight in the model's order, flat, with its number of dimensions.
+fn weights(model: &Voice) -> Vec<(usize, Tensor<1>)> {
+    struct Collect(Vec<(usize, Tensor<1>)>);
+    impl ModuleVisitor for Collect {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push((D, param.val().inner().reshape([-1])));
+        }
+    }
+    let mut collect = Collect(Vec::new());
+    model.visit(&mut collect);
+    collect.0
+}
+
+/// Gradients between −size and size, the same for the same step.
+fn made_up(model: &Voice, step: u64, size: f64) -> Vec<Vec<f32>> {
+    let all = weights(model).into_iter().enumerate();
+    all.map(|(part, (_, weight))| {
+        let name = part.to_string();
+        (0..weight.dims()[0])
+            .map(|at| {
+                let even = draw(step, at as u64, &name, "gradient") as f64 / u64::MAX as f64;
+                (size * (2.0 * even - 1.0)) as f32
+            })
+            .collect()
+    })
+    .collect()
+}
+
+fn flat(gradients: &[Vec<f32>]) -> FlatGradients {
+    let tensors = gradients.iter().map(|part| {
+        let length = part.len();
+        Some(Tensor::from_data(
+            TensorData::new(part.clone(), [length]),
+            &device(),
+        ))
+    });
+    FlatGradients(tensors.collect())
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// As every CPU does it.
+    Cpu,
+    /// As it would be done on a device that nobody wants to wait for.
+    Device,
+}
+
+const WAYS: [Way; 2] = [Way::Cpu, Way::Device];
+
+fn step(
+    way: Way,
+    adam: AdamW,
+    model: Voice,
+    state: OptimizerState,
+    gradients: FlatGradients,
+) -> (Voice, OptimizerState, Taken) {
+    if matches!(way, Way::Cpu) {
+        return adam.step(model, state, gradients, RATE);
+    }
+    let norm = gradients.squared_norm(&device()).sqrt();
+    let counted = norm.clone().is_finite().float();
+    let updates = state.updates + counted.clone();
+    let mut update = Update {
+        adam,
+        rate: RATE as f32,
+        control: Control {
+            on_device: adam.control(&norm, &counted, &updates),
+            on_host: None,
+        },
+        moments: state.moments.into_iter(),
+        gradients: gradients.0.into_iter(),
+        done: Vec::new(),
+    };
+    let model = model.map(&mut update);
+    let moments = update.done;
+    (
+        model,
+        OptimizerState { moments, updates },
+        Taken { norm, counted },
+    )
+}
+
+/// One weight in double precision.
+#[derive(Clone, Debug)]
+struct Plain {
+    decay: f64,
+    weight: Vec<f64>,
+    first: Vec<f64>,
+    second: Vec<f64>,
+    mean: Vec<f64>,
+}
+
+/// The rule as the paper has it: decay beside the step, moments corrected for their beginning.
+fn plain_step(all: &mut [Plain], gradients: &[Vec<f32>], t: i32) {
+    let squares = gradients.iter().flatten().map(|&g| f64::from(g).powi(2));
+    let norm = squares.sum::<f64>().sqrt();
+    let clip = (f64::from(ADAM.clip_norm) / norm).min(1.0);
+    let (beta_1, beta_2) = (f64::from(ADAM.beta_1), f64::from(ADAM.beta_2));
+    let t_float = f64::from(t);
+    let keep = f64::from(ADAM.ema_decay).min((1.0 + t_float) / (10.0 + t_float));
+    for (part, gradient) in all.iter_mut().zip(gradients) {
+        for (at, &g) in gradient.iter().enumerate() {
+            let g = f64::from(g) * clip;
+            part.first[at] = beta_1 * part.first[at] + (1.0 - beta_1) * g;
+            part.second[at] = beta_2 * part.second[at] + (1.0 - beta_2) * g * g;
+            let first = part.first[at] / (1.0 - beta_1.powi(t));
+            let second = part.second[at] / (1.0 - beta_2.powi(t));
+            part.weight[at] -= RATE * part.decay * part.weight[at];
+            part.weight[at] -= RATE * first / (second.sqrt() + 1e-8);
+            part.mean[at] = keep * part.mean[at] + (1.0 - keep) * part.weight[at];
+        }
+    }
+}
+
+fn assert_near(what: &str, found: &Tensor<1>, expected: &[f64], share: f64) {
+    let found = floats(found);
+    assert_eq!(found.len(), expected.len());
+    let largest = expected.iter().fold(0.0f64, |most, v| most.max(v.abs()));
+    for (found, expected) in found.iter().zip(expected) {
+        let off = (found - expected).abs();
+        assert!(off <= share * largest, "{what}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn both_ways_are_adamw() {
+    for way in WAYS {
+        let mut model = voice();
+        let mut state = OptimizerState::new(&model, &device());
+        let mut plain: Vec<Plain> = weights(&model)
+            .iter()
+            .map(|(dimensions, weight)| {
+                let weight = floats(weight);
+                Plain {
+                    // Gains and biases are not pulled to zero.
+                    decay: if *dimensions > 1 {
+                        f64::from(ADAM.weight_decay)
+                    } else {
+                        0.0
+                    },
+                    first: vec![0.0; weight.len()],
+                    second: vec![0.0; weight.len()],
+                    mean: weight.clone(),
+                    weight,
+                }
+            })
+            .collect();
+        // The fourth is small enough to pass unclipped.
+        for (t, size) in [3.0, 0.5, 40.0, 0.001, 3.0].into_iter().enumerate() {
+            let gradients = made_up(&model, t as u64, size);
+            let norm = gradients
+                .iter()
+                .flatten()
+                .map(|&g| f64::from(g).powi(2))
+                .sum::<f64>()
+                .sqrt();
+            assert_eq!(norm > 1.0, size > 0.1, "clipping: {norm}");
+            let taken;
+            (model, state, taken) = step(way, ADAM, model, state, flat(&gradients));
+            plain_step(&mut plain, &gradients, t as i32 + 1);
+            assert_near("norm", &taken.norm, &[norm], 1e-5);
+            assert_eq!(floats(&taken.counted), [1.0]);
+            assert_eq!(floats(&state.updates), [t as f64 + 1.0]);
+            let all = weights(&model).into_iter().zip(&state.moments).zip(&plain);
+            for (((_, weight), moments), plain) in all {
+                let what = |part: &str| format!("{way:?}, step {t}, {part} of {}", moments.path);
+                assert_near(&what("weight"), &weight, &plain.weight, 3e-6);
+                assert_near(&what("first"), &moments.first, &plain.first, 1e-5);
+                assert_near(&what("second"), &moments.second, &plain.second, 2e-5);
+                assert_near(&what("mean"), &moments.mean_weight, &plain.mean, 3e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_with_one_number_that_is_not_finite_changes_no_bit() {
+    for way in WAYS {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let model = voice();
+            let state = OptimizerState::new(&model, &device());
+            let gradients = made_up(&model, 0, 1.0);
+            let (model, state, _) = step(way, ADAM, model, state, flat(&gradients));
+            let all_bits = |model: &Voice, state: &OptimizerState| -> Vec<Vec<u32>> {
+                let moments = state.moments.iter();
+                let moments = moments.flat_map(|m| [&m.first, &m.second, &m.mean_weight].map(bits));
+                let weights = weights(model).into_iter().map(|(_, weight)| bits(&weight));
+                moments
+                    .chain(weights)
+                    .chain([bits(&state.updates)])
+                    .collect()
+            };
+            let before = all_bits(&model, &state);
+            let mut gradients = made_up(&model, 1, 1.0);
+            gradients.last_mut().unwrap()[0] = bad;
+            let (model, state, taken) = step(way, ADAM, model, state, flat(&gradients));
+            assert_eq!(floats(&taken.counted), [0.0]);
+            assert!(before == all_bits(&model, &state), "{way:?} {bad}");
+        }
+    }
+}
+
+#[test]
+fn the_first_step_may_be_the_one_that_is_not_finite() {
+    // The moments' correction divides by zero then.
+    for way in WAYS {
+        let model = voice();
+        let state = OptimizerState::new(&model, &device());
+        let mut gradients = made_up(&model, 1, 1.0);
+        gradients[0][0] = f32::NAN;
+        let (model, _, _) = step(way, ADAM, model, state, flat(&gradients));
+        for ((_, found), (_, fresh)) in weights(&model).iter().zip(&weights(&voice())) {
+            assert_eq!(bits(found), bits(fresh), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_running_mean_the_weights_themselves_are_used() {
+    for way in WAYS {
+        let adam = AdamW {
+            ema_decay: 0.0,
+            ..ADAM
+        };
+        let mut model = voice();
+        let mut state = OptimizerState::new(&model, &device());
+        for t in 0..3 {
+            let gradients = made_up(&model, t, 3.0);
+            (model, state, _) = step(way, adam, model, state, flat(&gradients));
+        }
+        let mean = with_mean_weights(&model, &state);
+        for ((_, weight), (_, mean)) in weights(&model).iter().zip(weights(&mean)) {
+            assert!(bits(weight) == bits(&mean), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn gradients_of_micro_batches_add_up() {
+    let model = voice();
+    let (a, b) = (made_up(&model, 0, 1.0), made_up(&model, 1, 1.0));
+    let mut sum = FlatGradients::default();
+    sum.add(flat(&a));
+    sum.add(flat(&b));
+    for (sum, (a, b)) in sum.0.iter().zip(a.iter().zip(&b)) {
+        let expected: Vec<f64> = a.iter().zip(b).map(|(a, b)| f64::from(a + b)).collect();
+        assert_eq!(floats(sum.as_ref().unwrap()), expected);
+    }
+    // A weight that takes no part in one of them keeps what the other gave it.
+    let one = || Some(Tensor::<1>::from_floats([2.0], &device()));
+    for (a, b) in [(one(), None), (None, one())] {
+        let mut sum = FlatGradients(vec![a]);
+        sum.add(FlatGradients(vec![b]));
+        assert_eq!(floats(sum.0[0].as_ref().unwrap()), [2.0]);
+    }
+}
