@@ -224,7 +224,7 @@ impl Checkpoints {
         if let Some(best) = progress.best.filter(|best| best.step == progress.step) {
             self.point_to_best(&name, best)?;
         }
-        self.prune()?;
+        self.prune(&path)?;
         Ok((path, total as u64))
     }
 
@@ -249,12 +249,15 @@ impl Checkpoints {
         })
     }
 
-    fn prune(&self) -> Result<(), CheckpointError> {
+    /// Lets go of old ones. Those after the one just written are left over from before the run
+    /// went back, because they are damaged or somebody wanted so: they do not count.
+    fn prune(&self, written: &Path) -> Result<(), CheckpointError> {
         let failed = |source| CheckpointError::Write {
             path: self.folder.clone(),
             source,
         };
-        let list = self.list().map_err(failed)?;
+        let mut list = self.list().map_err(failed)?;
+        list.retain(|path| **path <= *written);
         let best = self.best_path();
         let old = list.len().saturating_sub(self.keep);
         for path in &list[..old] {

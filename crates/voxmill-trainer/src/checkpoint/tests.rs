@@ -1,1 +1,336 @@
+//! Checkpoints that are whole, damaged, old, too new, or cannot be written.
 
+use std::fs;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::test_data::small_voice;
+
+fn device() -> Device {
+    crate::device::cpu()
+}
+
+fn facts(step: u64, best: Option<Best>) -> Facts {
+    let mut voice = small_voice();
+    // Numbers whose decimals are long.
+    voice.length_scale = 1.0 + 1.0 / 3.0;
+    let style = (1..9).map(|n| (n as f32 * 0.37).sin() / 3.0).collect();
+    voice.speakers.insert("one".to_owned(), style);
+    Facts {
+        voice,
+        progress: Progress {
+            step,
+            seconds: 0.1 + 0.2 * step as f64,
+            position: Position {
+                epoch: 2,
+                batch: 17,
+            },
+            feed: json!({"done": [1, 2, 5], "share": 0.1}),
+            validation: Some(std::f64::consts::LN_2),
+            best,
+            since_best: 3,
+            bad_steps: 1,
+        },
+        settings: json!({"learning_rate": 2e-3, "name": "سلام"}),
+        quarantine: vec!["clip-7".to_owned()],
+        pending_durations: vec![PendingDurations {
+            position: Position {
+                epoch: 2,
+                batch: 18,
+            },
+            durations: vec![vec![1, 2], vec![]],
+        }],
+        prepare_on: PrepareOn::Host,
+    }
+}
+
+/// A model and a state in which no two tensors are alike.
+fn trained() -> (Voice, OptimizerState) {
+    let facts = small_voice();
+    let model = Voice::new(&facts.shape, facts.vocabulary, 5, &device().autodiff());
+    let mut state = OptimizerState::new(&model, &device());
+    for (at, moments) in state.moments.iter_mut().enumerate() {
+        let at = at as f32 + 1.0;
+        moments.first = moments.mean_weight.clone() * 0.3 - 1e-12 * at;
+        moments.second = moments.mean_weight.clone().square() * 1e-20 * at;
+        moments.mean_weight = moments.mean_weight.clone() * 0.99 + at / 7.0;
+    }
+    state.updates = state.updates + 12_345.0;
+    (model, state)
+}
+
+fn save_facts(checkpoints: &Checkpoints, facts: &Facts) -> Result<PathBuf, CheckpointError> {
+    let (model, optimizer) = trained();
+    let saved = checkpoints.save(&Snapshot {
+        facts,
+        model: &model,
+        optimizer: &optimizer,
+        lengths: [1234.5, 1e-3],
+    });
+    saved.map(|(path, _)| path)
+}
+
+fn save(checkpoints: &Checkpoints, step: u64) -> PathBuf {
+    save_facts(checkpoints, &facts(step, None)).unwrap()
+}
+
+fn steps(checkpoints: &Checkpoints) -> Vec<String> {
+    let list = checkpoints.list().unwrap();
+    let names = list
+        .iter()
+        .map(|path| path.file_name().unwrap().to_str().unwrap());
+    names
+        .map(|name| {
+            name.trim_start_matches("step-0")
+                .trim_start_matches('0')
+                .to_owned()
+        })
+        .collect()
+}
+
+fn folder(keep: usize) -> (TempDir, Checkpoints) {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = Checkpoints::new(&folder.path().join("checkpoints"), keep);
+    (folder, checkpoints)
+}
+
+fn all_bits(model: &Voice, state: &OptimizerState) -> Vec<(String, Vec<u32>)> {
+    let bits = |tensor: &burn::tensor::Tensor<1>| -> Vec<u32> {
+        tensor.to_data().iter::<f32>().map(f32::to_bits).collect()
+    };
+    // A fresh state's mean is the model's weights.
+    let weights = OptimizerState::new(model, &device()).moments;
+    let weights = weights
+        .iter()
+        .map(|m| (format!("weight/{}", m.path), bits(&m.mean_weight)));
+    let moments = state.moments.iter().flat_map(|m| {
+        [
+            ("first", &m.first),
+            ("second", &m.second),
+            ("mean", &m.mean_weight),
+        ]
+        .map(|(kind, tensor)| (format!("{kind}/{}", m.path), bits(tensor)))
+    });
+    weights
+        .chain(moments)
+        .chain([("updates".to_owned(), bits(&state.updates))])
+        .collect()
+}
+
+#[test]
+fn what_is_restored_is_what_was_saved_to_the_bit() {
+    let (_folder, checkpoints) = folder(3);
+    let best = Best {
+        step: 7,
+        loss: 0.1 + 0.2,
+    };
+    let facts = facts(7, Some(best));
+    let path = save_facts(&checkpoints, &facts).unwrap();
+    let opened = CheckpointFolder::open(&path).unwrap();
+    assert_eq!(*opened.facts(), facts);
+    let restored = opened.restore(&device().autodiff()).unwrap();
+    let (model, state) = trained();
+    assert!(all_bits(&restored.model, &restored.optimizer) == all_bits(&model, &state));
+    assert_eq!(restored.lengths, [1234.5, 1e-3]);
+    assert_eq!(restored.facts, facts);
+
+    let voice = OptimizerState::new(&opened.voice(&device()).unwrap(), &device());
+    for (spoken, trained) in voice.moments.iter().zip(&state.moments) {
+        let data = |moments: &crate::optimizer::Moments| moments.mean_weight.to_data();
+        assert_eq!(data(spoken), data(trained), "the voice is the running mean");
+    }
+}
+
+/// Losses and styles pass through decimals on their way.
+#[test]
+fn numbers_in_the_facts_keep_every_bit() {
+    for n in 0..20_000u64 {
+        let drawn = voxmill_speech::draw::draw(n, 0, "number", "test");
+        let double = f64::from_bits(drawn);
+        let single = f32::from_bits(drawn as u32);
+        if !double.is_finite() || !single.is_finite() {
+            continue;
+        }
+        let json = serde_json::to_vec(&(double, single)).unwrap();
+        let (also_double, also_single): (f64, f32) = serde_json::from_slice(&json).unwrap();
+        assert_eq!(double.to_bits(), also_double.to_bits(), "{double:e}");
+        assert_eq!(single.to_bits(), also_single.to_bits(), "{single:e}");
+    }
+}
+
+#[test]
+fn any_damage_falls_back_to_the_one_before_and_says_where() {
+    let flip = |path: &Path, at: fn(usize) -> usize| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = at(bytes.len());
+        bytes[at] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    let cut = |path: &Path| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    type Damage<'a> = &'a dyn Fn(&Path);
+    let middle: Damage<'_> = &|path| flip(path, |len| len / 2);
+    let last: Damage<'_> = &|path| flip(path, |len| len - 2);
+    let gone: Damage<'_> = &|path| fs::remove_file(path).unwrap();
+    for name in [VOICE, TRAINING, JSON] {
+        for damage in [middle, last, &cut, gone] {
+            let (_folder, checkpoints) = folder(3);
+            save(&checkpoints, 1);
+            let newest = save(&checkpoints, 2);
+            damage(&newest.join(name));
+            let found = checkpoints.newest().unwrap();
+            assert_eq!(found.checkpoint.facts().progress.step, 1, "{name}");
+            let [error] = &found.damaged[..] else {
+                panic!("{:?}", found.damaged);
+            };
+            assert!(error.to_string().contains("step-000000002"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn when_all_are_damaged_the_newest_is_named() {
+    let (_folder, checkpoints) = folder(3);
+    for step in [1, 2] {
+        fs::write(save(&checkpoints, step).join(VOICE), "").unwrap();
+    }
+    let error = checkpoints.newest().unwrap_err().to_string();
+    assert!(
+        error.contains("step-000000002") && error.contains(VOICE),
+        "{error}"
+    );
+    assert!(matches!(
+        folder(1).1.newest(),
+        Err(CheckpointError::None(_))
+    ));
+}
+
+#[test]
+fn the_oldest_go_but_never_the_best() {
+    let (_folder, checkpoints) = folder(2);
+    let best = |step, loss| Some(Best { step, loss });
+    for (step, best) in [
+        (1, None),
+        (2, best(2, 0.5)),
+        (3, best(2, 0.5)),
+        (4, best(2, 0.5)),
+    ] {
+        save_facts(&checkpoints, &facts(step, best)).unwrap();
+    }
+    assert_eq!(steps(&checkpoints), ["2", "3", "4"]);
+    let found = |step: u64| {
+        assert_eq!(
+            checkpoints.best().unwrap().checkpoint.facts().progress.step,
+            step
+        );
+    };
+    found(2);
+    // A better one takes its place, and the old one goes with the rest.
+    save_facts(&checkpoints, &facts(5, best(5, 0.4))).unwrap();
+    assert_eq!(steps(&checkpoints), ["4", "5"]);
+    found(5);
+}
+
+#[test]
+fn where_the_best_is_damaged_or_none_was_validated_the_newest_speaks() {
+    let (_folder, checkpoints) = folder(3);
+    save(&checkpoints, 1);
+    assert_eq!(
+        checkpoints.best().unwrap().checkpoint.facts().progress.step,
+        1
+    );
+    let best = Best { step: 2, loss: 0.5 };
+    let path = save_facts(&checkpoints, &facts(2, Some(best))).unwrap();
+    save(&checkpoints, 3);
+    fs::remove_file(path.join(TRAINING)).unwrap();
+    let found = checkpoints.best().unwrap();
+    assert_eq!(found.checkpoint.facts().progress.step, 3);
+    assert_eq!(found.damaged.len(), 1);
+}
+
+/// The run went back behind a damaged checkpoint: what it saves now must not give way to that.
+#[test]
+fn what_was_just_saved_is_never_the_one_to_go() {
+    let (_folder, checkpoints) = folder(1);
+    fs::write(save(&checkpoints, 20).join(VOICE), "").unwrap();
+    for step in [12, 14] {
+        save(&checkpoints, step);
+        assert_eq!(
+            checkpoints
+                .newest()
+                .unwrap()
+                .checkpoint
+                .facts()
+                .progress
+                .step,
+            step
+        );
+    }
+    assert_eq!(steps(&checkpoints), ["14", "20"]);
+    save(&checkpoints, 22);
+    assert_eq!(steps(&checkpoints), ["22"]);
+}
+
+#[test]
+fn a_folder_that_was_never_finished_is_not_looked_at() {
+    let (_folder, checkpoints) = folder(2);
+    let whole = save(&checkpoints, 1);
+    let unfinished = checkpoints.folder().join(".unfinished-step-000000002");
+    fs::create_dir(&unfinished).unwrap();
+    fs::copy(whole.join(VOICE), unfinished.join(VOICE)).unwrap();
+    fs::create_dir(checkpoints.folder().join("step-by-step")).unwrap();
+    let found = checkpoints.newest().unwrap();
+    assert_eq!(found.checkpoint.facts().progress.step, 1);
+    assert!(found.damaged.is_empty());
+    // The next attempt at the same step is not in its way.
+    save(&checkpoints, 2);
+    assert!(!unfinished.exists());
+    assert_eq!(steps(&checkpoints), ["1", "2"]);
+}
+
+#[test]
+fn a_newer_version_is_refused_rather_than_gone_behind() {
+    let (_folder, checkpoints) = folder(3);
+    save(&checkpoints, 1);
+    let path = save(&checkpoints, 2).join(JSON);
+    let json = fs::read_to_string(&path).unwrap();
+    fs::write(&path, json.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
+    let error = checkpoints.newest().unwrap_err();
+    assert!(
+        matches!(error, CheckpointError::Version { found: 2, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("version 2"), "{error}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let checkpoints = Checkpoints::new(&file, 1);
+    let error = save_facts(&checkpoints, &facts(3, None)).unwrap_err();
+    assert!(matches!(error, CheckpointError::Write { .. }), "{error}");
+    assert!(error.to_string().contains("step-000000003"), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn a_checkpoint_is_about_as_large_as_foretold() {
+    let (_folder, checkpoints) = folder(1);
+    let path = save(&checkpoints, 1);
+    let files = fs::read_dir(path).unwrap();
+    let bytes: u64 = files
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    let (model, _) = trained();
+    let foretold = checkpoint_bytes(burn::module::Module::num_params(&model));
+    assert!(
+        bytes <= foretold && foretold < bytes + 1_000_000,
+        "{bytes} and {foretold}"
+    );
+}
