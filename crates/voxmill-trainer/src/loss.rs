@@ -7,8 +7,8 @@ use crate::align::{self, Durations};
 use crate::model::{Encoded, Voice, expand};
 use crate::prepare::{Counts, Prepared};
 
-const MEAN_WEIGHT: f32 = 0.5;
-const DURATION_WEIGHT: f32 = 0.3;
+pub(crate) const MEAN_WEIGHT: f32 = 0.5;
+pub(crate) const DURATION_WEIGHT: f32 = 0.3;
 
 /// The parts of the loss of some batch, each one number on the device. Sums over the batch,
 /// divided by what the whole effective batch holds: parts of micro-batches add up.

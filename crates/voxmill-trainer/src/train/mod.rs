@@ -312,13 +312,7 @@ impl Training {
             let save = every(options.checkpoint_every) || validate;
             if every(Some(options.log_every)) || save {
                 self.tell(&mut pending, observer)?;
-                if self.progress.bad_steps > options.max_bad_steps {
-                    let (_, saved) = self.save(feed, checkpoints, observer)?;
-                    return Err(TrainError::TooManyBadSteps {
-                        bad: self.progress.bad_steps,
-                        saved,
-                    });
-                }
+                self.give_up_if_bad(feed, checkpoints, observer)?;
             }
             if validate {
                 self.validate(feed, observer)?;
@@ -334,8 +328,11 @@ impl Training {
 
         self.tell(&mut pending, observer)?;
         let step = self.progress.step;
-        if step == 0 {
+        if step == 0 && stopped == Stopped::FeedEnded {
             return Err(TrainError::NoBatches);
+        }
+        if step > first_step {
+            self.give_up_if_bad(feed, checkpoints, observer)?;
         }
         if saved_at != Some(step) && step > first_step {
             if options.validate_every.is_some() && stopped != Stopped::Interrupted {
@@ -377,6 +374,21 @@ impl Training {
         let bad = reports.iter().filter(|report| !report.counted).count();
         self.progress.bad_steps += bad as u64;
         observer.steps(&reports, &self.progress).map_err(TrainError::Observer)
+    }
+
+    /// Ends a run of too many bad steps, with a checkpoint.
+    fn give_up_if_bad(
+        &mut self,
+        feed: &impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let bad = self.progress.bad_steps;
+        if bad <= self.options.max_bad_steps {
+            return Ok(());
+        }
+        let (_, saved) = self.save(feed, checkpoints, observer)?;
+        Err(TrainError::TooManyBadSteps { bad, saved })
     }
 
     fn speaker(&self) -> Speaker {
@@ -421,7 +433,9 @@ impl Training {
         };
         let step = self.progress.step;
         self.progress.validation = Some(losses.mel);
-        let better = self.progress.best.is_none_or(|best| losses.mel < best.loss);
+        // Nothing is below a loss that is not a number: it would stay the best for good.
+        let better = losses.mel.is_finite()
+            && self.progress.best.is_none_or(|best| losses.mel < best.loss);
         if better {
             self.progress.best = Some(Best {
                 step,

@@ -35,9 +35,14 @@ impl Styles {
         let row_values = batch.reference_frames as usize * self.channels;
         for (row, &speaker) in batch.speakers.iter().enumerate() {
             let valid = batch.reference_counts[row] as usize * self.channels;
+            let stretch = &batch.reference[row * row_values..][..valid];
             let of_speaker = self.heard.entry(speaker as usize).or_default();
-            if valid > 0 && of_speaker.len() < self.of_one {
-                of_speaker.push(batch.reference[row * row_values..][..valid].to_vec());
+            // A single number that is not finite would spoil the mean.
+            if valid > 0
+                && of_speaker.len() < self.of_one
+                && stretch.iter().all(|value| value.is_finite())
+            {
+                of_speaker.push(stretch.to_vec());
             }
         }
     }

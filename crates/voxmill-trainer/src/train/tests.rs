@@ -1,1 +1,297 @@
+//! The loop on a few made-up clips that are held in memory.
 
+mod bad_steps;
+mod ends;
+mod feed;
+mod resuming;
+mod speaking;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use self::feed::{Heard, TestFeed};
+use super::*;
+use crate::optimizer::AdamW;
+use crate::schedule::{Decay, Schedule};
+use crate::test_data::{TestClip, batch_of, small_voice};
+
+fn options(steps: u64) -> TrainOptions {
+    TrainOptions {
+        seed: 7,
+        optimizer: AdamW::default(),
+        schedule: Schedule {
+            peak: 3e-3,
+            warmup_steps: 3,
+            decay: Decay::Constant,
+        },
+        limits: Limits {
+            steps: Some(steps),
+            seconds: None,
+        },
+        accumulate: 1,
+        log_every: 1,
+        checkpoint_every: None,
+        validate_every: None,
+        sample_every: None,
+        patience: None,
+        max_bad_steps: 3,
+        recompute: false,
+    }
+}
+
+fn device() -> Device {
+    crate::device::cpu()
+}
+
+fn speakers() -> Vec<String> {
+    vec!["one".to_owned(), "two".to_owned()]
+}
+
+fn fresh(options: TrainOptions) -> Training {
+    Training::new(
+        options,
+        small_voice(),
+        json!({"made": "up"}),
+        speakers(),
+        &device(),
+    )
+}
+
+fn checkpoints(folder: &TempDir) -> Checkpoints {
+    Checkpoints::new(folder.path(), 100)
+}
+
+/// Batches of clips of quite different lengths.
+fn batches() -> Vec<Batch> {
+    let clip = TestClip::new;
+    let (a, b, c) = (clip("a", 9, 40), clip("b", 5, 17), clip("c", 12, 60));
+    let (d, e) = (clip("d", 4, 21), clip("e", 7, 30));
+    vec![
+        batch_of(&[Some(&a), Some(&b)], 10, 48, 32),
+        batch_of(&[Some(&c)], 16, 64, 32),
+        batch_of(&[Some(&d), None, Some(&e)], 8, 32, 32),
+    ]
+}
+
+/// Everything that a step says about losses, to the last bit.
+fn bits(step: &StepReport) -> [u64; 5] {
+    let Losses {
+        total,
+        mel,
+        mean,
+        duration,
+    } = step.losses;
+    [total, mel, mean, duration, step.gradient_norm].map(f64::to_bits)
+}
+
+fn all_bits(heard: &Heard) -> Vec<[u64; 5]> {
+    heard.steps.iter().map(bits).collect()
+}
+
+/// All tensors of a checkpoint by name, as bytes.
+fn tensors(checkpoint: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for file in ["voice.safetensors", "training.safetensors"] {
+        let bytes = std::fs::read(checkpoint.join(file)).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        all.extend(
+            tensors
+                .iter()
+                .map(|(name, view)| (name.to_owned(), view.data().to_vec())),
+        );
+    }
+    all.sort();
+    all
+}
+
+fn numbers(bytes: &[u8]) -> Vec<f32> {
+    let (four, _) = bytes.as_chunks::<4>();
+    four.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+fn run(training: Training, mut feed: TestFeed, folder: &TempDir) -> (Summary, Heard) {
+    let mut heard = Heard::default();
+    let stop = feed.stop();
+    let summary = training
+        .run(&mut feed, &checkpoints(folder), &mut heard, &stop)
+        .unwrap();
+    (summary, heard)
+}
+
+#[test]
+fn the_loss_of_a_few_clips_falls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (summary, heard) = run(fresh(options(90)), TestFeed::new(batches()), &folder);
+    assert_eq!(summary.step, 90);
+    let mean = |steps: &[StepReport], part: fn(&Losses) -> f64| {
+        steps.iter().map(|step| part(&step.losses)).sum::<f64>() / steps.len() as f64
+    };
+    let (first, last) = (&heard.steps[..3], &heard.steps[87..]);
+    for (part, share) in [
+        ((|l: &Losses| l.mel) as fn(&Losses) -> f64, 0.7),
+        (|l| l.mean, 0.8),
+        (|l| l.duration, 0.5),
+    ] {
+        let (begin, end) = (mean(first, part), mean(last, part));
+        assert!(end < share * begin, "{begin} to {end}");
+    }
+    assert!(
+        heard
+            .steps
+            .iter()
+            .all(|step| step.counted && step.gradient_norm > 0.0)
+    );
+}
+
+#[test]
+fn reports_name_what_was_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut with_two = options(2);
+    with_two.accumulate = 2;
+    with_two.log_every = 100;
+    let (summary, heard) = run(fresh(with_two), TestFeed::new(batches()), &folder);
+    let position = |epoch, batch| Position { epoch, batch };
+    let [first, second] = &heard.steps[..] else {
+        panic!("{} steps", heard.steps.len());
+    };
+    assert_eq!((first.step, second.step), (1, 2));
+    assert_eq!(first.positions, [position(0, 0), position(0, 1)]);
+    assert_eq!(second.positions, [position(0, 2), position(1, 0)]);
+    assert_eq!(second.clips, [200, 202, 0, 1]);
+    assert_eq!(second.shapes.len(), 2);
+    assert_eq!(first.frames, 40 + 17 + 60);
+    assert_eq!(summary.progress.position, position(1, 1));
+    assert_eq!(summary.progress.feed, json!(4));
+}
+
+/// Two micro-batches of unlike lengths: a mean of their means would weigh their clips wrongly.
+#[test]
+fn micro_batches_equal_one_large_batch() {
+    let (long, short) = (TestClip::new("long", 12, 60), TestClip::new("short", 3, 9));
+    let apart = vec![
+        batch_of(&[Some(&long)], 12, 60, 32),
+        batch_of(&[Some(&short)], 4, 16, 32),
+    ];
+    let together = vec![batch_of(&[Some(&long), Some(&short)], 12, 60, 32)];
+    let trained = |batches, accumulate| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options(1);
+        options.accumulate = accumulate;
+        options.optimizer.clip_norm = 1e6;
+        let (_, heard) = run(fresh(options), TestFeed::new(batches), &folder);
+        let saved = checkpoints(&folder).newest().unwrap().checkpoint;
+        (heard.steps[0].clone(), tensors(saved.path()))
+    };
+    let (step_apart, apart) = trained(apart, 2);
+    let (step_together, together) = trained(together, 1);
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-5 * b.abs();
+    assert!(near(step_apart.losses.total, step_together.losses.total));
+    assert!(near(
+        step_apart.losses.duration,
+        step_together.losses.duration
+    ));
+    assert!(near(step_apart.gradient_norm, step_together.gradient_norm));
+    assert_eq!(step_apart.frames, step_together.frames);
+    let norm = step_together.gradient_norm as f32;
+    for ((name, a), (also, b)) in apart.iter().zip(&together) {
+        assert_eq!(name, also);
+        let (a, b) = (numbers(a), numbers(b));
+        let furthest = a
+            .iter()
+            .zip(&b)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max);
+        // The first moment of a first step is a tenth of the gradient.
+        if name.starts_with("first/") {
+            assert!(
+                furthest <= 0.1 * 1e-5 * norm,
+                "{name}: {furthest} of {norm}"
+            );
+        }
+        // A first step of AdamW divides each gradient by its own size, so rounding decides the
+        // way of a gradient that is nothing but rounding. All others must agree.
+        let gradient = name.strip_prefix("weight/").map(|path| {
+            let path = format!("first/{path}");
+            numbers(&together.iter().find(|(name, _)| *name == path).unwrap().1)
+        });
+        for ((a, b), g) in a.iter().zip(&b).zip(gradient.unwrap_or_default()) {
+            assert!(
+                g.abs() < 1e-6 * norm || (a - b).abs() < 1e-5,
+                "{name}: {a} and {b}"
+            );
+        }
+    }
+}
+
+/// A table that was reordered and grew: known symbols keep their rows, whatever their ids.
+#[test]
+fn another_voice_is_taken_over_symbol_by_symbol() {
+    let folder = tempfile::tempdir().unwrap();
+    run(fresh(options(2)), TestFeed::new(batches()), &folder);
+    let from = checkpoints(&folder).newest().unwrap().checkpoint;
+    let mut voice = small_voice();
+    let old_symbols = voice.symbols.symbols.clone();
+    voice.symbols.symbols.insert(5, "new-one".to_owned());
+    voice.symbols.symbols.remove(20);
+    voice.symbols.symbols.push("new-two".to_owned());
+    voice.vocabulary.tokens = voice.symbols.symbols.len();
+    let symbols = voice.symbols.symbols.clone();
+    let mut other_seed = options(3);
+    other_seed.seed = 8;
+    let names = vec!["three".to_owned()];
+    let started =
+        Training::from_voice(other_seed, voice, json!({}), names, &device(), &from).unwrap();
+    assert_eq!(started.progress().step, 0);
+    assert!(
+        started.voice.speakers.contains_key("one"),
+        "known speakers stay known"
+    );
+
+    let tuned = tempfile::tempdir().unwrap();
+    let rows_of = |bytes: &[u8]| -> Vec<Vec<u32>> {
+        let bits: Vec<u32> = numbers(bytes).into_iter().map(f32::to_bits).collect();
+        bits.chunks_exact(16).map(<[u32]>::to_vec).collect()
+    };
+    let weights = OptimizerState::new(&started.model, &device()).moments;
+    let old = tensors(from.path());
+    let old = |path: &str| &old.iter().find(|(name, _)| name == path).unwrap().1;
+    let bytes = |moments: &crate::optimizer::Moments| -> Vec<u8> {
+        moments
+            .mean_weight
+            .to_data()
+            .iter::<f32>()
+            .flat_map(f32::to_le_bytes)
+            .collect()
+    };
+    for moments in &weights {
+        if moments.path != "token_embedding" {
+            // The voice that speaks: the running mean.
+            assert!(bytes(moments) == *old(&moments.path), "{}", moments.path);
+            continue;
+        }
+        let (rows, old_rows) = (rows_of(&bytes(moments)), rows_of(old("token_embedding")));
+        assert_eq!(rows.len(), symbols.len());
+        for (symbol, row) in symbols.iter().zip(&rows) {
+            match old_symbols.iter().position(|old| old == symbol) {
+                Some(at) => assert_eq!(*row, old_rows[at], "{symbol}"),
+                None => assert!(!old_rows.contains(row), "{symbol}"),
+            }
+        }
+    }
+
+    // And it learns: a row that a clip uses moves.
+    let before = bytes(&weights[0]);
+    run(started, TestFeed::new(batches()), &tuned);
+    let after = tensors(checkpoints(&tuned).newest().unwrap().checkpoint.path());
+    let after = &after
+        .iter()
+        .find(|(name, _)| name == "weight/token_embedding")
+        .unwrap()
+        .1;
+    let used = usize::from(batches()[0].tokens[0]);
+    assert_eq!(weights[0].path, "token_embedding");
+    assert_ne!(rows_of(&before)[used], rows_of(after)[used]);
+}

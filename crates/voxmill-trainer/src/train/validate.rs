@@ -4,7 +4,7 @@ use burn::tensor::Device;
 use voxmill_speech::batch::Batch;
 
 use super::{FeedError, Losses, Shown};
-use crate::loss::pass;
+use crate::loss::{DURATION_WEIGHT, MEAN_WEIGHT, pass};
 use crate::model::Voice;
 use crate::prepare::{Counts, MelStatistics, prepare};
 
@@ -29,7 +29,6 @@ pub(super) fn validate(
         let made = pass(model, &prepared, 0.0, counts);
         let read = |part: &burn::tensor::Tensor<1>| f64::from(part.clone().into_scalar::<f32>());
         let frames = counts.frames as f64;
-        sum.total += read(&made.losses.total()) * frames;
         sum.mel += read(&made.losses.mel) * frames;
         sum.mean += read(&made.losses.mean) * frames;
         sum.duration += read(&made.losses.duration) * counts.tokens as f64;
@@ -56,11 +55,12 @@ pub(super) fn validate(
         return Ok(None);
     }
     let (frames, tokens) = (all.frames as f64, all.tokens as f64);
+    let (mel, mean, duration) = (sum.mel / frames, sum.mean / frames, sum.duration / tokens);
     let losses = Losses {
-        total: sum.total / frames,
-        mel: sum.mel / frames,
-        mean: sum.mean / frames,
-        duration: sum.duration / tokens,
+        total: mel + f64::from(MEAN_WEIGHT) * mean + f64::from(DURATION_WEIGHT) * duration,
+        mel,
+        mean,
+        duration,
     };
     Ok(Some((losses, shown)))
 }

@@ -1,0 +1,178 @@
+//! Why a run stops, and what is on disk then.
+
+use super::*;
+
+fn ended(options: TrainOptions, feed: TestFeed) -> (Summary, Heard, Vec<u64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (summary, heard) = run(fresh(options), feed, &folder);
+    let newest = checkpoints(&folder).newest().unwrap();
+    assert!(newest.damaged.is_empty());
+    assert_eq!(newest.checkpoint.facts().progress, summary.progress);
+    assert_eq!(newest.checkpoint.facts().voice, summary.voice);
+    let saved = heard.saved.iter().map(|saved| saved.step).collect();
+    (summary, heard, saved)
+}
+
+#[test]
+fn after_as_many_steps_as_it_may_take() {
+    let mut every_two = options(5);
+    every_two.checkpoint_every = Some(2);
+    every_two.sample_every = Some(3);
+    every_two.log_every = 4;
+    let (summary, heard, saved) = ended(every_two, TestFeed::new(batches()));
+    assert_eq!(summary.stopped, Stopped::MaxSteps);
+    assert_eq!(saved, [2, 4, 5]);
+    assert_eq!(heard.sampled, [3]);
+    let steps: Vec<u64> = heard.steps.iter().map(|step| step.step).collect();
+    assert_eq!(steps, [1, 2, 3, 4, 5], "every step is told once, in order");
+}
+
+#[test]
+fn after_as_much_time_as_it_may_take() {
+    let mut short = options(100);
+    short.limits.seconds = Some(1e-9);
+    let (summary, _, saved) = ended(short, TestFeed::new(batches()));
+    assert_eq!((summary.stopped, summary.step), (Stopped::MaxTime, 1));
+    assert_eq!(saved, [1]);
+}
+
+#[test]
+fn when_the_feed_ends_even_within_an_effective_batch() {
+    let mut with_two = options(100);
+    with_two.accumulate = 2;
+    let (summary, heard, saved) = ended(with_two, TestFeed::new(batches()).ending(5));
+    assert_eq!((summary.stopped, summary.step), (Stopped::FeedEnded, 3));
+    assert_eq!(
+        heard.steps[2].positions.len(),
+        1,
+        "the last batch counts by itself"
+    );
+    assert_eq!(saved, [3]);
+}
+
+#[test]
+fn when_it_is_told_to_stop() {
+    let mut validating = options(100);
+    validating.validate_every = Some(50);
+    let held_out = batches();
+    let feed = TestFeed::new(batches()).interrupting(4).held_out(held_out);
+    let (summary, heard, saved) = ended(validating, feed);
+    assert_eq!((summary.stopped, summary.step), (Stopped::Interrupted, 4));
+    assert_eq!(saved, [4]);
+    assert!(
+        heard.validations.is_empty(),
+        "whoever interrupts does not want to wait"
+    );
+}
+
+#[test]
+fn when_it_is_told_to_stop_before_the_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let feed = TestFeed::new(batches());
+    feed.stop().store(true, Ordering::Relaxed);
+    let (summary, heard) = run(fresh(options(5)), feed, &folder);
+    assert_eq!((summary.stopped, summary.step), (Stopped::Interrupted, 0));
+    assert!(heard.saved.is_empty(), "there is nothing to go on from");
+}
+
+#[test]
+fn when_held_out_clips_get_no_better() {
+    let mut patient = options(100);
+    patient.validate_every = Some(2);
+    patient.patience = Some(2);
+    let mut feed = TestFeed::new(batches()).held_out(batches());
+    // From batch 5 on they sound ever less like anything.
+    feed.spoil = Some(|batch, now| {
+        if now > 5 {
+            batch
+                .mel
+                .iter_mut()
+                .for_each(|value| *value += 3.0 * now as f32);
+        }
+    });
+    let (summary, heard, saved) = ended(patient, feed);
+    assert_eq!(
+        (summary.stopped, summary.step),
+        (Stopped::NoLongerBetter, 8)
+    );
+    let better: Vec<bool> = heard.validations.iter().map(|found| found.better).collect();
+    assert_eq!(better, [true, true, false, false]);
+    assert_eq!(summary.progress.best.unwrap().step, 4);
+    assert_eq!(summary.progress.since_best, 2);
+    assert_eq!(saved, [2, 4, 6, 8]);
+}
+
+#[test]
+fn a_feed_without_a_batch_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut feed = TestFeed::new(batches()).ending(0);
+    let ended = fresh(options(5)).run(
+        &mut feed,
+        &checkpoints(&folder),
+        &mut Heard::default(),
+        &AtomicBool::new(false),
+    );
+    assert!(matches!(ended, Err(TrainError::NoBatches)), "{ended:?}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_ends_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a-file");
+    std::fs::write(&file, "not a folder").unwrap();
+    let ended = fresh(options(1)).run(
+        &mut TestFeed::new(batches()),
+        &Checkpoints::new(&file.join("checkpoints"), 3),
+        &mut Heard::default(),
+        &AtomicBool::new(false),
+    );
+    let Err(TrainError::Checkpoint(CheckpointError::Write { path, .. })) = ended else {
+        panic!("{ended:?}");
+    };
+    assert!(path.ends_with("checkpoints/step-000000001"), "{path:?}");
+}
+
+#[test]
+fn validation_does_not_depend_on_how_clips_are_batched() {
+    let (long, short) = (TestClip::new("long", 12, 60), TestClip::new("short", 3, 9));
+    let validated = |held_out| {
+        let mut options = options(1);
+        options.validate_every = Some(1);
+        let (_, mut heard, _) = ended(options, TestFeed::new(batches()).held_out(held_out));
+        heard.validations.remove(0)
+    };
+    let apart = validated(vec![
+        batch_of(&[Some(&long)], 12, 60, 32),
+        batch_of(&[None], 4, 16, 32),
+        batch_of(&[None, Some(&short)], 4, 16, 32),
+    ]);
+    let together = validated(vec![batch_of(&[Some(&long), Some(&short)], 16, 64, 32)]);
+    let (a, b) = (apart.losses, together.losses);
+    for (a, b) in [
+        (a.mel, b.mel),
+        (a.mean, b.mean),
+        (a.duration, b.duration),
+        (a.total, b.total),
+    ] {
+        assert!((a - b).abs() < 1e-5 * b, "{a} and {b}");
+    }
+    let shown = apart.shown.unwrap();
+    assert_eq!(shown.frames, 60);
+    assert_eq!(shown.real, long.mel);
+    assert_eq!(shown.made.len(), shown.real.len());
+    assert_eq!(shown.durations.iter().sum::<u32>(), 60);
+}
+
+#[test]
+fn a_validation_that_is_not_finite_is_never_the_best() {
+    let mut options = options(3);
+    options.validate_every = Some(1);
+    let mut feed = TestFeed::new(batches()).held_out(batches());
+    feed.spoil = Some(|batch, now| {
+        if now < 3 {
+            batch.mel[0] = f32::NAN;
+        }
+    });
+    let (summary, _, _) = ended(options, feed);
+    assert_eq!(summary.progress.best.unwrap().step, 3);
+}

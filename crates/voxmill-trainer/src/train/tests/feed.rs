@@ -1,0 +1,159 @@
+//! Batches from memory, over and over, and an ear for what the loop tells.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+#[derive(Debug)]
+pub(super) struct TestFeed {
+    batches: Vec<Batch>,
+    /// The number of the next batch, counted over all epochs.
+    next: u64,
+    done: Arc<AtomicU64>,
+    /// The feed ends before this batch.
+    end: Option<u64>,
+    pub(super) held_out: Vec<Batch>,
+    /// What to do to the held-out clips as time goes by.
+    pub(super) spoil: Option<fn(&mut Batch, u64)>,
+    stop_after: Option<u64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl TestFeed {
+    /// Clip n of batch b has the number 100 b + n.
+    pub(super) fn new(mut batches: Vec<Batch>) -> Self {
+        for (at, batch) in batches.iter_mut().enumerate() {
+            for (row, clip) in batch.clips.iter_mut().enumerate() {
+                *clip = clip.map(|_| 100 * at + row);
+            }
+        }
+        Self {
+            batches,
+            next: 0,
+            done: Arc::default(),
+            end: None,
+            held_out: Vec::new(),
+            spoil: None,
+            stop_after: None,
+            stop: Arc::default(),
+        }
+    }
+
+    /// As a resumed run begins it: with what the checkpoint stored.
+    pub(super) fn from(mut self, position: &Value) -> Self {
+        self.next = position.as_u64().unwrap();
+        self.done = Arc::new(self.next.into());
+        self
+    }
+
+    pub(super) fn ending(mut self, end: u64) -> Self {
+        self.end = Some(end);
+        self
+    }
+
+    pub(super) fn held_out(mut self, batches: Vec<Batch>) -> Self {
+        self.held_out = batches;
+        self
+    }
+
+    /// Asks the loop to stop while it trains on this batch, counted from 1.
+    pub(super) fn interrupting(mut self, batch: u64) -> Self {
+        self.stop_after = Some(batch);
+        self
+    }
+
+    pub(super) fn stop(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+}
+
+impl Feed for TestFeed {
+    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        if self.end.is_some_and(|end| self.next >= end) {
+            return None;
+        }
+        let many = self.batches.len() as u64;
+        let mut batch = self.batches[(self.next % many) as usize].clone();
+        batch.position = Position {
+            epoch: self.next / many,
+            batch: self.next % many,
+        };
+        self.next += 1;
+        if self.stop_after == Some(self.next) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let done = self.done.clone();
+        Some(Ok(Fed {
+            batch,
+            done: Box::new(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            }),
+        }))
+    }
+
+    fn after(&self, position: Position) -> Position {
+        let next = position.epoch * self.batches.len() as u64 + position.batch + 1;
+        Position {
+            epoch: next / self.batches.len() as u64,
+            batch: next % self.batches.len() as u64,
+        }
+    }
+
+    fn position(&self) -> Value {
+        json!(self.done.load(Ordering::Relaxed))
+    }
+
+    fn late(&self) -> Option<String> {
+        None
+    }
+
+    fn validation(
+        &mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+        let (spoil, now) = (self.spoil, self.next);
+        Ok(Box::new(self.held_out.iter().map(move |batch| {
+            let mut batch = batch.clone();
+            if let Some(spoil) = spoil {
+                spoil(&mut batch, now);
+            }
+            Ok(batch)
+        })))
+    }
+
+    fn quarantine(&self) -> Vec<String> {
+        vec!["a-broken-clip".to_owned()]
+    }
+}
+
+/// All that the loop told.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) steps: Vec<StepReport>,
+    pub(super) validations: Vec<Validation>,
+    pub(super) saved: Vec<Saved>,
+    pub(super) sampled: Vec<u64>,
+}
+
+impl Observer for Heard {
+    fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
+        self.steps.extend_from_slice(steps);
+        Ok(())
+    }
+
+    fn validated(&mut self, validation: &Validation, _: &Progress) -> Result<(), FeedError> {
+        self.validations.push(validation.clone());
+        Ok(())
+    }
+
+    fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
+        self.saved.push(saved.clone());
+        Ok(())
+    }
+
+    fn sample(&mut self, step: u64, speaker: &Speaker) -> Result<(), FeedError> {
+        assert!(speaker.style_named("one").is_some());
+        self.sampled.push(step);
+        Ok(())
+    }
+}
