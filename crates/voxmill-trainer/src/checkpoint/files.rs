@@ -18,9 +18,37 @@ pub(super) struct Stored {
     version: u32,
     /// What wrote it.
     program: String,
+    /// Of this very file, with [`NO_HASH`] in this place: a digit that changes still reads as
+    /// JSON. Checkpoints from before there was one have none.
+    #[serde(default)]
+    own_blake3: Option<String>,
     files: BTreeMap<String, StoredFile>,
     #[serde(flatten)]
     pub(super) facts: Facts,
+}
+
+/// As long as a hash.
+const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+impl Stored {
+    /// `checkpoint.json` with its own hash in it.
+    fn to_json(&self) -> Vec<u8> {
+        let unhashed = Stored {
+            own_blake3: Some(NO_HASH.to_owned()),
+            ..self.clone()
+        };
+        let json = serde_json::to_string_pretty(&unhashed).expect("plain values always serialise");
+        let hash = blake3::hash(json.as_bytes()).to_hex();
+        json.replacen(NO_HASH, &hash, 1).into_bytes()
+    }
+
+    fn is_unharmed(&self, json: &[u8]) -> bool {
+        let (Some(hash), Ok(json)) = (&self.own_blake3, str::from_utf8(json)) else {
+            return true;
+        };
+        let unhashed = json.replacen(hash, NO_HASH, 1);
+        *blake3::hash(unhashed.as_bytes()).to_hex() == **hash
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +65,8 @@ impl StoredFile {
         }
     }
 }
+
+const CHANGED: &str = "its content has changed";
 
 /// Reads a checkpoint's facts and compares its files with their hashes.
 pub(super) fn read(folder: &Path) -> Result<Stored, CheckpointError> {
@@ -61,11 +91,14 @@ pub(super) fn read(folder: &Path) -> Result<Stored, CheckpointError> {
         });
     }
     let stored: Stored = serde_json::from_slice(&json).map_err(damaged)?;
+    if !stored.is_unharmed(&json) {
+        return Err(CheckpointError::damaged(&folder.join(JSON), CHANGED));
+    }
     for (name, expected) in &stored.files {
         let path = folder.join(name);
         let found = StoredFile::of(&read(path.clone())?);
         if found != *expected {
-            return Err(CheckpointError::damaged(&path, "its content has changed"));
+            return Err(CheckpointError::damaged(&path, CHANGED));
         }
     }
     Ok(stored)
@@ -193,13 +226,14 @@ impl Checkpoints {
         let stored = Stored {
             version: CHECKPOINT_VERSION,
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
+            own_blake3: None,
             files: files
                 .iter()
                 .map(|(name, bytes)| ((*name).to_owned(), StoredFile::of(bytes)))
                 .collect(),
             facts: snapshot.facts.clone(),
         };
-        let json = serde_json::to_vec_pretty(&stored).expect("plain values always serialise");
+        let json = stored.to_json();
         let total = json.len() + files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         let path = self.folder.join(&name);
         let unfinished = self.folder.join(format!("{UNFINISHED}-{name}"));

@@ -3,7 +3,7 @@
 //! ```text
 //! checkpoints/
 //!   step-000001200/
-//!     checkpoint.json        everything that is not a tensor, with the hashes of the other two
+//!     checkpoint.json        everything that is not a tensor, with the hashes of all three
 //!     voice.safetensors      the weights to speak with (their running mean), by their paths
 //!     training.safetensors   weight/…, first/…, second/… by the same paths; updates; lengths
 //!   best.json                which of them had the lowest loss on the held-out clips

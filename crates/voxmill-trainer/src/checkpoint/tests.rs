@@ -192,6 +192,18 @@ fn any_damage_falls_back_to_the_one_before_and_says_where() {
     }
 }
 
+/// A digit that changed still reads as JSON.
+#[test]
+fn a_changed_number_in_the_facts_is_damage() {
+    let (_folder, checkpoints) = folder(3);
+    let path = save(&checkpoints, 2).join(JSON);
+    let json = fs::read_to_string(&path).unwrap();
+    assert!(json.contains("\"batch\": 17"));
+    fs::write(&path, json.replace("\"batch\": 17", "\"batch\": 13")).unwrap();
+    let error = checkpoints.newest().unwrap_err();
+    assert!(matches!(error, CheckpointError::Damaged { .. }), "{error}");
+}
+
 #[test]
 fn when_all_are_damaged_the_newest_is_named() {
     let (_folder, checkpoints) = folder(3);
