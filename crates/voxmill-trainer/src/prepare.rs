@@ -3,7 +3,6 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use voxmill_speech::batch::Batch;
-use voxmill_speech::batch_plan::Position;
 use voxmill_speech::language::Language;
 
 use crate::align::Lengths;
@@ -45,10 +44,6 @@ impl std::iter::Sum for Counts {
 /// A batch as the model takes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
-    pub(crate) position: Position,
-    /// Plan numbers of the clips, to name them.
-    pub(crate) clips: Vec<Option<usize>>,
-    pub(crate) counts: Counts,
     pub(crate) lengths: Vec<Lengths>,
     pub(crate) tokens: Tensor<2, Int>,
     pub(crate) token_spans: Spans,
@@ -87,7 +82,6 @@ pub(crate) fn prepare(batch: Batch, statistics: MelStatistics, device: &Device) 
     let channels = usize::from(batch.mel_channels);
     let (tokens, frames) = (batch.shape.tokens as usize, batch.shape.frames as usize);
     let reference_frames = batch.reference_frames as usize;
-    let counts = Counts::of(&batch);
     let lengths = (batch.token_counts.iter().zip(&batch.frame_counts))
         .map(|(&tokens, &frames)| Lengths {
             tokens: tokens as usize,
@@ -103,9 +97,6 @@ pub(crate) fn prepare(batch: Batch, statistics: MelStatistics, device: &Device) 
     let ids: Vec<i32> = batch.tokens.iter().map(|&id| i32::from(id)).collect();
     let languages: Vec<i32> = batch.languages.iter().map(|&l| language_number(l)).collect();
     Prepared {
-        position: batch.position,
-        clips: batch.clips,
-        counts,
         lengths,
         tokens: Tensor::from_data(TensorData::new(ids, [rows, tokens]), device),
         token_spans: Spans::new(&batch.token_counts, tokens, device),

@@ -11,8 +11,8 @@ use voxmill_trainer::speak::Speaker;
 /// Silence between two sentences.
 const PAUSE_SECONDS: f64 = 0.25;
 
-/// A text longer than this many letters is cut at its sentences, and a sentence at its clauses:
-/// the model has heard nothing longer in one breath.
+/// A sentence longer than this many letters is cut at its clauses: the model has heard nothing
+/// longer in one breath.
 const LONG: usize = 240;
 
 /// Everything that turns text into sound.
@@ -97,10 +97,6 @@ pub(crate) fn symbols_fit(voice: &SymbolTable) -> bool {
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let mut all = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        if line.chars().count() <= LONG {
-            all.extend(cut(line, &['.', '!', '?', '؟', '…', '。'], 0));
-            continue;
-        }
         for sentence in cut(line, &['.', '!', '?', '؟', '…', '。'], 0) {
             if sentence.chars().count() <= LONG {
                 all.push(sentence);

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::block::Block;
-use super::dense::Dense;
+use super::dense::{Dense, Norm};
 use super::init::Init;
 use super::shape::ModelShape;
 use super::spans::Spans;
@@ -16,6 +16,8 @@ const WIDEN: usize = 4;
 pub(super) struct ReferenceEncoder {
     input: Dense,
     blocks: Vec<Block>,
+    /// Without it the blocks' sums grow until every style is ±1 and all voices are the same.
+    norm: Norm,
     output: Dense,
 }
 
@@ -29,6 +31,7 @@ impl ReferenceEncoder {
         Self {
             input: Dense::new(&init.part("input"), mel_channels, channels, 1.0),
             blocks: blocks.collect(),
+            norm: Norm::new(init, channels),
             output: Dense::new(&init.part("output"), 2 * channels, shape.style, 1.0),
         }
     }
@@ -42,6 +45,7 @@ impl ReferenceEncoder {
         for block in &self.blocks {
             frames = block.forward(frames, spans, None);
         }
+        let frames = self.norm.forward(frames);
         let mask = spans.mask().cast(frames.dtype());
         // A masked row has no frames; it gets the style of silence and is ignored later.
         let count = mask.clone().sum_dim(1).clamp_min(1.0);

@@ -314,7 +314,8 @@ impl Training {
                 self.tell(&mut pending, observer)?;
                 self.give_up_if_bad(feed, checkpoints, observer)?;
             }
-            if validate {
+            // The first step tells where the voice began.
+            if validate || step == 1 && options.validate_every.is_some() {
                 self.validate(feed, observer)?;
             }
             if every(options.sample_every) {

@@ -177,6 +177,9 @@ pub(crate) struct OptimizationArgs {
     /// Control experiment: deal the texts out among the clips anew, so that there is nothing to learn
     #[arg(long, hide = true)]
     pub(crate) shuffle_texts: bool,
+    /// For measuring: take all batches of the run into memory and stop the workers before the first step
+    #[arg(long, hide = true)]
+    pub(crate) replay: bool,
 }
 
 #[derive(Debug, Default, Args)]

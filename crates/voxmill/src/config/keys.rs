@@ -184,6 +184,7 @@ flags! {
     RUN_DIR: "run_dir", Kind::Path;
     DASHBOARD: "dashboard", Kind::Switch;
     SHUFFLE_TEXTS: "shuffle_texts", Kind::Switch;
+    REPLAY: "replay", Kind::Switch;
     // `synthesize`.
     TEXT_FILE: "text_file", Kind::Path;
     CHECKPOINT: "checkpoint", Kind::Path;

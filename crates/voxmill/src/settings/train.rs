@@ -32,6 +32,8 @@ pub(crate) struct TrainSettings {
     pub(crate) max_bad_steps: u64,
     /// Control experiment: texts are dealt out among the clips anew.
     pub(crate) shuffle_texts: bool,
+    /// For measuring the floor: all batches are in memory and the workers gone before the first step.
+    pub(crate) replay: bool,
     pub(crate) start: Start,
     pub(crate) checkpoints: Checkpoints,
     /// `None`: never look at the held-out clips.
@@ -150,11 +152,16 @@ impl TrainSettings {
         let optimization = Optimization::resolve(r, &args.optimization, model_size, stop_at.steps)?;
         let given = args.optimization.max_bad_steps;
         let max_bad_steps = r.pick(&keys::MAX_BAD_STEPS, given, 20);
-        let given = args.optimization.shuffle_texts.then_some(true);
-        let shuffle_texts = match given {
-            Some(_) => r.pick(&keys::SHUFFLE_TEXTS, given, false),
-            None => false,
-        };
+        let mut experiment = |key, given: bool| given && r.pick(key, Some(true), false);
+        let shuffle_texts = experiment(&keys::SHUFFLE_TEXTS, args.optimization.shuffle_texts);
+        let replay = experiment(&keys::REPLAY, args.optimization.replay);
+        if replay && stop_at.steps.is_none() {
+            return Err(Complaint::new(
+                "--replay takes all batches of the run into memory: it must know how many",
+                "give --max-steps",
+            )
+            .into());
+        }
         let (start, checkpoints) = checkpoints(r, args.checkpoints, model_size)?;
         let evaluation = evaluation(r, &args.evaluation, model_size)?;
         let (few, many) = (500, 2_000);
@@ -182,6 +189,7 @@ impl TrainSettings {
             optimization,
             max_bad_steps,
             shuffle_texts,
+            replay,
             start,
             checkpoints,
             evaluation,

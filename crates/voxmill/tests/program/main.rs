@@ -11,6 +11,7 @@ mod prepare;
 mod road;
 mod survival;
 mod text;
+mod train;
 
 use std::path::Path;
 use std::process::{Command, Output};

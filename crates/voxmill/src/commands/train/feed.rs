@@ -19,18 +19,44 @@ const NO_WAIT: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 pub(super) struct PipelineFeed<'a> {
     pub(super) batches: &'a BatchFeed,
-    pub(super) running: Running<Batch>,
+    /// `None` once all batches were taken into memory.
+    pub(super) running: Option<Running<Batch>>,
+    /// Batches taken into memory, last first.
+    pub(super) replayed: Vec<Batch>,
     pub(super) validation: Option<&'a BatchFeed>,
     /// Clips that were bad when the run began, by id.
     pub(super) quarantine: Vec<String>,
     pub(super) late: Option<String>,
 }
 
+impl PipelineFeed<'_> {
+    /// Takes so many batches into memory and ends the road: what is then measured is the model alone.
+    pub(super) fn take_all(&mut self, count: u64) -> Result<(), FeedError> {
+        for _ in 0..count {
+            match self.next() {
+                Some(fed) => self.replayed.push(fed?.batch),
+                None => break,
+            }
+        }
+        self.replayed.reverse();
+        self.running = None;
+        Ok(())
+    }
+}
+
 impl Feed for PipelineFeed<'_> {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        let Some(running) = &mut self.running else {
+            return self.replayed.pop().map(|batch| {
+                Ok(Fed {
+                    batch,
+                    done: Box::new(|| {}),
+                })
+            });
+        };
         let asked = Instant::now();
         let next = loop {
-            match self.running.next()? {
+            match running.next()? {
                 Ok(Delivery::Item(batch)) => break Ok(batch),
                 // A batch is made of what there is; only a panic in collating leaves a hole.
                 Ok(Delivery::Hole(_)) => {}
@@ -38,7 +64,7 @@ impl Feed for PipelineFeed<'_> {
             }
         };
         let waited = asked.elapsed() > NO_WAIT;
-        self.late = waited.then(|| late_stage(&self.running.control())).flatten();
+        self.late = waited.then(|| late_stage(&running.control())).flatten();
         Some(next.map(|delivered| {
             let (batch, receipt) = delivered.into_parts();
             Fed {
@@ -53,7 +79,8 @@ impl Feed for PipelineFeed<'_> {
     }
 
     fn position(&self) -> Value {
-        serde_json::to_value(self.running.position()).unwrap_or(Value::Null)
+        let position = self.running.as_ref().map(Running::position);
+        serde_json::to_value(position).unwrap_or(Value::Null)
     }
 
     fn late(&self) -> Option<String> {
@@ -86,7 +113,9 @@ impl Feed for PipelineFeed<'_> {
 /// The stage that the model had to wait for: from the last stage upwards, the first that has
 /// something to work on.
 fn late_stage(control: &Control) -> Option<String> {
-    let stages = control.snapshot().stages;
+    let mut stages = control.snapshot().stages;
+    // The last one is the model itself.
+    stages.pop();
     let mut late = stages.first()?.name.clone();
     for pair in stages.windows(2).rev() {
         if pair[0].buffered > 0 {

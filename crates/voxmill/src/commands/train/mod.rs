@@ -22,7 +22,7 @@ use voxmill_pipeline::position::Position as RoadPosition;
 use voxmill_report::tensorboard::{EventWriter, Start as EventStart};
 use voxmill_speech::cache::free_space;
 use voxmill_speech::draw::draw;
-use voxmill_speech::manifest::{Clip, Manifest, Split};
+use voxmill_speech::manifest::{Clip, Manifest, Quarantine, Split};
 use voxmill_speech::text::FrontEnd;
 use voxmill_speech::text::symbols::SymbolTable;
 use voxmill_telemetry::event::Outcome;
@@ -38,7 +38,6 @@ use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
 use super::{show_settings, tell};
 use crate::args::TrainArgs;
 use crate::complaint::Complaint;
-use crate::config::keys;
 use crate::dashboard::{Dashboard, Goal};
 use crate::dataset::{Folder, folders};
 use crate::feed::Recipe;
@@ -52,6 +51,8 @@ use observer::{HostCpu, Sums, Watching, moment};
 use run_folder::Named;
 use sentences::Sentence;
 
+/// The list of bad clips in the run's folder.
+const QUARANTINE: &str = "quarantine.csv";
 /// Clips that the mel statistics are taken from.
 const STATISTICS_CLIPS: usize = 128;
 /// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
@@ -61,6 +62,7 @@ pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let show = args.config.show_settings;
     let resumed = find_resumed(&mut args)?;
+    take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
     for note in &settings.notes {
         tell(&format!("note: {note}"));
@@ -106,7 +108,11 @@ fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
             found.checkpoint.path().display()
         ));
     }
-    let run = named.run().unwrap_or(Path::new(".")).to_owned();
+    // The checkpoint knows its run, wherever it lies; a run that was moved is told by its place.
+    let stored = found.checkpoint.facts().settings.get("run").and_then(Value::as_str);
+    let beside = named.run().filter(|run| run.join(run_folder::SETTINGS).is_file());
+    let run = beside.map(Path::to_owned).or_else(|| stored.map(PathBuf::from));
+    let run = run.unwrap_or_else(|| PathBuf::from("."));
     let own = run.join(run_folder::SETTINGS);
     if args.config.config.is_none() && own.is_file() {
         args.config.config = Some(own);
@@ -117,10 +123,24 @@ fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
     }))
 }
 
+/// A voice that is gone on from decides the size where nobody else does.
+fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<()> {
+    let Some(path) = &args.checkpoints.init_from else {
+        return Ok(());
+    };
+    if args.model.model_size.is_none() && args.config.config.is_none() {
+        let found = Named::find(path).best().map_err(of_checkpoint)?;
+        args.model.model_size = Some(start::setting(found.checkpoint.facts().voice.size));
+    }
+    Ok(())
+}
+
 /// The dataset, scanned.
 struct Data {
     folder: Folder,
     train: Manifest,
+    /// Of its manifest, good and bad.
+    rows: usize,
     /// Of another folder, where one is given.
     held_out: Option<(Folder, Manifest)>,
 }
@@ -170,6 +190,7 @@ fn read_data(settings: &TrainSettings, resumed: Option<&Resumed>) -> anyhow::Res
     Ok(Data {
         folder,
         train,
+        rows,
         held_out,
     })
 }
@@ -239,6 +260,16 @@ fn train(
         Some((folder, manifest)) => shelf_of(folder, manifest),
         None => Arc::clone(&shelf),
     };
+    if let (Some(patience), true) = (
+        settings.evaluation.and_then(|evaluation| evaluation.patience),
+        data.held_out().clips.iter().all(|clip| clip.split != Split::Validation),
+    ) {
+        return Err(Complaint::new(
+            format!("the run cannot stop after {patience} evaluations without a better one: no clip is held out"),
+            "hold some out with --val-fraction or --val-data, or leave the patience out",
+        )
+        .into());
+    }
     let evaluates = settings.evaluation.is_some()
         && data.held_out().clips.iter().any(|clip| clip.split == Split::Validation);
     let held_out = evaluates
@@ -247,19 +278,23 @@ fn train(
         })
         .transpose()
         .map_err(of_feed)?;
-    let quarantine: Vec<String> = shelf.bad().iter().map(|bad| bad.clip.to_string()).collect();
     let mut all_bad = data.train.quarantine.clone();
     all_bad.extend(shelf.bad());
+    let bad_clips = all_bad.entries().iter().map(|bad| bad.clip.to_string());
+    let frozen = resumed.iter().flat_map(|resumed| resumed.checkpoint.facts().quarantine.clone());
+    let mut quarantine: Vec<String> = frozen.chain(bad_clips).collect();
+    quarantine.sort();
+    quarantine.dedup();
     all_bad
-        .write_csv(&run.join("quarantine.csv"))
+        .write_csv(&run.join(QUARANTINE))
         .context("cannot write the list of bad clips")?;
 
     // The model, fresh or as it was.
     let device = voxmill_trainer::device::cpu();
     let speakers = data.train.speakers.clone();
-    let options = start::options(settings, &batches, resumed.is_some(), held_out.is_some());
+    let options = start::options(settings, &batches, held_out.is_some());
     let plan_hash = plan_hash(&batches);
-    let stored = json!({ "plan": plan_hash, "values": start::values(&settings.shown) });
+    let stored = json!({ "run": absolute(&run), "plan": plan_hash, "values": start::values(&settings.shown) });
     let (training, from) = match &resumed {
         Some(resumed) => {
             check_fits(resumed, settings, &plan_hash)?;
@@ -273,7 +308,7 @@ fn train(
             let voice = new_voice(settings, &data, &shelf)?;
             let training = match &settings.start {
                 Start::New { init_from: Some(path), .. } => {
-                    from_other_voice(path, settings, options.clone(), voice, stored, speakers, &device)?
+                    from_other_voice(path, options.clone(), voice, stored, speakers, &device)?
                 }
                 _ => Training::new(options.clone(), voice, stored, speakers, &device),
             };
@@ -303,15 +338,20 @@ fn train(
     let sentences = sentences::choose(&data.train, data.held_out(), settings.data.language);
     let mut watching = watching(
         settings, &run, &recipe, &batches, &shelf, &sentences, &options, &running, &recording,
-        &training, begin,
+        &training, begin, &all_bad, data.rows,
     )?;
     let mut feed = PipelineFeed {
         batches: &batches,
-        running,
+        running: Some(running),
+        replayed: Vec::new(),
         validation: held_out.as_ref(),
         quarantine,
         late: None,
     };
+    if let (true, Some(steps)) = (settings.replay, options.limits.steps) {
+        feed.take_all(steps * options.accumulate as u64)
+            .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;
+    }
     let outcome = training.run(&mut feed, &checkpoints, &mut watching, stop);
     drop(feed);
     let outcome = finish(outcome, &checkpoints, &mut watching, &device);
@@ -350,6 +390,10 @@ fn finish(
         }
     }
     Ok(summary)
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn feed_settings(settings: &TrainSettings) -> FeedSettings {
@@ -405,7 +449,6 @@ fn new_voice(settings: &TrainSettings, data: &Data, shelf: &Shelf) -> anyhow::Re
 
 fn from_other_voice(
     path: &Path,
-    settings: &TrainSettings,
     options: voxmill_trainer::train::TrainOptions,
     mut voice: VoiceFacts,
     stored: Value,
@@ -415,15 +458,11 @@ fn from_other_voice(
     let found = Named::find(path).best().map_err(of_checkpoint)?;
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {
-        if settings.is_given(&keys::SIZE) {
-            return Err(Complaint::new(
-                format!("`{}` is a voice of size {}, not {}", path.display(), theirs.size, voice.size),
-                format!("leave --model-size out, or give --model-size {}", theirs.size),
-            )
-            .into());
-        }
-        voice.size = theirs.size;
-        voice.shape = theirs.shape.clone();
+        return Err(Complaint::new(
+            format!("`{}` is a voice of size {}, not {}", path.display(), theirs.size, voice.size),
+            format!("give --model-size {}", theirs.size),
+        )
+        .into());
     }
     if theirs.audio != voice.audio {
         return Err(Complaint::new(
@@ -511,6 +550,7 @@ fn refuse_to_overwrite(settings: &TrainSettings, checkpoints: &Checkpoints) -> a
         .into());
     }
     tell(&format!("note: throwing away {} checkpoints", there.len()));
+    let _ = std::fs::remove_file(checkpoints.folder().join("best.json"));
     for path in there {
         std::fs::remove_dir_all(&path)
             .with_context(|| format!("cannot remove `{}`", path.display()))?;
@@ -552,6 +592,8 @@ fn watching<'a>(
     recording: &Recording,
     training: &Training,
     begin: Instant,
+    all_bad: &Quarantine,
+    rows: usize,
 ) -> anyhow::Result<Watching<'a>> {
     let folder = settings.tensorboard_log_dir.clone().unwrap_or_else(|| run.to_owned());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -617,6 +659,11 @@ fn watching<'a>(
         recent: VecDeque::new(),
         sums: Sums::default(),
         notes_told: 0,
+        all_bad: all_bad.clone(),
+        bad_told: shelf.bad().len(),
+        rows,
+        max_bad: settings.data.max_bad,
+        quarantine_file: run.join(QUARANTINE),
         host_cpu: HostCpu::default(),
     })
 }

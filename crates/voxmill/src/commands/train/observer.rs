@@ -9,7 +9,8 @@ use voxmill_report::picture::{Mel, alignment_png, mel_png, two_mels_png};
 use voxmill_report::tensorboard::{EventWriter, Moment, Sound as SoundEvent};
 use voxmill_speech::audio::wav_bytes;
 use voxmill_speech::batch_plan::Shape;
-use voxmill_telemetry::event::{Event, Nanos, Step};
+use voxmill_speech::manifest::Quarantine;
+use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Nanos, Step};
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::speak::Speaker;
@@ -44,6 +45,13 @@ pub(super) struct Watching<'a> {
     /// Notes of the cache that were told.
     pub(super) notes_told: usize,
     pub(super) host_cpu: HostCpu,
+    /// Every bad clip so far, and how many of the shelf's were told.
+    pub(super) all_bad: Quarantine,
+    pub(super) bad_told: usize,
+    /// Rows of the manifest, and the share of them that may be bad.
+    pub(super) rows: usize,
+    pub(super) max_bad: f64,
+    pub(super) quarantine_file: PathBuf,
 }
 
 /// Over all steps of this start.
@@ -54,11 +62,9 @@ pub(super) struct Sums {
     pub(super) waited: Duration,
     pub(super) service: Duration,
     pub(super) overhead: Duration,
-    /// From the program's start to the end of the first step.
+    /// From the program's start to the end of the first step, where this start had it.
     pub(super) first_step_after: Option<Duration>,
     pub(super) first_validation: Option<f64>,
-    /// Before the first step, or of the first step.
-    pub(super) first_loss: Option<f64>,
     pub(super) saving: Duration,
     pub(super) validating: Duration,
     pub(super) samples: Vec<PathBuf>,
@@ -77,6 +83,39 @@ impl Watching<'_> {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.warn(text)),
             None => tell(&format!("warning: {text}")),
+        }
+    }
+
+    /// Clips that failed since the last look: their rows are masked. Too many end the run.
+    fn tell_of_bad_clips(&mut self) -> Result<(), FeedError> {
+        let bad = self.shelf.bad();
+        if bad.len() == self.bad_told {
+            return Ok(());
+        }
+        self.bad_told = bad.len();
+        for entry in bad {
+            if self.all_bad.entries().contains(&entry) {
+                continue;
+            }
+            self.warn(&format!("`{}` is left out: {}: {}", entry.clip, entry.reason, entry.detail));
+            self.recorder.record(Event::Fault(Fault {
+                stage: "featurize".to_owned(),
+                item: 0,
+                name: entry.clip.to_string(),
+                kind: FaultKind::Error,
+                message: format!("{}: {}", entry.reason, entry.detail),
+                action: FaultAction::Skipped,
+            }));
+            self.all_bad.extend([entry]);
+        }
+        self.all_bad.write_csv(&self.quarantine_file)?;
+        match self.all_bad.too_many(self.rows, self.max_bad) {
+            Some(too_many) => Err(format!(
+                "{too_many}; they are listed in `{}`, and --max-bad allows more",
+                self.quarantine_file.display()
+            )
+            .into()),
+            None => Ok(()),
         }
     }
 
@@ -230,12 +269,17 @@ struct Pace {
 impl Observer for Watching<'_> {
     fn steps(&mut self, steps: &[StepReport], progress: &Progress) -> Result<(), FeedError> {
         for report in steps {
+            if self.sums.steps == 0 {
+                // Reported some steps later: their time is known and taken off.
+                let since: Duration =
+                    steps.iter().skip(1).map(|step| step.overhead + step.waited + step.service).sum();
+                self.sums.first_step_after = Some(self.begin.elapsed().saturating_sub(since));
+            }
             self.sums.steps += 1;
             self.sums.frames += report.frames;
             self.sums.waited += report.waited;
             self.sums.service += report.service;
             self.sums.overhead += report.overhead;
-            self.sums.first_loss.get_or_insert(report.losses.mel);
             self.recorder.record(Event::Step(step_event(report)));
             if !report.counted {
                 let clips: Vec<_> = report
@@ -259,6 +303,7 @@ impl Observer for Watching<'_> {
             self.warn(note);
         }
         self.notes_told = notes.len();
+        self.tell_of_bad_clips()?;
         let Some(last) = steps.last() else {
             return Ok(());
         };
@@ -281,7 +326,7 @@ impl Observer for Watching<'_> {
         Ok(())
     }
 
-    fn validated(&mut self, found: &Validation, progress: &Progress) -> Result<(), FeedError> {
+    fn validated(&mut self, found: &Validation, _: &Progress) -> Result<(), FeedError> {
         self.sums.validating += found.took;
         self.sums.first_validation.get_or_insert(found.losses.mel);
         let values = [
@@ -302,10 +347,13 @@ impl Observer for Watching<'_> {
         if let Some(dashboard) = &self.dashboard {
             dashboard.update(|state| {
                 state.validation_loss.push(found.step, found.losses.total);
-                state.best_validation = progress.best.map(|best| BestValidation {
-                    loss: best.loss,
-                    step: best.step,
-                });
+                if found.better {
+                    // The same loss as the curve's.
+                    state.best_validation = Some(BestValidation {
+                        loss: found.losses.total,
+                        step: found.step,
+                    });
+                }
             });
         }
         let better = if found.better { "  the best so far" } else { "" };

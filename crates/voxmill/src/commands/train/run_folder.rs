@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use voxmill_trainer::checkpoint::{CheckpointError, CheckpointFolder, Checkpoints, Found};
 
 use crate::complaint::Complaint;
+use crate::config::file::ConfigFile;
 use crate::config::keys::{self, Role};
 use crate::config::value::Kind;
 use crate::settings::{Origin, RunFolder, Shown};
@@ -44,8 +45,11 @@ pub(super) fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
     unreachable!("some number is free");
 }
 
+/// In the run's folder, unless its settings moved them.
 pub(crate) fn checkpoints_of(run: &Path) -> PathBuf {
-    run.join(CHECKPOINTS)
+    let settings = ConfigFile::read(&run.join(SETTINGS)).ok();
+    let moved = settings.and_then(|file| file.get::<PathBuf>(&keys::CHECKPOINT_DIR));
+    moved.map_or_else(|| run.join(CHECKPOINTS), |(dir, _)| dir)
 }
 
 /// The newest run below a folder that has a checkpoint.
@@ -121,7 +125,7 @@ impl Named {
 }
 
 /// Keys that belong to one start of a run, not to the run.
-const OF_ONE_START: [&str; 4] = ["init_from", "runs_dir", "checkpoint_dir", "dashboard"];
+const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
 pub(super) fn settings_yaml(shown: &[Shown]) -> String {
@@ -136,8 +140,10 @@ pub(super) fn settings_yaml(shown: &[Shown]) -> String {
         let _ = writeln!(text, "{section}:");
         for line in of_section {
             let given = matches!(line.origin, Origin::Flag | Origin::File(_));
-            let value = in_a_file(line.key.kind, &line.value);
-            let comment = if given { "" } else { "# " };
+            let (comment, value) = match given {
+                true => ("", in_a_file(line.key.kind, &line.value)),
+                false => ("# ", line.value.clone()),
+            };
             let origin = &line.origin;
             let _ = writeln!(text, "  {comment}{}: {value}  # {origin}", line.key.name);
         }
@@ -147,8 +153,12 @@ pub(super) fn settings_yaml(shown: &[Shown]) -> String {
 
 fn in_a_file(kind: Kind, value: &str) -> String {
     match kind {
-        // Quoted as in JSON, which YAML reads.
-        Kind::Path | Kind::Name => serde_json::Value::from(value).to_string(),
+        // A run may be resumed from another folder. Quoted as in JSON, which YAML reads.
+        Kind::Path => {
+            let absolute = std::path::absolute(value).unwrap_or_else(|_| value.into());
+            serde_json::Value::from(absolute.to_string_lossy()).to_string()
+        }
+        Kind::Name => serde_json::Value::from(value).to_string(),
         _ => value.to_owned(),
     }
 }

@@ -25,6 +25,17 @@ pub(super) fn size(size: ModelSize) -> model::ModelSize {
     }
 }
 
+/// The same as a setting.
+pub(super) fn setting(size: model::ModelSize) -> ModelSize {
+    match size {
+        model::ModelSize::Nano => ModelSize::Nano,
+        model::ModelSize::Tiny => ModelSize::Tiny,
+        model::ModelSize::Small => ModelSize::Small,
+        model::ModelSize::Base => ModelSize::Base,
+        model::ModelSize::Big => ModelSize::Big,
+    }
+}
+
 /// Every setting as it is shown, for the checkpoint.
 pub(super) fn values(shown: &[Shown]) -> Value {
     let values = shown.iter().map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));
@@ -36,7 +47,6 @@ pub(super) fn values(shown: &[Shown]) -> Value {
 pub(super) fn options(
     settings: &TrainSettings,
     batches: &BatchFeed,
-    _resumed: bool,
     validates: bool,
 ) -> TrainOptions {
     let o = &settings.optimization;

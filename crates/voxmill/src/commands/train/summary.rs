@@ -75,8 +75,14 @@ pub(super) fn tell(
         share(sums.waited),
         share(sums.overhead),
     );
+    if let Some(first) = sums.first_step_after {
+        let _ = writeln!(text, "start     the first step was done after {:.1} s", first.as_secs_f64());
+    }
     if let Some(best) = summary.progress.best {
-        let first = sums.first_loss.map_or(String::new(), |first| format!(" (first step: {first:.3})"));
+        let first = sums.first_validation.filter(|_| summary.first_step == 0);
+        let first = first.map_or(String::new(), |first| {
+            format!(", {:.1} times less than after step 1 ({first:.4})", first / best.loss)
+        });
         let _ = writeln!(text, "held out  mel error {:.4} at step {}{first}", best.loss, best.step);
     }
     if summary.progress.bad_steps > 0 {
