@@ -88,7 +88,9 @@ fn batch(rows: usize, frames: usize, tokens: usize) -> Batch {
             tokens: tokens as u32,
         },
         clips: (0..rows).map(Some).collect(),
-        tokens: (0..rows * tokens).map(|i| 14 + (i * 7 % 60) as u16).collect(),
+        tokens: (0..rows * tokens)
+            .map(|i| 14 + (i * 7 % 60) as u16)
+            .collect(),
         token_counts: vec![tokens as u32; rows],
         mel: wave(rows * frames * 80).collect(),
         mel_channels: 80,
@@ -122,7 +124,11 @@ fn main() -> ExitCode {
     let number = |name: &str, usual: usize| -> usize {
         value(name).map_or(usual, |text| text.parse().expect("a number"))
     };
-    let (rows, frames, tokens) = (number("--rows", 8), number("--frames", 560), number("--tokens", 96));
+    let (rows, frames, tokens) = (
+        number("--rows", 8),
+        number("--frames", 560),
+        number("--tokens", 96),
+    );
     let (steps, threads) = (number("--steps", 30), number("--threads", 2));
     let named = value("--shape").unwrap_or_else(|| "prototype".to_owned());
     let shape = match named.as_str() {
@@ -140,7 +146,10 @@ fn main() -> ExitCode {
         },
         symbols,
         audio: AudioSettings::default(),
-        mel_statistics: MelStatistics { mean: -5.0, deviation: 2.0 },
+        mel_statistics: MelStatistics {
+            mean: -5.0,
+            deviation: 2.0,
+        },
         length_scale: 1.0,
         speakers: BTreeMap::new(),
         main_speaker: "one".to_owned(),
@@ -148,8 +157,15 @@ fn main() -> ExitCode {
     let options = TrainOptions {
         seed: 0,
         optimizer: AdamW::default(),
-        schedule: Schedule { peak: 1e-3, warmup_steps: 50, decay: Decay::Constant },
-        limits: Limits { steps: Some(steps as u64), seconds: None },
+        schedule: Schedule {
+            peak: 1e-3,
+            warmup_steps: 50,
+            decay: Decay::Constant,
+        },
+        limits: Limits {
+            steps: Some(steps as u64),
+            seconds: None,
+        },
         accumulate: 1,
         log_every: steps as u64,
         checkpoint_every: None,
@@ -159,7 +175,10 @@ fn main() -> ExitCode {
         max_bad_steps: 0,
         recompute: args.iter().any(|arg| arg == "--recompute"),
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("threads");
     let folder = tempfile::tempdir().expect("a folder");
     let mut times = Times::default();
     let (parameters, loss) = pool.install(|| {

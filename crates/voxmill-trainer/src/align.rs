@@ -20,7 +20,10 @@ pub struct Durations {
 impl Durations {
     /// `frames` is rows × `tokens`.
     pub fn new(frames: Vec<u32>, tokens: usize) -> Self {
-        assert!(tokens > 0 && frames.len().is_multiple_of(tokens), "whole rows");
+        assert!(
+            tokens > 0 && frames.len().is_multiple_of(tokens),
+            "whole rows"
+        );
         Self {
             frames: frames.into(),
             tokens,

@@ -21,9 +21,7 @@ pub(crate) struct Losses {
 
 impl Losses {
     pub(crate) fn total(&self) -> Tensor<1> {
-        self.mel.clone()
-            + self.mean.clone() * MEAN_WEIGHT
-            + self.duration.clone() * DURATION_WEIGHT
+        self.mel.clone() + self.mean.clone() * MEAN_WEIGHT + self.duration.clone() * DURATION_WEIGHT
     }
 }
 
@@ -65,7 +63,12 @@ pub(crate) fn pass_aligned(
     let dtype = encoded.means.dtype();
     let [rows, tokens] = batch.tokens.dims();
     let [_, frames, channels] = batch.mel.dims();
-    let mel = model.decode(encoded.states.clone(), &durations, &batch.frame_spans, style);
+    let mel = model.decode(
+        encoded.states.clone(),
+        &durations,
+        &batch.frame_spans,
+        style,
+    );
     let frame_mask = batch.frame_spans.mask().cast(dtype);
     let values = (whole.frames.max(1) * channels as u64) as f32;
     let off = (mel.clone() - batch.mel.clone().cast(dtype)) * frame_mask.clone();

@@ -315,7 +315,10 @@ pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice 
             param.map(|weight| moments.mean_weight.clone().reshape(weight.shape()))
         }
     }
-    model.clone().map(&mut Replace(state.moments.iter())).valid()
+    model
+        .clone()
+        .map(&mut Replace(state.moments.iter()))
+        .valid()
 }
 
 #[cfg(test)]

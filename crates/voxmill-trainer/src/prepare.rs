@@ -95,7 +95,11 @@ pub(crate) fn prepare(batch: Batch, statistics: MelStatistics, device: &Device) 
         statistics.normalise(mel, spans)
     };
     let ids: Vec<i32> = batch.tokens.iter().map(|&id| i32::from(id)).collect();
-    let languages: Vec<i32> = batch.languages.iter().map(|&l| language_number(l)).collect();
+    let languages: Vec<i32> = batch
+        .languages
+        .iter()
+        .map(|&l| language_number(l))
+        .collect();
     Prepared {
         lengths,
         tokens: Tensor::from_data(TensorData::new(ids, [rows, tokens]), device),

@@ -54,7 +54,13 @@ impl Speaker {
     /// The style of a recording, from its log-mel frames.
     pub fn style_of(&self, mel: Vec<f32>) -> Vec<f32> {
         let channels = self.facts.vocabulary.mel_channels;
-        style_of(&self.model, &[mel], channels, self.facts.mel_statistics, &self.device)
+        style_of(
+            &self.model,
+            &[mel],
+            channels,
+            self.facts.mel_statistics,
+            &self.device,
+        )
     }
 
     /// The stored style of a speaker.
@@ -69,7 +75,8 @@ impl Speaker {
         let ids: Vec<i32> = tokens.iter().map(|&id| i32::from(id)).collect();
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, count]), device);
         let language = Tensor::<1, Int>::from_data([language_number(language)], device);
-        let style = Tensor::<2>::from_data(TensorData::new(style.to_vec(), [1, style.len()]), device);
+        let style =
+            Tensor::<2>::from_data(TensorData::new(style.to_vec(), [1, style.len()]), device);
         let spans = Spans::new(&[count as u32], count, device);
         let encoded = self.model.encode(ids, language, &spans, &style);
         let logs: Vec<f64> = encoded.log_durations.into_data().iter::<f64>().collect();
@@ -77,7 +84,9 @@ impl Speaker {
         let frames = durations.iter().sum::<u32>();
         let durations = Durations::new(durations, count);
         let spans = Spans::new(&[frames], frames as usize, device);
-        let mel = self.model.decode(encoded.states, &durations, &spans, &style);
+        let mel = self
+            .model
+            .decode(encoded.states, &durations, &spans, &style);
         let mel = self.facts.mel_statistics.undo(mel);
         Spoken {
             mel: mel.into_data().iter::<f32>().collect(),

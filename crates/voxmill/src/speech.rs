@@ -121,7 +121,11 @@ fn cut<'a>(text: &'a str, marks: &[char], least: usize) -> Vec<&'a str> {
             continue;
         }
         let part = text[begin..end].trim();
-        let word = part.trim_end_matches(letter).rsplit(char::is_whitespace).next().unwrap_or("");
+        let word = part
+            .trim_end_matches(letter)
+            .rsplit(char::is_whitespace)
+            .next()
+            .unwrap_or("");
         let abbreviated = letter == '.' && is_abbreviation(word);
         if !abbreviated && part.chars().count() >= least.max(1) {
             parts.push(part);
@@ -153,12 +157,18 @@ mod tests {
             sentences("Hello there. How are you?\nFine!"),
             ["Hello there.", "How are you?", "Fine!"]
         );
-        assert_eq!(sentences("سلام. حال شما چطور است؟ خوبم"), ["سلام.", "حال شما چطور است؟", "خوبم"]);
+        assert_eq!(
+            sentences("سلام. حال شما چطور است؟ خوبم"),
+            ["سلام.", "حال شما چطور است؟", "خوبم"]
+        );
     }
 
     #[test]
     fn a_mark_inside_a_number_or_behind_a_title_is_no_end() {
-        assert_eq!(sentences("Mr. B. Smith paid 3.50 pounds."), ["Mr. B. Smith paid 3.50 pounds."]);
+        assert_eq!(
+            sentences("Mr. B. Smith paid 3.50 pounds."),
+            ["Mr. B. Smith paid 3.50 pounds."]
+        );
     }
 
     #[test]

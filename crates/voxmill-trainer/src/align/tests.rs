@@ -6,7 +6,11 @@ fn brute_force(scores: &[f32], stride: usize, lengths: Lengths) -> f32 {
     fn from(s: &[f32], stride: usize, l: Lengths, frame: usize, token: usize) -> f32 {
         let here = s[frame * stride + token];
         if frame + 1 == l.frames {
-            return if token + 1 == l.tokens { here } else { f32::NEG_INFINITY };
+            return if token + 1 == l.tokens {
+                here
+            } else {
+                f32::NEG_INFINITY
+            };
         }
         let stay = from(s, stride, l, frame + 1, token);
         let go = if token + 1 < l.tokens {
@@ -57,7 +61,10 @@ fn padding_does_not_change_a_path() {
     for frame in 0..4 {
         padded[frame * 3..][..2].copy_from_slice(&tight[frame * 2..][..2]);
     }
-    let lengths = [Lengths { tokens: 2, frames: 4 }];
+    let lengths = [Lengths {
+        tokens: 2,
+        frames: 4,
+    }];
     let a = search(&mut tight.to_vec(), 4, 2, &lengths, 1.0);
     let b = search(&mut padded, 6, 3, &lengths, 1.0);
     assert_eq!(a.row(0), &b.row(0)[..2]);
@@ -65,9 +72,15 @@ fn padding_does_not_change_a_path() {
 
 #[test]
 fn without_scores_the_prior_spreads_tokens_evenly() {
-    let lengths = [Lengths { tokens: 5, frames: 50 }];
+    let lengths = [Lengths {
+        tokens: 5,
+        frames: 50,
+    }];
     let found = search(&mut vec![0.0; 250], 50, 5, &lengths, 3.0);
-    assert!(found.row(0).iter().all(|n| (6..=15).contains(n)), "{found:?}");
+    assert!(
+        found.row(0).iter().all(|n| (6..=15).contains(n)),
+        "{found:?}"
+    );
 }
 
 /// The formula itself: the probabilities of one frame's tokens sum to one.
@@ -84,7 +97,16 @@ fn the_prior_is_a_distribution() {
 
 #[test]
 fn fewer_frames_than_tokens_still_use_every_frame() {
-    let lengths = [Lengths { tokens: 5, frames: 3 }, Lengths { tokens: 0, frames: 0 }];
+    let lengths = [
+        Lengths {
+            tokens: 5,
+            frames: 3,
+        },
+        Lengths {
+            tokens: 0,
+            frames: 0,
+        },
+    ];
     let found = search(&mut vec![0.0; 2 * 4 * 5], 4, 5, &lengths, 0.0);
     assert_eq!(found.row(0).iter().sum::<u32>(), 3);
     assert_eq!(found.row(1), [0; 5]);

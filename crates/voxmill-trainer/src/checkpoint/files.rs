@@ -174,7 +174,12 @@ impl Checkpoints {
         let mut damaged = Vec::new();
         for path in list.iter().rev() {
             match CheckpointFolder::open(path) {
-                Ok(checkpoint) => return Ok(Found { checkpoint, damaged }),
+                Ok(checkpoint) => {
+                    return Ok(Found {
+                        checkpoint,
+                        damaged,
+                    });
+                }
                 // A newer program's checkpoint is not damaged, and going back behind it would
                 // lose its work.
                 Err(error @ CheckpointError::Version { .. }) => return Err(error),
@@ -217,7 +222,10 @@ impl Checkpoints {
         let progress = &snapshot.facts.progress;
         let name = Self::name(progress.step);
         let files = [
-            (VOICE, weights::voice_file(snapshot.optimizer, snapshot.model)),
+            (
+                VOICE,
+                weights::voice_file(snapshot.optimizer, snapshot.model),
+            ),
             (
                 TRAINING,
                 weights::training_file(snapshot.model, snapshot.optimizer, snapshot.lengths),

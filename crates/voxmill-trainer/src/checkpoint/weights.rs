@@ -55,14 +55,18 @@ fn weights(model: &Voice) -> Vec<(String, Plain)> {
 /// The file's bytes of the weights to speak with.
 pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
     let shapes = weights(model);
-    let means = optimizer.moments.iter().zip(shapes).map(|(moments, (path, weight))| {
-        let mean = Plain::new(moments.mean_weight.clone());
-        let plain = Plain {
-            shape: weight.shape,
-            values: mean.values,
-        };
-        (path, plain)
-    });
+    let means = optimizer
+        .moments
+        .iter()
+        .zip(shapes)
+        .map(|(moments, (path, weight))| {
+            let mean = Plain::new(moments.mean_weight.clone());
+            let plain = Plain {
+                shape: weight.shape,
+                values: mean.values,
+            };
+            (path, plain)
+        });
     file(means.collect())
 }
 

@@ -49,7 +49,12 @@ pub(crate) fn adam(
     (Tensor::from_dispatch(weight), moments)
 }
 
-type Four<B> = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>);
+type Four<B> = (
+    FloatTensor<B>,
+    FloatTensor<B>,
+    FloatTensor<B>,
+    FloatTensor<B>,
+);
 
 #[backend_extension(Flex)]
 trait AdamOps: Backend {
@@ -60,7 +65,12 @@ trait AdamOps: Backend {
         second: FloatTensor<Self>,
         mean: FloatTensor<Self>,
         n: AdamNumbers,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+    ) -> (
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+    );
 }
 
 /// Numbers of a task: small enough to share out, large enough to be worth it.
@@ -77,7 +87,8 @@ impl AdamOps for Flex {
     ) -> Four<Self> {
         let gradient = contiguous(gradient);
         // In place where nobody else holds them, which is the rule.
-        let [mut weight, mut first, mut second, mut mean] = [weight, first, second, mean].map(contiguous);
+        let [mut weight, mut first, mut second, mut mean] =
+            [weight, first, second, mean].map(contiguous);
         let arch = Arch::new();
         (weight.storage_mut::<f32>().par_chunks_mut(TASK))
             .zip(numbers(&gradient).par_chunks(TASK))

@@ -280,11 +280,20 @@ fn norm_and_film(
     let channels = sizes.channels;
     let scale = &film.scale[stretch.row * channels..][..channels];
     let shift = &film.shift[stretch.row * channels..][..channels];
-    let (gain, bias) = (&weights.norm_gain[..channels], &weights.norm_bias[..channels]);
+    let (gain, bias) = (
+        &weights.norm_gain[..channels],
+        &weights.norm_bias[..channels],
+    );
     for (place, normed) in normed.chunks_exact_mut(channels).enumerate() {
         let frame = stretch.begin + place;
-        let (mean, steepness) =
-            convolve(sizes, row, frame, stretch.valid, weights.convolution, normed);
+        let (mean, steepness) = convolve(
+            sizes,
+            row,
+            frame,
+            stretch.valid,
+            weights.convolution,
+            normed,
+        );
         for channel in 0..channels {
             let unit = (normed[channel] - mean) * steepness;
             let norm = unit * gain[channel] + bias[channel];
@@ -329,7 +338,12 @@ pub(super) fn backward(
     inner: Inner,
     output_gradient: &[f32],
 ) -> Gradients {
-    let Sizes { time, channels, hidden, width } = sizes;
+    let Sizes {
+        time,
+        channels,
+        hidden,
+        width,
+    } = sizes;
     let stretches = stretches(lengths);
     let frames: usize = lengths.iter().sum();
     let Inner { normed, mut active } = inner;
@@ -338,7 +352,8 @@ pub(super) fn backward(
     // The output's gradient without its padding, as the products want it.
     let mut output_valid = Vec::with_capacity(frames * channels);
     for (row, &valid) in lengths.iter().enumerate() {
-        output_valid.extend_from_slice(&output_gradient[row * time * channels..][..valid * channels]);
+        output_valid
+            .extend_from_slice(&output_gradient[row * time * channels..][..valid * channels]);
     }
     let mut narrow = vec![0.0; hidden * channels];
     product_by_all(
@@ -361,7 +376,9 @@ pub(super) fn backward(
         .zip(outputs)
         .map(|(((stretch, active), convolved), output)| {
             let mut sums = Sums::new(sizes);
-            through_activation(sizes, stretch, weights, active, output, convolved, &mut sums, arch);
+            through_activation(
+                sizes, stretch, weights, active, output, convolved, &mut sums, arch,
+            );
             let row = &input[stretch.row * time * channels..];
             arch.dispatch(|| {
                 through_norm(sizes, stretch, row, film, weights, convolved, &mut sums);
@@ -456,7 +473,10 @@ fn slices<'a>(mut all: &'a [f32], stretches: &[Stretch], width: usize) -> Vec<&'
 
 /// Back through the two products: `active` becomes its own gradient, `normed` the gradient of
 /// what went into the first product.
-#[expect(clippy::too_many_arguments, reason = "one step of the backward pass, cut out to be read")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one step of the backward pass, cut out to be read"
+)]
 fn through_activation(
     sizes: Sizes,
     stretch: &Stretch,
@@ -467,7 +487,9 @@ fn through_activation(
     sums: &mut Sums,
     arch: Arch,
 ) {
-    let Sizes { channels, hidden, .. } = sizes;
+    let Sizes {
+        channels, hidden, ..
+    } = sizes;
     let mut gradient = vec![0.0; active.len()];
     product(
         &mut gradient,
@@ -511,12 +533,21 @@ fn through_norm(
 ) {
     let channels = sizes.channels;
     let scale = &film.scale[stretch.row * channels..][..channels];
-    let (gain, bias) = (&weights.norm_gain[..channels], &weights.norm_bias[..channels]);
+    let (gain, bias) = (
+        &weights.norm_gain[..channels],
+        &weights.norm_bias[..channels],
+    );
     let mut unit = vec![0.0; channels];
     for (place, gradient) in gradient.chunks_exact_mut(channels).enumerate() {
         let frame = stretch.begin + place;
-        let (mean, steepness) =
-            convolve(sizes, row, frame, stretch.valid, weights.convolution, &mut unit);
+        let (mean, steepness) = convolve(
+            sizes,
+            row,
+            frame,
+            stretch.valid,
+            weights.convolution,
+            &mut unit,
+        );
         let unit = &mut unit[..channels];
         for channel in 0..channels {
             unit[channel] = (unit[channel] - mean) * steepness;
@@ -531,7 +562,8 @@ fn through_norm(
         let mean_gradient = sum(gradient) / channels as f32;
         let along = dot(gradient, unit) / channels as f32;
         for channel in 0..channels {
-            gradient[channel] = steepness * (gradient[channel] - mean_gradient - unit[channel] * along);
+            gradient[channel] =
+                steepness * (gradient[channel] - mean_gradient - unit[channel] * along);
         }
         for (tap, from) in seen(frame, stretch.valid, sizes.width) {
             add_scaled(

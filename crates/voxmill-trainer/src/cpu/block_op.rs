@@ -52,7 +52,10 @@ pub(crate) fn block(b: FusedBlock) -> Tensor<3> {
     Tensor::from_dispatch(output)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the tensor library wants each tensor by itself")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the tensor library wants each tensor by itself"
+)]
 #[backend_extension(Flex, Autodiff)]
 trait BlockOps: Backend {
     fn block(
@@ -220,12 +223,7 @@ struct Kept {
 impl Backward<Flex, 10> for Block {
     type State = Kept;
 
-    fn backward(
-        self,
-        ops: Ops<Kept, 10>,
-        grads: &mut Gradients,
-        _checkpointer: &mut Checkpointer,
-    ) {
+    fn backward(self, ops: Ops<Kept, 10>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let output = contiguous(grads.consume::<Flex>(&ops.node));
         let Kept { inputs, inner } = ops.state;
         let inner = inner.unwrap_or_else(|| {

@@ -22,8 +22,7 @@ pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) ->
 
 #[backend_extension(Flex, Autodiff)]
 trait ExpandOps: Backend {
-    fn expand(tokens: FloatTensor<Self>, durations: Durations, frames: usize)
-    -> FloatTensor<Self>;
+    fn expand(tokens: FloatTensor<Self>, durations: Durations, frames: usize) -> FloatTensor<Self>;
 }
 
 impl ExpandOps for Flex {
@@ -48,8 +47,7 @@ impl ExpandOps for Flex {
 }
 
 impl<C: CheckpointStrategy> ExpandOps for Autodiff<Flex, C> {
-    fn expand(tokens: FloatTensor<Self>, durations: Durations, frames: usize)
-    -> FloatTensor<Self> {
+    fn expand(tokens: FloatTensor<Self>, durations: Durations, frames: usize) -> FloatTensor<Self> {
         let (tokens, node) = tokens.into_parts();
         let [_, count, channels] = tokens.shape().dims();
         match Expand.prepare::<C>([node]).compute_bound().stateful() {

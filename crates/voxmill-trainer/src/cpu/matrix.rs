@@ -34,7 +34,11 @@ impl<'a> Operand<'a> {
 
     /// Distance in memory between neighbours in a column and in a row, of a matrix of this size.
     fn strides(&self, rows: usize, columns: usize) -> (isize, isize) {
-        assert_eq!(self.numbers.len(), rows * columns, "a matrix of another size");
+        assert_eq!(
+            self.numbers.len(),
+            rows * columns,
+            "a matrix of another size"
+        );
         match self.lies {
             Lies::AsIs => (columns as isize, 1),
             Lies::Transposed => (1, rows as isize),
@@ -57,7 +61,14 @@ pub(super) fn product(
     left: Operand<'_>,
     right: Operand<'_>,
 ) {
-    product_on(Parallelism::None, result, onto, (rows, inner, columns), left, right);
+    product_on(
+        Parallelism::None,
+        result,
+        onto,
+        (rows, inner, columns),
+        left,
+        right,
+    );
 }
 
 /// The same on all threads of the current pool. How the work is cut does not change the sums'
@@ -69,7 +80,14 @@ pub(super) fn product_by_all(
     left: Operand<'_>,
     right: Operand<'_>,
 ) {
-    product_on(Parallelism::Rayon(0), result, onto, (rows, inner, columns), left, right);
+    product_on(
+        Parallelism::Rayon(0),
+        result,
+        onto,
+        (rows, inner, columns),
+        left,
+        right,
+    );
 }
 
 #[expect(unsafe_code, reason = "the product takes pointers and strides")]

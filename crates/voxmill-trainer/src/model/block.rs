@@ -120,11 +120,16 @@ impl Block {
         let [width, _] = convolution.dims();
         let mask = spans.mask().cast(input.dtype());
         let input = input * mask.clone();
-        let edge = Tensor::zeros([rows, width / 2, channels], (&input.device(), input.dtype()));
+        let edge = Tensor::zeros(
+            [rows, width / 2, channels],
+            (&input.device(), input.dtype()),
+        );
         let padded = Tensor::cat(vec![edge.clone(), input.clone(), edge], 1);
         let mut convolved = input.zeros_like();
         for tap in 0..width {
-            let seen = padded.clone().slice([0..rows, tap..tap + time, 0..channels]);
+            let seen = padded
+                .clone()
+                .slice([0..rows, tap..tap + time, 0..channels]);
             convolved = convolved + seen * convolution.clone().slice([tap..tap + 1]).unsqueeze();
         }
         let normed = self.norm.forward(convolved);

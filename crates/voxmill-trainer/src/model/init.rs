@@ -43,7 +43,10 @@ impl<'a> Init<'a> {
             values.extend([a * deviation, b * deviation]);
         }
         values.truncate(count);
-        Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
+        Param::from_tensor(Tensor::from_data(
+            TensorData::new(values, shape),
+            self.device,
+        ))
     }
 
     pub(super) fn constant<const D: usize>(

@@ -83,12 +83,22 @@ impl Voice {
         Self {
             token_embedding: init.normal("token_embedding", [vocabulary.tokens, d], 1.0),
             language_embedding: init.normal("language_embedding", [vocabulary.languages, d], 0.1),
-            encoder: blocks("encoder", shape.encoder_blocks, ENCODER_WIDTH, shape.encoder_widen),
+            encoder: blocks(
+                "encoder",
+                shape.encoder_blocks,
+                ENCODER_WIDTH,
+                shape.encoder_widen,
+            ),
             mean_head: Dense::new(&init.part("mean_head"), d, mels, 1.0),
             duration_blocks: blocks("duration_blocks", 2, DURATION_WIDTH, 1),
             duration_head: Dense::new(&init.part("duration_head"), d, 1, 0.1),
             decoder_input: Dense::new(&init.part("decoder_input"), d + PLACES, d, 1.0),
-            decoder: blocks("decoder", shape.decoder_blocks, DECODER_WIDTH, shape.decoder_widen),
+            decoder: blocks(
+                "decoder",
+                shape.decoder_blocks,
+                DECODER_WIDTH,
+                shape.decoder_widen,
+            ),
             decoder_norm: Norm::new(&init, d),
             decoder_output: Dense::new(&init.part("decoder_output"), d, mels, 0.3),
             reference: ReferenceEncoder::new(&init.part("reference"), shape, mels),
@@ -115,9 +125,15 @@ impl Voice {
         other_symbols: &SymbolTable,
         symbols: &SymbolTable,
     ) -> Voice {
-        let (fresh, old) = (self.token_embedding.val().inner(), other.token_embedding.val().inner());
+        let (fresh, old) = (
+            self.token_embedding.val().inner(),
+            other.token_embedding.val().inner(),
+        );
         let rows = symbols.symbols.iter().enumerate().map(|(id, symbol)| {
-            let known = other_symbols.symbols.iter().position(|other| other == symbol);
+            let known = other_symbols
+                .symbols
+                .iter()
+                .position(|other| other == symbol);
             match known {
                 Some(known) => old.clone().slice([known..known + 1]),
                 None => fresh.clone().slice([id..id + 1]),
@@ -181,11 +197,14 @@ impl Voice {
         )
         .cast(states.dtype());
         let expanded = expand(states, durations, frames);
-        let mut frames = self.decoder_input.forward(Tensor::cat(vec![expanded, places], 2));
+        let mut frames = self
+            .decoder_input
+            .forward(Tensor::cat(vec![expanded, places], 2));
         for block in &self.decoder {
             frames = block.forward(frames, spans, Some(style));
         }
-        self.decoder_output.forward(self.decoder_norm.forward(frames))
+        self.decoder_output
+            .forward(self.decoder_norm.forward(frames))
     }
 }
 

@@ -46,7 +46,10 @@ impl ModelSize {
     }
 
     pub fn shape(self) -> ModelShape {
-        let shape = |channels, encoder: (usize, usize), decoder: (usize, usize), reference: (usize, usize, usize)| {
+        let shape = |channels,
+                     encoder: (usize, usize),
+                     decoder: (usize, usize),
+                     reference: (usize, usize, usize)| {
             ModelShape {
                 channels,
                 encoder_blocks: encoder.0,

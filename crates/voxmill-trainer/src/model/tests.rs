@@ -75,7 +75,10 @@ fn padding_and_masked_rows_change_neither_output_nor_gradients() {
     let other = TestClip::new("b", 0, 0);
     let padded = prepared(batch_of(&[None, Some(&clip), Some(&other)], 40, 160, 64));
     let model = nano(1);
-    let whole = Counts { frames: 90, tokens: 23 };
+    let whole = Counts {
+        frames: 90,
+        tokens: 23,
+    };
     let a = pass(&model, &alone, 1.0, whole);
     let b = pass(&model, &padded, 1.0, whole);
     assert_eq!(a.durations.row(0), &b.durations.row(1)[..23]);
@@ -86,7 +89,10 @@ fn padding_and_masked_rows_change_neither_output_nor_gradients() {
     let (a, b) = (gradients(&model, &a), gradients(&model, &b));
     let distance = furthest(&a, &b);
     assert!(distance < 1e-4, "{distance}");
-    assert!(a.iter().flatten().any(|g| g.abs() > 1e-3), "there are gradients to compare");
+    assert!(
+        a.iter().flatten().any(|g| g.abs() > 1e-3),
+        "there are gradients to compare"
+    );
 }
 
 /// The CPU's own block against the one made of the library's operations.
@@ -111,14 +117,27 @@ fn both_ways_to_compute_a_block_agree() {
     let by_hand = block.forward(input.clone(), &spans, Some(&style));
     let film = block.film_of(style.clone(), 40);
     let by_operations = block.forward_by_operations(input.clone(), &spans, film.0, film.1);
-    let distance = (by_hand.clone() - by_operations.clone()).abs().max().into_scalar::<f32>();
+    let distance = (by_hand.clone() - by_operations.clone())
+        .abs()
+        .max()
+        .into_scalar::<f32>();
     assert!(distance < 1e-5, "{distance}");
 
     let of = |output: Tensor<3>| {
         let grads = (output * target.clone()).sum().backward();
         let mut all = vec![
-            input.grad(&grads).unwrap().into_data().iter::<f64>().collect::<Vec<_>>(),
-            style.grad(&grads).unwrap().into_data().iter::<f64>().collect(),
+            input
+                .grad(&grads)
+                .unwrap()
+                .into_data()
+                .iter::<f64>()
+                .collect::<Vec<_>>(),
+            style
+                .grad(&grads)
+                .unwrap()
+                .into_data()
+                .iter::<f64>()
+                .collect(),
         ];
         for weight in block.weights_for_test() {
             all.push(weight(&grads));
@@ -129,7 +148,10 @@ fn both_ways_to_compute_a_block_agree() {
     for (part, (a, b)) in a.iter().zip(&b).enumerate() {
         let largest = a.iter().fold(0.0f64, |m, g| m.max(g.abs()));
         let distance = furthest(std::slice::from_ref(a), std::slice::from_ref(b));
-        assert!(largest > 0.0 && distance < 1e-4 * largest.max(1.0), "{part}: {distance} of {largest}");
+        assert!(
+            largest > 0.0 && distance < 1e-4 * largest.max(1.0),
+            "{part}: {distance} of {largest}"
+        );
     }
 }
 
@@ -137,10 +159,19 @@ fn both_ways_to_compute_a_block_agree() {
 fn expanding_agrees_with_gathering() {
     let device = device();
     let durations = Durations::new(vec![2, 3, 0, 1, 0, 0], 3);
-    let tokens = Tensor::<3>::from_floats([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [[7.0, 8.0], [0.0, 0.0], [0.0, 0.0]]], &device);
+    let tokens = Tensor::<3>::from_floats(
+        [
+            [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+            [[7.0, 8.0], [0.0, 0.0], [0.0, 0.0]],
+        ],
+        &device,
+    );
     let single = expand(tokens.clone(), &durations, 6);
     let double = expand(tokens.cast(DType::F64), &durations, 6);
-    let distance = (single.cast(DType::F64) - double).abs().max().into_scalar::<f64>();
+    let distance = (single.cast(DType::F64) - double)
+        .abs()
+        .max()
+        .into_scalar::<f64>();
     assert_eq!(distance, 0.0);
 }
 
@@ -190,7 +221,14 @@ fn loss_along(model: &Voice, batch: &Prepared, durations: &Durations) -> Pass {
         &batch.token_spans,
         &style,
     );
-    pass_aligned(model, batch, encoded, &style, durations.clone(), counts(batch))
+    pass_aligned(
+        model,
+        batch,
+        encoded,
+        &style,
+        durations.clone(),
+        counts(batch),
+    )
 }
 
 /// How far the gradient is from the slope that is measured by going a little to both sides, as a
@@ -208,7 +246,12 @@ fn gradient_error(
     let here = loss_along(model, batch, &durations);
     let gradients = gradients_of(model, part(&here.losses));
     // Along the gradient itself, of length 1: the slope is then the gradient's norm.
-    let norm = gradients.iter().flatten().map(|g| g * g).sum::<f64>().sqrt();
+    let norm = gradients
+        .iter()
+        .flatten()
+        .map(|g| g * g)
+        .sum::<f64>()
+        .sqrt();
     let along: Vec<Vec<f64>> = gradients
         .iter()
         .map(|part| part.iter().map(|g| g / norm).collect())
@@ -219,10 +262,19 @@ fn gradient_error(
     let along: Vec<Vec<f64>> = along
         .into_iter()
         .zip(&sizes.0)
-        .map(|(part, &size)| if part.is_empty() { vec![0.0; size] } else { part })
+        .map(|(part, &size)| {
+            if part.is_empty() {
+                vec![0.0; size]
+            } else {
+                part
+            }
+        })
         .collect();
     let at = |by: f64| {
-        let moved = model.clone().map(&mut Moved { by, along: along.iter() });
+        let moved = model.clone().map(&mut Moved {
+            by,
+            along: along.iter(),
+        });
         let loss = part(&loss_along(&moved, batch, &durations).losses);
         loss.into_data().iter::<f64>().next().unwrap()
     };

@@ -21,9 +21,7 @@ use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 
 pub use options::{Limits, TrainOptions};
-pub use report::{
-    Losses, Observer, Saved, Shown, StepReport, Stopped, Summary, Validation,
-};
+pub use report::{Losses, Observer, Saved, Shown, StepReport, Stopped, Summary, Validation};
 
 use crate::checkpoint::{
     Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, PrepareOn, Progress, Snapshot,
@@ -48,7 +46,9 @@ pub struct Fed {
 
 impl std::fmt::Debug for Fed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fed").field("batch", &self.batch.position).finish_non_exhaustive()
+        f.debug_struct("Fed")
+            .field("batch", &self.batch.position)
+            .finish_non_exhaustive()
     }
 }
 
@@ -118,7 +118,12 @@ impl Training {
         device: &Device,
     ) -> Self {
         let with_gradients = device.clone().autodiff();
-        let model = Voice::new(&voice.shape, voice.vocabulary, options.seed, &with_gradients);
+        let model = Voice::new(
+            &voice.shape,
+            voice.vocabulary,
+            options.seed,
+            &with_gradients,
+        );
         Self::with_model(options, voice, settings, speakers, device, model)
     }
 
@@ -133,7 +138,12 @@ impl Training {
         from: &CheckpointFolder,
     ) -> Result<Self, CheckpointError> {
         let with_gradients = device.clone().autodiff();
-        let fresh = Voice::new(&voice.shape, voice.vocabulary, options.seed, &with_gradients);
+        let fresh = Voice::new(
+            &voice.shape,
+            voice.vocabulary,
+            options.seed,
+            &with_gradients,
+        );
         let old = from.voice(&with_gradients)?;
         let model = fresh.taking_over(old, &from.facts().voice.symbols, &voice.symbols);
         let mut training = Self::with_model(options, voice, settings, speakers, device, model);
@@ -228,7 +238,10 @@ impl Training {
             if let Some(reached) = options.limits.reached(step, self.progress.seconds) {
                 break reached;
             }
-            if options.patience.is_some_and(|most| self.progress.since_best >= most) {
+            if options
+                .patience
+                .is_some_and(|most| self.progress.since_best >= most)
+            {
                 break Stopped::NoLongerBetter;
             }
 
@@ -254,7 +267,11 @@ impl Training {
             let mut losses: Option<Tensor<1>> = None;
             let mut positions = Vec::with_capacity(fed.len());
             let mut done = Vec::with_capacity(fed.len());
-            for Fed { batch, done: is_done } in fed {
+            for Fed {
+                batch,
+                done: is_done,
+            } in fed
+            {
                 positions.push(batch.position);
                 done.push(is_done);
                 self.styles.hear(&batch);
@@ -264,7 +281,12 @@ impl Training {
                 let made = pass(&self.model, &prepared, prior_weight(step), whole);
                 let total = made.losses.total();
                 self.count_lengths(&made);
-                let parts = [&total, &made.losses.mel, &made.losses.mean, &made.losses.duration];
+                let parts = [
+                    &total,
+                    &made.losses.mel,
+                    &made.losses.mean,
+                    &made.losses.duration,
+                ];
                 let parts = Tensor::cat(parts.map(|part| part.clone().inner()).to_vec(), 0);
                 losses = Some(match losses {
                     Some(sum) => sum + parts,
@@ -274,7 +296,9 @@ impl Training {
                 pending.shape(shape);
             }
             let (model, optimizer, taken) =
-                options.optimizer.step(self.model, self.optimizer, gradients, rate);
+                options
+                    .optimizer
+                    .step(self.model, self.optimizer, gradients, rate);
             (self.model, self.optimizer) = (model, optimizer);
 
             // The step is done: the feed may forget its batches.
@@ -367,14 +391,20 @@ impl Training {
         self.lengths = self.lengths.clone().mask_where(fine, next);
     }
 
-    fn tell(&mut self, pending: &mut Pending, observer: &mut dyn Observer) -> Result<(), TrainError> {
+    fn tell(
+        &mut self,
+        pending: &mut Pending,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
         let reports = pending.read();
         if reports.is_empty() {
             return Ok(());
         }
         let bad = reports.iter().filter(|report| !report.counted).count();
         self.progress.bad_steps += bad as u64;
-        observer.steps(&reports, &self.progress).map_err(TrainError::Observer)
+        observer
+            .steps(&reports, &self.progress)
+            .map_err(TrainError::Observer)
     }
 
     /// Ends a run of too many bad steps, with a checkpoint.
@@ -400,7 +430,9 @@ impl Training {
     fn let_hear(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         self.refresh_voice();
         let speaker = self.speaker();
-        observer.sample(self.progress.step, &speaker).map_err(TrainError::Observer)
+        observer
+            .sample(self.progress.step, &speaker)
+            .map_err(TrainError::Observer)
     }
 
     /// Brings what is known of the voice beside its weights up to date.
@@ -410,7 +442,9 @@ impl Training {
             self.voice.length_scale = f64::from(real / predicted).clamp(0.5, 2.0);
         }
         let model = with_mean_weights(&self.model, &self.optimizer);
-        let styles = self.styles.means(&model, self.voice.mel_statistics, &self.device);
+        let styles = self
+            .styles
+            .means(&model, self.voice.mel_statistics, &self.device);
         for (speaker, style) in styles {
             let name = self.speaker_names[speaker].clone();
             self.voice.speakers.insert(name, style);
@@ -423,7 +457,11 @@ impl Training {
         std::array::from_fn(|_| values.next().unwrap_or(0.0))
     }
 
-    fn validate(&mut self, feed: &mut impl Feed, observer: &mut dyn Observer) -> Result<(), TrainError> {
+    fn validate(
+        &mut self,
+        feed: &mut impl Feed,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
         let begin = Instant::now();
         let model = with_mean_weights(&self.model, &self.optimizer);
         let statistics = self.voice.mel_statistics;
@@ -435,8 +473,8 @@ impl Training {
         let step = self.progress.step;
         self.progress.validation = Some(losses.mel);
         // Nothing is below a loss that is not a number: it would stay the best for good.
-        let better = losses.mel.is_finite()
-            && self.progress.best.is_none_or(|best| losses.mel < best.loss);
+        let better =
+            losses.mel.is_finite() && self.progress.best.is_none_or(|best| losses.mel < best.loss);
         if better {
             self.progress.best = Some(Best {
                 step,
@@ -453,7 +491,9 @@ impl Training {
             took: begin.elapsed(),
             shown,
         };
-        observer.validated(&validation, &self.progress).map_err(TrainError::Observer)
+        observer
+            .validated(&validation, &self.progress)
+            .map_err(TrainError::Observer)
     }
 
     fn save(

@@ -26,7 +26,9 @@ impl Limits {
 
     /// The share of the run that is done.
     fn progress(&self, step: u64, seconds: f64) -> f64 {
-        let steps = self.steps.map_or(0.0, |most| step as f64 / most.max(1) as f64);
+        let steps = self
+            .steps
+            .map_or(0.0, |most| step as f64 / most.max(1) as f64);
         let time = self.seconds.map_or(0.0, |most| seconds / most.max(1e-9));
         steps.max(time)
     }
@@ -57,6 +59,7 @@ impl TrainOptions {
     /// The learning rate of a step. With a limit in steps it depends on the step alone, so a
     /// resumed run repeats it; with a limit in time it depends on how fast the machine was.
     pub(super) fn rate(&self, step: u64, seconds: f64) -> f64 {
-        self.schedule.rate(step, self.limits.progress(step, seconds))
+        self.schedule
+            .rate(step, self.limits.progress(step, seconds))
     }
 }

@@ -135,12 +135,14 @@ impl Pending {
         if self.steps.is_empty() {
             return Vec::new();
         }
-        let (numbers, reports): (Vec<_>, Vec<_>) = std::mem::take(&mut self.steps).into_iter().unzip();
+        let (numbers, reports): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.steps).into_iter().unzip();
         let data = Tensor::cat(numbers, 0).into_data();
         let values: Vec<f64> = data.iter::<f64>().collect();
         let (sixes, _) = values.as_chunks::<6>();
         let mut reports = reports;
-        for (report, &[total, mel, mean, duration, norm, counted]) in reports.iter_mut().zip(sixes) {
+        for (report, &[total, mel, mean, duration, norm, counted]) in reports.iter_mut().zip(sixes)
+        {
             report.losses = Losses {
                 total,
                 mel,

@@ -54,7 +54,10 @@ impl Styles {
         statistics: MelStatistics,
         device: &Device,
     ) -> Vec<(usize, Vec<f32>)> {
-        let heard = self.heard.iter().filter(|(_, stretches)| !stretches.is_empty());
+        let heard = self
+            .heard
+            .iter()
+            .filter(|(_, stretches)| !stretches.is_empty());
         heard
             .map(|(&speaker, stretches)| {
                 let styles = style_of(model, stretches, self.channels, statistics, device);
@@ -72,7 +75,10 @@ pub(crate) fn style_of(
     statistics: MelStatistics,
     device: &Device,
 ) -> Vec<f32> {
-    let lengths: Vec<u32> = stretches.iter().map(|s| (s.len() / channels) as u32).collect();
+    let lengths: Vec<u32> = stretches
+        .iter()
+        .map(|s| (s.len() / channels) as u32)
+        .collect();
     let time = lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
     let mut mel = vec![0.0; stretches.len() * time * channels];
     for (row, stretch) in mel.chunks_exact_mut(time * channels).zip(stretches) {

@@ -70,5 +70,9 @@ fn first_row(batch: &Batch) -> Option<(usize, usize, Vec<f32>)> {
     let channels = usize::from(batch.mel_channels);
     let begin = row * batch.shape.frames as usize * channels;
     let values = batch.frame_counts[row] as usize * channels;
-    Some((row, batch.clips[row]?, batch.mel[begin..begin + values].to_vec()))
+    Some((
+        row,
+        batch.clips[row]?,
+        batch.mel[begin..begin + values].to_vec(),
+    ))
 }

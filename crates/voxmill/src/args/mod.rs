@@ -14,8 +14,8 @@ use crate::config::value::FromValue;
 
 pub(crate) use synthesize::SynthesizeArgs;
 pub(crate) use train::{
-    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs,
-    RunArgs, TrainArgs,
+    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs, RunArgs,
+    TrainArgs,
 };
 
 /// A parser for clap that takes the range of a flag from the table of keys, so that a flag and

@@ -52,7 +52,7 @@ pub(crate) struct VoiceArgs {
     /// Speak as in this recording
     #[arg(long, value_name = "FILE", value_parser = of::<PathBuf>(&keys::REFERENCE_AUDIO))]
     pub(crate) reference_audio: Option<PathBuf>,
-    /// Speak as this speaker of the training data [default: the checkpoint's first]
+    /// Speak as this speaker of the training data [default: the one with the most clips]
     #[arg(long, value_name = "NAME", value_parser = of::<String>(&keys::SPEAKER))]
     pub(crate) speaker: Option<String>,
     /// How fast to speak: 2 is twice as fast [default: 1.0]

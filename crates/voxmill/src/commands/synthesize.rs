@@ -54,7 +54,9 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
     let mut said = Vec::new();
     match &settings.output {
         Output::File(path) => {
-            said.push(say_into(path, &text, settings, &speaker, &style, &mut mouth)?);
+            said.push(say_into(
+                path, &text, settings, &speaker, &style, &mut mouth,
+            )?);
         }
         Output::Folder(folder) => {
             std::fs::create_dir_all(folder)
@@ -62,13 +64,17 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             for (number, line) in lines.enumerate() {
                 let path = folder.join(format!("{:03}.wav", number + 1));
-                said.push(say_into(&path, line, settings, &speaker, &style, &mut mouth)?);
+                said.push(say_into(
+                    &path, line, settings, &speaker, &style, &mut mouth,
+                )?);
             }
         }
     }
     if settings.json {
         let all: Vec<_> = said.iter().map(Said::as_json).collect();
-        say(&serde_json::to_string_pretty(&json!({ "version": 1, "files": all }))?)?;
+        say(&serde_json::to_string_pretty(
+            &json!({ "version": 1, "files": all }),
+        )?)?;
     } else {
         for one in &said {
             say(&one.as_line())?;
@@ -93,7 +99,9 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
                 return Err(nothing().into());
             }
             let mut text = String::new();
-            input.read_to_string(&mut text).context("cannot read standard input as UTF-8")?;
+            input
+                .read_to_string(&mut text)
+                .context("cannot read standard input as UTF-8")?;
             text
         }
     };
@@ -121,7 +129,10 @@ fn load(settings: &SynthesizeSettings) -> anyhow::Result<Speaker> {
     };
     let found = named.best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!("warning: {damaged}; taking `{}`", found.checkpoint.path().display()));
+        tell(&format!(
+            "warning: {damaged}; taking `{}`",
+            found.checkpoint.path().display()
+        ));
     }
     Speaker::load(&found.checkpoint, &voxmill_trainer::device::cpu()).map_err(of_checkpoint)
 }
@@ -130,13 +141,16 @@ fn load(settings: &SynthesizeSettings) -> anyhow::Result<Speaker> {
 fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec<f32>> {
     let facts = speaker.facts();
     let of_name = |name: &str| {
-        speaker.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
-            let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
-            Complaint::new(
-                format!("the voice knows no speaker `{name}`"),
-                format!("it knows: {}", known.join(", ")),
-            )
-        })
+        speaker
+            .style_named(name)
+            .map(<[f32]>::to_vec)
+            .ok_or_else(|| {
+                let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
+                Complaint::new(
+                    format!("the voice knows no speaker `{name}`"),
+                    format!("it knows: {}", known.join(", ")),
+                )
+            })
     };
     match &settings.voice {
         Voice::Reference(path) => {
@@ -151,7 +165,7 @@ fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec
             Ok(speaker.style_of(features.mel))
         }
         Voice::Speaker(name) => Ok(of_name(name)?),
-        Voice::First => Ok(of_name(&facts.main_speaker)?),
+        Voice::Main => Ok(of_name(&facts.main_speaker)?),
     }
 }
 
@@ -199,7 +213,13 @@ fn say_into(
         not_read,
         model_time,
         ..
-    } = mouth.say(speaker, text, settings.language, style, settings.speaking_rate)?;
+    } = mouth.say(
+        speaker,
+        text,
+        settings.language,
+        style,
+        settings.speaking_rate,
+    )?;
     if !not_read.is_empty() {
         let signs: Vec<_> = not_read.iter().map(|sign| format!("`{sign}`")).collect();
         tell(&format!("warning: not read: {}", signs.join(" ")));
@@ -212,7 +232,10 @@ fn say_into(
         .into());
     }
     let rate = speaker.facts().audio.sample_rate;
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
         std::fs::create_dir_all(parent)
             .with_context(|| format!("cannot make the folder `{}`", parent.display()))?;
     }

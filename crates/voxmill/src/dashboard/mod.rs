@@ -11,6 +11,4 @@ mod shell;
 mod state;
 
 pub(crate) use shell::{Dashboard, restore_terminal};
-pub(crate) use state::{
-    BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, StepTimes,
-};
+pub(crate) use state::{BestValidation, Budget, BufferLevel, DeviceLoad, Goal, StepTimes};

@@ -47,7 +47,7 @@ pub(crate) enum Device {
 impl Device {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Device::Cpu => "cpu",
+            Device::Cpu => "CPU",
         }
     }
 

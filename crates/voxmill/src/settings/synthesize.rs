@@ -42,8 +42,8 @@ pub(crate) enum TextSource {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Voice {
-    /// The checkpoint's first speaker.
-    First,
+    /// The speaker with the most training clips.
+    Main,
     Speaker(String),
     /// As in this recording.
     Reference(PathBuf),
@@ -75,10 +75,10 @@ impl SynthesizeSettings {
             .into());
         }
         let reference = r.optional(&keys::REFERENCE_AUDIO, voice.reference_audio, "none");
-        let absent = "the checkpoint's first";
+        let absent = "the one with the most clips";
         let speaker = r.optional(&keys::SPEAKER, voice.speaker, absent);
         let who = match (reference, speaker) {
-            (None, None) => Voice::First,
+            (None, None) => Voice::Main,
             (None, Some(name)) => Voice::Speaker(name),
             (Some(file), None) => Voice::Reference(file),
             (Some(_), Some(_)) => {
@@ -180,7 +180,7 @@ mod tests {
         let settings = SynthesizeSettings::resolve(SynthesizeArgs::default()).unwrap();
         assert_eq!(settings.source, TextSource::StandardInput);
         assert_eq!(settings.checkpoint, None);
-        assert_eq!(settings.voice, Voice::First);
+        assert_eq!(settings.voice, Voice::Main);
         assert_eq!(settings.output, Output::File("speech.wav".into()));
         assert_eq!(settings.griffin_lim_iterations, 32);
         assert_eq!(settings.speaking_rate, 1.0);

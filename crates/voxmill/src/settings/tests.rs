@@ -243,9 +243,9 @@ fn a_dataset_of_ones_own_is_trained_for_the_steps_of_the_size() {
     assert_eq!(small.stop_at.steps, Some(100_000));
     assert_eq!(small.stop_at.minutes, None);
     assert_eq!(small.run_folder.name, "LJSpeech-1-1-small");
-    assert!(!small.is_given(&keys::MAX_STEPS));
+    assert!(!is_given(&small.shown, &keys::MAX_STEPS));
     let short = own(ModelSize::Small, Some(200));
-    assert!(short.is_given(&keys::MAX_STEPS));
+    assert!(is_given(&short.shown, &keys::MAX_STEPS));
     assert_eq!(short.optimization.warmup_steps, 20);
     let one_epoch = train(|args| args.length.epochs = Some(1)).unwrap();
     assert_eq!(one_epoch.stop_at.minutes, None);

@@ -9,7 +9,7 @@ use voxmill_telemetry::plan::Order;
 use super::prepare::{cores, spread};
 use super::resolver::Resolver;
 use super::threads::{self, Threads};
-use super::{DataSettings, Device, ModelSize, Optimization, Origin, Shown, is_given};
+use super::{DataSettings, Device, ModelSize, Optimization, Origin, Shown};
 use crate::args::{
     CheckpointArgs, EvaluationArgs, FeedArgs, LengthArgs, RunArgs, TrainArgs, WorkArgs,
 };
@@ -203,12 +203,6 @@ impl TrainSettings {
             notes: resolver.notes(),
             shown: resolver.shown,
         })
-    }
-
-    /// Whether a flag or the file says it, so that a checkpoint's own value must give way or the
-    /// difference be told.
-    pub(crate) fn is_given(&self, key: &Key) -> bool {
-        is_given(&self.shown, key)
     }
 }
 

@@ -31,7 +31,14 @@ impl Run {
         let data = self.dataset.path().to_str().unwrap().to_owned();
         let dir = self.dir().to_str().unwrap().to_owned();
         let mut args = vec!["train", "--train-data", &data, "--model-size", "nano"];
-        args.extend(["--batch-size", "4", "--val-fraction", "0.2", "--compute-threads", "1"]);
+        args.extend([
+            "--batch-size",
+            "4",
+            "--val-fraction",
+            "0.2",
+            "--compute-threads",
+            "1",
+        ]);
         args.extend(["--log-every", "1", "--sample-every", "0"]);
         if !more.contains(&"--resume") {
             args.extend(["--run-dir", &dir]);
@@ -68,10 +75,18 @@ impl Run {
     }
 
     fn checkpoints(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.dir().join("checkpoints")).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.dir().join("checkpoints"))
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut all: Vec<_> = entries
             .map(|entry| entry.path())
-            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("step-"))
+            .filter(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_string_lossy()
+                    .starts_with("step-")
+            })
             .collect();
         all.sort();
         all
@@ -85,7 +100,10 @@ fn ok(mut command: Command) -> Output {
 }
 
 fn signal(id: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().unwrap();
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &id.to_string()])
+        .status()
+        .unwrap();
     assert!(sent.success());
 }
 
@@ -94,18 +112,42 @@ fn a_run_leaves_a_voice_that_speaks() {
     let run = Run::new();
     let output = ok(run.train(&["--max-steps", "6", "--evaluation-interval", "3"]));
     let told = said(&output);
-    for expected in ["mode      single device", "cache     empty", "done      all steps done: step 6", "held out"] {
+    for expected in [
+        "mode      single device",
+        "cache     empty",
+        "done      all steps done: step 6",
+        "held out",
+    ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
-    for file in ["settings.yaml", "events.jsonl", "quarantine.csv", "samples/final-1.wav", "samples/final-1.png"] {
+    for file in [
+        "settings.yaml",
+        "events.jsonl",
+        "quarantine.csv",
+        "samples/final-1.wav",
+        "samples/final-1.png",
+    ] {
         assert!(run.dir().join(file).is_file(), "{file}");
     }
     let tensorboard = fs::read_dir(run.dir()).unwrap().flatten();
-    assert!(tensorboard.into_iter().any(|file| file.file_name().to_string_lossy().contains("tfevents")));
+    assert!(
+        tensorboard
+            .into_iter()
+            .any(|file| file.file_name().to_string_lossy().contains("tfevents"))
+    );
     assert_eq!(run.losses().len(), 6);
 
-    let output = ok(run.synthesize(&["--text", "Hello there. How are you?", "--output", "hello.wav"]));
-    assert!(said(&output).contains("real-time factor"), "{}", said(&output));
+    let output = ok(run.synthesize(&[
+        "--text",
+        "Hello there. How are you?",
+        "--output",
+        "hello.wav",
+    ]));
+    assert!(
+        said(&output).contains("real-time factor"),
+        "{}",
+        said(&output)
+    );
     let wav = fs::read(run.home.path().join("hello.wav")).unwrap();
     assert_eq!(&wav[..4], b"RIFF");
     assert!(wav.len() > 10_000);
@@ -126,17 +168,30 @@ fn killed_and_resumed_the_losses_are_the_same_to_the_last_bit() {
     assert_eq!(expected.len(), 24);
 
     let killed = Run::new();
-    let often = ["--max-steps", "24", "--checkpoint-every", "3", "--keep", "2"];
+    let often = [
+        "--max-steps",
+        "24",
+        "--checkpoint-every",
+        "3",
+        "--keep",
+        "2",
+    ];
     let mut child = killed.train(&often).stderr(Stdio::null()).spawn().unwrap();
     let patience = Instant::now();
     while killed.checkpoints().len() < 2 && child.try_wait().unwrap().is_none() {
-        assert!(patience.elapsed() < Duration::from_secs(120), "no checkpoint came");
+        assert!(
+            patience.elapsed() < Duration::from_secs(120),
+            "no checkpoint came"
+        );
         std::thread::yield_now();
     }
     signal(child.id(), "KILL");
     child.wait().unwrap();
     let before = killed.losses().len();
-    assert!(before < 24, "the kill came too late: this test shows nothing");
+    assert!(
+        before < 24,
+        "the kill came too late: this test shows nothing"
+    );
 
     // In a fresh process, with the run's own settings and another number of workers.
     let dir = killed.dir().to_str().unwrap().to_owned();
@@ -145,7 +200,11 @@ fn killed_and_resumed_the_losses_are_the_same_to_the_last_bit() {
         command.current_dir(killed.home.path());
         command
     });
-    assert!(said(&output).contains("goes on after step"), "{}", said(&output));
+    assert!(
+        said(&output).contains("goes on after step"),
+        "{}",
+        said(&output)
+    );
     assert_eq!(killed.losses(), expected);
 }
 
@@ -156,7 +215,10 @@ fn an_interruption_saves_and_says_how_to_go_on() {
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let patience = Instant::now();
     while run.losses().is_empty() {
-        assert!(patience.elapsed() < Duration::from_secs(120), "no step came");
+        assert!(
+            patience.elapsed() < Duration::from_secs(120),
+            "no step came"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     signal(child.id(), "TERM");
@@ -180,7 +242,10 @@ fn a_damaged_checkpoint_gives_way_to_the_one_before() {
     let dir = run.dir().to_str().unwrap().to_owned();
     let output = ok(run.train(&["--resume", &dir, "--max-steps", "6"]));
     let told = said(&output);
-    assert!(told.contains("is damaged") && told.contains("goes on after step 2"), "{told}");
+    assert!(
+        told.contains("is damaged") && told.contains("goes on after step 2"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -192,18 +257,42 @@ fn what_does_not_fit_is_refused_with_a_hint() {
         let output = command.output().unwrap();
         let told = said(&output);
         assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains(what) && told.contains("hint:"), "{what}: {told}");
+        assert!(
+            told.contains(what) && told.contains("hint:"),
+            "{what}: {told}"
+        );
     };
-    refused(run.train(&["--resume", &dir, "--model-size", "tiny"]), "is of size nano, not tiny");
+    refused(
+        run.train(&["--resume", &dir, "--model-size", "tiny"]),
+        "is of size nano, not tiny",
+    );
     refused(run.train(&["--max-steps", "2"]), "there are checkpoints");
-    refused(run.train(&["--resume", "nowhere"]), "there is no checkpoint");
+    refused(
+        run.train(&["--resume", "nowhere"]),
+        "there is no checkpoint",
+    );
     refused(run.synthesize(&["--text", "  "]), "text");
     refused(run.synthesize(&[]), "no text to say");
     refused(run.synthesize(&["--text", "☃☃"]), "can be read aloud");
-    refused(run.synthesize(&["--text", "hello", "--speaker", "nobody"]), "no speaker `nobody`");
-    refused(run.synthesize(&["--text", "hello", "--reference-audio", "nothing.wav"]), "cannot take the voice");
-    refused(run.train(&["--data-gpu", "0", "--model-gpu", "1"]), "Insufficient GPUs for Multi-GPU Mode: found 0");
-    let other = voxmill(&["synthesize", "--text", "hello", "--runs-dir", "/nonexistent"]);
+    refused(
+        run.synthesize(&["--text", "hello", "--speaker", "nobody"]),
+        "no speaker `nobody`",
+    );
+    refused(
+        run.synthesize(&["--text", "hello", "--reference-audio", "nothing.wav"]),
+        "cannot take the voice",
+    );
+    refused(
+        run.train(&["--data-gpu", "0", "--model-gpu", "1"]),
+        "Insufficient GPUs for Multi-GPU Mode: found 0",
+    );
+    let other = voxmill(&[
+        "synthesize",
+        "--text",
+        "hello",
+        "--runs-dir",
+        "/nonexistent",
+    ]);
     refused(other, "no run with a checkpoint");
 }
 
@@ -226,9 +315,17 @@ fn the_runs_settings_can_be_read_again() {
     let settings = run.dir().join("settings.yaml");
     let text = fs::read_to_string(&settings).unwrap();
     assert!(text.contains("\n  max_steps: 2"), "{text}");
-    let output = ok(voxmill(&["train", "--config", settings.to_str().unwrap(), "--show-settings"]));
+    let output = ok(voxmill(&[
+        "train",
+        "--config",
+        settings.to_str().unwrap(),
+        "--show-settings",
+    ]));
     let shown = said(&output);
-    let line = shown.lines().find(|line| line.starts_with("max_steps")).unwrap();
+    let line = shown
+        .lines()
+        .find(|line| line.starts_with("max_steps"))
+        .unwrap();
     assert!(line.contains("settings.yaml"), "{line}");
     assert!(Path::new(&run.dir()).is_dir());
 }

@@ -75,7 +75,8 @@ impl Feed for PipelineFeed<'_> {
     }
 
     fn after(&self, position: Position) -> Position {
-        self.batches.position(self.batches.batches_before(position) + 1)
+        self.batches
+            .position(self.batches.batches_before(position) + 1)
     }
 
     fn position(&self) -> Value {

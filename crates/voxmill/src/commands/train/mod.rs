@@ -44,7 +44,7 @@ use crate::feed::Recipe;
 use crate::feed::train::{BatchFeed, CacheHome, FeedSettings, Shelf};
 use crate::interrupt::{self, EXIT_INTERRUPTED};
 use crate::recording::Recording;
-use crate::settings::{Start, TrainSettings};
+use crate::settings::{self, Start, TrainSettings};
 use crate::speech::Mouth;
 use feed::PipelineFeed;
 use observer::{HostCpu, Sums, Watching, moment};
@@ -96,7 +96,11 @@ fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
     let named = match from {
         Some(path) => Named::find(path),
         None => {
-            let runs = args.run.runs_dir.clone().unwrap_or_else(|| PathBuf::from("runs"));
+            let runs = args
+                .run
+                .runs_dir
+                .clone()
+                .unwrap_or_else(|| PathBuf::from("runs"));
             Named::find(&run_folder::newest(&runs)?)
         }
     };
@@ -109,9 +113,18 @@ fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
         ));
     }
     // The checkpoint knows its run, wherever it lies; a run that was moved is told by its place.
-    let stored = found.checkpoint.facts().settings.get("run").and_then(Value::as_str);
-    let beside = named.run().filter(|run| run.join(run_folder::SETTINGS).is_file());
-    let run = beside.map(Path::to_owned).or_else(|| stored.map(PathBuf::from));
+    let stored = found
+        .checkpoint
+        .facts()
+        .settings
+        .get("run")
+        .and_then(Value::as_str);
+    let beside = named
+        .run()
+        .filter(|run| run.join(run_folder::SETTINGS).is_file());
+    let run = beside
+        .map(Path::to_owned)
+        .or_else(|| stored.map(PathBuf::from));
     let run = run.unwrap_or_else(|| PathBuf::from("."));
     let own = run.join(run_folder::SETTINGS);
     if args.config.config.is_none() && own.is_file() {
@@ -147,7 +160,9 @@ struct Data {
 
 impl Data {
     fn held_out(&self) -> &Manifest {
-        self.held_out.as_ref().map_or(&self.train, |(_, manifest)| manifest)
+        self.held_out
+            .as_ref()
+            .map_or(&self.train, |(_, manifest)| manifest)
     }
 }
 
@@ -173,8 +188,13 @@ fn read_data(settings: &TrainSettings, resumed: Option<&Resumed>) -> anyhow::Res
     };
     if let Some(resumed) = resumed {
         // The plan must be the one that the run began with: what was bad then stays out.
-        let frozen: HashSet<&str> =
-            resumed.checkpoint.facts().quarantine.iter().map(String::as_str).collect();
+        let frozen: HashSet<&str> = resumed
+            .checkpoint
+            .facts()
+            .quarantine
+            .iter()
+            .map(String::as_str)
+            .collect();
         train.clips.retain(|clip| !frozen.contains(&*clip.id));
     }
     if settings.shuffle_texts {
@@ -198,8 +218,9 @@ fn read_data(settings: &TrainSettings, resumed: Option<&Resumed>) -> anyhow::Res
 /// For a control experiment: every training clip gets another one's text. A voice trained so must
 /// not be understood.
 fn shuffle_texts(clips: &mut [Clip], seed: u64) {
-    let mut of_training: Vec<usize> =
-        (0..clips.len()).filter(|&clip| clips[clip].split == Split::Train).collect();
+    let mut of_training: Vec<usize> = (0..clips.len())
+        .filter(|&clip| clips[clip].split == Split::Train)
+        .collect();
     of_training.sort_by_key(|&clip| draw(seed, 0, &clips[clip].id, "shuffle texts"));
     let Some(&first) = of_training.first() else {
         return;
@@ -233,12 +254,17 @@ fn train(
         None => run_folder::create(&settings.run_folder)?,
     };
     let own_checkpoints = || run_folder::checkpoints_of(&run);
-    let checkpoints_dir = settings.checkpoints.dir.clone().unwrap_or_else(own_checkpoints);
+    let checkpoints_dir = settings
+        .checkpoints
+        .dir
+        .clone()
+        .unwrap_or_else(own_checkpoints);
     let checkpoints = Checkpoints::new(&checkpoints_dir, settings.checkpoints.keep.get());
     refuse_to_overwrite(settings, &checkpoints)?;
     if resumed.is_none() {
         let yaml = run_folder::settings_yaml(&settings.shown);
-        std::fs::write(run.join(run_folder::SETTINGS), yaml).context("cannot write the settings")?;
+        std::fs::write(run.join(run_folder::SETTINGS), yaml)
+            .context("cannot write the settings")?;
     }
 
     // The road of batches, recorded from its first item.
@@ -251,18 +277,34 @@ fn train(
         });
         let hold = settings.feeding.ram_budget / HELD_SHARE;
         let off = voxmill_telemetry::recorder::Recorder::off();
-        Arc::new(Shelf::open(manifest.clips.clone(), recipe.clone(), home, hold, off))
+        Arc::new(Shelf::open(
+            manifest.clips.clone(),
+            recipe.clone(),
+            home,
+            hold,
+            off,
+        ))
     };
     let shelf = shelf_of(&data.folder, &data.train);
-    let batches = BatchFeed::new(&shelf, Split::Train, settings.data.batches, feed_settings.clone())
-        .map_err(of_feed)?;
+    let batches = BatchFeed::new(
+        &shelf,
+        Split::Train,
+        settings.data.batches,
+        feed_settings.clone(),
+    )
+    .map_err(of_feed)?;
     let held_out_shelf = match &data.held_out {
         Some((folder, manifest)) => shelf_of(folder, manifest),
         None => Arc::clone(&shelf),
     };
     if let (Some(patience), true) = (
-        settings.evaluation.and_then(|evaluation| evaluation.patience),
-        data.held_out().clips.iter().all(|clip| clip.split != Split::Validation),
+        settings
+            .evaluation
+            .and_then(|evaluation| evaluation.patience),
+        data.held_out()
+            .clips
+            .iter()
+            .all(|clip| clip.split != Split::Validation),
     ) {
         return Err(Complaint::new(
             format!("the run cannot stop after {patience} evaluations without a better one: no clip is held out"),
@@ -271,17 +313,28 @@ fn train(
         .into());
     }
     let evaluates = settings.evaluation.is_some()
-        && data.held_out().clips.iter().any(|clip| clip.split == Split::Validation);
+        && data
+            .held_out()
+            .clips
+            .iter()
+            .any(|clip| clip.split == Split::Validation);
     let held_out = evaluates
         .then(|| {
-            BatchFeed::new(&held_out_shelf, Split::Validation, settings.data.batches, feed_settings)
+            BatchFeed::new(
+                &held_out_shelf,
+                Split::Validation,
+                settings.data.batches,
+                feed_settings,
+            )
         })
         .transpose()
         .map_err(of_feed)?;
     let mut all_bad = data.train.quarantine.clone();
     all_bad.extend(shelf.bad());
     let bad_clips = all_bad.entries().iter().map(|bad| bad.clip.to_string());
-    let frozen = resumed.iter().flat_map(|resumed| resumed.checkpoint.facts().quarantine.clone());
+    let frozen = resumed
+        .iter()
+        .flat_map(|resumed| resumed.checkpoint.facts().quarantine.clone());
     let mut quarantine: Vec<String> = frozen.chain(bad_clips).collect();
     quarantine.sort();
     quarantine.dedup();
@@ -290,7 +343,9 @@ fn train(
         .context("cannot write the list of bad clips")?;
 
     // The model, fresh or as it was.
-    let device = voxmill_trainer::device::cpu();
+    let device = match settings.device {
+        settings::Device::Cpu => voxmill_trainer::device::cpu(),
+    };
     let speakers = data.train.speakers.clone();
     let options = start::options(settings, &batches, held_out.is_some());
     let plan_hash = plan_hash(&batches);
@@ -298,8 +353,14 @@ fn train(
     let (training, from) = match &resumed {
         Some(resumed) => {
             check_fits(resumed, settings, &plan_hash)?;
-            let training = Training::resume(options.clone(), stored, speakers, &device, &resumed.checkpoint)
-                .map_err(of_checkpoint)?;
+            let training = Training::resume(
+                options.clone(),
+                stored,
+                speakers,
+                &device,
+                &resumed.checkpoint,
+            )
+            .map_err(of_checkpoint)?;
             let from = serde_json::from_value(training.progress().feed.clone())
                 .context("the checkpoint does not say where its feed was")?;
             (training, from)
@@ -307,9 +368,10 @@ fn train(
         None => {
             let voice = new_voice(settings, &data, &shelf)?;
             let training = match &settings.start {
-                Start::New { init_from: Some(path), .. } => {
-                    from_other_voice(path, options.clone(), voice, stored, speakers, &device)?
-                }
+                Start::New {
+                    init_from: Some(path),
+                    ..
+                } => from_other_voice(path, options.clone(), voice, stored, speakers, &device)?,
                 _ => Training::new(options.clone(), voice, stored, speakers, &device),
             };
             (training, RoadPosition::default())
@@ -356,7 +418,9 @@ fn train(
     drop(feed);
     let outcome = finish(outcome, &checkpoints, &mut watching, &device);
     if let Some(dashboard) = watching.dashboard.take() {
-        dashboard.finish().context("the terminal could not be restored")?;
+        dashboard
+            .finish()
+            .context("the terminal could not be restored")?;
     }
     shelf.save();
     recording.finish(match &outcome {
@@ -365,7 +429,14 @@ fn train(
         Err(_) => Outcome::Failed,
     });
     let summary = outcome?;
-    summary::tell(&summary, &watching.sums, settings, &run, &checkpoints, &shelf)?;
+    summary::tell(
+        &summary,
+        &watching.sums,
+        settings,
+        &run,
+        &checkpoints,
+        &shelf,
+    )?;
     if summary.stopped == Stopped::Interrupted {
         tell("interrupted: the checkpoint is saved; `voxmill train --resume` goes on from here");
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
@@ -386,7 +457,9 @@ fn finish(
         let speaker = Speaker::load(&best.checkpoint, device).map_err(of_checkpoint)?;
         let said = watching.say_samples("final", Some(summary.step), &speaker);
         if let Err(error) = said {
-            watching.tell(&format!("warning: the last samples could not be made: {error}"));
+            watching.tell(&format!(
+                "warning: the last samples could not be made: {error}"
+            ));
         }
     }
     Ok(summary)
@@ -422,10 +495,18 @@ fn new_voice(settings: &TrainSettings, data: &Data, shelf: &Shelf) -> anyhow::Re
     let size = start::size(settings.model_size);
     let symbols = SymbolTable::built_in();
     let mut clips_of = BTreeMap::<u32, usize>::new();
-    for clip in data.train.clips.iter().filter(|clip| clip.split == Split::Train) {
+    for clip in data
+        .train
+        .clips
+        .iter()
+        .filter(|clip| clip.split == Split::Train)
+    {
         *clips_of.entry(clip.speaker).or_default() += 1;
     }
-    let main = clips_of.iter().max_by_key(|(_, clips)| **clips).map_or(0, |(speaker, _)| *speaker);
+    let main = clips_of
+        .iter()
+        .max_by_key(|(_, clips)| **clips)
+        .map_or(0, |(speaker, _)| *speaker);
     Ok(VoiceFacts {
         size,
         shape: size.shape(),
@@ -443,7 +524,12 @@ fn new_voice(settings: &TrainSettings, data: &Data, shelf: &Shelf) -> anyhow::Re
         },
         length_scale: 1.0,
         speakers: BTreeMap::new(),
-        main_speaker: data.train.speakers.get(main as usize).cloned().unwrap_or_default(),
+        main_speaker: data
+            .train
+            .speakers
+            .get(main as usize)
+            .cloned()
+            .unwrap_or_default(),
     })
 }
 
@@ -459,7 +545,12 @@ fn from_other_voice(
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {
         return Err(Complaint::new(
-            format!("`{}` is a voice of size {}, not {}", path.display(), theirs.size, voice.size),
+            format!(
+                "`{}` is a voice of size {}, not {}",
+                path.display(),
+                theirs.size,
+                voice.size
+            ),
             format!("give --model-size {}", theirs.size),
         )
         .into());
@@ -469,7 +560,10 @@ fn from_other_voice(
             format!("`{}` was trained with other audio settings", path.display()),
             format!(
                 "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
-                theirs.audio.sample_rate, theirs.audio.n_fft, theirs.audio.hop_length, theirs.audio.n_mels
+                theirs.audio.sample_rate,
+                theirs.audio.n_fft,
+                theirs.audio.hop_length,
+                theirs.audio.n_mels
             ),
         )
         .into());
@@ -488,7 +582,12 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     let refuse = |what: String, hint: String| Err(Complaint::new(what, hint).into());
     if voice.size != start::size(settings.model_size) {
         return refuse(
-            format!("`{}` is of size {}, not {}", path.display(), voice.size, settings.model_size.name()),
+            format!(
+                "`{}` is of size {}, not {}",
+                path.display(),
+                voice.size,
+                settings.model_size.name()
+            ),
             format!(
                 "give --model-size {}, or begin anew without --resume (--init-from takes its weights)",
                 voice.size
@@ -528,7 +627,12 @@ fn plan_hash(batches: &BatchFeed) -> String {
     let plan = batches.plan();
     let mut hash = 0u64;
     for clip in plan.clips() {
-        hash = draw(hash, u64::from(clip.frames) << 32 | u64::from(clip.tokens), &clip.id, "plan");
+        hash = draw(
+            hash,
+            u64::from(clip.frames) << 32 | u64::from(clip.tokens),
+            &clip.id,
+            "plan",
+        );
     }
     let settings = format!("{:?}", plan.settings());
     format!("{:016x}", draw(hash, 0, &settings, "plan"))
@@ -538,13 +642,18 @@ fn refuse_to_overwrite(settings: &TrainSettings, checkpoints: &Checkpoints) -> a
     let Start::New { reset, .. } = settings.start else {
         return Ok(());
     };
-    let there = checkpoints.list().context("cannot look into the folder of checkpoints")?;
+    let there = checkpoints
+        .list()
+        .context("cannot look into the folder of checkpoints")?;
     if there.is_empty() {
         return Ok(());
     }
     if !reset {
         return Err(Complaint::new(
-            format!("there are checkpoints in `{}` already", checkpoints.folder().display()),
+            format!(
+                "there are checkpoints in `{}` already",
+                checkpoints.folder().display()
+            ),
             "--resume goes on from them, --reset-training throws them away",
         )
         .into());
@@ -559,7 +668,11 @@ fn refuse_to_overwrite(settings: &TrainSettings, checkpoints: &Checkpoints) -> a
 }
 
 /// A disk that fills up at step 10,000 is a worse way to learn it.
-fn check_room(checkpoints: &Checkpoints, parameters: usize, settings: &TrainSettings) -> anyhow::Result<()> {
+fn check_room(
+    checkpoints: &Checkpoints,
+    parameters: usize,
+    settings: &TrainSettings,
+) -> anyhow::Result<()> {
     let each = checkpoint_bytes(parameters);
     // The kept ones, the best, and the one that is being written.
     let needed = each * (settings.checkpoints.keep.get() as u64 + 2);
@@ -579,7 +692,10 @@ fn check_room(checkpoints: &Checkpoints, parameters: usize, settings: &TrainSett
     Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "all that there is to watch, and where to write it")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "all that there is to watch, and where to write it"
+)]
 fn watching<'a>(
     settings: &TrainSettings,
     run: &Path,
@@ -595,7 +711,10 @@ fn watching<'a>(
     all_bad: &Quarantine,
     rows: usize,
 ) -> anyhow::Result<Watching<'a>> {
-    let folder = settings.tensorboard_log_dir.clone().unwrap_or_else(|| run.to_owned());
+    let folder = settings
+        .tensorboard_log_dir
+        .clone()
+        .unwrap_or_else(|| run.to_owned());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let start = EventStart {
         wall_seconds: moment(0).wall_seconds,
@@ -623,14 +742,21 @@ fn watching<'a>(
         asked => asked.unwrap_or(on_a_terminal),
     };
     let dashboard = dashboard
-        .then(|| Dashboard::start(interrupt::ask, || std::process::exit(i32::from(EXIT_INTERRUPTED))))
+        .then(|| {
+            Dashboard::start(interrupt::ask, || {
+                std::process::exit(i32::from(EXIT_INTERRUPTED))
+            })
+        })
         .transpose()
         .context("the dashboard cannot be drawn; --no-dashboard does without")?;
     if let Some(dashboard) = &dashboard {
         dashboard.update(|state| {
-            state.run_name = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            state.run_name = run
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             state.model_size = settings.model_size.name().to_owned();
-            state.device = "CPU".to_owned();
+            state.device = settings.device.name().to_owned();
             state.mode = "single device".to_owned();
             state.goal = match (options.limits.steps, options.limits.seconds) {
                 (Some(steps), None) => Goal::Steps(steps),
@@ -701,7 +827,9 @@ fn of_feed(error: crate::feed::train::FeedError) -> anyhow::Error {
         FeedError::Plan(_) => "`voxmill prepare` on the same folder says what is in it",
         FeedError::Start(_) => "try fewer workers with --num-workers",
     };
-    Complaint::new("the batches cannot be made", hint).because(error).into()
+    Complaint::new("the batches cannot be made", hint)
+        .because(error)
+        .into()
 }
 
 fn of_training(error: TrainError) -> anyhow::Error {

@@ -18,7 +18,7 @@ use voxmill_trainer::train::{FeedError, Limits, Observer, Saved, StepReport, Val
 
 use super::sentences::Sentence;
 use crate::commands::tell;
-use crate::dashboard::{BestValidation, Budget, BufferLevel, Dashboard, StepTimes};
+use crate::dashboard::{BestValidation, Budget, BufferLevel, Dashboard, DeviceLoad, StepTimes};
 use crate::feed::train::{BatchFeed, Shelf};
 use crate::speech::Mouth;
 
@@ -97,7 +97,10 @@ impl Watching<'_> {
             if self.all_bad.entries().contains(&entry) {
                 continue;
             }
-            self.warn(&format!("`{}` is left out: {}: {}", entry.clip, entry.reason, entry.detail));
+            self.warn(&format!(
+                "`{}` is left out: {}: {}",
+                entry.clip, entry.reason, entry.detail
+            ));
             self.recorder.record(Event::Fault(Fault {
                 stage: "featurize".to_owned(),
                 item: 0,
@@ -128,9 +131,15 @@ impl Watching<'_> {
 
     /// The time that is left by the limits, at the pace so far.
     fn time_left(&self, progress: &Progress) -> Option<Duration> {
-        let by_time = self.limits.seconds.map(|most| (most - progress.seconds).max(0.0));
+        let by_time = self
+            .limits
+            .seconds
+            .map(|most| (most - progress.seconds).max(0.0));
         let per_step = self.begin.elapsed().as_secs_f64() / self.sums.steps.max(1) as f64;
-        let by_steps = self.limits.steps.map(|most| most.saturating_sub(progress.step) as f64 * per_step);
+        let by_steps = self
+            .limits
+            .steps
+            .map(|most| most.saturating_sub(progress.step) as f64 * per_step);
         let least = match (by_time, by_steps) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -140,19 +149,26 @@ impl Watching<'_> {
 
     fn pace(&self) -> Pace {
         let sum = |of: fn(&StepReport) -> Duration| self.recent.iter().map(of).sum::<Duration>();
-        let (waited, service, overhead) =
-            (sum(|step| step.waited), sum(|step| step.service), sum(|step| step.overhead));
+        let (waited, service, overhead) = (
+            sum(|step| step.waited),
+            sum(|step| step.service),
+            sum(|step| step.overhead),
+        );
         let wall = (waited + service + overhead).as_secs_f64().max(1e-9);
         let frames: u64 = self.recent.iter().map(|step| step.frames).sum();
         let mut times: Vec<Duration> = self.recent.iter().map(|step| step.service).collect();
         times.sort();
         let at = |share: f64| {
             let last = times.len().saturating_sub(1);
-            times.get((last as f64 * share) as usize).copied().unwrap_or_default()
+            times
+                .get((last as f64 * share) as usize)
+                .copied()
+                .unwrap_or_default()
         };
         Pace {
             frames_per_second: frames as f64 / wall,
             stall: waited.as_secs_f64() / wall,
+            busy: service.as_secs_f64() / wall,
             median: at(0.5),
             p95: at(0.95),
         }
@@ -165,7 +181,10 @@ impl Watching<'_> {
             self.show_on_dashboard(last, progress, &pace, left);
             return;
         }
-        if self.last_line.is_some_and(|then| then.elapsed() < BETWEEN_LINES) {
+        if self
+            .last_line
+            .is_some_and(|then| then.elapsed() < BETWEEN_LINES)
+        {
             return;
         }
         self.last_line = Some(Instant::now());
@@ -226,6 +245,12 @@ impl Watching<'_> {
                     used_bytes: budget.in_use,
                     limit_bytes: budget.limit,
                 });
+                // Its own time line: what part of it was training.
+                state.devices = vec![DeviceLoad {
+                    name: state.device.clone(),
+                    busy_share: Some(pace.busy),
+                    memory_bytes: None,
+                }];
                 state.host_cpu_share = cpu.map(|percent| percent / 100.0);
                 state.resident_bytes = resident_bytes();
             });
@@ -262,6 +287,7 @@ fn resident_bytes() -> Option<u64> {
 struct Pace {
     frames_per_second: f64,
     stall: f64,
+    busy: f64,
     median: Duration,
     p95: Duration,
 }
@@ -271,8 +297,11 @@ impl Observer for Watching<'_> {
         for report in steps {
             if self.sums.steps == 0 {
                 // Reported some steps later: their time is known and taken off.
-                let since: Duration =
-                    steps.iter().skip(1).map(|step| step.overhead + step.waited + step.service).sum();
+                let since: Duration = steps
+                    .iter()
+                    .skip(1)
+                    .map(|step| step.overhead + step.waited + step.service)
+                    .sum();
                 self.sums.first_step_after = Some(self.begin.elapsed().saturating_sub(since));
             }
             self.sums.steps += 1;
@@ -340,7 +369,11 @@ impl Observer for Watching<'_> {
             let real = Mel::new(&shown.real, shown.channels);
             let made = Mel::new(&shown.made, shown.channels);
             let at = moment(found.step);
-            writer.picture(at, "held out: recording above, model below", &two_mels_png(real, made))?;
+            writer.picture(
+                at,
+                "held out: recording above, model below",
+                &two_mels_png(real, made),
+            )?;
             writer.picture(at, "held out: alignment", &alignment_png(&shown.durations))?;
             writer.flush()?;
         }
@@ -356,7 +389,11 @@ impl Observer for Watching<'_> {
                 }
             });
         }
-        let better = if found.better { "  the best so far" } else { "" };
+        let better = if found.better {
+            "  the best so far"
+        } else {
+            ""
+        };
         self.tell(&format!(
             "step {:>5}  held-out mel {:.4}  duration {:.3}{better}",
             found.step, found.losses.mel, found.losses.duration
@@ -373,7 +410,10 @@ impl Observer for Watching<'_> {
             took: nanos(saved.took),
         });
         if let Some(dashboard) = &self.dashboard {
-            let name = saved.path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let name = saved
+                .path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
             dashboard.update(|state| state.last_checkpoint = name);
         }
         Ok(())
@@ -382,7 +422,10 @@ impl Observer for Watching<'_> {
     fn sample(&mut self, step: u64, speaker: &Speaker) -> Result<(), FeedError> {
         let written = self.say_samples(&format!("step-{step:06}"), Some(step), speaker)?;
         if let Some(first) = written.first() {
-            self.tell(&format!("step {step:>5}  samples in {}", first.parent().unwrap_or(first).display()));
+            self.tell(&format!(
+                "step {step:>5}  samples in {}",
+                first.parent().unwrap_or(first).display()
+            ));
         }
         Ok(())
     }
@@ -406,7 +449,9 @@ impl Watching<'_> {
             let Some(style) = style.map(<[f32]>::to_vec) else {
                 continue;
             };
-            let sound = self.mouth.say(speaker, &sentence.text, sentence.language, &style, 1.0)?;
+            let sound = self
+                .mouth
+                .say(speaker, &sentence.text, sentence.language, &style, 1.0)?;
             if sound.samples.is_empty() {
                 continue;
             }
@@ -436,7 +481,8 @@ impl Watching<'_> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), FeedError> {
-    std::fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+    std::fs::write(path, bytes)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
 fn step_event(report: &StepReport) -> Step {

@@ -34,7 +34,11 @@ pub(super) fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
     let name = format!("{}-{}", now(), wanted.name);
     // Two runs in one second get different folders.
     for number in 1.. {
-        let again = if number > 1 { format!("-{number}") } else { String::new() };
+        let again = if number > 1 {
+            format!("-{number}")
+        } else {
+            String::new()
+        };
         let path = wanted.runs_dir.join(format!("{name}{again}"));
         match std::fs::create_dir(&path) {
             Ok(()) => return Ok(path),
@@ -68,7 +72,10 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     runs.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
     runs.pop().ok_or_else(|| {
         Complaint::new(
-            format!("there is no run with a checkpoint in `{}`", runs_dir.display()),
+            format!(
+                "there is no run with a checkpoint in `{}`",
+                runs_dir.display()
+            ),
             "`voxmill train` makes one; --runs-dir says where to look",
         )
         .into()
@@ -87,7 +94,10 @@ impl Named {
         if path.join("checkpoint.json").is_file() {
             return Named::Checkpoint(path.to_owned());
         }
-        match path.file_name().is_some_and(|name| name == "checkpoint.json") {
+        match path
+            .file_name()
+            .is_some_and(|name| name == "checkpoint.json")
+        {
             true => Named::Checkpoint(path.parent().unwrap_or(path).to_owned()),
             false if checkpoints_of(path).is_dir() => Named::Folder(checkpoints_of(path)),
             false => Named::Folder(path.to_owned()),
@@ -165,7 +175,9 @@ fn in_a_file(kind: Kind, value: &str) -> String {
 
 /// The time of day in UTC, so that names sort.
 fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     stamp(seconds)
 }
 
@@ -185,7 +197,11 @@ fn date(days: i64) -> (i64, i64, i64) {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
     (era * 400 + year + i64::from(month <= 2), month, day)
 }
 

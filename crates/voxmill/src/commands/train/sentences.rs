@@ -13,9 +13,17 @@ pub(crate) struct Sentence {
 
 const SENTENCES: usize = 3;
 
-pub(super) fn choose(train: &Manifest, held_out: &Manifest, language: Option<Language>) -> Vec<Sentence> {
+pub(super) fn choose(
+    train: &Manifest,
+    held_out: &Manifest,
+    language: Option<Language>,
+) -> Vec<Sentence> {
     let name = |manifest: &Manifest, clip: &Clip| {
-        manifest.speakers.get(clip.speaker as usize).cloned().unwrap_or_default()
+        manifest
+            .speakers
+            .get(clip.speaker as usize)
+            .cloned()
+            .unwrap_or_default()
     };
     let sentence = |manifest: &Manifest, clip: &Clip| Sentence {
         text: clip.text.to_string(),
@@ -28,7 +36,13 @@ pub(super) fn choose(train: &Manifest, held_out: &Manifest, language: Option<Lan
         .map(|clip| sentence(held_out, clip))
         .collect();
     if chosen.is_empty() {
-        chosen.extend(train.clips.iter().take(SENTENCES).map(|clip| sentence(train, clip)));
+        chosen.extend(
+            train
+                .clips
+                .iter()
+                .take(SENTENCES)
+                .map(|clip| sentence(train, clip)),
+        );
     }
     chosen
 }

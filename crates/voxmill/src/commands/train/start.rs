@@ -38,7 +38,9 @@ pub(super) fn setting(size: model::ModelSize) -> ModelSize {
 
 /// Every setting as it is shown, for the checkpoint.
 pub(super) fn values(shown: &[Shown]) -> Value {
-    let values = shown.iter().map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));
+    let values = shown
+        .iter()
+        .map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));
     Value::Object(values.collect::<Map<_, _>>())
 }
 
@@ -51,9 +53,10 @@ pub(super) fn options(
 ) -> TrainOptions {
     let o = &settings.optimization;
     let accumulate = o.gradient_accumulation_steps.get() as usize;
-    let of_epochs = settings.stop_at.epochs.map(|epochs| {
-        (epochs * batches.plan().batches_per_epoch()).div_ceil(accumulate as u64)
-    });
+    let of_epochs = settings
+        .stop_at
+        .epochs
+        .map(|epochs| (epochs * batches.plan().batches_per_epoch()).div_ceil(accumulate as u64));
     let steps = match (settings.stop_at.steps, of_epochs) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
@@ -73,7 +76,9 @@ pub(super) fn options(
             decay: match o.schedule {
                 settings::Schedule::Constant => Decay::Constant,
                 settings::Schedule::Cosine { floor } => Decay::Cosine { to: floor },
-                settings::Schedule::CosineRestarts { cycles, floor } => Decay::Restarts { to: floor, cycles },
+                settings::Schedule::CosineRestarts { cycles, floor } => {
+                    Decay::Restarts { to: floor, cycles }
+                }
             },
         },
         limits: Limits {
@@ -83,7 +88,10 @@ pub(super) fn options(
         accumulate,
         log_every: settings.log_every.get(),
         checkpoint_every: Some(settings.checkpoints.every.get()),
-        validate_every: settings.evaluation.filter(|_| validates).map(|e| e.every.get()),
+        validate_every: settings
+            .evaluation
+            .filter(|_| validates)
+            .map(|e| e.every.get()),
         sample_every: settings.sample_every.map(|every| every.get()),
         patience: settings.evaluation.and_then(|e| e.patience),
         max_bad_steps: settings.max_bad_steps,
@@ -114,7 +122,8 @@ impl Told<'_> {
         };
         tell(&format!("run       {} ({begins})", self.run.display()));
         tell(&format!(
-            "mode      single device, buffered: CPU, {} compute threads, 32-bit floats",
+            "mode      single device, buffered: {}, {} compute threads, 32-bit floats",
+            settings.device.name(),
             settings.compute_threads
         ));
         tell(&format!(
@@ -134,17 +143,27 @@ impl Told<'_> {
         tell(&format!(
             "feeding   {} {}, {} batches ahead on the host, {} for the device, at most {}{}",
             feeding.workers,
-            if feeding.workers == 1 { "worker" } else { "workers" },
+            if feeding.workers == 1 {
+                "worker"
+            } else {
+                "workers"
+            },
             feeding.buffered_batches,
             feeding.device_slots,
             show_bytes(feeding.ram_budget),
-            if feeding.overlap { "" } else { "; one after another (--no-overlap)" },
+            if feeding.overlap {
+                ""
+            } else {
+                "; one after another (--no-overlap)"
+            },
         ));
         let (found, clips) = (self.shelf.found_in_cache(), self.shelf.clips().len());
         let cache = match (feeding.caching, found) {
             (false, _) => "off".to_owned(),
             (true, found) if found == clips => format!("warm: all {clips} clips"),
-            (true, 0) => "empty: the first epoch makes the features as it goes and keeps them".to_owned(),
+            (true, 0) => {
+                "empty: the first epoch makes the features as it goes and keeps them".to_owned()
+            }
             (true, found) => format!("{found} of {clips} clips; the rest is made as it is needed"),
         };
         tell(&format!("cache     {cache}"));
@@ -157,7 +176,10 @@ impl Told<'_> {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let plan = self.batches.plan();
-        let (clips, size) = (plan.clips().len(), plan.settings().batch_size.get() as usize);
+        let (clips, size) = (
+            plan.clips().len(),
+            plan.settings().batch_size.get() as usize,
+        );
         if plan.batches_per_epoch() < 8 && size > 1 {
             let better = (clips / 16).max(1);
             if better < size {

@@ -32,8 +32,12 @@ pub(super) fn tell(
     shelf: &Shelf,
 ) -> anyhow::Result<()> {
     let best = checkpoints.best().ok();
-    let best_path = best.as_ref().map(|found| found.checkpoint.path().to_owned());
-    let wall = (sums.waited + sums.service + sums.overhead).as_secs_f64().max(1e-9);
+    let best_path = best
+        .as_ref()
+        .map(|found| found.checkpoint.path().to_owned());
+    let wall = (sums.waited + sums.service + sums.overhead)
+        .as_secs_f64()
+        .max(1e-9);
     let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
     if settings.json {
         let result = json!({
@@ -76,17 +80,32 @@ pub(super) fn tell(
         share(sums.overhead),
     );
     if let Some(first) = sums.first_step_after {
-        let _ = writeln!(text, "start     the first step was done after {:.1} s", first.as_secs_f64());
+        let _ = writeln!(
+            text,
+            "start     the first step was done after {:.1} s",
+            first.as_secs_f64()
+        );
     }
     if let Some(best) = summary.progress.best {
         let first = sums.first_validation.filter(|_| summary.first_step == 0);
         let first = first.map_or(String::new(), |first| {
-            format!(", {:.1} times less than after step 1 ({first:.4})", first / best.loss)
+            format!(
+                ", {:.1} times less than after step 1 ({first:.4})",
+                first / best.loss
+            )
         });
-        let _ = writeln!(text, "held out  mel error {:.4} at step {}{first}", best.loss, best.step);
+        let _ = writeln!(
+            text,
+            "held out  mel error {:.4} at step {}{first}",
+            best.loss, best.step
+        );
     }
     if summary.progress.bad_steps > 0 {
-        let _ = writeln!(text, "left out  {} steps were not finite", summary.progress.bad_steps);
+        let _ = writeln!(
+            text,
+            "left out  {} steps were not finite",
+            summary.progress.bad_steps
+        );
     }
     for (number, path) in sums.samples.iter().enumerate() {
         let label = if number == 0 { "samples" } else { "" };
@@ -95,7 +114,11 @@ pub(super) fn tell(
     if let Some(path) = best_path {
         let _ = writeln!(text, "voice     {}", path.display());
     }
-    let _ = write!(text, "next      voxmill synthesize --text \"Hello there.\" --checkpoint {}", run.display());
+    let _ = write!(
+        text,
+        "next      voxmill synthesize --text \"Hello there.\" --checkpoint {}",
+        run.display()
+    );
     commands::tell(&text);
     Ok(())
 }

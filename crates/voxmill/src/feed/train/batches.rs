@@ -121,7 +121,8 @@ impl BatchFeed {
         &self.rows.plan
     }
 
-    pub(crate) fn epoch(&self, epoch: u64) -> EpochPlan {
+    #[cfg(test)]
+    pub(super) fn epoch(&self, epoch: u64) -> EpochPlan {
         self.rows.epochs.epoch(epoch).plan.clone()
     }
 

@@ -20,4 +20,3 @@ mod tests;
 pub(crate) use batches::{BatchFeed, FeedError, FeedSettings};
 pub(crate) use keeper::CacheHome;
 pub(crate) use shelf::Shelf;
-pub(crate) use statistics::MelStatistics;

@@ -163,12 +163,14 @@ impl Shelf {
     }
 
     /// What is in memory now.
-    pub(crate) fn held_bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> u64 {
         lock(&self.held).bytes
     }
 
     /// Whether new features are being kept, as far as is known by now.
-    pub(crate) fn keeps(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn keeps(&self) -> bool {
         lock(&self.keeper).is_on()
     }
 
