@@ -81,11 +81,11 @@ pub enum TrainError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     #[error(
-        "{bad} steps had losses or gradients that are not finite; the weights are those from before \
-         them, saved after step {saved}"
+        "{bad} steps had losses or gradients that are not finite; they changed nothing, and the \
+         rest is saved after step {saved}"
     )]
     TooManyBadSteps { bad: u64, saved: u64 },
-    #[error("a report could not be made")]
+    #[error("the run was ended")]
     Observer(#[source] FeedError),
 }
 
@@ -103,6 +103,9 @@ pub struct Training {
     /// Running sums of true and of predicted frames, on the device.
     lengths: Tensor<1>,
     styles: Styles,
+    /// The last step of this start that was saved, and the last that was validated.
+    saved_at: Option<u64>,
+    validated_at: Option<u64>,
 }
 
 /// How fast the running sums forget.
@@ -175,6 +178,8 @@ impl Training {
             },
             lengths: Tensor::zeros([2], device),
             styles: Styles::new(speakers.len()),
+            saved_at: None,
+            validated_at: None,
             device: device.clone(),
             speaker_names: speakers,
             options,
@@ -196,10 +201,16 @@ impl Training {
         Ok(Self {
             model: restored.model.recomputing(options.recompute),
             optimizer: restored.optimizer,
-            progress: restored.facts.progress,
+            // Bad steps are counted anew: what was wrong may have been mended.
+            progress: Progress {
+                bad_steps: 0,
+                ..restored.facts.progress
+            },
             voice: restored.facts.voice,
             lengths: Tensor::from_floats(lengths, device),
             styles: Styles::new(speakers.len()),
+            saved_at: None,
+            validated_at: None,
             device: device.clone(),
             speaker_names: speakers,
             options,
@@ -229,33 +240,31 @@ impl Training {
         let begin = Instant::now();
         let mut pending = Pending::default();
         let mut line_end = begin;
-        let mut saved_at = None;
-        let stopped = loop {
+        let outcome = loop {
             let step = self.progress.step;
             if stop.load(Ordering::Relaxed) {
-                break Stopped::Interrupted;
+                break Ok(Stopped::Interrupted);
             }
-            if let Some(reached) = options.limits.reached(step, self.progress.seconds) {
-                break reached;
-            }
-            if options
-                .patience
-                .is_some_and(|most| self.progress.since_best >= most)
-            {
-                break Stopped::NoLongerBetter;
+            if let Some(reached) = self.limit_reached() {
+                break Ok(reached);
             }
 
             // Wait for the effective batch: one batch, or several whose gradients add up.
             let asked = Instant::now();
             let mut fed = Vec::with_capacity(options.accumulate);
-            while fed.len() < options.accumulate {
+            let mut trouble = None;
+            while fed.len() < options.accumulate && trouble.is_none() {
                 match feed.next() {
-                    Some(batch) => fed.push(batch.map_err(TrainError::Feed)?),
+                    Some(Ok(batch)) => fed.push(batch),
+                    Some(Err(error)) => trouble = Some(TrainError::Feed(error)),
                     None => break,
                 }
             }
+            if let Some(trouble) = trouble {
+                break Err(trouble);
+            }
             if fed.is_empty() {
-                break Stopped::FeedEnded;
+                break Ok(Stopped::FeedEnded);
             }
             let began = Instant::now();
             let late = feed.late();
@@ -329,50 +338,114 @@ impl Training {
             );
             line_end = ended;
 
-            // Read the losses: here the host waits for the device.
-            let step = self.progress.step;
-            let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
-            let validate = every(options.validate_every);
-            let save = every(options.checkpoint_every) || validate;
-            if every(Some(options.log_every)) || save {
-                self.tell(&mut pending, observer)?;
-                self.give_up_if_bad(feed, checkpoints, observer)?;
-            }
-            // The first step tells where the voice began.
-            if validate || step == 1 && options.validate_every.is_some() {
-                self.validate(feed, observer)?;
-            }
-            if every(options.sample_every) {
-                self.let_hear(observer)?;
-            }
-            if save {
-                self.save(feed, checkpoints, observer)?;
-                saved_at = Some(step);
+            if let Err(trouble) = self.between_steps(&mut pending, feed, checkpoints, observer) {
+                break Err(trouble);
             }
         };
+        let outcome = outcome.and_then(|stopped| {
+            self.end(
+                stopped,
+                first_step,
+                &mut pending,
+                feed,
+                checkpoints,
+                observer,
+            )?;
+            Ok(stopped)
+        });
+        let unsaved = self.progress.step > self.saved_at.unwrap_or(first_step);
+        match outcome {
+            Ok(stopped) => Ok(Summary {
+                stopped,
+                first_step,
+                step: self.progress.step,
+                seconds: begin.elapsed(),
+                progress: self.progress,
+                voice: self.voice,
+            }),
+            Err(trouble) => {
+                // The steps since the last checkpoint are good. If they cannot be saved either, the
+                // first trouble is still the one to tell.
+                if unsaved && !matches!(trouble, TrainError::Checkpoint(_)) {
+                    let _ = self.save(feed, checkpoints, observer);
+                }
+                Err(trouble)
+            }
+        }
+    }
 
-        self.tell(&mut pending, observer)?;
+    /// The limit that ends the run here, if any.
+    pub fn limit_reached(&self) -> Option<Stopped> {
+        let progress = &self.progress;
+        let limits = &self.options.limits;
+        let patience = self.options.patience;
+        limits
+            .reached(progress.step, progress.seconds)
+            .or_else(|| match patience {
+                Some(most) if progress.since_best >= most => Some(Stopped::NoLongerBetter),
+                _ => None,
+            })
+    }
+
+    /// What is due after a step: here the host waits for the device.
+    fn between_steps(
+        &mut self,
+        pending: &mut Pending,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let (step, options) = (self.progress.step, &self.options);
+        let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
+        let validate = every(options.validate_every);
+        let save = every(options.checkpoint_every) || validate;
+        let sample = every(options.sample_every);
+        // The first step tells where the voice began.
+        let begins = step == 1 && options.validate_every.is_some();
+        if every(Some(options.log_every)) || save {
+            self.tell(pending, observer)?;
+            self.give_up_if_bad(feed, checkpoints, observer)?;
+        }
+        if validate || begins {
+            self.validate(feed, observer, validate)?;
+        }
+        if save {
+            self.save(feed, checkpoints, observer)?;
+        }
+        if sample {
+            self.let_hear(observer)?;
+        }
+        Ok(())
+    }
+
+    /// What is due after the last step.
+    fn end(
+        &mut self,
+        stopped: Stopped,
+        first_step: u64,
+        pending: &mut Pending,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        self.tell(pending, observer)?;
         let step = self.progress.step;
         if step == 0 && stopped == Stopped::FeedEnded {
             return Err(TrainError::NoBatches);
         }
-        if step > first_step {
-            self.give_up_if_bad(feed, checkpoints, observer)?;
+        if step == first_step {
+            return Ok(());
         }
-        if saved_at != Some(step) && step > first_step {
-            if options.validate_every.is_some() && stopped != Stopped::Interrupted {
-                self.validate(feed, observer)?;
-            }
+        self.give_up_if_bad(feed, checkpoints, observer)?;
+        let validates = self.options.validate_every.is_some() && stopped != Stopped::Interrupted;
+        let validate = validates && self.validated_at != Some(step);
+        if validate {
+            self.validate(feed, observer, true)?;
+        }
+        if validate || self.saved_at != Some(step) {
             self.save(feed, checkpoints, observer)?;
         }
-        Ok(Summary {
-            stopped,
-            first_step,
-            step,
-            seconds: begin.elapsed(),
-            progress: self.progress,
-            voice: self.voice,
-        })
+        Ok(())
     }
 
     /// True and predicted frames of a batch, into the running sums.
@@ -457,10 +530,12 @@ impl Training {
         std::array::from_fn(|_| values.next().unwrap_or(0.0))
     }
 
+    /// `may_be_best`: a checkpoint is saved right after it, so that the best can be found again.
     fn validate(
         &mut self,
         feed: &mut impl Feed,
         observer: &mut dyn Observer,
+        may_be_best: bool,
     ) -> Result<(), TrainError> {
         let begin = Instant::now();
         let model = with_mean_weights(&self.model, &self.optimizer);
@@ -471,17 +546,19 @@ impl Training {
             return Ok(());
         };
         let step = self.progress.step;
+        self.validated_at = Some(step);
         self.progress.validation = Some(losses.mel);
         // Nothing is below a loss that is not a number: it would stay the best for good.
-        let better =
-            losses.mel.is_finite() && self.progress.best.is_none_or(|best| losses.mel < best.loss);
+        let better = may_be_best
+            && losses.mel.is_finite()
+            && self.progress.best.is_none_or(|best| losses.mel < best.loss);
         if better {
             self.progress.best = Some(Best {
                 step,
                 loss: losses.mel,
             });
             self.progress.since_best = 0;
-        } else {
+        } else if may_be_best {
             self.progress.since_best += 1;
         }
         let validation = Validation {
@@ -525,6 +602,7 @@ impl Training {
             bytes,
             took: begin.elapsed(),
         };
+        self.saved_at = Some(self.progress.step);
         observer.saved(&saved).map_err(TrainError::Observer)?;
         Ok((path, self.progress.step))
     }

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use serde_json::json;
 use voxmill_speech::audio::{Featurizer, wav_bytes};
 use voxmill_speech::text::FrontEnd;
+use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::speak::Speaker;
 
 use super::train::of_checkpoint;
@@ -39,7 +40,9 @@ pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<ExitCode> {
 
 fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
     let text = read_text(&settings.source)?;
-    let speaker = load(settings)?;
+    let found = find(settings)?;
+    let device = voxmill_trainer::device::cpu();
+    let speaker = Speaker::load(&found, &device).map_err(of_checkpoint)?;
     if !symbols_fit(&speaker.facts().symbols) {
         return Err(Complaint::new(
             "the voice was trained with symbols that this program does not have",
@@ -47,6 +50,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
         )
         .into());
     }
+    warn_of_other_texts(settings, &found);
     let style = style(settings, &speaker)?;
     let front_end = FrontEnd::new(settings.text.clone())?;
     let iterations = settings.griffin_lim_iterations as usize;
@@ -64,11 +68,16 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             for (number, line) in lines.enumerate() {
                 let path = folder.join(format!("{:03}.wav", number + 1));
-                said.push(say_into(
-                    &path, line, settings, &speaker, &style, &mut mouth,
-                )?);
+                let one = say_into(&path, line, settings, &speaker, &style, &mut mouth);
+                match one {
+                    Ok(one) => said.push(one),
+                    Err(error) => tell(&format!("warning: line {}: {error}", number + 1)),
+                }
             }
         }
+    }
+    if said.is_empty() {
+        return Err(nothing().into());
     }
     if settings.json {
         let all: Vec<_> = said.iter().map(Said::as_json).collect();
@@ -118,7 +127,8 @@ fn nothing() -> Complaint {
     )
 }
 
-fn load(settings: &SynthesizeSettings) -> anyhow::Result<Speaker> {
+/// The checkpoint that holds the voice.
+fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
     let named = match &settings.checkpoint {
         Some(path) => Named::find(path),
         None => {
@@ -134,7 +144,46 @@ fn load(settings: &SynthesizeSettings) -> anyhow::Result<Speaker> {
             found.checkpoint.path().display()
         ));
     }
-    Speaker::load(&found.checkpoint, &voxmill_trainer::device::cpu()).map_err(of_checkpoint)
+    Ok(found.checkpoint)
+}
+
+/// A voice reads best what it learnt to read.
+fn warn_of_other_texts(settings: &SynthesizeSettings, found: &CheckpointFolder) {
+    let trained = |name: &str| {
+        let value = found
+            .facts()
+            .settings
+            .get("values")
+            .and_then(|values| values.get(name));
+        value
+            .and_then(|value| value.as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    if (trained("espeak") == "true") != settings.text.espeak.is_some() {
+        let with = if settings.text.espeak.is_some() {
+            "without"
+        } else {
+            "with"
+        };
+        tell(&format!(
+            "warning: the voice was trained {with} --espeak; its words may come out wrong"
+        ));
+    }
+    let lexicon = settings
+        .text
+        .lexicon
+        .as_ref()
+        .map(|path| path.display().to_string());
+    let (ours, theirs) = (
+        lexicon.unwrap_or_else(|| "none".to_owned()),
+        trained("lexicon"),
+    );
+    if !theirs.is_empty() && theirs != ours && theirs != "none" {
+        tell(&format!(
+            "warning: the voice was trained with --lexicon {theirs}"
+        ));
+    }
 }
 
 /// The style to speak in: of a recording, of a speaker by name, or of the main speaker.
@@ -165,7 +214,12 @@ fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec
             Ok(speaker.style_of(features.mel))
         }
         Voice::Speaker(name) => Ok(of_name(name)?),
-        Voice::Main => Ok(of_name(&facts.main_speaker)?),
+        Voice::Main => {
+            // A checkpoint of the first steps may not have heard everybody yet.
+            let any = facts.speakers.keys().next().unwrap_or(&facts.main_speaker);
+            let known = facts.speakers.contains_key(&facts.main_speaker);
+            Ok(of_name(if known { &facts.main_speaker } else { any })?)
+        }
     }
 }
 

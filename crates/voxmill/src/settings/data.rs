@@ -1,5 +1,6 @@
 //! Which data, and what becomes of it: what `prepare` and `train` have in common.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use voxmill_speech::audio::AudioSettings;
@@ -33,6 +34,9 @@ pub(crate) struct DataSettings {
     pub(crate) cache_budget: Option<u64>,
 }
 
+/// Clips of a batch of the built-in corpus.
+const EIGHT: NonZero<u32> = NonZero::<u32>::MIN.saturating_add(7);
+
 impl DataSettings {
     pub(super) fn resolve(
         r: &mut Resolver,
@@ -60,7 +64,16 @@ impl DataSettings {
         let default = BatchSettings::default();
         let fixed = batches.pad_to_fixed_length;
         let batches = BatchSettings {
-            batch_size: r.pick(&keys::BATCH_SIZE, batches.batch_size, default.batch_size),
+            batch_size: match &train_data {
+                Some(_) => r.pick(&keys::BATCH_SIZE, batches.batch_size, default.batch_size),
+                // Minutes are short: twice the steps say more than twice the clips a step.
+                None => r.auto(
+                    &keys::BATCH_SIZE,
+                    batches.batch_size,
+                    EIGHT,
+                    "for the built-in corpus",
+                ),
+            },
             bucket_count: r.pick(&keys::BUCKETS, batches.buckets, default.bucket_count),
             pad_to_fixed_length: r.pick(&keys::PAD_TO_FIXED_LENGTH, fixed, false),
             seed: r.pick(&keys::SEED, batches.seed, default.seed),

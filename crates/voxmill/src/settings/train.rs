@@ -14,7 +14,7 @@ use crate::args::{
     CheckpointArgs, EvaluationArgs, FeedArgs, LengthArgs, RunArgs, TrainArgs, WorkArgs,
 };
 use crate::complaint::Complaint;
-use crate::config::keys::{self, Key};
+use crate::config::keys;
 
 #[derive(Debug)]
 pub(crate) struct TrainSettings {

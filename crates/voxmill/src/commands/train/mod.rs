@@ -9,11 +9,11 @@ mod sentences;
 mod start;
 mod summary;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -26,6 +26,7 @@ use voxmill_speech::manifest::{Clip, Manifest, Quarantine, Split};
 use voxmill_speech::text::FrontEnd;
 use voxmill_speech::text::symbols::SymbolTable;
 use voxmill_telemetry::event::Outcome;
+use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::{
     CheckpointError, CheckpointFolder, Checkpoints, VoiceFacts, checkpoint_bytes,
 };
@@ -57,6 +58,8 @@ const QUARANTINE: &str = "quarantine.csv";
 const STATISTICS_CLIPS: usize = 128;
 /// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
 const HELD_SHARE: u64 = 4;
+/// And what batches of held-out clips may take.
+const VALIDATION_SHARE: u64 = 8;
 
 pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
@@ -127,8 +130,14 @@ fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
         .or_else(|| stored.map(PathBuf::from));
     let run = run.unwrap_or_else(|| PathBuf::from("."));
     let own = run.join(run_folder::SETTINGS);
-    if args.config.config.is_none() && own.is_file() {
-        args.config.config = Some(own);
+    if own.is_file() {
+        match &args.config.config {
+            None => args.config.config = Some(own),
+            Some(other) => tell(&format!(
+                "note: the settings are those of `{}`, not the run's own",
+                other.display()
+            )),
+        }
     }
     Ok(Some(Resumed {
         run,
@@ -182,6 +191,21 @@ fn read_data(settings: &TrainSettings, resumed: Option<&Resumed>) -> anyhow::Res
     let held_out = match all.next() {
         Some(folder) => {
             let manifest = folder.scan(&settings.data)?;
+            let rows = manifest.clips.len() + manifest.quarantine.len() + manifest.filtered.total();
+            if let Some(bad) = manifest.quarantine.too_many(rows, settings.data.max_bad) {
+                let what = format!("of `{}`, {bad}", folder.path.display());
+                return Err(Complaint::new(what, "mend them, or allow more with --max-bad").into());
+            }
+            if manifest.clips.is_empty() {
+                return Err(Complaint::new(
+                    format!(
+                        "no clip of `{}` is left to validate on",
+                        folder.path.display()
+                    ),
+                    "leave --val-data out: a share of the clips is then held out",
+                )
+                .into());
+            }
             Some((folder, manifest))
         }
         None => None,
@@ -240,127 +264,78 @@ fn train(
     begin: Instant,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
+    let interrupted = || {
+        let asked = stop.load(Ordering::Relaxed);
+        asked.then(|| {
+            tell("interrupted before the first step: nothing was begun");
+            ExitCode::from(EXIT_INTERRUPTED)
+        })
+    };
     let data = read_data(settings, resumed.as_ref())?;
-    let front_end = FrontEnd::new(settings.data.text.clone())?;
+    if let Some(code) = interrupted() {
+        return Ok(code);
+    }
+
+    // The road of batches.
     let recipe = Recipe {
-        front_end: Arc::new(front_end),
+        front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
         audio: Arc::new(settings.data.audio.clone()),
         language: settings.data.language,
     };
-
-    // The folder is made when nothing about the data can go wrong any more.
-    let run = match &resumed {
-        Some(resumed) => resumed.run.clone(),
-        None => run_folder::create(&settings.run_folder)?,
+    let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
+    let held_out_shelf = match &data.held_out {
+        Some((folder, manifest)) => open_shelf(settings, &recipe, folder, manifest),
+        None => Arc::clone(&shelf),
     };
-    let own_checkpoints = || run_folder::checkpoints_of(&run);
-    let checkpoints_dir = settings
-        .checkpoints
-        .dir
-        .clone()
-        .unwrap_or_else(own_checkpoints);
-    let checkpoints = Checkpoints::new(&checkpoints_dir, settings.checkpoints.keep.get());
-    refuse_to_overwrite(settings, &checkpoints)?;
-    if resumed.is_none() {
-        let yaml = run_folder::settings_yaml(&settings.shown);
-        std::fs::write(run.join(run_folder::SETTINGS), yaml)
-            .context("cannot write the settings")?;
-    }
-
-    // The road of batches, recorded from its first item.
-    let feed_settings = feed_settings(settings);
-    let shelf_of = |folder: &Folder, manifest: &Manifest| {
-        let caching = settings.feeding.caching && !settings.shuffle_texts;
-        let home = caching.then(|| CacheHome {
-            dir: folder.cache_dir(),
-            budget_bytes: settings.data.cache_budget,
-        });
-        let hold = settings.feeding.ram_budget / HELD_SHARE;
-        let off = voxmill_telemetry::recorder::Recorder::off();
-        Arc::new(Shelf::open(
-            manifest.clips.clone(),
-            recipe.clone(),
-            home,
-            hold,
-            off,
-        ))
-    };
-    let shelf = shelf_of(&data.folder, &data.train);
     let batches = BatchFeed::new(
         &shelf,
         Split::Train,
         settings.data.batches,
-        feed_settings.clone(),
+        feed_settings(settings),
     )
     .map_err(of_feed)?;
-    let held_out_shelf = match &data.held_out {
-        Some((folder, manifest)) => shelf_of(folder, manifest),
-        None => Arc::clone(&shelf),
-    };
-    if let (Some(patience), true) = (
-        settings
-            .evaluation
-            .and_then(|evaluation| evaluation.patience),
-        data.held_out()
-            .clips
-            .iter()
-            .all(|clip| clip.split != Split::Validation),
-    ) {
-        return Err(Complaint::new(
-            format!("the run cannot stop after {patience} evaluations without a better one: no clip is held out"),
-            "hold some out with --val-fraction or --val-data, or leave the patience out",
-        )
-        .into());
-    }
-    let evaluates = settings.evaluation.is_some()
-        && data
-            .held_out()
-            .clips
-            .iter()
-            .any(|clip| clip.split == Split::Validation);
-    let held_out = evaluates
-        .then(|| {
-            BatchFeed::new(
-                &held_out_shelf,
-                Split::Validation,
-                settings.data.batches,
-                feed_settings,
-            )
-        })
-        .transpose()
-        .map_err(of_feed)?;
+    let held_out = held_out_feed(settings, &data, &held_out_shelf)?;
     let mut all_bad = data.train.quarantine.clone();
     all_bad.extend(shelf.bad());
-    let bad_clips = all_bad.entries().iter().map(|bad| bad.clip.to_string());
-    let frozen = resumed
-        .iter()
-        .flat_map(|resumed| resumed.checkpoint.facts().quarantine.clone());
-    let mut quarantine: Vec<String> = frozen.chain(bad_clips).collect();
-    quarantine.sort();
-    quarantine.dedup();
-    all_bad
-        .write_csv(&run.join(QUARANTINE))
-        .context("cannot write the list of bad clips")?;
+    let quarantine = frozen_quarantine(resumed.as_ref(), &all_bad);
+    let options = start::options(settings, &batches, held_out.is_some());
 
     // The model, fresh or as it was.
     let device = match settings.device {
         settings::Device::Cpu => voxmill_trainer::device::cpu(),
     };
-    let speakers = data.train.speakers.clone();
-    let options = start::options(settings, &batches, held_out.is_some());
+    let run = match &resumed {
+        Some(resumed) => resumed.run.clone(),
+        None => run_folder::planned(&settings.run_folder),
+    };
+    let checkpoints_dir = settings.checkpoints.dir.clone();
+    let checkpoints_dir = checkpoints_dir.unwrap_or_else(|| run_folder::own_checkpoints(&run));
+    let checkpoints = Checkpoints::new(&checkpoints_dir, settings.checkpoints.keep.get());
+    let abandoned = refuse_to_overwrite(settings, &checkpoints)?;
     let plan_hash = plan_hash(&batches);
-    let stored = json!({ "run": absolute(&run), "plan": plan_hash, "values": start::values(&settings.shown) });
+    let stored = json!({
+        "run": absolute(&run),
+        "plan": plan_hash,
+        "values": start::values(&settings.shown),
+    });
+    let speakers = data.train.speakers.clone();
     let (training, from) = match &resumed {
         Some(resumed) => {
             check_fits(resumed, settings, &plan_hash)?;
-            let training = Training::resume(
-                options.clone(),
-                stored,
-                speakers,
-                &device,
-                &resumed.checkpoint,
-            )
-            .map_err(of_checkpoint)?;
+            let from = &resumed.checkpoint;
+            let training = Training::resume(options.clone(), stored, speakers, &device, from)
+                .map_err(of_checkpoint)?;
+            if let Some(over) = training.limit_reached() {
+                return Err(Complaint::new(
+                    format!(
+                        "the run is over at step {}: {}",
+                        training.progress().step,
+                        summary::reason(over)
+                    ),
+                    "give a larger --max-steps, --max-minutes or --epochs to go on",
+                )
+                .into());
+            }
             let from = serde_json::from_value(training.progress().feed.clone())
                 .context("the checkpoint does not say where its feed was")?;
             (training, from)
@@ -377,12 +352,30 @@ fn train(
             (training, RoadPosition::default())
         }
     };
+    if let Some(code) = interrupted() {
+        return Ok(code);
+    }
+
+    // The run's folder: made when hardly anything can go wrong any more.
+    if resumed.is_none() {
+        run_folder::create(&run)?;
+    }
     check_room(&checkpoints, training.parameters(), settings)?;
+    for path in abandoned {
+        std::fs::remove_dir_all(&path)
+            .with_context(|| format!("cannot remove `{}`", path.display()))?;
+    }
+    let yaml = run_folder::settings_yaml(&settings.shown);
+    std::fs::write(run.join(run_folder::SETTINGS), yaml)
+        .map_err(|error| cannot_write(&run, error))?;
+    all_bad
+        .write_csv(&run.join(QUARANTINE))
+        .map_err(|error| cannot_write(&run, error))?;
 
     let log = run.join(run_folder::EVENTS);
     let plan = batches.road_plan();
     let recording = Recording::start("train", &plan, Some(&log), settings.trace.as_deref())?;
-    let told = start::Told {
+    start::Told {
         settings,
         run: &run,
         data: &data.train,
@@ -391,8 +384,8 @@ fn train(
         parameters: training.parameters(),
         held_out: held_out.as_ref(),
         progress: training.progress(),
-    };
-    told.tell();
+    }
+    .tell();
 
     let running = batches
         .start(from, settings.stop_at.epochs, recording.recorder())
@@ -416,7 +409,7 @@ fn train(
     }
     let outcome = training.run(&mut feed, &checkpoints, &mut watching, stop);
     drop(feed);
-    let outcome = finish(outcome, &checkpoints, &mut watching, &device);
+    let outcome = finish(outcome, &run, &checkpoints, &mut watching, &device);
     if let Some(dashboard) = watching.dashboard.take() {
         dashboard
             .finish()
@@ -429,6 +422,10 @@ fn train(
         Err(_) => Outcome::Failed,
     });
     let summary = outcome?;
+    if summary.step == 0 {
+        tell("interrupted before the first step: there is nothing to save");
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
     summary::tell(
         &summary,
         &watching.sums,
@@ -438,29 +435,106 @@ fn train(
         &shelf,
     )?;
     if summary.stopped == Stopped::Interrupted {
-        tell("interrupted: the checkpoint is saved; `voxmill train --resume` goes on from here");
+        tell(&format!(
+            "interrupted: the checkpoint is saved; `voxmill train --resume {}` goes on from here",
+            run.display()
+        ));
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn open_shelf(
+    settings: &TrainSettings,
+    recipe: &Recipe,
+    folder: &Folder,
+    manifest: &Manifest,
+) -> Arc<Shelf> {
+    // Shuffled texts are for one experiment: they must not get into the dataset's cache.
+    let caching = settings.feeding.caching && !settings.shuffle_texts;
+    let home = caching.then(|| CacheHome {
+        dir: folder.cache_dir(),
+        budget_bytes: settings.data.cache_budget,
+    });
+    let hold = settings.feeding.ram_budget / HELD_SHARE;
+    // Bad clips are told and recorded by whoever watches the run.
+    let off = Recorder::off();
+    Arc::new(Shelf::open(
+        manifest.clips.clone(),
+        recipe.clone(),
+        home,
+        hold,
+        off,
+    ))
+}
+
+/// The held-out clips, where there are any and they are wanted.
+fn held_out_feed(
+    settings: &TrainSettings,
+    data: &Data,
+    shelf: &Arc<Shelf>,
+) -> anyhow::Result<Option<BatchFeed>> {
+    let Some(evaluation) = settings.evaluation else {
+        return Ok(None);
+    };
+    let held_out = |clip: &Clip| clip.split == Split::Validation;
+    if !data.held_out().clips.iter().any(held_out) {
+        if let Some(patience) = evaluation.patience {
+            return Err(Complaint::new(
+                format!(
+                    "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
+                ),
+                "hold some out with --val-fraction or --val-data, or leave the patience out",
+            )
+            .into());
+        }
+        tell("note: no clip is held out, so nothing is evaluated; --val-fraction holds some out");
+        return Ok(None);
+    }
+    // It runs beside the other road, for moments: a few batches ahead are enough.
+    let ours = FeedSettings {
+        buffer_size: 2,
+        slots: 2,
+        held_at_once: 1,
+        start_delay: Duration::ZERO,
+        ram_budget: settings.feeding.ram_budget / VALIDATION_SHARE,
+        ..feed_settings(settings)
+    };
+    let feed = BatchFeed::new(shelf, Split::Validation, settings.data.batches, ours);
+    Ok(Some(feed.map_err(of_feed)?))
+}
+
+/// The clips that are out of this run's plan for good: the plan must not change while it runs.
+fn frozen_quarantine(resumed: Option<&Resumed>, bad: &Quarantine) -> Vec<String> {
+    let before = resumed
+        .iter()
+        .flat_map(|resumed| resumed.checkpoint.facts().quarantine.clone());
+    let now = bad.entries().iter().map(|bad| bad.clip.to_string());
+    let all: BTreeSet<String> = before.chain(now).collect();
+    all.into_iter().collect()
+}
+
+fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> Complaint {
+    Complaint::new(
+        format!("cannot write into the run's folder `{}`", run.display()),
+        "give a folder that can be written with --run-dir",
+    )
+    .because(error)
+}
+
 /// The last samples, said by the best voice.
 fn finish(
     outcome: Result<Summary, TrainError>,
+    run: &Path,
     checkpoints: &Checkpoints,
     watching: &mut Watching<'_>,
     device: &Device,
 ) -> anyhow::Result<Summary> {
-    let summary = outcome.map_err(of_training)?;
+    let summary = outcome.map_err(|error| of_training(error, run, checkpoints))?;
     if summary.stopped != Stopped::Interrupted {
         let best = checkpoints.best().map_err(of_checkpoint)?;
         let speaker = Speaker::load(&best.checkpoint, device).map_err(of_checkpoint)?;
-        let said = watching.say_samples("final", Some(summary.step), &speaker);
-        if let Err(error) = said {
-            watching.tell(&format!(
-                "warning: the last samples could not be made: {error}"
-            ));
-        }
+        watching.say_samples("final", Some(summary.step), &speaker);
     }
     Ok(summary)
 }
@@ -474,12 +548,15 @@ fn feed_settings(settings: &TrainSettings) -> FeedSettings {
     FeedSettings {
         workers: feeding.workers,
         buffer_size: feeding.buffered_batches,
-        ram_budget: feeding.ram_budget - feeding.ram_budget / HELD_SHARE,
+        ram_budget: feeding.ram_budget
+            - feeding.ram_budget / HELD_SHARE
+            - feeding.ram_budget / VALIDATION_SHARE,
         order: feeding.order,
         overlap: feeding.overlap,
         adapt: feeding.adapt,
         slots: feeding.device_slots,
         start_delay: feeding.start_delay,
+        held_at_once: settings.optimization.gradient_accumulation_steps.get() as usize,
     }
 }
 
@@ -542,6 +619,13 @@ fn from_other_voice(
     device: &Device,
 ) -> anyhow::Result<Training> {
     let found = Named::find(path).best().map_err(of_checkpoint)?;
+    for damaged in &found.damaged {
+        tell(&format!(
+            "warning: {}; taking `{}`",
+            describe(damaged),
+            found.checkpoint.path().display()
+        ));
+    }
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {
         return Err(Complaint::new(
@@ -638,15 +722,19 @@ fn plan_hash(batches: &BatchFeed) -> String {
     format!("{:016x}", draw(hash, 0, &settings, "plan"))
 }
 
-fn refuse_to_overwrite(settings: &TrainSettings, checkpoints: &Checkpoints) -> anyhow::Result<()> {
+/// The checkpoints of an earlier run that are to be thrown away; where nobody said so, an error.
+fn refuse_to_overwrite(
+    settings: &TrainSettings,
+    checkpoints: &Checkpoints,
+) -> anyhow::Result<Vec<PathBuf>> {
     let Start::New { reset, .. } = settings.start else {
-        return Ok(());
+        return Ok(Vec::new());
     };
-    let there = checkpoints
+    let mut there = checkpoints
         .list()
         .context("cannot look into the folder of checkpoints")?;
     if there.is_empty() {
-        return Ok(());
+        return Ok(there);
     }
     if !reset {
         return Err(Complaint::new(
@@ -659,12 +747,7 @@ fn refuse_to_overwrite(settings: &TrainSettings, checkpoints: &Checkpoints) -> a
         .into());
     }
     tell(&format!("note: throwing away {} checkpoints", there.len()));
-    let _ = std::fs::remove_file(checkpoints.folder().join("best.json"));
-    for path in there {
-        std::fs::remove_dir_all(&path)
-            .with_context(|| format!("cannot remove `{}`", path.display()))?;
-    }
-    Ok(())
+    Ok(std::mem::take(&mut there))
 }
 
 /// A disk that fills up at step 10,000 is a worse way to learn it.
@@ -673,6 +756,18 @@ fn check_room(
     parameters: usize,
     settings: &TrainSettings,
 ) -> anyhow::Result<()> {
+    let folder = checkpoints.folder();
+    let probe = folder.join(".can-write");
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&probe, b""))
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|error| {
+            Complaint::new(
+                format!("checkpoints cannot be written into `{}`", folder.display()),
+                "give a folder that can be written with --checkpoint-dir",
+            )
+            .because(error)
+        })?;
     let each = checkpoint_bytes(parameters);
     // The kept ones, the best, and the one that is being written.
     let needed = each * (settings.checkpoints.keep.get() as u64 + 2);
@@ -832,14 +927,28 @@ fn of_feed(error: crate::feed::train::FeedError) -> anyhow::Error {
         .into()
 }
 
-fn of_training(error: TrainError) -> anyhow::Error {
+fn of_training(error: TrainError, run: &Path, checkpoints: &Checkpoints) -> anyhow::Error {
+    let saved = checkpoints.newest().ok();
+    let go_on = match &saved {
+        Some(found) => format!(
+            "step {} is saved: `voxmill train --resume {}` goes on from there",
+            found.checkpoint.facts().progress.step,
+            run.display()
+        ),
+        None => "nothing was saved yet; mend it and start again".to_owned(),
+    };
     match error {
-        TrainError::Checkpoint(error) => of_checkpoint(error),
         TrainError::TooManyBadSteps { .. } => Complaint::new(
             error.to_string(),
-            "look at the clips that were named; a lower --lr helps where it is not their fault",
+            "look at the clips that were named; where it is not their fault a lower --lr helps, and \
+             --max-bad-steps allows more",
         )
         .into(),
-        error => anyhow::Error::from(error).context("training failed"),
+        TrainError::Observer(why) => Complaint::new(why.to_string(), go_on).into(),
+        TrainError::Feed(why) => Complaint::new("the batches failed", go_on).because(anyhow::anyhow!(why)).into(),
+        TrainError::Checkpoint(why) => {
+            Complaint::new("a checkpoint could not be written", go_on).because(why).into()
+        }
+        TrainError::NoBatches => Complaint::new(error.to_string(), "give a dataset with clips").into(),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use voxmill_pipeline::control::Control;
 use voxmill_report::picture::{Mel, alignment_png, mel_png, two_mels_png};
-use voxmill_report::tensorboard::{EventWriter, Moment, Sound as SoundEvent};
+use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment, Sound as SoundEvent};
 use voxmill_speech::audio::wav_bytes;
 use voxmill_speech::batch_plan::Shape;
 use voxmill_speech::manifest::Quarantine;
@@ -111,7 +111,9 @@ impl Watching<'_> {
             }));
             self.all_bad.extend([entry]);
         }
-        self.all_bad.write_csv(&self.quarantine_file)?;
+        if let Err(error) = self.all_bad.write_csv(&self.quarantine_file) {
+            self.warn(&with_cause(&error));
+        }
         match self.all_bad.too_many(self.rows, self.max_bad) {
             Some(too_many) => Err(format!(
                 "{too_many}; they are listed in `{}`, and --max-bad allows more",
@@ -122,11 +124,20 @@ impl Watching<'_> {
         }
     }
 
-    fn scalars(&mut self, step: u64, values: &[(&str, f32)]) -> Result<(), FeedError> {
-        if let Some(writer) = &mut self.tensorboard {
-            writer.scalars(moment(step), values)?;
+    /// Writes for TensorBoard. What cannot be written costs a warning, not the run.
+    fn for_tensorboard(
+        &mut self,
+        write: impl FnOnce(&mut EventWriter) -> Result<(), EventFileError>,
+    ) {
+        if let Some(writer) = &mut self.tensorboard
+            && let Err(error) = write(writer)
+        {
+            self.tensorboard = None;
+            self.warn(&format!(
+                "no more files for TensorBoard: {}",
+                with_cause(&error)
+            ));
         }
-        Ok(())
     }
 
     /// The time that is left by the limits, at the pace so far.
@@ -337,20 +348,18 @@ impl Observer for Watching<'_> {
             return Ok(());
         };
         let pace = self.pace();
-        self.scalars(
-            last.step,
-            &[
-                ("loss/total", last.losses.total as f32),
-                ("loss/mel", last.losses.mel as f32),
-                ("loss/mean", last.losses.mean as f32),
-                ("loss/duration", last.losses.duration as f32),
-                ("optimiser/learning_rate", last.rate as f32),
-                ("optimiser/gradient_norm", last.gradient_norm as f32),
-                ("speed/frames_per_second", pace.frames_per_second as f32),
-                ("speed/step_ms", (pace.median.as_secs_f64() * 1e3) as f32),
-                ("speed/stall_share", pace.stall as f32),
-            ],
-        )?;
+        let values = [
+            ("loss/total", last.losses.total as f32),
+            ("loss/mel", last.losses.mel as f32),
+            ("loss/mean", last.losses.mean as f32),
+            ("loss/duration", last.losses.duration as f32),
+            ("optimiser/learning_rate", last.rate as f32),
+            ("optimiser/gradient_norm", last.gradient_norm as f32),
+            ("speed/frames_per_second", pace.frames_per_second as f32),
+            ("speed/step_ms", (pace.median.as_secs_f64() * 1e3) as f32),
+            ("speed/stall_share", pace.stall as f32),
+        ];
+        self.for_tensorboard(|writer| writer.scalars(moment(last.step), &values));
         self.show(last, progress);
         Ok(())
     }
@@ -364,19 +373,19 @@ impl Observer for Watching<'_> {
             ("validation/mean", found.losses.mean as f32),
             ("validation/duration", found.losses.duration as f32),
         ];
-        self.scalars(found.step, &values)?;
-        if let (Some(writer), Some(shown)) = (&mut self.tensorboard, &found.shown) {
-            let real = Mel::new(&shown.real, shown.channels);
-            let made = Mel::new(&shown.made, shown.channels);
+        self.for_tensorboard(|writer| {
             let at = moment(found.step);
-            writer.picture(
-                at,
-                "held out: recording above, model below",
-                &two_mels_png(real, made),
-            )?;
-            writer.picture(at, "held out: alignment", &alignment_png(&shown.durations))?;
-            writer.flush()?;
-        }
+            writer.scalars(at, &values)?;
+            if let Some(shown) = &found.shown {
+                let real = Mel::new(&shown.real, shown.channels);
+                let made = Mel::new(&shown.made, shown.channels);
+                let both = two_mels_png(real, made);
+                writer.picture(at, "held out: recording above, model below", &both)?;
+                let alignment = alignment_png(&shown.durations);
+                writer.picture(at, "held out: alignment", &alignment)?;
+            }
+            writer.flush()
+        });
         if let Some(dashboard) = &self.dashboard {
             dashboard.update(|state| {
                 state.validation_loss.push(found.step, found.losses.total);
@@ -420,63 +429,83 @@ impl Observer for Watching<'_> {
     }
 
     fn sample(&mut self, step: u64, speaker: &Speaker) -> Result<(), FeedError> {
-        let written = self.say_samples(&format!("step-{step:06}"), Some(step), speaker)?;
+        let written = self.say_samples(&format!("step-{step:06}"), Some(step), speaker);
         if let Some(first) = written.first() {
-            self.tell(&format!(
-                "step {step:>5}  samples in {}",
-                first.parent().unwrap_or(first).display()
-            ));
+            let folder = first.parent().unwrap_or(first).display().to_string();
+            self.tell(&format!("step {step:>5}  samples in {folder}"));
         }
         Ok(())
     }
 }
 
 impl Watching<'_> {
-    /// Says the sentences into wav files with a picture beside each.
+    /// Says the sentences into wav files with a picture beside each. What cannot be said or written
+    /// costs a warning, not the run.
     pub(super) fn say_samples(
         &mut self,
         name: &str,
         step: Option<u64>,
         speaker: &Speaker,
-    ) -> Result<Vec<PathBuf>, FeedError> {
-        std::fs::create_dir_all(&self.samples)?;
-        let rate = speaker.facts().audio.sample_rate;
-        let channels = speaker.facts().vocabulary.mel_channels;
+    ) -> Vec<PathBuf> {
         let mut written = Vec::new();
         for (number, sentence) in self.sentences.iter().enumerate() {
-            let named = speaker.style_named(&sentence.speaker);
-            let style = named.or_else(|| speaker.style_named(&speaker.facts().main_speaker));
-            let Some(style) = style.map(<[f32]>::to_vec) else {
-                continue;
-            };
-            let sound = self
-                .mouth
-                .say(speaker, &sentence.text, sentence.language, &style, 1.0)?;
-            if sound.samples.is_empty() {
-                continue;
+            match self.say_sample(name, number + 1, step, sentence, speaker) {
+                Ok(path) => written.extend(path),
+                Err(error) => self.warn(&format!("a sample could not be made: {error}")),
             }
-            let wav = wav_bytes(&sound.samples, rate);
-            let png = mel_png(Mel::new(&sound.mel, channels));
-            let path = self.samples.join(format!("{name}-{}.wav", number + 1));
-            write(&path, &wav)?;
-            write(&path.with_extension("png"), &png)?;
-            if let (Some(writer), Some(step)) = (&mut self.tensorboard, step) {
-                let tag = format!("sample/{}", number + 1);
-                let sound = SoundEvent {
+        }
+        self.for_tensorboard(EventWriter::flush);
+        self.sums.samples.clone_from(&written);
+        written
+    }
+
+    fn say_sample(
+        &mut self,
+        name: &str,
+        number: usize,
+        step: Option<u64>,
+        sentence: &Sentence,
+        speaker: &Speaker,
+    ) -> Result<Option<PathBuf>, FeedError> {
+        let facts = speaker.facts();
+        let named = speaker.style_named(&sentence.speaker);
+        let style = named.or_else(|| speaker.style_named(&facts.main_speaker));
+        let Some(style) = style.map(<[f32]>::to_vec) else {
+            return Ok(None);
+        };
+        let sound = self
+            .mouth
+            .say(speaker, &sentence.text, sentence.language, &style, 1.0)?;
+        if sound.samples.is_empty() {
+            return Ok(None);
+        }
+        std::fs::create_dir_all(&self.samples)?;
+        let rate = facts.audio.sample_rate;
+        let wav = wav_bytes(&sound.samples, rate);
+        let png = mel_png(Mel::new(&sound.mel, facts.vocabulary.mel_channels));
+        let path = self.samples.join(format!("{name}-{number}.wav"));
+        write(&path, &wav)?;
+        write(&path.with_extension("png"), &png)?;
+        if let Some(step) = step {
+            self.for_tensorboard(|writer| {
+                let event = SoundEvent {
                     wav: &wav,
                     sample_rate_hz: rate,
                     samples: sound.samples.len() as u64,
                 };
-                writer.sound(moment(step), &tag, sound)?;
-                writer.picture(moment(step), &format!("sample/{} mel", number + 1), &png)?;
-            }
-            written.push(path);
+                writer.sound(moment(step), &format!("sample/{number}"), event)?;
+                writer.picture(moment(step), &format!("sample/{number} mel"), &png)
+            });
         }
-        if let Some(writer) = &mut self.tensorboard {
-            writer.flush()?;
-        }
-        self.sums.samples.clone_from(&written);
-        Ok(written)
+        Ok(Some(path))
+    }
+}
+
+/// An error with what lies behind it, in one line.
+fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
 

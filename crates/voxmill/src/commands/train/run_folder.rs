@@ -17,36 +17,35 @@ pub(crate) const EVENTS: &str = "events.jsonl";
 pub(crate) const SAMPLES: &str = "samples";
 const CHECKPOINTS: &str = "checkpoints";
 
-/// `<runs>/<time>-<name>`, made new.
-pub(super) fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
-    let failed = |path: &Path, error: std::io::Error| {
+/// `<runs>/<time>-<name>`, or the folder that was asked for.
+pub(super) fn planned(wanted: &RunFolder) -> PathBuf {
+    if let Some(dir) = &wanted.dir {
+        return dir.clone();
+    }
+    let name = format!("{}-{}", now(), wanted.name);
+    // Two runs in one second get different folders.
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone())
+        .chain(numbered)
+        .map(|name| wanted.runs_dir.join(name))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| wanted.runs_dir.join(&name))
+}
+
+pub(super) fn create(path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| {
         Complaint::new(
             format!("cannot make the run's folder `{}`", path.display()),
             "give a folder that can be written with --run-dir",
         )
         .because(error)
-    };
-    if let Some(dir) = &wanted.dir {
-        std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
-        return Ok(dir.clone());
-    }
-    std::fs::create_dir_all(&wanted.runs_dir).map_err(|error| failed(&wanted.runs_dir, error))?;
-    let name = format!("{}-{}", now(), wanted.name);
-    // Two runs in one second get different folders.
-    for number in 1.. {
-        let again = if number > 1 {
-            format!("-{number}")
-        } else {
-            String::new()
-        };
-        let path = wanted.runs_dir.join(format!("{name}{again}"));
-        match std::fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(&path, error).into()),
-        }
-    }
-    unreachable!("some number is free");
+        .into()
+    })
+}
+
+/// Where a new run's checkpoints are, unless they are moved.
+pub(super) fn own_checkpoints(run: &Path) -> PathBuf {
+    run.join(CHECKPOINTS)
 }
 
 /// In the run's folder, unless its settings moved them.

@@ -157,6 +157,18 @@ impl Told<'_> {
                 "; one after another (--no-overlap)"
             },
         ));
+        let (bad, filtered) = (self.data.quarantine.len(), self.data.filtered.total());
+        if bad + filtered > 0 {
+            tell(&format!(
+                "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"
+            ));
+        }
+        if self.progress.step > 0 && self.settings.stop_at.minutes.is_some() {
+            tell(
+                "note: with a limit in time the learning rate follows the clock: the losses are not exactly those of \
+                 a run that was never stopped",
+            );
+        }
         let (found, clips) = (self.shelf.found_in_cache(), self.shelf.clips().len());
         let cache = match (feeding.caching, found) {
             (false, _) => "off".to_owned(),

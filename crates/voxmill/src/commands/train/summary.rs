@@ -13,7 +13,7 @@ use crate::commands::{self, say};
 use crate::feed::train::Shelf;
 use crate::settings::TrainSettings;
 
-pub(super) fn tell_reason(stopped: Stopped) -> &'static str {
+pub(super) fn reason(stopped: Stopped) -> &'static str {
     match stopped {
         Stopped::MaxSteps => "all steps done",
         Stopped::MaxTime => "the time is up",
@@ -43,7 +43,7 @@ pub(super) fn tell(
         let result = json!({
             "version": 1,
             "run": run,
-            "stopped": tell_reason(summary.stopped),
+            "stopped": reason(summary.stopped),
             "step": summary.step,
             "steps_of_this_start": sums.steps,
             "seconds": summary.seconds.as_secs_f64(),
@@ -66,7 +66,7 @@ pub(super) fn tell(
     let _ = writeln!(
         text,
         "done      {}: step {}, {} in this start",
-        tell_reason(summary.stopped),
+        reason(summary.stopped),
         summary.step,
         short_time(summary.seconds)
     );

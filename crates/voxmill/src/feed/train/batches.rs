@@ -12,7 +12,7 @@ use voxmill_pipeline::stage::Work;
 use voxmill_speech::audio::{AudioSettingsError, Featurizer};
 use voxmill_speech::batch::{Batch, BatchForm, BatchRow, collate, crop};
 use voxmill_speech::batch_plan::{
-    BatchPlan, BatchPlanError, BatchSettings, EpochPlan, PlanClip, Position, Shape,
+    BatchPlan, BatchPlanError, BatchSettings, PlanClip, Position, Shape,
 };
 use voxmill_speech::language::Language;
 use voxmill_speech::manifest::{Clip, Split};
@@ -48,6 +48,8 @@ pub(crate) struct FeedSettings {
     pub(crate) slots: usize,
     /// The longest that the consumer waits for full slots before its first batch.
     pub(crate) start_delay: Duration,
+    /// Batches that the consumer holds at the same time.
+    pub(crate) held_at_once: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +106,7 @@ impl BatchFeed {
             plan,
             numbers,
         };
-        let needed = rows.most_for_a_batch();
+        let needed = rows.most_for_a_batch() * settings.held_at_once.max(1) as u64;
         if needed > settings.ram_budget {
             return Err(FeedError::TooLittleMemory {
                 needed,
@@ -122,7 +124,7 @@ impl BatchFeed {
     }
 
     #[cfg(test)]
-    pub(super) fn epoch(&self, epoch: u64) -> EpochPlan {
+    pub(super) fn epoch(&self, epoch: u64) -> voxmill_speech::batch_plan::EpochPlan {
         self.rows.epochs.epoch(epoch).plan.clone()
     }
 
@@ -237,7 +239,8 @@ impl BatchFeed {
             .stage(stage("prepare"))
             .budget(MEMORY, settings.ram_budget);
         plan.slots = Some(SlotsPlan {
-            ahead: Setting::fixed(settings.slots.max(1)),
+            // Fewer than the consumer holds, and it would wait for itself.
+            ahead: Setting::fixed(settings.slots.max(settings.held_at_once).max(1)),
             bytes_each: largest.max().unwrap_or(0),
             budget: None,
         });

@@ -122,6 +122,7 @@ fn settings(workers: usize) -> FeedSettings {
         adapt: false,
         slots: 2,
         start_delay: Duration::ZERO,
+        held_at_once: 1,
     }
 }
 
@@ -211,6 +212,7 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
     let adaptive = FeedSettings {
         adapt: true,
         start_delay: Duration::from_millis(1),
+        held_at_once: 1,
         ..settings(2)
     };
     assert!(data.two_epochs(&data.shelf(None, ROOMY), adaptive) == plain);
