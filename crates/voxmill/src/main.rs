@@ -18,6 +18,11 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+/// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The
+/// system's allocator lets memory grow by a third over 2,000 steps of that; this one stays level.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let outcome = match args::Cli::parse().verb {
         args::Verb::Prepare(args) => commands::prepare::run(*args),

@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::train::StopAt;
 use super::*;
 use crate::args::{PrepareArgs, TrainArgs};
 use crate::complaint::describe;
@@ -215,7 +216,8 @@ fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
         (None, None)
     );
     assert_eq!((settings.feeding.workers, settings.compute_threads), (1, 3));
-    assert_eq!(settings.feeding.device_slots, 4);
+    assert_eq!(settings.data.batches.batch_size.get(), 8);
+    assert_eq!(settings.feeding.device_slots, 8);
     assert_eq!(settings.optimization.ema_decay, Some(0.999));
     assert_eq!(settings.run_folder.name, "demo-tiny");
     assert_eq!(settings.max_bad_steps, 20);

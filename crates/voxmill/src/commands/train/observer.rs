@@ -246,6 +246,8 @@ impl Watching<'_> {
                 state.buffers = snapshot
                     .stages
                     .iter()
+                    // The model itself has nothing behind it.
+                    .filter(|stage| stage.capacity > 0)
                     .map(|stage| BufferLevel {
                         name: stage.name.clone(),
                         items: stage.buffered,
@@ -258,7 +260,7 @@ impl Watching<'_> {
                 });
                 // Its own time line: what part of it was training.
                 state.devices = vec![DeviceLoad {
-                    name: state.device.clone(),
+                    name: "model".to_owned(),
                     busy_share: Some(pace.busy),
                     memory_bytes: None,
                 }];
