@@ -230,7 +230,7 @@ impl Control {
     }
 
     fn part(&self, n: usize) -> Tensor<1> {
-        self.on_device.clone().slice([n..n + 1])
+        self.on_device.clone().narrow(0, n, 1)
     }
 }
 

@@ -76,7 +76,7 @@ fn without_scores_the_prior_spreads_tokens_evenly() {
         tokens: 5,
         frames: 50,
     }];
-    let found = search(&mut vec![0.0; 250], 50, 5, &lengths, 3.0);
+    let found = search(&mut [0.0; 250], 50, 5, &lengths, 3.0);
     assert!(
         found.row(0).iter().all(|n| (6..=15).contains(n)),
         "{found:?}"
@@ -107,7 +107,7 @@ fn fewer_frames_than_tokens_still_use_every_frame() {
             frames: 0,
         },
     ];
-    let found = search(&mut vec![0.0; 2 * 4 * 5], 4, 5, &lengths, 0.0);
+    let found = search(&mut [0.0; 2 * 4 * 5], 4, 5, &lengths, 0.0);
     assert_eq!(found.row(0).iter().sum::<u32>(), 3);
     assert_eq!(found.row(1), [0; 5]);
 }

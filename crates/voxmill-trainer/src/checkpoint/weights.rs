@@ -147,7 +147,7 @@ impl<'a> Loaded<'a> {
     }
 
     /// Puts the file's weights in place of a model's own.
-    fn into_model(&mut self, model: Voice, prefix: &str) -> Result<Voice, CheckpointError> {
+    fn place_into(&mut self, model: Voice, prefix: &str) -> Result<Voice, CheckpointError> {
         struct Place<'a, 'b> {
             loaded: &'a mut Loaded<'b>,
             prefix: &'a str,
@@ -192,7 +192,7 @@ impl<'a> Loaded<'a> {
 }
 
 pub(super) fn load_voice(fresh: Voice, path: &Path) -> Result<Voice, CheckpointError> {
-    Loaded::read(path)?.into_model(fresh, "")
+    Loaded::read(path)?.place_into(fresh, "")
 }
 
 pub(super) fn load_training(
@@ -202,7 +202,7 @@ pub(super) fn load_training(
 ) -> Result<(Voice, OptimizerState, [f32; 2]), CheckpointError> {
     let mut loaded = Loaded::read(training)?;
     let mut means = Loaded::read(voice)?;
-    let model = loaded.into_model(fresh, "weight/")?;
+    let model = loaded.place_into(fresh, "weight/")?;
     let plain = device.clone().without_autodiff();
     let OptimizerState { moments, .. } = OptimizerState::new(&model, &plain);
     let moments = moments.into_iter().map(|moments| {

@@ -82,28 +82,24 @@ impl Block {
         scale_and_shift(film, style, channels)
     }
 
-    /// Functions that find each weight's gradient.
+    /// Each weight's gradient.
     #[cfg(test)]
-    pub(super) fn weights_for_test(
-        &self,
-    ) -> Vec<Box<dyn Fn(&burn::tensor::Gradients) -> Vec<f64>>> {
+    pub(super) fn weight_gradients(&self, grads: &burn::tensor::Gradients) -> Vec<Vec<f64>> {
         fn of<const D: usize>(
             param: &Param<Tensor<D>>,
-        ) -> Box<dyn Fn(&burn::tensor::Gradients) -> Vec<f64>> {
-            let weight = param.val();
-            Box::new(move |grads| {
-                let gradient = weight.grad(grads).expect("every weight takes part");
-                gradient.into_data().iter::<f64>().collect()
-            })
+            grads: &burn::tensor::Gradients,
+        ) -> Vec<f64> {
+            let gradient = param.val().grad(grads).expect("every weight takes part");
+            gradient.into_data().iter::<f64>().collect()
         }
         vec![
-            of(&self.convolution),
-            of(&self.norm.gain),
-            of(&self.norm.bias),
-            of(&self.widen.weight),
-            of(&self.widen.bias),
-            of(&self.narrow.weight),
-            of(&self.narrow.bias),
+            of(&self.convolution, grads),
+            of(&self.norm.gain, grads),
+            of(&self.norm.bias, grads),
+            of(&self.widen.weight, grads),
+            of(&self.widen.bias, grads),
+            of(&self.narrow.weight, grads),
+            of(&self.narrow.bias, grads),
         ]
     }
 
@@ -130,7 +126,7 @@ impl Block {
             let seen = padded
                 .clone()
                 .slice([0..rows, tap..tap + time, 0..channels]);
-            convolved = convolved + seen * convolution.clone().slice([tap..tap + 1]).unsqueeze();
+            convolved = convolved + seen * convolution.clone().narrow(0, tap, 1).unsqueeze();
         }
         let normed = self.norm.forward(convolved);
         let bent = normed * (scale.unsqueeze_dim::<3>(1) + 1.0) + shift.unsqueeze_dim::<3>(1);

@@ -135,8 +135,8 @@ impl Voice {
                 .iter()
                 .position(|other| other == symbol);
             match known {
-                Some(known) => old.clone().slice([known..known + 1]),
-                None => fresh.clone().slice([id..id + 1]),
+                Some(known) => old.clone().narrow(0, known, 1),
+                None => fresh.clone().narrow(0, id, 1),
             }
         });
         let embedding = Tensor::cat(rows.collect(), 0).autodiff().require_grad();

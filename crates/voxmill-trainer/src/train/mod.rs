@@ -376,15 +376,12 @@ impl Training {
 
     /// The limit that ends the run here, if any.
     pub fn limit_reached(&self) -> Option<Stopped> {
-        let progress = &self.progress;
-        let limits = &self.options.limits;
-        let patience = self.options.patience;
-        limits
-            .reached(progress.step, progress.seconds)
-            .or_else(|| match patience {
-                Some(most) if progress.since_best >= most => Some(Stopped::NoLongerBetter),
-                _ => None,
-            })
+        let (progress, options) = (&self.progress, &self.options);
+        let patience = options.patience;
+        if patience.is_some_and(|most| progress.since_best >= most) {
+            return Some(Stopped::NoLongerBetter);
+        }
+        options.limits.reached(progress.step, progress.seconds)
     }
 
     /// What is due after a step: here the host waits for the device.

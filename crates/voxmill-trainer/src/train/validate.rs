@@ -36,7 +36,7 @@ pub(super) fn validate(
         all.tokens += counts.tokens;
         if let Some(Some((row, clip, real))) = real {
             let [_, _, channels] = made.mel.dims();
-            let mel = statistics.undo(made.mel.slice([row..row + 1]));
+            let mel = statistics.undo(made.mel.narrow(0, row, 1));
             let frames = real.len() / channels;
             let made_mel: Vec<f32> = mel.into_data().iter::<f32>().take(real.len()).collect();
             let durations = made.durations.row(row);
