@@ -191,7 +191,7 @@ pub(crate) struct AudioArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Batches")]
 pub(crate) struct BatchArgs {
-    /// Clips in a batch at the mean length [default: 16]
+    /// Clips in a batch at the mean length [default: 16; 8 for the built-in corpus]
     #[arg(long, value_name = "N", value_parser = of::<NonZero<u32>>(&keys::BATCH_SIZE))]
     pub(crate) batch_size: Option<NonZero<u32>>,
     /// Shapes that batches are padded to, at the most [default: 8]
