@@ -12,12 +12,18 @@ pub(crate) struct TestArgs {
     /// Only the tests; leave out the format and lint checks
     #[arg(long)]
     tests_only: bool,
+    /// The tests on a GPU instead, with wgpu; installs Mesa's software GPU where no Vulkan driver is
+    #[arg(long)]
+    gpu: bool,
 }
 
 pub(crate) fn run(args: TestArgs) -> anyhow::Result<()> {
     let root = project_root();
     // The tests read the cache back with pyarrow; without it they fail rather than pass by silence.
     let python = python::environment(&root, "test-python", "requirements.txt")?;
+    if args.gpu {
+        return on_gpu(&root, &python);
+    }
     if !args.tests_only {
         cargo(&root, &["fmt", "--all", "--check"], &python)?;
         cargo(
@@ -49,6 +55,36 @@ pub(crate) fn run(args: TestArgs) -> anyhow::Result<()> {
             "--locked",
         ],
         &python,
+    )
+}
+
+/// Where the drivers say that they are there.
+const VULKAN_DRIVERS: &str = "/usr/share/vulkan/icd.d";
+
+/// The same code as on the CPU, on a GPU. It fails where there is none: tests on nothing prove
+/// nothing.
+fn on_gpu(root: &Path, python: &Path) -> anyhow::Result<()> {
+    let has_driver = Path::new(VULKAN_DRIVERS)
+        .read_dir()
+        .is_ok_and(|mut drivers| drivers.next().is_some());
+    if !has_driver {
+        tell("apt-get install mesa-vulkan-drivers");
+        for args in [&["update"][..], &["install", "-y", "mesa-vulkan-drivers"]] {
+            let status = Command::new("apt-get").args(args).status();
+            let status = status.context("cannot start apt-get; install a Vulkan driver by hand")?;
+            ensure!(status.success(), "`apt-get {}` failed", args.join(" "));
+        }
+    }
+    let test = |package: &str, rest: &[&str]| {
+        let mut args = vec!["test", "-p", package, "--features", "wgpu", "--locked"];
+        args.extend(rest);
+        cargo(root, &args, python)
+    };
+    // One test at a time: they share one GPU, and a software one has no cores of its own.
+    test("voxmill-trainer", &["--lib", "--", "--test-threads=1"])?;
+    test(
+        "voxmill",
+        &["--test", "program", "on_gpu", "--", "--test-threads=1"],
     )
 }
 

@@ -2,7 +2,16 @@
 //!
 //! What is longer than the shape is cut, what is shorter is padded, and a row without a clip is all
 //! padding with counts of 0: so every batch of a shape is of one size, whatever became of its clips.
+//!
+//! The sound of a clip is log-mel frames, or samples for a device that makes the frames itself. The
+//! counts are of frames either way.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::audio::Framing;
 use crate::batch_plan::{Position, Reference, Shape};
 use crate::language::Language;
 use crate::text::symbols::PAD;
@@ -15,6 +24,8 @@ pub struct BatchForm {
     pub mel_channels: u16,
     /// Length that references are padded to.
     pub reference_frames: u32,
+    /// How samples become frames; `None`: the frames themselves are in the batch.
+    pub framing: Option<Framing>,
 }
 
 /// One clip on its way into a batch.
@@ -23,11 +34,11 @@ pub struct BatchRow<'a> {
     /// The plan's number of the clip.
     pub clip: usize,
     pub tokens: &'a [u16],
-    /// Log-mel frames, frame after frame.
-    pub mel: &'a [f32],
+    /// Log-mel frames, frame after frame, or the samples under them; see [`BatchForm::layout`].
+    pub sound: &'a [f32],
     pub language: Language,
     pub speaker: u32,
-    /// The crop of the reference clip, frame after frame; see [`crop`].
+    /// The crop of the reference clip, laid out like `sound`; see [`named_frames`].
     pub reference: &'a [f32],
 }
 
@@ -43,34 +54,106 @@ pub struct Batch {
     /// rows × tokens; `PAD` behind each row's own.
     pub tokens: Vec<u16>,
     pub token_counts: Vec<u32>,
-    /// rows × frames × channels of log-mel as it is in the cache (not normalised); padding is 0.0.
-    pub mel: Vec<f32>,
+    pub sound: Sound,
     pub frame_counts: Vec<u32>,
     /// Undetermined in masked rows.
     pub languages: Vec<Language>,
     /// 0 in masked rows.
     pub speakers: Vec<u32>,
-    /// rows × reference frames × channels.
-    pub reference: Vec<f32>,
     pub reference_counts: Vec<u32>,
 }
 
+/// What the clips of a batch, and their references, sound like. Padding is 0.0.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sound {
+    /// Log-mel as it is in the cache (not normalised).
+    LogMel {
+        /// rows × frames × channels.
+        frames: Vec<f32>,
+        /// rows × reference frames × channels.
+        reference: Vec<f32>,
+    },
+    /// Samples with what clips are padded with already in place: frame `t` of a row is the `n_fft`
+    /// samples from its sample `t * hop` on. Frames beyond a row's count see the end of its last ones:
+    /// whoever makes frames of all has to mask those.
+    Samples {
+        framing: Framing,
+        /// rows × [`Framing::row_width`] of the shape's frames.
+        rows: Vec<f32>,
+        /// rows × [`Framing::row_width`] of the reference frames.
+        reference: Vec<f32>,
+    },
+}
+
+impl Sound {
+    /// All rows, of either kind.
+    pub fn rows(&self) -> &[f32] {
+        match self {
+            Sound::LogMel { frames: rows, .. } | Sound::Samples { rows, .. } => rows,
+        }
+    }
+
+    pub fn rows_mut(&mut self) -> &mut [f32] {
+        match self {
+            Sound::LogMel { frames: rows, .. } | Sound::Samples { rows, .. } => rows,
+        }
+    }
+
+    /// The references of all rows, of either kind.
+    pub fn reference(&self) -> &[f32] {
+        match self {
+            Sound::LogMel { reference, .. } | Sound::Samples { reference, .. } => reference,
+        }
+    }
+
+    pub fn reference_mut(&mut self) -> &mut [f32] {
+        match self {
+            Sound::LogMel { reference, .. } | Sound::Samples { reference, .. } => reference,
+        }
+    }
+
+    /// How samples become frames; `None`: they are frames.
+    pub fn framing(&self) -> Option<Framing> {
+        match self {
+            Sound::LogMel { .. } => None,
+            Sound::Samples { framing, .. } => Some(*framing),
+        }
+    }
+}
+
 impl BatchForm {
+    /// How frames lie in the values of a row. Log-mel frames lie side by side: as windows of all
+    /// channels that do not overlap.
+    pub fn layout(&self) -> Framing {
+        let channels = usize::from(self.mel_channels).max(1);
+        self.framing.unwrap_or(Framing {
+            n_fft: channels,
+            hop: channels,
+        })
+    }
+
+    /// Bytes of a row's sound and of its reference's.
+    pub fn sound_bytes_of_a_row(&self) -> u64 {
+        let [width, reference_width] = self.row_widths();
+        ((width + reference_width) * size_of::<f32>()) as u64
+    }
+
     /// What a batch of this form takes in memory.
     pub fn bytes(&self) -> u64 {
-        let rows = u64::from(self.shape.rows);
-        let frames = u64::from(self.shape.frames) + u64::from(self.reference_frames);
-        let values = frames * u64::from(self.mel_channels);
-        let tokens = u64::from(self.shape.tokens);
+        let tokens = u64::from(self.shape.tokens) * size_of::<u16>() as u64;
         let each = size_of::<Option<usize>>() + size_of::<Language>() + 4 * size_of::<u32>();
-        rows * (values * size_of::<f32>() as u64 + tokens * size_of::<u16>() as u64 + each as u64)
+        u64::from(self.shape.rows) * (self.sound_bytes_of_a_row() + tokens + each as u64)
+    }
+
+    /// Values of a row, and of its reference.
+    fn row_widths(&self) -> [usize; 2] {
+        [self.shape.frames, self.reference_frames]
+            .map(|frames| self.layout().row_width(frames as usize))
     }
 
     fn all_padding(self) -> Batch {
         let rows = self.shape.rows as usize;
-        let channels = usize::from(self.mel_channels);
-        let frames = rows * self.shape.frames as usize;
-        let reference_frames = rows * self.reference_frames as usize;
+        let [of_rows, reference] = self.row_widths().map(|width| vec![0.0; rows * width]);
         Batch {
             position: self.position,
             shape: self.shape,
@@ -79,11 +162,20 @@ impl BatchForm {
             clips: vec![None; rows],
             tokens: vec![PAD; rows * self.shape.tokens as usize],
             token_counts: vec![0; rows],
-            mel: vec![0.0; frames * channels],
+            sound: match self.framing {
+                None => Sound::LogMel {
+                    frames: of_rows,
+                    reference,
+                },
+                Some(framing) => Sound::Samples {
+                    framing,
+                    rows: of_rows,
+                    reference,
+                },
+            },
             frame_counts: vec![0; rows],
             languages: vec![Language::UNDETERMINED; rows],
             speakers: vec![0; rows],
-            reference: vec![0.0; reference_frames * channels],
             reference_counts: vec![0; rows],
         }
     }
@@ -96,6 +188,7 @@ impl Batch {
             shape: self.shape,
             mel_channels: self.mel_channels,
             reference_frames: self.reference_frames,
+            framing: self.sound.framing(),
         }
     }
 
@@ -113,130 +206,56 @@ impl Batch {
 /// has beyond those given are masked, too; what is given beyond the shape's rows is left out.
 pub fn collate<'a>(form: BatchForm, rows: impl IntoIterator<Item = Option<BatchRow<'a>>>) -> Batch {
     let mut batch = form.all_padding();
-    let channels = usize::from(form.mel_channels).max(1);
+    let one_by_one = Framing { n_fft: 1, hop: 1 };
     for (at, row) in rows.into_iter().take(form.shape.rows as usize).enumerate() {
         let Some(row) = row else { continue };
         batch.clips[at] = Some(row.clip);
         batch.languages[at] = row.language;
         batch.speakers[at] = row.speaker;
-        batch.token_counts[at] = put_row(&mut batch.tokens, at, form.shape.tokens, row.tokens, 1);
-        batch.frame_counts[at] = put_row(&mut batch.mel, at, form.shape.frames, row.mel, channels);
+        batch.token_counts[at] = put_row(
+            &mut batch.tokens,
+            at,
+            form.shape.tokens,
+            row.tokens,
+            one_by_one,
+        );
+        batch.frame_counts[at] = put_row(
+            batch.sound.rows_mut(),
+            at,
+            form.shape.frames,
+            row.sound,
+            form.layout(),
+        );
         batch.reference_counts[at] = put_row(
-            &mut batch.reference,
+            batch.sound.reference_mut(),
             at,
             form.reference_frames,
             row.reference,
-            channels,
+            form.layout(),
         );
     }
     batch
 }
 
-/// The stretch of a clip that a reference names. A clip that is shorter than its header said (trimmed)
-/// gives its last frames, or all of them.
-pub fn crop(mel: &[f32], mel_channels: u16, reference: Reference) -> &[f32] {
-    let channels = usize::from(mel_channels).max(1);
-    let there = mel.len() / channels;
+/// The frames that a reference names, of a clip that has so many. One that is shorter than its header
+/// said (trimmed) gives its last frames, or all of them.
+pub fn named_frames(reference: Reference, there: usize) -> Range<usize> {
     let frames = (reference.frames as usize).min(there);
     let start = (reference.start_frame as usize).min(there - frames);
-    &mel[start * channels..(start + frames) * channels]
+    start..start + frames
 }
 
-/// Copies as many whole steps as there is room for into row `at`, and says how many.
-fn put_row<T: Copy>(to: &mut [T], at: usize, room: u32, from: &[T], width: usize) -> u32 {
-    let steps = (from.len() / width).min(room as usize);
-    let start = at * room as usize * width;
-    to[start..start + steps * width].copy_from_slice(&from[..steps * width]);
-    steps as u32
+/// The stretch of a clip that a reference names, out of frames that are laid out.
+pub fn crop(laid_out: &[f32], layout: Framing, reference: Reference) -> &[f32] {
+    let there = layout.frames_in(laid_out.len());
+    layout.under(laid_out, named_frames(reference, there))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FORM: BatchForm = BatchForm {
-        position: Position { epoch: 2, batch: 5 },
-        shape: Shape {
-            frames: 4,
-            tokens: 3,
-            rows: 3,
-        },
-        mel_channels: 2,
-        reference_frames: 2,
-    };
-
-    fn row<'a>(tokens: &'a [u16], mel: &'a [f32], reference: &'a [f32]) -> BatchRow<'a> {
-        BatchRow {
-            clip: 7,
-            tokens,
-            mel,
-            language: Language::English,
-            speaker: 4,
-            reference,
-        }
-    }
-
-    #[test]
-    fn rows_are_padded_and_counted_before_padding() {
-        let mel = [1.0, 2.0, 3.0, 4.0];
-        let batch = collate(FORM, [Some(row(&[20, 21], &mel, &[9.0, 8.0]))]);
-        assert_eq!(batch.tokens[..3], [20, 21, PAD]);
-        assert_eq!(batch.mel[..8], [1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0]);
-        assert_eq!(batch.reference[..4], [9.0, 8.0, 0.0, 0.0]);
-        let counts = (
-            batch.token_counts[0],
-            batch.frame_counts[0],
-            batch.reference_counts[0],
-        );
-        assert_eq!(counts, (2, 2, 1));
-        assert_eq!((batch.clips[0], batch.speakers[0]), (Some(7), 4));
-        assert_eq!(batch.position, Position { epoch: 2, batch: 5 });
-    }
-
-    #[test]
-    fn what_is_missing_is_masked() {
-        let batch = collate(FORM, [None, Some(row(&[20], &[1.0, 1.0], &[]))]);
-        assert_eq!(batch.clips, [None, Some(7), None]);
-        assert_eq!(batch.clip_count(), 1);
-        assert_eq!(batch.token_counts, [0, 1, 0]);
-        assert_eq!(batch.frame_counts, [0, 1, 0]);
-        assert!(batch.mel[..8].iter().all(|&value| value == 0.0));
-        assert!(batch.tokens[..3].iter().all(|&token| token == PAD));
-        assert_eq!(collate(FORM, []).clip_count(), 0);
-    }
-
-    #[test]
-    fn what_is_too_long_is_cut_to_the_shape() {
-        let mel: Vec<f32> = (0..20).map(|value| value as f32).collect();
-        let rows = [Some(row(&[1, 2, 3, 4, 5], &mel, &mel)); 5];
-        let batch = collate(FORM, rows);
-        assert_eq!(batch.clips.len(), 3);
-        assert_eq!(batch.frame_counts, [4, 4, 4]);
-        assert_eq!(batch.token_counts, [3, 3, 3]);
-        assert_eq!(batch.mel[8..16], mel[..8]);
-        assert_eq!(batch.reference_counts, [2, 2, 2]);
-    }
-
-    #[test]
-    fn every_batch_of_a_shape_takes_the_same_bytes() {
-        let empty = collate(FORM, []);
-        let values = (empty.mel.len() + empty.reference.len()) * 4 + empty.tokens.len() * 2;
-        assert!(empty.bytes() > values as u64);
-        let full = collate(FORM, [Some(row(&[1], &[1.0, 1.0], &[])); 3]);
-        assert_eq!(full.bytes(), empty.bytes());
-    }
-
-    #[test]
-    fn a_crop_stays_within_what_is_there() {
-        let mel: Vec<f32> = (0..10).map(|value| value as f32).collect();
-        let reference = |start_frame, frames| Reference {
-            clip: 0,
-            start_frame,
-            frames,
-        };
-        assert_eq!(crop(&mel, 2, reference(1, 2)), [2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(crop(&mel, 2, reference(4, 2)), [6.0, 7.0, 8.0, 9.0]);
-        assert_eq!(crop(&mel, 2, reference(3, 9)), mel);
-        assert!(crop(&[], 2, reference(3, 9)).is_empty());
-    }
+/// Copies as many whole frames as there is room for into row `at`, and says how many.
+fn put_row<T: Copy>(to: &mut [T], at: usize, room: u32, from: &[T], layout: Framing) -> u32 {
+    let frames = layout.frames_in(from.len()).min(room as usize);
+    let from = layout.under(from, 0..frames);
+    let start = at * layout.row_width(room as usize);
+    to[start..start + from.len()].copy_from_slice(from);
+    frames as u32
 }

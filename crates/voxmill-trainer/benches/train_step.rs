@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch::Batch;
+use voxmill_speech::batch::{Batch, Sound};
 use voxmill_speech::batch_plan::{Position, Shape};
 use voxmill_speech::language::Language;
 use voxmill_speech::text::symbols::SymbolTable;
 use voxmill_trainer::checkpoint::{Checkpoints, Progress, VoiceFacts};
 use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary};
 use voxmill_trainer::optimizer::AdamW;
-use voxmill_trainer::prepare::{LANGUAGES, MelStatistics};
+use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, Ready};
 use voxmill_trainer::schedule::{Decay, Schedule};
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{
@@ -25,12 +25,12 @@ use voxmill_trainer::train::{
 };
 
 /// The same batch again and again.
-struct Replay(Batch);
+struct Replay(Ready);
 
 impl Feed for Replay {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
         Some(Ok(Fed {
-            batch: self.0.clone(),
+            ready: self.0.clone(),
             done: Box::new(|| {}),
         }))
     }
@@ -92,12 +92,14 @@ fn batch(rows: usize, frames: usize, tokens: usize) -> Batch {
             .map(|i| 14 + (i * 7 % 60) as u16)
             .collect(),
         token_counts: vec![tokens as u32; rows],
-        mel: wave(rows * frames * 80).collect(),
         mel_channels: 80,
+        sound: Sound::LogMel {
+            frames: wave(rows * frames * 80).collect(),
+            reference: wave(rows * 129 * 80).collect(),
+        },
         frame_counts: vec![frames as u32; rows],
         languages: vec![Language::English; rows],
         speakers: vec![0; rows],
-        reference: wave(rows * 129 * 80).collect(),
         reference_frames: 129,
         reference_counts: vec![129; rows],
     }
@@ -186,7 +188,8 @@ fn main() -> ExitCode {
         let training = Training::new(options, voice, Value::Null, vec!["one".to_owned()], &device);
         let parameters = training.parameters();
         let checkpoints = Checkpoints::new(folder.path(), 1);
-        let mut feed = Replay(batch(rows, frames, tokens));
+        let mut preparer = training.preparing(&device, Augment::default()).preparer();
+        let mut feed = Replay(preparer.prepare(batch(rows, frames, tokens)));
         let summary = training.run(&mut feed, &checkpoints, &mut times, &AtomicBool::new(false));
         summary.expect("the run ends well");
         (parameters, times.last_loss)

@@ -1,4 +1,4 @@
-//! The voice model: training, checkpoints and speaking, on one device.
+//! The voice model: training, checkpoints and speaking, on one device or two.
 //!
 //! The only crate that names the tensor library. It takes batches from anyone who has them and
 //! knows neither files of speech nor threads that make features.
@@ -9,6 +9,9 @@ mod cpu;
 pub mod device;
 mod loss;
 pub mod model;
+pub mod need;
+#[cfg(all(test, feature = "wgpu"))]
+mod on_gpu;
 pub mod optimizer;
 pub mod prepare;
 pub mod schedule;

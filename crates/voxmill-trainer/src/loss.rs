@@ -4,6 +4,7 @@
 use burn::tensor::{Tensor, TensorData};
 
 use crate::align::{self, Durations};
+use crate::device::read;
 use crate::model::{Encoded, Voice, expand};
 use crate::prepare::{Counts, Prepared};
 
@@ -44,10 +45,28 @@ pub(crate) fn pass(model: &Voice, batch: &Prepared, prior_weight: f32, whole: Co
         &batch.token_spans,
         &style,
     );
-    // On a GPU this is the one place where the host waits for the device; it can be moved one step
-    // behind, because nothing but the durations comes of it.
+    // On a GPU this is the one place where the host waits for the device: see `train::alignments`.
     let durations = alignment(&encoded, batch, prior_weight);
     pass_aligned(model, batch, encoded, &style, durations, whole)
+}
+
+/// The same with an alignment that is known, and the scores for the next one.
+pub(crate) fn pass_with(
+    model: &Voice,
+    batch: &Prepared,
+    durations: Durations,
+    whole: Counts,
+) -> (Pass, Tensor<3>) {
+    let style = model.style(batch.reference.clone(), &batch.reference_spans);
+    let encoded = model.encode(
+        batch.tokens.clone(),
+        batch.languages.clone(),
+        &batch.token_spans,
+        &style,
+    );
+    let scores = scores(&encoded, batch);
+    let pass = pass_aligned(model, batch, encoded, &style, durations, whole);
+    (pass, scores)
 }
 
 /// The losses for an alignment that is given.
@@ -93,18 +112,20 @@ pub(crate) fn pass_aligned(
 }
 
 /// Searches the best alignment on the host.
+fn alignment(encoded: &Encoded, batch: &Prepared, prior_weight: f32) -> Durations {
+    let scores = scores(encoded, batch);
+    let [_, time, tokens] = scores.dims();
+    let mut scores = read(scores);
+    align::search(&mut scores, time, tokens, &batch.lengths, prior_weight)
+}
+
+/// How well each token goes with each frame, rows × time × tokens.
 ///
 /// The score of token i for frame j is −½‖μᵢ − yⱼ‖². What depends on the frame alone is the same
 /// for every path and is left out: μᵢ·yⱼ − ½‖μᵢ‖².
-fn alignment(encoded: &Encoded, batch: &Prepared, prior_weight: f32) -> Durations {
+fn scores(encoded: &Encoded, batch: &Prepared) -> Tensor<3> {
     let means = encoded.means.clone().inner();
     let mel = batch.mel.clone().cast(means.dtype());
     let half_norms = means.clone().square().sum_dim(2).swap_dims(1, 2) * 0.5;
-    let scores = mel.matmul(means.swap_dims(1, 2)) - half_norms;
-    let [_, time, tokens] = scores.dims();
-    let mut scores = scores.into_data().convert::<f32>();
-    let scores = scores
-        .as_mut_slice::<f32>()
-        .expect("converted to single precision just now");
-    align::search(scores, time, tokens, &batch.lengths, prior_weight)
+    mel.matmul(means.swap_dims(1, 2)) - half_norms
 }

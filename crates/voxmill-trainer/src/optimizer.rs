@@ -6,11 +6,11 @@
 //! waits for the answer.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu;
 use crate::model::Voice;
+use crate::{cpu, device};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdamW {
@@ -221,10 +221,9 @@ struct Control {
 
 impl Control {
     fn new(on_device: Tensor<1>) -> Self {
-        let on_host = crate::device::is_cpu(&on_device.device()).then(|| {
-            let data: TensorData = on_device.to_data();
-            let mut all = data.iter::<f32>();
-            std::array::from_fn(|_| all.next().unwrap_or(0.0))
+        let on_host = device::is_cpu(&on_device.device()).then(|| {
+            let all = device::read(on_device.clone());
+            std::array::from_fn(|n| all.get(n).copied().unwrap_or(0.0))
         });
         Self { on_device, on_host }
     }

@@ -5,6 +5,7 @@ use voxmill_speech::language::Language;
 
 use crate::align::Durations;
 use crate::checkpoint::{CheckpointError, CheckpointFolder, VoiceFacts};
+use crate::device::read;
 use crate::model::{Spans, Voice};
 use crate::prepare::language_number;
 use crate::train::style_of;
@@ -79,7 +80,8 @@ impl Speaker {
             Tensor::<2>::from_data(TensorData::new(style.to_vec(), [1, style.len()]), device);
         let spans = Spans::new(&[count as u32], count, device);
         let encoded = self.model.encode(ids, language, &spans, &style);
-        let logs: Vec<f64> = encoded.log_durations.into_data().iter::<f64>().collect();
+        let logs = read(encoded.log_durations);
+        let logs: Vec<f64> = logs.into_iter().map(f64::from).collect();
         let durations = whole_frames(&logs, self.facts.length_scale / rate);
         let frames = durations.iter().sum::<u32>();
         let durations = Durations::new(durations, count);
@@ -89,7 +91,7 @@ impl Speaker {
             .decode(encoded.states, &durations, &spans, &style);
         let mel = self.facts.mel_statistics.undo(mel);
         Spoken {
-            mel: mel.into_data().iter::<f32>().collect(),
+            mel: read(mel),
             channels: self.facts.vocabulary.mel_channels,
             durations: durations.row(0).to_vec(),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch::Batch;
+use voxmill_speech::batch::{Batch, Sound};
 use voxmill_speech::batch_plan::{Position, Shape};
 use voxmill_speech::draw::draw;
 use voxmill_speech::language::Language;
@@ -90,12 +90,14 @@ pub(crate) fn batch_of(
         clips: (0..rows).map(|row| clips[row].map(|_| row)).collect(),
         tokens: vec![0; rows * tokens],
         token_counts: vec![0; rows],
-        mel: vec![0.0; rows * frames * CHANNELS],
         mel_channels: CHANNELS as u16,
+        sound: Sound::LogMel {
+            frames: vec![0.0; rows * frames * CHANNELS],
+            reference: vec![0.0; rows * reference_frames * CHANNELS],
+        },
         frame_counts: vec![0; rows],
         languages: vec![Language::English; rows],
         speakers: vec![0; rows],
-        reference: vec![0.0; rows * reference_frames * CHANNELS],
         reference_frames: reference_frames as u32,
         reference_counts: vec![0; rows],
     };
@@ -103,10 +105,11 @@ pub(crate) fn batch_of(
         let Some(clip) = clip else { continue };
         batch.tokens[row * tokens..][..clip.tokens.len()].copy_from_slice(&clip.tokens);
         batch.token_counts[row] = clip.tokens.len() as u32;
-        batch.mel[row * frames * CHANNELS..][..clip.mel.len()].copy_from_slice(&clip.mel);
+        batch.sound.rows_mut()[row * frames * CHANNELS..][..clip.mel.len()]
+            .copy_from_slice(&clip.mel);
         batch.frame_counts[row] = (clip.mel.len() / CHANNELS) as u32;
         let heard = clip.mel.len().min(30 * CHANNELS);
-        batch.reference[row * reference_frames * CHANNELS..][..heard]
+        batch.sound.reference_mut()[row * reference_frames * CHANNELS..][..heard]
             .copy_from_slice(&clip.mel[..heard]);
         batch.reference_counts[row] = (heard / CHANNELS) as u32;
     }

@@ -1,5 +1,6 @@
 //! From a file to the audio half of a clip's features.
 
+use std::mem;
 use std::path::Path;
 
 use super::decode::{self, Scratch};
@@ -7,7 +8,7 @@ use super::settings::{AudioSettings, AudioSettingsError};
 use super::{
     AudioError, LogMel, Resampler, container, measure_levels, normalize_loudness, trim_silence,
 };
-use crate::features::AudioFeatures;
+use crate::features::{AudioFeatures, Levels};
 
 /// Featurizes one clip at a time, reusing its buffers; each worker has its own.
 #[derive(Debug)]
@@ -32,9 +33,28 @@ impl Featurizer {
         })
     }
 
-    /// Decode, measure, resample, trim, normalise, log-mel. Without trimming, the frames are as
-    /// many as [`AudioSettings::frames_for_header`] says.
+    /// The samples that [`Featurizer::waveform`] gives, and their log-mel. Without trimming, the frames
+    /// are as many as [`AudioSettings::frames_for_header`] says.
     pub fn featurize(&mut self, path: &Path) -> Result<AudioFeatures, AudioError> {
+        let levels = self.read(path)?;
+        let mut mel = Vec::new();
+        self.log_mel.log_mel(&self.samples, &mut mel);
+        Ok(AudioFeatures {
+            mel,
+            mel_channels: self.settings.n_mels as u16,
+            levels,
+        })
+    }
+
+    /// A clip's samples at the target rate, for whoever makes frames of them elsewhere.
+    pub fn waveform(&mut self, path: &Path) -> Result<Vec<f32>, AudioError> {
+        self.read(path)?;
+        // Given away, not copied: the next clip finds its memory as fast as a copy would.
+        Ok(mem::take(&mut self.samples))
+    }
+
+    /// Decode, measure, resample, trim, normalise: `samples` is then all that frames are made of.
+    fn read(&mut self, path: &Path) -> Result<Levels, AudioError> {
         let opened = container::open(path)?;
         self.settings.check_length(&opened.header)?;
         let from_hz = opened.header.sample_rate;
@@ -44,13 +64,13 @@ impl Featurizer {
             return Err(AudioError::Silent);
         }
 
-        let samples = if from_hz == self.settings.sample_rate {
-            &mut self.decoded
+        if from_hz == self.settings.sample_rate {
+            mem::swap(&mut self.decoded, &mut self.samples);
         } else {
             self.resampler
                 .resample(&self.decoded, from_hz, &mut self.samples)?;
-            &mut self.samples
-        };
+        }
+        let samples = &mut self.samples;
         if let Some(trim_db) = self.settings.trim_db {
             let kept = trim_silence(samples, trim_db, &self.settings);
             samples.truncate(kept.end);
@@ -59,13 +79,7 @@ impl Featurizer {
         if let Some(lufs) = self.settings.loudness_lufs {
             normalize_loudness(samples, self.settings.sample_rate, lufs)?;
         }
-        let mut mel = Vec::new();
-        self.log_mel.log_mel(samples, &mut mel);
-        Ok(AudioFeatures {
-            mel,
-            mel_channels: self.settings.n_mels as u16,
-            levels,
-        })
+        Ok(levels)
     }
 }
 
@@ -95,6 +109,28 @@ mod tests {
         let shifts: Vec<f32> = shifts.map(|(plain, quiet)| plain - quiet).collect();
         assert!(shifts[0] > 0.5, "{}", shifts[0]);
         assert!(shifts.iter().all(|shift| (shift - shifts[0]).abs() < 1e-3));
+    }
+
+    #[test]
+    fn a_waveform_is_what_the_frames_are_made_of() {
+        let settings = AudioSettings {
+            sample_rate: 16_000,
+            trim_db: Some(30.0),
+            loudness_lufs: Some(-30.0),
+            ..AudioSettings::default()
+        };
+        for settings in [AudioSettings::default(), settings] {
+            let mut featurizer = Featurizer::new(&settings).unwrap();
+            // More than once: buffers that changed hands must not matter.
+            for name in ["mono.wav", "stereo.flac", "mono.wav"] {
+                let samples = featurizer.waveform(&fixture(name)).unwrap();
+                let features = featurizer.featurize(&fixture(name)).unwrap();
+                let mut mel = Vec::new();
+                let mut log_mel = LogMel::new(&settings).unwrap();
+                log_mel.log_mel(&samples, &mut mel);
+                assert!(mel == features.mel, "{name}");
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AUDIO_VERSION, AudioError, AudioHeader};
+use super::{AUDIO_VERSION, AudioError, AudioHeader, Framing};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AudioSettings {
@@ -125,6 +125,13 @@ impl AudioSettings {
         named
             .chain([("audio version".to_owned(), AUDIO_VERSION.to_string())])
             .collect()
+    }
+
+    pub fn framing(&self) -> Framing {
+        Framing {
+            n_fft: self.n_fft,
+            hop: self.hop_length,
+        }
     }
 
     /// Frames of a clip with this many samples at the target rate. Frames are centred, so a clip

@@ -88,7 +88,7 @@ fn hwmon(device: &Path, driver: &str) -> Option<PathBuf> {
 }
 
 /// The entries that are called `prefix` and a number (`card0`, not `card0-HDMI-A-1`), by number.
-fn numbered(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+pub(super) fn numbered(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = fs::read_dir(directory)
         .into_iter()
         .flatten()

@@ -13,6 +13,7 @@ mod memory;
 mod nvml;
 mod rate;
 mod sampler;
+pub mod topology;
 
 /// NVIDIA has no library for other systems.
 #[cfg(not(any(target_os = "linux", windows)))]

@@ -11,16 +11,13 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 
+use super::topology::PciAddress;
 use super::{Device, DeviceProbe};
 use crate::event::{DeviceSample, Nanos};
 
 /// All cards of the library; one note where the library is there but does not work.
 pub(super) fn find(library: Option<&Path>, notes: &mut Vec<String>) -> Vec<Box<dyn DeviceProbe>> {
-    let mut builder = Nvml::builder();
-    if let Some(path) = library {
-        builder.lib_path(path.as_os_str());
-    }
-    let nvml = match builder.init() {
+    let nvml = match load(library) {
         Ok(nvml) => Arc::new(nvml),
         Err(error) => {
             if !is_absence(&error) {
@@ -44,6 +41,14 @@ pub(super) fn find(library: Option<&Path>, notes: &mut Vec<String>) -> Vec<Box<d
         }
     }
     probes
+}
+
+pub(super) fn load(library: Option<&Path>) -> Result<Nvml, NvmlError> {
+    let mut builder = Nvml::builder();
+    if let Some(path) = library {
+        builder.lib_path(path.as_os_str());
+    }
+    builder.init()
 }
 
 /// Whether there is simply nothing of NVIDIA's here. A loader says why it failed only in words.
@@ -77,7 +82,7 @@ impl NvidiaGpu {
         let device = Device {
             id: format!("nvidia{index}"),
             name: gpu.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
-            pci_address: gpu.pci_info().ok().map(|pci| pci_address(&pci.bus_id)),
+            pci_address: pci_address(&gpu).map(|address| address.to_string()),
             pcie_generation: gpu.max_pcie_link_gen().ok(),
             pcie_lanes: gpu.max_pcie_link_width().ok(),
         };
@@ -128,28 +133,6 @@ fn known<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     }
 }
 
-/// The kernel's way to write it, as sysfs has it: NVML has eight digits for the domain, in
-/// capitals.
-fn pci_address(bus_id: &str) -> String {
-    let bus_id = bus_id.to_lowercase();
-    match bus_id.split_once(':') {
-        Some((domain, rest)) if domain.len() > 4 => {
-            let (extra, domain) = domain.split_at(domain.len() - 4);
-            let extra = extra.trim_start_matches('0');
-            format!("{extra}{domain}:{rest}")
-        }
-        _ => bus_id,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_written_as_in_sysfs() {
-        assert_eq!(pci_address("00000000:01:00.0"), "0000:01:00.0");
-        assert_eq!(pci_address("00010000:AF:00.0"), "10000:af:00.0");
-        assert_eq!(pci_address("0000:01:00.0"), "0000:01:00.0");
-    }
+pub(super) fn pci_address(gpu: &nvml_wrapper::Device<'_>) -> Option<PciAddress> {
+    gpu.pci_info().ok()?.bus_id.parse().ok()
 }

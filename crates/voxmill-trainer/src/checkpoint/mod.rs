@@ -95,8 +95,11 @@ pub struct Facts {
     pub settings: Value,
     /// Clips that were left out when the epoch began, by id.
     pub quarantine: Vec<String>,
-    /// Durations that were searched for batches still to come. Where the search runs within the
-    /// step, as on the CPU, there are none.
+    /// Frames of each token of each clip, by the plan's numbers, as they were last found. Where the
+    /// search runs within the step, as on the CPU, there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alignments: Vec<(usize, Vec<u32>)>,
+    /// What the last step found; it counts from the step after the next one on.
     pub pending_durations: Vec<PendingDurations>,
     /// Where waveforms become frames: it changes their rounding, so a run keeps to it.
     pub prepare_on: PrepareOn,
@@ -104,15 +107,21 @@ pub struct Facts {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingDurations {
-    pub position: Position,
+    /// The plan's number of each row's clip; `None` is a masked row.
+    pub clips: Vec<Option<usize>>,
     pub durations: Vec<Vec<u32>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PrepareOn {
+    /// In the workers, or from the cache.
     #[default]
     Host,
+    /// On the device that prepares batches.
+    Data,
+    /// On the device that trains.
+    Model,
 }
 
 /// A run, ready to be written.

@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::CheckpointError;
+use crate::device::read;
 use crate::model::Voice;
 use crate::optimizer::{Moments, OptimizerState};
 
@@ -20,10 +21,9 @@ struct Plain {
 
 impl Plain {
     fn new<const D: usize>(tensor: Tensor<D>) -> Self {
-        let data = tensor.into_data();
         Self {
-            shape: data.shape().to_vec(),
-            values: data.iter::<f32>().collect(),
+            shape: tensor.dims().to_vec(),
+            values: read(tensor),
         }
     }
 

@@ -23,6 +23,13 @@ impl Spans {
         Self { lengths, mask }
     }
 
+    pub(crate) fn to_device(&self, device: &Device) -> Self {
+        Self {
+            lengths: Arc::clone(&self.lengths),
+            mask: self.mask.clone().to_device(device),
+        }
+    }
+
     pub(crate) fn lengths(&self) -> &Arc<[usize]> {
         &self.lengths
     }

@@ -31,7 +31,7 @@ fn nano(seed: u64) -> Voice {
 }
 
 fn prepared(batch: Batch) -> Prepared {
-    prepare(batch, STATISTICS, &device())
+    prepare(batch, STATISTICS, None, &device())
 }
 
 fn gradients(model: &Voice, pass: &Pass) -> Vec<Vec<f64>> {

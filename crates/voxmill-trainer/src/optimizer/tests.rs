@@ -1,5 +1,7 @@
 //! AdamW against the same rule written out in double precision, and its two ways to compute.
 
+use burn::tensor::TensorData;
+
 use super::*;
 use crate::test_data::small_voice;
 use voxmill_speech::draw::draw;

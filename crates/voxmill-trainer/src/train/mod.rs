@@ -3,6 +3,7 @@
 //! It reads top to bottom in [`Training::run`]. What it costs is marked: the host reads from the
 //! device only every `log_every` steps, and when it saves or validates.
 
+mod alignments;
 mod options;
 mod report;
 mod styles;
@@ -27,19 +28,21 @@ use crate::checkpoint::{
     Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, PrepareOn, Progress, Snapshot,
     VoiceFacts,
 };
-use crate::loss::pass;
-use crate::model::Voice;
+use crate::device::{is_cpu, read};
+use crate::loss::{pass, pass_with};
+use crate::model::{ModelShape, Voice};
 use crate::optimizer::{FlatGradients, OptimizerState, with_mean_weights};
-use crate::prepare::{Counts, prepare};
+use crate::prepare::{Augment, Counts, Preparing, Ready};
 use crate::schedule::prior_weight;
 use crate::speak::Speaker;
+use alignments::Alignments;
 use report::Pending;
 use styles::Styles;
 pub(crate) use styles::style_of;
 
 /// A batch and what to call when it has been trained on.
 pub struct Fed {
-    pub batch: Batch,
+    pub ready: Ready,
     /// Moves the feed's position past the batch and frees its slot; dropping it only frees.
     pub done: Box<dyn FnOnce() + Send>,
 }
@@ -47,7 +50,7 @@ pub struct Fed {
 impl std::fmt::Debug for Fed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fed")
-            .field("batch", &self.batch.position)
+            .field("batch", &self.ready.position)
             .finish_non_exhaustive()
     }
 }
@@ -103,6 +106,7 @@ pub struct Training {
     /// Running sums of true and of predicted frames, on the device.
     lengths: Tensor<1>,
     styles: Styles,
+    alignments: Alignments,
     /// The last step of this start that was saved, and the last that was validated.
     saved_at: Option<u64>,
     validated_at: Option<u64>,
@@ -178,6 +182,7 @@ impl Training {
             },
             lengths: Tensor::zeros([2], device),
             styles: Styles::new(speakers.len()),
+            alignments: Alignments::new(!is_cpu(device), Vec::new(), Vec::new()),
             saved_at: None,
             validated_at: None,
             device: device.clone(),
@@ -209,6 +214,11 @@ impl Training {
             voice: restored.facts.voice,
             lengths: Tensor::from_floats(lengths, device),
             styles: Styles::new(speakers.len()),
+            alignments: Alignments::new(
+                !is_cpu(device),
+                restored.facts.alignments,
+                restored.facts.pending_durations,
+            ),
             saved_at: None,
             validated_at: None,
             device: device.clone(),
@@ -222,8 +232,24 @@ impl Training {
         &self.progress
     }
 
+    pub fn shape(&self) -> &ModelShape {
+        &self.voice.shape
+    }
+
     pub fn parameters(&self) -> usize {
         self.model.num_params()
+    }
+
+    /// How batches come to this run's device, by way of another one or not.
+    pub fn preparing(&self, data: &Device, augment: Augment) -> Preparing {
+        Preparing {
+            data: data.clone().inner(),
+            model: self.device.clone().inner(),
+            statistics: self.voice.mel_statistics,
+            audio: self.voice.audio.clone(),
+            augment,
+            seed: self.options.seed,
+        }
     }
 
     /// Trains until a limit is reached, the feed ends, or `stop` is set.
@@ -270,24 +296,34 @@ impl Training {
             let late = feed.late();
 
             // Forward and backward. Nothing here reads from the device but the alignment search.
-            let whole: Counts = fed.iter().map(|fed| Counts::of(&fed.batch)).sum();
+            let whole: Counts = fed.iter().map(|fed| fed.ready.counts).sum();
             let rate = options.rate(step, self.progress.seconds);
             let mut gradients = FlatGradients::default();
             let mut losses: Option<Tensor<1>> = None;
             let mut positions = Vec::with_capacity(fed.len());
             let mut done = Vec::with_capacity(fed.len());
             for Fed {
-                batch,
+                ready,
                 done: is_done,
             } in fed
             {
-                positions.push(batch.position);
+                positions.push(ready.position);
                 done.push(is_done);
-                self.styles.hear(&batch);
-                let shape = batch.shape;
-                pending.begin(&batch);
-                let prepared = prepare(batch, self.voice.mel_statistics, &self.device);
-                let made = pass(&self.model, &prepared, prior_weight(step), whole);
+                self.styles.hear(&ready);
+                pending.add(&ready);
+                let prior = prior_weight(step);
+                let made = match self.alignments.of(&ready, prior) {
+                    Some(known) => {
+                        let (made, scores) = pass_with(&self.model, &ready.prepared, known, whole);
+                        self.alignments.read_later(&ready, scores);
+                        made
+                    }
+                    None => {
+                        let made = pass(&self.model, &ready.prepared, prior, whole);
+                        self.alignments.found(&ready, &made.durations);
+                        made
+                    }
+                };
                 let total = made.losses.total();
                 self.count_lengths(&made);
                 let parts = [
@@ -302,13 +338,14 @@ impl Training {
                     None => parts,
                 });
                 gradients.add(FlatGradients::collect(&self.model, total.backward()));
-                pending.shape(shape);
             }
             let (model, optimizer, taken) =
                 options
                     .optimizer
                     .step(self.model, self.optimizer, gradients, rate);
             (self.model, self.optimizer) = (model, optimizer);
+            // By now the device is at work on this step; what the step before found is ready.
+            self.alignments.take_over(positions.len());
 
             // The step is done: the feed may forget its batches.
             let last = *positions.last().expect("at least one batch");
@@ -512,9 +549,7 @@ impl Training {
             self.voice.length_scale = f64::from(real / predicted).clamp(0.5, 2.0);
         }
         let model = with_mean_weights(&self.model, &self.optimizer);
-        let styles = self
-            .styles
-            .means(&model, self.voice.mel_statistics, &self.device);
+        let styles = self.styles.means(&model, &self.device);
         for (speaker, style) in styles {
             let name = self.speaker_names[speaker].clone();
             self.voice.speakers.insert(name, style);
@@ -522,9 +557,8 @@ impl Training {
     }
 
     fn length_sums(&self) -> [f32; 2] {
-        let data = self.lengths.to_data();
-        let mut values = data.iter::<f32>();
-        std::array::from_fn(|_| values.next().unwrap_or(0.0))
+        let values = read(self.lengths.clone());
+        std::array::from_fn(|n| values.get(n).copied().unwrap_or(0.0))
     }
 
     /// `may_be_best`: a checkpoint is saved right after it, so that the best can be found again.
@@ -579,12 +613,14 @@ impl Training {
         let begin = Instant::now();
         self.refresh_voice();
         self.progress.feed = feed.position();
+        let (alignments, pending_durations) = self.alignments.stored();
         let facts = Facts {
             voice: self.voice.clone(),
             progress: self.progress.clone(),
             settings: self.settings.clone(),
             quarantine: feed.quarantine(),
-            pending_durations: Vec::new(),
+            alignments,
+            pending_durations,
             prepare_on: PrepareOn::Host,
         };
         let (path, bytes) = checkpoints.save(&Snapshot {

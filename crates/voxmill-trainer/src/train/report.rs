@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use burn::tensor::Tensor;
-use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::{Position, Shape};
 
 use super::FeedError;
 use crate::checkpoint::{Progress, VoiceFacts};
+use crate::device::read;
+use crate::prepare::Ready;
 use crate::speak::Speaker;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -115,12 +116,10 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn begin(&mut self, batch: &Batch) {
+    /// A batch of the step that is under way.
+    pub(super) fn add(&mut self, batch: &Ready) {
         self.clips.extend(batch.clips.iter().flatten());
-    }
-
-    pub(super) fn shape(&mut self, shape: Shape) {
-        self.shapes.push(shape);
+        self.shapes.push(batch.shape);
     }
 
     /// `numbers`: total, mel, mean, duration, gradient norm, counted.
@@ -137,8 +136,8 @@ impl Pending {
         }
         let (numbers, reports): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.steps).into_iter().unzip();
-        let data = Tensor::cat(numbers, 0).into_data();
-        let values: Vec<f64> = data.iter::<f64>().collect();
+        let values = read(Tensor::cat(numbers, 0));
+        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
         let (sixes, _) = values.as_chunks::<6>();
         let mut reports = reports;
         for (report, &[total, mel, mean, duration, norm, counted]) in reports.iter_mut().zip(sixes)

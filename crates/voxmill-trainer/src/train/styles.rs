@@ -4,21 +4,27 @@
 use std::collections::BTreeMap;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use voxmill_speech::batch::Batch;
 
+use crate::device::read;
 use crate::model::{Spans, Voice};
-use crate::prepare::MelStatistics;
+use crate::prepare::{MelStatistics, Ready};
 
 /// Stretches that are kept of all speakers together: 2,000 of 1.5 s are about 80 MB.
 const MOST: usize = 2_000;
 const MOST_OF_ONE: usize = 16;
 
-/// Keeps the first few reference stretches of each speaker that come by.
+/// Keeps the first few reference stretches of each speaker that come by, on the device.
 #[derive(Debug)]
 pub(super) struct Styles {
     of_one: usize,
-    heard: BTreeMap<usize, Vec<Vec<f32>>>,
-    channels: usize,
+    heard: BTreeMap<u32, Vec<Stretch>>,
+}
+
+#[derive(Debug)]
+struct Stretch {
+    /// 1 × time × channels, normalised.
+    mel: Tensor<3>,
+    frames: u32,
 }
 
 impl Styles {
@@ -26,45 +32,47 @@ impl Styles {
         Self {
             of_one: (MOST / speakers.max(1)).clamp(1, MOST_OF_ONE),
             heard: BTreeMap::new(),
-            channels: 0,
         }
     }
 
-    pub(super) fn hear(&mut self, batch: &Batch) {
-        self.channels = usize::from(batch.mel_channels);
-        let row_values = batch.reference_frames as usize * self.channels;
+    pub(super) fn hear(&mut self, batch: &Ready) {
+        let reference = &batch.prepared.reference;
+        let lengths = batch.prepared.reference_spans.lengths();
         for (row, &speaker) in batch.speakers.iter().enumerate() {
-            let valid = batch.reference_counts[row] as usize * self.channels;
-            let stretch = &batch.reference[row * row_values..][..valid];
-            let of_speaker = self.heard.entry(speaker as usize).or_default();
-            // A single number that is not finite would spoil the mean.
-            if valid > 0
-                && of_speaker.len() < self.of_one
-                && stretch.iter().all(|value| value.is_finite())
-            {
-                of_speaker.push(stretch.to_vec());
+            let of_speaker = self.heard.entry(speaker).or_default();
+            if lengths[row] > 0 && of_speaker.len() < self.of_one {
+                of_speaker.push(Stretch {
+                    // A sum makes a tensor of its own: a part would keep the whole batch alive.
+                    mel: reference.clone().narrow(0, row, 1) + 0.0,
+                    frames: lengths[row] as u32,
+                });
             }
         }
     }
 
     /// The mean style of each speaker heard so far.
-    pub(super) fn means(
-        &self,
-        model: &Voice,
-        statistics: MelStatistics,
-        device: &Device,
-    ) -> Vec<(usize, Vec<f32>)> {
-        let heard = self
-            .heard
-            .iter()
-            .filter(|(_, stretches)| !stretches.is_empty());
-        heard
-            .map(|(&speaker, stretches)| {
-                let styles = style_of(model, stretches, self.channels, statistics, device);
-                (speaker, styles)
-            })
-            .collect()
+    pub(super) fn means(&self, model: &Voice, device: &Device) -> Vec<(usize, Vec<f32>)> {
+        let heard = self.heard.iter().filter_map(|(&speaker, stretches)| {
+            let first = stretches.first()?;
+            let [_, time, _] = first.mel.dims();
+            let lengths: Vec<u32> = stretches.iter().map(|stretch| stretch.frames).collect();
+            let mel = stretches.iter().map(|stretch| stretch.mel.clone());
+            let spans = Spans::new(&lengths, time, device);
+            let styles = model.style(Tensor::cat(mel.collect(), 0), &spans);
+            Some((speaker as usize, mean_of_finite(styles)?))
+        });
+        heard.collect()
     }
+}
+
+/// A single number that is not finite would spoil the mean: such rows are left out.
+fn mean_of_finite(styles: Tensor<2>) -> Option<Vec<f32>> {
+    let [_, size] = styles.dims();
+    let values = read(styles);
+    let fine = |row: &&[f32]| row.iter().all(|value| value.is_finite());
+    let rows: Vec<&[f32]> = values.chunks_exact(size).filter(fine).collect();
+    let mean = |at: usize| rows.iter().map(|row| row[at]).sum::<f32>() / rows.len() as f32;
+    (!rows.is_empty()).then(|| (0..size).map(mean).collect())
 }
 
 /// The mean style of some stretches of log-mel frames.
@@ -87,6 +95,5 @@ pub(crate) fn style_of(
     let spans = Spans::new(&lengths, time, device);
     let mel = TensorData::new(mel, [stretches.len(), time, channels]);
     let mel = statistics.normalise(Tensor::from_data(mel, device), &spans);
-    let styles = model.style(mel, &spans);
-    styles.mean_dim(0).into_data().iter::<f32>().collect()
+    read(model.style(mel, &spans).mean_dim(0))
 }

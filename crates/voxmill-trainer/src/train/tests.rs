@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 use tempfile::TempDir;
 
+pub(super) use self::feed::prepared;
 use self::feed::{Heard, TestFeed};
 use super::*;
 use crate::optimizer::AdamW;

@@ -1,9 +1,10 @@
 //! How well the voice does on clips that it never learned from.
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use voxmill_speech::batch::Batch;
 
 use super::{FeedError, Losses, Shown};
+use crate::device::{read, read_one};
 use crate::loss::{DURATION_WEIGHT, MEAN_WEIGHT, pass};
 use crate::model::Voice;
 use crate::prepare::{Counts, MelStatistics, prepare};
@@ -24,21 +25,25 @@ pub(super) fn validate(
         if counts.frames == 0 {
             continue;
         }
-        let real = shown.is_none().then(|| first_row(&batch));
-        let prepared = prepare(batch, statistics, device);
+        let first = shown.is_none().then(|| first_row(&batch)).flatten();
+        let prepared = prepare(batch, statistics, None, device);
         let made = pass(model, &prepared, 0.0, counts);
-        let read = |part: &burn::tensor::Tensor<1>| f64::from(part.clone().into_scalar::<f32>());
+        let number = |part: &Tensor<1>| f64::from(read_one(part.clone()));
         let frames = counts.frames as f64;
-        sum.mel += read(&made.losses.mel) * frames;
-        sum.mean += read(&made.losses.mean) * frames;
-        sum.duration += read(&made.losses.duration) * counts.tokens as f64;
+        sum.mel += number(&made.losses.mel) * frames;
+        sum.mean += number(&made.losses.mean) * frames;
+        sum.duration += number(&made.losses.duration) * counts.tokens as f64;
         all.frames += counts.frames;
         all.tokens += counts.tokens;
-        if let Some(Some((row, clip, real))) = real {
+        if let Some((row, clip)) = first {
             let [_, _, channels] = made.mel.dims();
-            let mel = statistics.undo(made.mel.narrow(0, row, 1));
-            let frames = real.len() / channels;
-            let made_mel: Vec<f32> = mel.into_data().iter::<f32>().take(real.len()).collect();
+            let frames = prepared.lengths[row].frames;
+            let of_row = |mel: &Tensor<3>| {
+                let mut values = read(statistics.undo(mel.clone().narrow(0, row, 1)));
+                values.truncate(frames * channels);
+                values
+            };
+            let (real, made_mel) = (of_row(&prepared.mel), of_row(&made.mel));
             let durations = made.durations.row(row);
             let tokens = prepared.lengths[row].tokens;
             shown = Some(Shown {
@@ -65,14 +70,8 @@ pub(super) fn validate(
     Ok(Some((losses, shown)))
 }
 
-fn first_row(batch: &Batch) -> Option<(usize, usize, Vec<f32>)> {
+/// The first row that is not masked, and its clip.
+fn first_row(batch: &Batch) -> Option<(usize, usize)> {
     let row = batch.frame_counts.iter().position(|&frames| frames > 0)?;
-    let channels = usize::from(batch.mel_channels);
-    let begin = row * batch.shape.frames as usize * channels;
-    let values = batch.frame_counts[row] as usize * channels;
-    Some((
-        row,
-        batch.clips[row]?,
-        batch.mel[begin..begin + values].to_vec(),
-    ))
+    Some((row, batch.clips[row]?))
 }

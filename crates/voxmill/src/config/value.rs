@@ -123,7 +123,8 @@ const GPU_BACKENDS: [&str; 5] = ["wgpu", "vulkan", "metal", "cuda", "rocm"];
 
 fn is_device(text: &str) -> bool {
     match text.split_once(':') {
-        Some((backend, index)) => GPU_BACKENDS.contains(&backend) && index.parse::<u16>().is_ok(),
+        // `wgpu:0+1` is a second logical device on the same GPU; see the trainer's `DeviceId`.
+        Some(_) => text.parse::<voxmill_trainer::device::DeviceId>().is_ok(),
         None => matches!(text, "auto" | "cpu") || GPU_BACKENDS.contains(&text),
     }
 }

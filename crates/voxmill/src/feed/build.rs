@@ -8,7 +8,7 @@ use voxmill_pipeline::item::{Failure, ItemFault};
 use voxmill_pipeline::road::{Road, StartError};
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_pipeline::stage::Work;
-use voxmill_speech::audio::{AudioSettings, Featurizer};
+use voxmill_speech::audio::{AudioError, AudioSettings, Featurizer};
 use voxmill_speech::cache::{
     Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, Fingerprint, clip_bytes,
 };
@@ -225,20 +225,25 @@ impl Building<'_> {
     }
 }
 
-/// The most that a clip takes while it is being made: the file, its samples of all channels and of
-/// one, and again at the rate that they are brought to, and the features.
+/// The most that a clip takes while it is being made: its samples, and the features.
 pub(super) fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
+    let letters = clip.text.len() as u64;
+    let frames = audio.frames_for_header(&clip.header) as u64;
+    // Numbers and abbreviations are read out, so the text grows.
+    let read_out = 16 * letters + 65_536;
+    let features = clip_bytes(frames, audio.n_mels as u64, read_out, read_out);
+    decoding_bytes(clip, audio) + features
+}
+
+/// The most that a clip takes while it is being decoded: the file, its samples of all channels and of
+/// one, and again at the rate that they are brought to.
+pub(super) fn decoding_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
     const SAMPLE: u64 = size_of::<f32>() as u64;
     let header = &clip.header;
     let resampled =
         header.samples * u64::from(audio.sample_rate) / u64::from(header.sample_rate).max(1);
     let samples = header.samples * (u64::from(header.channels) + 1) + resampled;
-    let letters = clip.text.len() as u64;
-    let frames = audio.frames_for_header(header) as u64;
-    // Numbers and abbreviations are read out, so the text grows.
-    let read_out = 16 * letters + 65_536;
-    let features = clip_bytes(frames, audio.n_mels as u64, read_out, read_out);
-    clip.audio_bytes + samples * SAMPLE + features
+    clip.audio_bytes + samples * SAMPLE
 }
 
 fn bytes_of(outcome: &Outcome) -> u64 {
@@ -353,12 +358,17 @@ pub(super) fn make_audio(
         .map_err(|error| clip.quarantine(Reason::UNREADABLE_AUDIO, error.to_string()))?;
     let features = featurizer
         .featurize(&path)
-        .map_err(|error| clip.quarantine(Reason::named(error.kind()), with_causes(&error)))?;
+        .map_err(|error| bad_audio(clip, &error))?;
     Ok(MadeAudio {
         fingerprint,
         features,
         kept: false,
     })
+}
+
+/// A clip that its file gives nothing of.
+pub(super) fn bad_audio(clip: &Clip, error: &AudioError) -> QuarantineEntry {
+    clip.quarantine(Reason::named(error.kind()), with_causes(error))
 }
 
 fn store(

@@ -1,7 +1,16 @@
-//! Which device trains, and the refusal of all that this build cannot do.
+//! Which devices prepare and train, what memory they may take, and in what precision.
 //!
-//! The flags for GPUs are known, because people's scripts and files have them; each says why it
-//! cannot be had and what to do instead, rather than being passed over.
+//! The flags for GPUs are known in every build, because people's scripts and files have them; what
+//! this build or this machine cannot do says why and what to do instead.
+
+mod choose;
+#[cfg(test)]
+mod tests;
+
+use voxmill_telemetry::probes::topology::Link;
+use voxmill_trainer::device::DeviceId;
+
+pub(crate) use choose::{Devices, Present};
 
 use super::Origin;
 use super::resolver::Resolver;
@@ -9,6 +18,7 @@ use crate::args::DeviceArgs;
 use crate::complaint::Complaint;
 use crate::config::keys::{self, Key};
 use crate::config::value::{FromValue, Value};
+use choose::{Asked, choose};
 
 /// A device as it is typed: `auto`, `cpu`, `vulkan:0`. Its spelling has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,90 +35,84 @@ impl FromValue for DeviceName {
 }
 
 impl DeviceName {
-    fn is_auto(&self) -> bool {
-        self.0 == "auto"
-    }
-
-    fn is_cpu(&self) -> bool {
-        self.0 == "cpu"
-    }
-
-    fn backend(&self) -> &str {
-        self.0.split(':').next().unwrap_or_default()
+    /// `None` is `auto`.
+    fn id(&self) -> Option<DeviceId> {
+        self.0.parse().ok()
     }
 }
 
-/// A device that this build can train on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Device {
-    Cpu,
+/// Where the model trains and where batches are prepared for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DeviceSettings {
+    pub(crate) devices: Devices,
+    /// How the two are linked, where that is known.
+    pub(crate) link: Option<Link>,
+    /// Bytes that may be taken of each device; `None`: as much as it has.
+    pub(crate) limits: MemoryLimits,
 }
 
-impl Device {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Device::Cpu => "CPU",
-        }
-    }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryLimits {
+    pub(crate) data: Option<u64>,
+    pub(crate) model: Option<u64>,
+}
 
-    pub(super) fn resolve(r: &mut Resolver, args: DeviceArgs) -> anyhow::Result<Device> {
-        let (name, origin) = match r.given(&keys::DEVICE, args.device) {
-            Some((name, origin)) if !name.is_auto() => (name, origin),
-            _ => (
-                DeviceName("cpu".into()),
-                Origin::Auto("the only device of this build"),
-            ),
+impl DeviceSettings {
+    pub(super) fn resolve(
+        r: &mut Resolver,
+        args: DeviceArgs,
+        present: &Present,
+    ) -> anyhow::Result<DeviceSettings> {
+        let limit_args = LimitArgs {
+            data: args.data_gpu_memory,
+            model: args.model_gpu_memory,
+            isolation: args.enable_memory_isolation,
         };
-        let device_is_typed = origin == Origin::Flag;
-        let name = r.note(&keys::DEVICE, (name, origin));
-        if !name.is_cpu() {
-            return Err(no_backend(&r.called(&keys::DEVICE), &name).into());
-        }
-
+        let device = r.given(&keys::DEVICE, args.device);
+        let device_is_typed = matches!(&device, Some((name, Origin::Flag)) if name.id().is_some());
         let data_gpu = r.optional(&keys::DATA_GPU, args.data_gpu, "none");
         let model_gpu = r.optional(&keys::MODEL_GPU, args.model_gpu, "none");
         let data_device = r.optional(&keys::DATA_DEVICE, args.data_device, "the same");
         let model_device = r.optional(&keys::MODEL_DEVICE, args.model_device, "the same");
-        let pairs = [&keys::DATA_GPU, &keys::MODEL_GPU];
-        let devices = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
-        // A file written for two GPUs serves here too, when the flag says so.
-        if !passed_over(r, &pairs, device_is_typed) {
-            check_gpus(r, data_gpu.as_deref(), model_gpu.as_deref())?;
+        // A file written for two GPUs serves here too, when the flag names one device.
+        let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
+        let pair = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
+        let named_gpus = !passed_over(r, &gpus, device_is_typed);
+        let named_pair = !passed_over(r, &pair, device_is_typed);
+        let asked = Asked {
+            device: device.as_ref().and_then(|(name, _)| name.id()),
+            data_gpu: data_gpu.filter(|_| named_gpus),
+            model_gpu: model_gpu.filter(|_| named_gpus),
+            data_device: data_device.filter(|_| named_pair),
+            model_device: model_device.filter(|_| named_pair),
+        };
+        let chosen = choose(&asked, present, &|key| r.called(key))?;
+        for note in chosen.notes {
+            r.remark(note);
         }
-        if !passed_over(r, &devices, device_is_typed) {
-            check_devices(r, data_device.as_ref(), model_device.as_ref())?;
-        }
+        let name = DeviceName(chosen.devices.model().to_string());
+        let origin = match device {
+            Some((name, origin)) if name.id().is_some() => origin,
+            _ => Origin::Auto(chosen.why),
+        };
+        r.note(&keys::DEVICE, (name, origin));
 
-        let data_limit = r.optional(&keys::DATA_GPU_MEMORY, args.data_gpu_memory, "none");
-        let model_limit = r.optional(&keys::MODEL_GPU_MEMORY, args.model_gpu_memory, "none");
-        let isolation = args.enable_memory_isolation;
-        let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION, isolation, false);
-        let limits = [
-            (data_limit.is_some(), &keys::DATA_GPU_MEMORY),
-            (model_limit.is_some(), &keys::MODEL_GPU_MEMORY),
-            (isolation, &keys::ENABLE_MEMORY_ISOLATION),
-        ];
-        if let Some((_, key)) = limits.into_iter().find(|(asked, _)| *asked) {
-            return Err(Complaint::new(
-                format!(
-                    "{} limits the memory of a GPU, and this build trains on the CPU",
-                    r.called(key)
-                ),
-                "leave it out; --ram-budget bounds the memory of clips and batches",
-            )
-            .into());
-        }
+        let limits = limits(r, &limit_args, &chosen.devices, device_is_typed)?;
         if r.pick(&keys::MIXED_PRECISION, args.mixed_precision, false) {
             return Err(Complaint::new(
                 format!(
-                    "{} needs a GPU: on the CPU this build computes in 32 bits only",
+                    "{} is not had: this version computes in 32 bits on every device",
                     r.called(&keys::MIXED_PRECISION)
                 ),
                 "leave it out, or give --mixed-precision=false where a file turns it on",
             )
             .into());
         }
-        Ok(Device::Cpu)
+        Ok(DeviceSettings {
+            devices: chosen.devices,
+            link: choose::link(chosen.devices, present),
+            limits,
+        })
     }
 }
 
@@ -127,63 +131,76 @@ fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -
     true
 }
 
-fn check_gpus(r: &Resolver, data: Option<&str>, model: Option<&str>) -> Result<(), Complaint> {
-    let called = |key| r.called(key);
-    let (data_gpu, model_gpu) = (called(&keys::DATA_GPU), called(&keys::MODEL_GPU));
-    match (data, model) {
-        (None, None) => Ok(()),
-        (Some(data), Some(model)) => Err(Complaint::new(
-            format!(
-                "Insufficient GPUs for Multi-GPU Mode: found 0 that this build can use, for {data_gpu} {data} and {model_gpu} {model}"
-            ),
-            "leave both out, or give --device cpu where a file has them: in single-device mode batches are made beside the model",
-        )),
-        (Some(one), None) => Err(alone(&data_gpu, one, "--model-gpu")),
-        (None, Some(one)) => Err(alone(&model_gpu, one, "--data-gpu")),
-    }
-}
-
-fn check_devices(
-    r: &Resolver,
-    data: Option<&DeviceName>,
-    model: Option<&DeviceName>,
-) -> Result<(), Complaint> {
-    let (data_device, model_device) = (r.called(&keys::DATA_DEVICE), r.called(&keys::MODEL_DEVICE));
-    let unknown = [(&data_device, data), (&model_device, model)];
-    for (called, name) in unknown {
-        if let Some(name) = name.filter(|name| !name.is_auto() && !name.is_cpu()) {
-            return Err(no_backend(called, name));
+/// Limits act where there is a device to limit, and only together with the word that they are to.
+fn limits(
+    r: &mut Resolver,
+    args: &LimitArgs,
+    devices: &Devices,
+    device_is_typed: bool,
+) -> anyhow::Result<MemoryLimits> {
+    let data = r.optional(&keys::DATA_GPU_MEMORY, args.data, "as much as it has");
+    let model = r.optional(&keys::MODEL_GPU_MEMORY, args.model, "as much as it has");
+    let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION, args.isolation, false);
+    let asked = [
+        (data.is_some(), &keys::DATA_GPU_MEMORY),
+        (model.is_some(), &keys::MODEL_GPU_MEMORY),
+        (isolation, &keys::ENABLE_MEMORY_ISOLATION),
+    ];
+    let asked: Vec<&'static Key> = asked
+        .into_iter()
+        .filter_map(|(asked, key)| asked.then_some(key))
+        .collect();
+    let Some(first) = asked.first() else {
+        return Ok(MemoryLimits::default());
+    };
+    if *devices == Devices::Single(DeviceId::CPU) {
+        if passed_over(r, &asked, device_is_typed) {
+            return Ok(MemoryLimits::default());
         }
-    }
-    match (data, model) {
-        (None, None) => Ok(()),
-        (Some(_), Some(_)) => Err(Complaint::new(
+        return Err(Complaint::new(
             format!(
-                "{data_device} and {model_device} ask for two lanes on the CPU, which this version does not have"
+                "{} limits the memory of a device, and this run trains on the CPU alone",
+                r.called(first)
             ),
-            "leave both out: workers make batches beside the model; --num-workers and --compute-threads divide the cores",
-        )),
-        (Some(one), None) => Err(alone(&data_device, &one.0, "--model-device")),
-        (None, Some(one)) => Err(alone(&model_device, &one.0, "--data-device")),
+            "leave it out; --ram-budget bounds the memory of clips and batches",
+        )
+        .into());
     }
+    if !devices.is_pair() && data.is_some() {
+        return Err(Complaint::new(
+            format!(
+                "{} limits the device that prepares batches, and here one device does both",
+                r.called(&keys::DATA_GPU_MEMORY)
+            ),
+            "leave it out; --model-gpu-memory limits the one device",
+        )
+        .into());
+    }
+    if !isolation {
+        return Err(Complaint::new(
+            format!(
+                "{} acts only with --enable-memory-isolation",
+                r.called(first)
+            ),
+            "give --enable-memory-isolation, or leave the limit out",
+        )
+        .into());
+    }
+    if data.is_none() && model.is_none() {
+        return Err(Complaint::new(
+            "--enable-memory-isolation has no limit to hold",
+            "give --model-gpu-memory, --data-gpu-memory or both",
+        )
+        .into());
+    }
+    Ok(MemoryLimits { data, model })
 }
 
-fn alone(given: &str, value: &str, missing: &str) -> Complaint {
-    Complaint::new(
-        format!("{given} {value} is given without {missing}"),
-        "two devices need both; leave it out for one device, which this build has",
-    )
-}
-
-fn no_backend(called: &str, name: &DeviceName) -> Complaint {
-    Complaint::new(
-        format!(
-            "{called} {}: this build has no `{}` backend",
-            name.0,
-            name.backend()
-        ),
-        "it trains on the CPU: leave the device out, or give --device cpu",
-    )
+/// What was typed about memory.
+struct LimitArgs {
+    data: Option<u64>,
+    model: Option<u64>,
+    isolation: Option<bool>,
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::*;
 use crate::args::{PrepareArgs, TrainArgs};
 use crate::complaint::describe;
 use crate::config::keys::{self, Role};
+use voxmill_trainer::device::DeviceId;
 
 fn config(text: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -25,7 +26,7 @@ fn shown<'a>(all: &'a [Shown], name: &str) -> &'a Shown {
 fn train(change: impl FnOnce(&mut TrainArgs)) -> anyhow::Result<TrainSettings> {
     let mut args = TrainArgs::default();
     change(&mut args);
-    TrainSettings::resolve_on(args, 4)
+    TrainSettings::resolve_on(args, 4, &Present::default())
 }
 
 fn train_with(file: &str) -> anyhow::Result<TrainSettings> {
@@ -209,7 +210,7 @@ fn settings_that_do_not_go_together_are_refused() {
 fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
     let settings = train(|_| ()).unwrap();
     assert_eq!(settings.model_size, ModelSize::Tiny);
-    assert_eq!(settings.device, Device::Cpu);
+    assert_eq!(settings.devices.devices, Devices::Single(DeviceId::CPU));
     assert_eq!(settings.stop_at.minutes, Some(8.0));
     assert_eq!(
         (settings.stop_at.steps, settings.stop_at.epochs),
@@ -278,14 +279,52 @@ fn gpus_are_refused_and_the_way_out_is_told() {
         args.devices.model_gpu = Some("1".into());
     });
     let one = refused(|args| args.devices.model_gpu = Some("auto".into()));
-    let lanes = refused(|args| {
-        args.devices.data_device = "cpu".parse().ok();
-        args.devices.model_device = "cpu".parse().ok();
-    });
     let backend = refused(|args| args.devices.device = "vulkan:1".parse().ok());
     let limit = refused(|args| args.devices.model_gpu_memory = Some(1 << 30));
     let half = refused(|args| args.devices.mixed_precision = Some(true));
-    insta::assert_snapshot!([both, one, lanes, backend, limit, half].join("\n\n"));
+    insta::assert_snapshot!([both, one, backend, limit, half].join("\n\n"));
+}
+
+#[test]
+fn two_lanes_take_half_of_the_cores_each_and_three_slots_at_least() {
+    let settings = train(|args| {
+        args.devices.data_device = "cpu".parse().ok();
+        args.devices.model_device = "cpu".parse().ok();
+        args.feed.prefetch_buffer_size = Some(1);
+    });
+    let settings = settings.unwrap();
+    assert!(settings.devices.devices.are_lanes());
+    assert_eq!(settings.feeding.device_slots, 3);
+    let threads = (settings.compute_threads, settings.feeding.lane_threads);
+    assert_eq!(threads, (2, 2));
+    let note = settings
+        .notes
+        .iter()
+        .find(|note| note.contains("too few for two devices"));
+    assert!(note.is_some(), "{:?}", settings.notes);
+}
+
+#[test]
+fn memory_limits_need_a_device_and_the_word() {
+    let with = |limit: Option<u64>, isolation: Option<bool>| {
+        train(|args| {
+            args.devices.data_device = "cpu".parse().ok();
+            args.devices.model_device = "cpu".parse().ok();
+            args.devices.model_gpu_memory = limit;
+            args.devices.enable_memory_isolation = isolation;
+        })
+    };
+    let says = |result: anyhow::Result<TrainSettings>, words: &str| {
+        let error = crate::complaint::describe(&result.unwrap_err());
+        assert!(error.contains(words), "{error}");
+    };
+    says(
+        with(Some(1 << 30), None),
+        "only with --enable-memory-isolation",
+    );
+    says(with(None, Some(true)), "no limit to hold");
+    let both = with(Some(1 << 30), Some(true)).unwrap();
+    assert_eq!(both.devices.limits.model, Some(1 << 30));
 }
 
 #[test]

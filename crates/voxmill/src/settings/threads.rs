@@ -9,13 +9,51 @@ pub(super) struct Threads {
     pub(super) compute_why: &'static str,
 }
 
-/// Divides `cores` with the model on the CPU; what is given stays.
+/// Who needs the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtWork {
+    /// The model trains on the CPU.
+    Model,
+    /// The model trains in one half of the CPU, batches are prepared in the other.
+    TwoLanes,
+    /// The model trains on a GPU: the host only makes batches and searches alignments.
+    Workers,
+}
+
+/// Divides `cores`; what is given stays.
 ///
 /// One worker makes the features of some hundred clips a second (`benches/records/data-side.md`),
 /// far more than a model takes that trains on the same CPU, and with a warm cache it only copies.
 /// So the model gets most cores. With one or two, a worker that had a core to itself would take it
 /// from the model and be idle on it: there the two share.
-pub(super) fn divide(cores: usize, workers: Option<usize>, compute: Option<usize>) -> Threads {
+pub(super) fn divide(
+    cores: usize,
+    at_work: AtWork,
+    workers: Option<usize>,
+    compute: Option<usize>,
+) -> Threads {
+    let halves = match at_work {
+        AtWork::Model => None,
+        AtWork::TwoLanes => Some(Threads {
+            workers: (cores / 4).max(1),
+            workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
+            compute: (cores / 2).max(1),
+            compute_why: "half the cores; the other half is the lane that prepares",
+        }),
+        AtWork::Workers => Some(Threads {
+            workers: cores.saturating_sub(1).max(1),
+            workers_why: "all cores but one: the model is on a GPU",
+            compute: 1,
+            compute_why: "the model is on a GPU; this one searches alignments",
+        }),
+    };
+    if let Some(threads) = halves {
+        return Threads {
+            workers: workers.unwrap_or(threads.workers),
+            compute: compute.unwrap_or(threads.compute),
+            ..threads
+        };
+    }
     let shared = cores <= 2;
     let mut threads = Threads {
         workers: (cores / 4).max(1),
@@ -50,7 +88,7 @@ mod tests {
     use super::*;
 
     fn numbers(cores: usize, workers: Option<usize>, compute: Option<usize>) -> (usize, usize) {
-        let threads = divide(cores, workers, compute);
+        let threads = divide(cores, AtWork::Model, workers, compute);
         (threads.workers, threads.compute)
     }
 
@@ -63,6 +101,18 @@ mod tests {
             assert_eq!(workers + compute, cores);
             assert!(!crowd(cores, workers, compute) && crowd(cores, workers + 1, compute));
         }
+    }
+
+    #[test]
+    fn two_lanes_halve_the_cores_and_a_gpu_leaves_them_to_the_workers() {
+        let of = |cores, at_work| {
+            let threads = divide(cores, at_work, None, None);
+            (threads.workers, threads.compute)
+        };
+        assert_eq!(of(2, AtWork::TwoLanes), (1, 1));
+        assert_eq!(of(8, AtWork::TwoLanes), (2, 4));
+        assert_eq!(of(8, AtWork::Workers), (7, 1));
+        assert_eq!(of(1, AtWork::Workers), (1, 1));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use voxmill_telemetry::plan::Order;
 use super::prepare::{cores, spread};
 use super::resolver::Resolver;
 use super::threads::{self, Threads};
-use super::{DataSettings, Device, ModelSize, Optimization, Origin, Shown};
+use super::{
+    DataSettings, DeviceSettings, Devices, ModelSize, Optimization, Origin, Present, Shown,
+};
 use crate::args::{
     CheckpointArgs, EvaluationArgs, FeedArgs, LengthArgs, RunArgs, TrainArgs, WorkArgs,
 };
@@ -21,7 +23,7 @@ pub(crate) struct TrainSettings {
     /// Its `batches.seed` is the seed of everything.
     pub(crate) data: DataSettings,
     pub(crate) feeding: Feeding,
-    pub(crate) device: Device,
+    pub(crate) devices: DeviceSettings,
     /// Threads of the pool that the model computes on.
     pub(crate) compute_threads: usize,
     pub(crate) model_size: ModelSize,
@@ -66,6 +68,8 @@ pub(crate) struct Feeding {
     pub(crate) buffered_batches: usize,
     /// Batches ahead on the device.
     pub(crate) device_slots: usize,
+    /// Threads that prepare batches where the CPU is the data device.
+    pub(crate) lane_threads: usize,
     /// The longest wait for full buffers before step 1.
     pub(crate) start_delay: Duration,
     /// Whether features are kept in the cache and taken from it.
@@ -128,11 +132,15 @@ const DEMO_MINUTES: f64 = 8.0;
 
 impl TrainSettings {
     pub(crate) fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {
-        Self::resolve_on(args, cores())
+        Self::resolve_on(args, cores(), &Present::look())
     }
 
-    /// On a machine with so many cores.
-    pub(super) fn resolve_on(args: TrainArgs, cores: usize) -> anyhow::Result<TrainSettings> {
+    /// On a machine with so many cores and these devices.
+    pub(super) fn resolve_on(
+        args: TrainArgs,
+        cores: usize,
+        present: &Present,
+    ) -> anyhow::Result<TrainSettings> {
         let mut resolver = Resolver::new(args.config.config.as_deref())?;
         let r = &mut resolver;
         let data = DataSettings::resolve(
@@ -143,8 +151,9 @@ impl TrainSettings {
             &args.batches,
             args.cache,
         )?;
-        let (feeding, compute_threads) = feeding(r, &args.work, &args.feed, &data, cores)?;
-        let device = Device::resolve(r, args.devices)?;
+        let devices = DeviceSettings::resolve(r, args.devices, present)?;
+        let kind = devices.devices;
+        let (feeding, compute_threads) = feeding(r, &args.work, &args.feed, &data, cores, kind)?;
         let model_size = r.pick(&keys::SIZE, args.model.model_size, ModelSize::default());
         let recompute = args.model.enable_gradient_checkpointing;
         let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING, recompute, false);
@@ -181,7 +190,7 @@ impl TrainSettings {
         Ok(TrainSettings {
             data,
             feeding,
-            device,
+            devices,
             compute_threads,
             model_size,
             gradient_checkpointing,
@@ -208,12 +217,16 @@ impl TrainSettings {
 
 const BY_SIZE: &str = "by size";
 
+/// One is prepared, one is ready, one is trained on: fewer, and somebody waits.
+const LEAST_SLOTS_OF_A_PAIR: usize = 3;
+
 fn feeding(
     r: &mut Resolver,
     work: &WorkArgs,
     args: &FeedArgs,
     data: &DataSettings,
     cores: usize,
+    devices: Devices,
 ) -> anyhow::Result<(Feeding, usize)> {
     let caching = args.no_cache.map(|not| !not);
     let caching = r.pick(&keys::ENABLE_CACHING, caching, true);
@@ -234,8 +247,15 @@ fn feeding(
         )
         .into());
     }
+    let at_work = match devices {
+        Devices::Single(device) if device.is_cpu() => threads::AtWork::Model,
+        devices if devices.are_lanes() => threads::AtWork::TwoLanes,
+        devices if devices.model().is_cpu() => threads::AtWork::Model,
+        _ => threads::AtWork::Workers,
+    };
     let divided = threads::divide(
         cores,
+        at_work,
         r.given(&keys::NUM_WORKERS, work.num_workers)
             .map(|(n, _)| n),
         r.given(&keys::COMPUTE_THREADS, args.compute_threads)
@@ -256,7 +276,7 @@ fn feeding(
     );
     let asked = r.is_given(&keys::NUM_WORKERS) || r.is_given(&keys::COMPUTE_THREADS);
     if asked && threads::crowd(cores, spread.workers, compute_threads) {
-        let better = threads::divide(cores, None, None);
+        let better = threads::divide(cores, at_work, None, None);
         r.remark(format!(
             "{} workers and {compute_threads} compute threads share {cores} cores and will take them from each other; \
              {} and {} are what this machine would be given",
@@ -264,10 +284,20 @@ fn feeding(
         ));
     }
     let buffered_batches = r.pick(&keys::BUFFER_SIZE, args.buffer_size, 50);
-    let slots = (64 / data.batches.batch_size.get() as usize).clamp(2, 8);
+    let (least, why) = match devices.is_pair() {
+        true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
+        false => (2, "64 / batch_size, from 2 to 8"),
+    };
+    let slots = (64 / data.batches.batch_size.get() as usize).clamp(least, 8);
     let given = args.prefetch_buffer_size;
-    let why = "64 / batch_size, from 2 to 8";
-    let device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, given, slots, why);
+    let mut device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, given, slots, why);
+    if devices.is_pair() && device_slots < LEAST_SLOTS_OF_A_PAIR {
+        r.remark(format!(
+            "{} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, one being prepared, one ready, one in training",
+            r.called(&keys::PREFETCH_BUFFER_SIZE)
+        ));
+        device_slots = LEAST_SLOTS_OF_A_PAIR;
+    }
     let start_delay = r.pick(&keys::MODEL_START_DELAY, args.model_start_delay, 2.0);
     let feeding = Feeding {
         workers: spread.workers,
@@ -277,6 +307,7 @@ fn feeding(
         adapt: spread.adapt,
         buffered_batches,
         device_slots,
+        lane_threads: cores.saturating_sub(compute_threads).max(1),
         start_delay: Duration::from_secs_f64(start_delay),
         caching,
     };

@@ -7,11 +7,14 @@
 
 mod bad_input;
 mod dataset;
+#[cfg(feature = "wgpu")]
+mod on_gpu;
 mod prepare;
 mod road;
 mod survival;
 mod text;
 mod train;
+mod two_devices;
 
 use std::path::Path;
 use std::process::{Command, Output};

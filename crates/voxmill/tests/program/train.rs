@@ -9,25 +9,25 @@ use crate::dataset::Dataset;
 use crate::{said, voxmill};
 
 /// A run of the nano model in a folder of its own.
-struct Run {
-    home: tempfile::TempDir,
+pub(crate) struct Run {
+    pub(crate) home: tempfile::TempDir,
     dataset: Dataset,
 }
 
 impl Run {
-    fn new() -> Run {
+    pub(crate) fn new() -> Run {
         Run {
             home: tempfile::tempdir().unwrap(),
             dataset: Dataset::new(24),
         }
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.home.path().join("run")
     }
 
     /// With its own run folder unless it resumes.
-    fn train(&self, more: &[&str]) -> Command {
+    pub(crate) fn train(&self, more: &[&str]) -> Command {
         let data = self.dataset.path().to_str().unwrap().to_owned();
         let dir = self.dir().to_str().unwrap().to_owned();
         let mut args = vec!["train", "--train-data", &data];
@@ -62,7 +62,7 @@ impl Run {
     }
 
     /// The losses of each step, as the log has them, with the bits that they have.
-    fn losses(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn losses(&self) -> Vec<(u64, u64)> {
         let log = fs::read_to_string(self.dir().join("events.jsonl")).unwrap_or_default();
         let mut losses = std::collections::BTreeMap::new();
         for line in log.lines() {
@@ -77,7 +77,7 @@ impl Run {
         losses.into_iter().collect()
     }
 
-    fn checkpoints(&self) -> Vec<PathBuf> {
+    pub(crate) fn checkpoints(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir().join("checkpoints"))
             .into_iter()
             .flatten()
@@ -96,13 +96,13 @@ impl Run {
     }
 }
 
-fn ok(mut command: Command) -> Output {
+pub(crate) fn ok(mut command: Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     output
 }
 
-fn signal(id: u32, name: &str) {
+pub(crate) fn signal(id: u32, name: &str) {
     let sent = Command::new("kill")
         .args([&format!("-{name}"), &id.to_string()])
         .status()
@@ -161,6 +161,21 @@ fn a_run_leaves_a_voice_that_speaks() {
     assert!(result["files"][0]["seconds"].as_f64().unwrap() > 0.1);
 }
 
+/// As hard as it goes.
+pub(crate) fn kill_after_two_checkpoints(run: &Run, args: &[&str]) {
+    let mut child = run.train(args).stderr(Stdio::null()).spawn().unwrap();
+    let patience = Instant::now();
+    while run.checkpoints().len() < 2 && child.try_wait().unwrap().is_none() {
+        assert!(
+            patience.elapsed() < Duration::from_secs(300),
+            "no checkpoint came"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+}
+
 #[test]
 fn killed_and_resumed_the_losses_are_the_same_to_the_last_bit() {
     let undisturbed = Run::new();
@@ -178,17 +193,7 @@ fn killed_and_resumed_the_losses_are_the_same_to_the_last_bit() {
         "--keep",
         "2",
     ];
-    let mut child = killed.train(&often).stderr(Stdio::null()).spawn().unwrap();
-    let patience = Instant::now();
-    while killed.checkpoints().len() < 2 && child.try_wait().unwrap().is_none() {
-        assert!(
-            patience.elapsed() < Duration::from_secs(120),
-            "no checkpoint came"
-        );
-        std::thread::yield_now();
-    }
-    signal(child.id(), "KILL");
-    child.wait().unwrap();
+    kill_after_two_checkpoints(&killed, &often);
     let before = killed.losses().len();
     assert!(
         before < 24,

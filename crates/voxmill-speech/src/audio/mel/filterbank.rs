@@ -85,6 +85,18 @@ impl MelFilterbank {
         }
     }
 
+    /// As a matrix, used bins × filters.
+    pub(super) fn dense(&self) -> Vec<f32> {
+        let filters = self.bands.len();
+        let mut matrix = vec![0.0; (self.end_bin - self.first_bin) * filters];
+        for (filter, band) in self.bands.iter().enumerate() {
+            for (at, weight) in self.weights[band.weights.clone()].iter().enumerate() {
+                matrix[(band.start + at) * filters + filter] = *weight;
+            }
+        }
+        matrix
+    }
+
     /// The other way: gives each bin the sum of its filters' values, each times its weight.
     #[inline(always)]
     pub(in crate::audio) fn apply_transposed(

@@ -13,6 +13,7 @@ mod filterbank;
 #[cfg(test)]
 mod golden;
 mod natural_log;
+mod tables;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -21,8 +22,10 @@ use std::sync::Arc;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
+use super::framing::{Framing, centred};
 use super::settings::{AudioSettings, AudioSettingsError};
 pub(super) use filterbank::{LANES, MelFilterbank};
+pub use tables::MelTables;
 
 /// Mel magnitudes below this are silence.
 const FLOOR: f32 = 1e-5;
@@ -30,8 +33,7 @@ const PAIRS: usize = LANES / 2;
 
 /// Computes log-mel frames; keeps its tables and buffers between clips.
 pub struct LogMel {
-    n_fft: usize,
-    hop_length: usize,
+    framing: Framing,
     n_mels: usize,
     window: Aligned<f64>,
     fft: Arc<dyn Fft<f64>>,
@@ -49,8 +51,7 @@ pub struct LogMel {
 impl fmt::Debug for LogMel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogMel")
-            .field("n_fft", &self.n_fft)
-            .field("hop_length", &self.hop_length)
+            .field("framing", &self.framing)
             .field("n_mels", &self.n_mels)
             .finish_non_exhaustive()
     }
@@ -63,8 +64,7 @@ impl LogMel {
         let fft = FftPlanner::new().plan_fft_forward(n_fft);
         let filterbank = MelFilterbank::new(settings);
         Ok(Self {
-            n_fft,
-            hop_length: settings.hop_length,
+            framing: settings.framing(),
             n_mels: settings.n_mels,
             window: Aligned::new(&half_hann(n_fft)),
             reflected: Vec::new(),
@@ -80,23 +80,43 @@ impl LogMel {
     /// Replaces `out` by the frames of a clip, frame after frame: `1 + samples / hop_length` of
     /// them, or none of a clip without samples.
     pub fn log_mel(&mut self, samples: &[f32], out: &mut Vec<f32>) {
+        let frames = self.framing.frames_of_clip(samples.len());
+        self.frames_of(samples, self.framing.n_fft / 2, frames, out);
+    }
+
+    /// The same of samples that [`Framing::lay_out`] has padded already: as many frames as lie in
+    /// them.
+    pub fn log_mel_as_laid_out(&mut self, samples: &[f32], out: &mut Vec<f32>) {
+        let frames = self.framing.frames_in(samples.len());
+        self.frames_of(samples, 0, frames, out);
+    }
+
+    fn frames_of(&mut self, samples: &[f32], padding: usize, frames: usize, out: &mut Vec<f32>) {
         out.clear();
-        if samples.is_empty() {
-            return;
-        }
-        let frames = 1 + samples.len() / self.hop_length;
         out.resize(frames * self.n_mels, 0.0);
         for (eight, out) in out.chunks_mut(LANES * self.n_mels).enumerate() {
-            self.eight_frames(samples, eight * LANES, out);
+            self.eight_frames(samples, padding, eight * LANES, out);
         }
     }
 
     /// Wider vectors do the same sums in the same order: the bits are those of the plain path.
     #[cfg(target_arch = "x86_64")]
-    fn eight_frames(&mut self, samples: &[f32], first_frame: usize, out: &mut [f32]) {
+    fn eight_frames(
+        &mut self,
+        samples: &[f32],
+        padding: usize,
+        first_frame: usize,
+        out: &mut [f32],
+    ) {
         #[target_feature(enable = "avx2")]
-        fn with_avx2(this: &mut LogMel, samples: &[f32], first_frame: usize, out: &mut [f32]) {
-            this.eight_frames_on_any_machine(samples, first_frame, out);
+        fn with_avx2(
+            this: &mut LogMel,
+            samples: &[f32],
+            padding: usize,
+            first_frame: usize,
+            out: &mut [f32],
+        ) {
+            this.eight_frames_on_any_machine(samples, padding, first_frame, out);
         }
         if std::arch::is_x86_feature_detected!("avx2") {
             #[expect(
@@ -105,31 +125,39 @@ impl LogMel {
             )]
             // SAFETY: the processor has just been asked.
             unsafe {
-                with_avx2(self, samples, first_frame, out);
+                with_avx2(self, samples, padding, first_frame, out);
             }
         } else {
-            self.eight_frames_on_any_machine(samples, first_frame, out);
+            self.eight_frames_on_any_machine(samples, padding, first_frame, out);
         }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn eight_frames(&mut self, samples: &[f32], first_frame: usize, out: &mut [f32]) {
-        self.eight_frames_on_any_machine(samples, first_frame, out);
+    fn eight_frames(
+        &mut self,
+        samples: &[f32],
+        padding: usize,
+        first_frame: usize,
+        out: &mut [f32],
+    ) {
+        self.eight_frames_on_any_machine(samples, padding, first_frame, out);
     }
 
     #[inline(always)]
     fn eight_frames_on_any_machine(
         &mut self,
         samples: &[f32],
+        padding: usize,
         first_frame: usize,
         out: &mut [f32],
     ) {
+        let Framing { n_fft, hop } = self.framing;
         let frames = out.len() / self.n_mels;
         let samples = centred(
             samples,
-            first_frame * self.hop_length,
-            (frames - 1) * self.hop_length + self.n_fft,
-            self.n_fft / 2,
+            first_frame * hop,
+            (frames - 1) * hop + n_fft,
+            padding,
             &mut self.reflected,
         );
         for pair in 0..frames.div_ceil(2) {
@@ -138,8 +166,8 @@ impl LogMel {
             let b = (a + 1).min(frames - 1);
             window_pair(
                 &self.window,
-                &samples[a * self.hop_length..][..self.n_fft],
-                &samples[b * self.hop_length..][..self.n_fft],
+                &samples[a * hop..][..n_fft],
+                &samples[b * hop..][..n_fft],
                 &mut self.frames,
             );
             self.fft
@@ -167,34 +195,6 @@ pub(super) fn half_hann(length: usize) -> Vec<f64> {
     (0..length)
         .map(|n| 0.25 - 0.25 * (turn * n as f64).cos())
         .collect()
-}
-
-/// The samples `start..start + length` of a clip that is padded by reflection at its first and
-/// last sample; only those that reach into the padding are copied. A clip shorter than the padding
-/// is reflected to and fro, and a single sample repeated, as numpy does.
-pub(super) fn centred<'a>(
-    samples: &'a [f32],
-    start: usize,
-    length: usize,
-    padding: usize,
-    reflected: &'a mut Vec<f32>,
-) -> &'a [f32] {
-    let inside = start.checked_sub(padding);
-    if let Some(inside) = inside.and_then(|start| samples.get(start..start + length)) {
-        return inside;
-    }
-    let last = samples.len() - 1;
-    let period = (2 * last).max(1);
-    reflected.clear();
-    reflected.extend((start..start + length).map(|place| {
-        let distance = place.abs_diff(padding);
-        if distance <= last {
-            return samples[distance];
-        }
-        let place = distance % period;
-        samples[place.min(period - place).min(last)]
-    }));
-    reflected
 }
 
 #[inline(always)]

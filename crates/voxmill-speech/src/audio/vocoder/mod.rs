@@ -19,7 +19,8 @@ use std::sync::Arc;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
-use super::mel::{Aligned, LANES, centred, half_hann};
+use super::framing::centred;
+use super::mel::{Aligned, LANES, half_hann};
 use super::settings::{AudioSettings, AudioSettingsError};
 use magnitudes::MelInversion;
 

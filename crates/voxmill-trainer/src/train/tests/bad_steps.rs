@@ -20,16 +20,24 @@ fn spoiled() -> Vec<(&'static str, Batch)> {
         (name, batch)
     };
     vec![
-        spoil("one frame is not a number", &|batch| batch.mel[3] = nan),
-        spoil("one frame is infinite", &|batch| batch.mel[100] = infinite),
-        spoil("no frame is a number", &|batch| batch.mel.fill(nan)),
+        spoil("one frame is not a number", &|batch| {
+            batch.sound.rows_mut()[3] = nan
+        }),
+        spoil("one frame is infinite", &|batch| {
+            batch.sound.rows_mut()[100] = infinite
+        }),
+        spoil("no frame is a number", &|batch| {
+            batch.sound.rows_mut().fill(nan)
+        }),
         spoil("the reference is not a number", &|batch| {
-            batch.reference[5] = nan
+            batch.sound.reference_mut()[5] = nan
         }),
         spoil("the reference is infinite", &|batch| {
-            batch.reference[5] = -infinite
+            batch.sound.reference_mut()[5] = -infinite
         }),
-        spoil("all is too large", &|batch| batch.mel.fill(1e30)),
+        spoil("all is too large", &|batch| {
+            batch.sound.rows_mut().fill(1e30)
+        }),
     ]
 }
 

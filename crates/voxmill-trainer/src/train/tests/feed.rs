@@ -85,7 +85,7 @@ impl Feed for TestFeed {
         }
         let done = self.done.clone();
         Some(Ok(Fed {
-            batch,
+            ready: prepared(batch),
             done: Box::new(move || {
                 done.fetch_add(1, Ordering::Relaxed);
             }),
@@ -124,6 +124,16 @@ impl Feed for TestFeed {
     fn quarantine(&self) -> Vec<String> {
         vec!["a-broken-clip".to_owned()]
     }
+}
+
+/// On the CPU, with the statistics of the small voice.
+pub(in crate::train) fn prepared(batch: Batch) -> Ready {
+    let cpu = crate::device::cpu();
+    let training = fresh(options(1));
+    training
+        .preparing(&cpu, Augment::default())
+        .preparer()
+        .prepare(batch)
 }
 
 /// All that the loop told.

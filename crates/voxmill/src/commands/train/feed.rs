@@ -8,6 +8,7 @@ use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::prepare::Ready;
 use voxmill_trainer::train::{Fed, Feed, FeedError};
 
 use crate::feed::train::BatchFeed;
@@ -20,9 +21,9 @@ const NO_WAIT: Duration = Duration::from_micros(200);
 pub(super) struct PipelineFeed<'a> {
     pub(super) batches: &'a BatchFeed,
     /// `None` once all batches were taken into memory.
-    pub(super) running: Option<Running<Batch>>,
+    pub(super) running: Option<Running<Ready>>,
     /// Batches taken into memory, last first.
-    pub(super) replayed: Vec<Batch>,
+    pub(super) replayed: Vec<Ready>,
     pub(super) validation: Option<&'a BatchFeed>,
     /// Clips that were bad when the run began, by id.
     pub(super) quarantine: Vec<String>,
@@ -34,7 +35,7 @@ impl PipelineFeed<'_> {
     pub(super) fn take_all(&mut self, count: u64) -> Result<(), FeedError> {
         for _ in 0..count {
             match self.next() {
-                Some(fed) => self.replayed.push(fed?.batch),
+                Some(fed) => self.replayed.push(fed?.ready),
                 None => break,
             }
         }
@@ -47,9 +48,9 @@ impl PipelineFeed<'_> {
 impl Feed for PipelineFeed<'_> {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
         let Some(running) = &mut self.running else {
-            return self.replayed.pop().map(|batch| {
+            return self.replayed.pop().map(|ready| {
                 Ok(Fed {
-                    batch,
+                    ready,
                     done: Box::new(|| {}),
                 })
             });
@@ -66,9 +67,9 @@ impl Feed for PipelineFeed<'_> {
         let waited = asked.elapsed() > NO_WAIT;
         self.late = waited.then(|| late_stage(&running.control())).flatten();
         Some(next.map(|delivered| {
-            let (batch, receipt) = delivered.into_parts();
+            let (ready, receipt) = delivered.into_parts();
             Fed {
-                batch,
+                ready,
                 done: Box::new(move || receipt.done()),
             }
         }))

@@ -6,7 +6,9 @@ mod checks;
 mod complaints;
 mod data;
 mod feed;
+mod memory;
 mod observer;
+mod prepare;
 pub(crate) mod run_folder;
 mod sentences;
 mod start;
@@ -40,14 +42,16 @@ use crate::feed::Recipe;
 use crate::feed::train::{BatchFeed, Shelf};
 use crate::interrupt::{self, EXIT_INTERRUPTED};
 use crate::recording::Recording;
-use crate::settings::{self, Start, TrainSettings};
+use crate::settings::{Start, TrainSettings};
 use crate::speech::Mouth;
 use checks::{check_fits, check_room, plan_hash, refuse_to_overwrite};
 pub(crate) use complaints::of_checkpoint;
 use complaints::{cannot_write, describe, of_feed, of_training};
 use data::{feed_settings, frozen_quarantine, held_out_feed, open_shelf, read_data};
 use feed::PipelineFeed;
+use memory::MemoryWatch;
 use observer::{HostCpu, Sums, Watching, moment};
+use prepare::{Opened, open_devices};
 use run_folder::Named;
 use sentences::Sentence;
 use voice::{from_other_voice, new_voice};
@@ -194,9 +198,10 @@ fn train(
     let options = start::options(settings, &batches, held_out.is_some());
 
     // The model, fresh or as it was.
-    let device = match settings.device {
-        settings::Device::Cpu => voxmill_trainer::device::cpu(),
-    };
+    let Opened {
+        data: data_device,
+        model: device,
+    } = open_devices(settings.devices.devices)?;
     let run = match &resumed {
         Some(resumed) => resumed.run.clone(),
         None => run_folder::planned(&settings.run_folder),
@@ -249,6 +254,8 @@ fn train(
         return Ok(code);
     }
 
+    let needs = memory::check(settings, &training, &batches)?;
+
     // The run's folder: made when hardly anything can go wrong any more.
     if resumed.is_none() {
         run_folder::create(&run)?;
@@ -275,18 +282,21 @@ fn train(
         batches: &batches,
         shelf: &shelf,
         parameters: training.parameters(),
+        needs: &needs,
+        link: settings.devices.link,
         held_out: held_out.as_ref(),
         progress: training.progress(),
     }
     .tell();
 
+    let prepare = prepare::stage(settings, &training, &data_device)?;
     let running = batches
-        .start(from, settings.stop_at.epochs, recording.recorder())
+        .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_feed)?;
     let sentences = sentences::choose(&data.train, data.held_out(), settings.data.language);
     let mut watching = watching(
         settings, &run, &recipe, &batches, &shelf, &sentences, &options, &running, &recording,
-        &training, begin, &all_bad, data.rows,
+        &training, begin, &all_bad, data.rows, &device,
     )?;
     let mut feed = PipelineFeed {
         batches: &batches,
@@ -319,14 +329,7 @@ fn train(
         tell("interrupted before the first step: there is nothing to save");
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
-    summary::tell(
-        &summary,
-        &watching.sums,
-        settings,
-        &run,
-        &checkpoints,
-        &shelf,
-    )?;
+    summary::tell(&summary, &watching, settings, &run, &checkpoints, &shelf)?;
     if summary.stopped == Stopped::Interrupted {
         tell(&format!(
             "interrupted: the checkpoint is saved; `voxmill train --resume {}` goes on from here",
@@ -370,12 +373,13 @@ fn watching<'a>(
     shelf: &'a Shelf,
     sentences: &'a [Sentence],
     options: &voxmill_trainer::train::TrainOptions,
-    running: &voxmill_pipeline::run::Running<voxmill_speech::batch::Batch>,
+    running: &voxmill_pipeline::run::Running<voxmill_trainer::prepare::Ready>,
     recording: &Recording,
     training: &Training,
     begin: Instant,
     all_bad: &Quarantine,
     rows: usize,
+    device: &Device,
 ) -> anyhow::Result<Watching<'a>> {
     let folder = settings
         .tensorboard_log_dir
@@ -422,8 +426,14 @@ fn watching<'a>(
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
             state.model_size = settings.model_size.name().to_owned();
-            state.device = settings.device.name().to_owned();
-            state.mode = "single device".to_owned();
+            let devices = settings.devices.devices;
+            state.device = devices.model().to_string();
+            state.mode = if devices.is_pair() {
+                "two devices"
+            } else {
+                "single device"
+            }
+            .to_owned();
             state.goal = match (options.limits.steps, options.limits.seconds) {
                 (Some(steps), None) => Goal::Steps(steps),
                 (_, Some(seconds)) => Goal::Time(Duration::from_secs_f64(seconds)),
@@ -457,5 +467,11 @@ fn watching<'a>(
         max_bad: settings.data.max_bad,
         quarantine_file: run.join(QUARANTINE),
         host_cpu: HostCpu::default(),
+        memory: MemoryWatch::new(
+            device,
+            settings.devices.devices.model().to_string(),
+            settings.devices.limits.model,
+            training.progress().step + batches.plan().batches_per_epoch(),
+        ),
     })
 }

@@ -16,6 +16,7 @@ use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{FeedError, Limits, Observer, Saved, StepReport, Validation};
 
+use super::memory::MemoryWatch;
 use super::sentences::Sentence;
 use crate::commands::tell;
 use crate::dashboard::{BestValidation, Budget, BufferLevel, Dashboard, DeviceLoad, StepTimes};
@@ -45,6 +46,7 @@ pub(super) struct Watching<'a> {
     /// Notes of the cache that were told.
     pub(super) notes_told: usize,
     pub(super) host_cpu: HostCpu,
+    pub(super) memory: MemoryWatch,
     /// Every bad clip so far, and how many of the shelf's were told.
     pub(super) all_bad: Quarantine,
     pub(super) bad_told: usize,
@@ -220,6 +222,7 @@ impl Watching<'_> {
         left: Option<Duration>,
     ) {
         let cpu = self.host_cpu.since_last(&self.recorder);
+        let memory = self.memory.now();
         if let Some(dashboard) = &self.dashboard {
             let snapshot = self.control.snapshot();
             let reports: Vec<_> = self.recent.iter().rev().take(1).cloned().collect();
@@ -262,7 +265,7 @@ impl Watching<'_> {
                 state.devices = vec![DeviceLoad {
                     name: "model".to_owned(),
                     busy_share: Some(pace.busy),
-                    memory_bytes: None,
+                    memory_bytes: memory,
                 }];
                 state.host_cpu_share = cpu.map(|percent| percent / 100.0);
                 state.resident_bytes = resident_bytes();
@@ -346,6 +349,9 @@ impl Observer for Watching<'_> {
         }
         self.notes_told = notes.len();
         self.tell_of_bad_clips()?;
+        if let Some(growth) = self.memory.look(progress.step, &self.recorder)? {
+            self.warn(&growth);
+        }
         let Some(last) = steps.last() else {
             return Ok(());
         };

@@ -4,12 +4,15 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use voxmill_speech::manifest::Manifest;
+use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::Progress;
+use voxmill_trainer::device::{Backend, DeviceId};
 use voxmill_trainer::model;
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::{Decay, Schedule};
 use voxmill_trainer::train::{Limits, TrainOptions};
 
+use super::memory::{Needs, megabytes};
 use crate::commands::tell;
 use crate::config::value::show_bytes;
 use crate::feed::train::{BatchFeed, Shelf};
@@ -107,6 +110,9 @@ pub(super) struct Told<'a> {
     pub(super) batches: &'a BatchFeed,
     pub(super) shelf: &'a Shelf,
     pub(super) parameters: usize,
+    pub(super) needs: &'a Needs,
+    /// How the two devices are linked, where that is known.
+    pub(super) link: Option<Link>,
     pub(super) held_out: Option<&'a BatchFeed>,
     pub(super) progress: &'a Progress,
 }
@@ -121,11 +127,9 @@ impl Told<'_> {
             step => format!("goes on after step {step}"),
         };
         tell(&format!("run       {} ({begins})", self.run.display()));
-        tell(&format!(
-            "mode      single device, buffered: {}, {} compute threads, 32-bit floats",
-            settings.device.name(),
-            settings.compute_threads
-        ));
+        for line in self.mode() {
+            tell(&line);
+        }
         tell(&format!(
             "model     {}, {:.1} million weights",
             settings.model_size.name(),
@@ -184,6 +188,88 @@ impl Told<'_> {
         }
     }
 
+    /// Who prepares, who trains, and what lies between them.
+    fn mode(&self) -> Vec<String> {
+        let settings = self.settings;
+        let devices = settings.devices.devices;
+        let threads = settings.compute_threads;
+        let threads = format!("{threads} compute {}", plural(threads, "thread"));
+        let precision = "32-bit floats";
+        let (data, model) = (devices.data(), devices.model());
+        if !devices.is_pair() {
+            let mut lines = vec![format!(
+                "mode      single device, buffered: {model}, {threads}, {precision}"
+            )];
+            lines.extend(self.memory());
+            return lines;
+        }
+        let lane = settings.feeding.lane_threads;
+        let prepares = match data.is_cpu() {
+            true => format!("{data} ({lane} {})", plural(lane, "thread")),
+            false => data.to_string(),
+        };
+        let path = match (data.is_cpu(), model.is_cpu()) {
+            (true, true) => "a copy in memory",
+            (true, false) => "from host memory",
+            (false, true) => "to host memory",
+            // The library moves tensors between two devices of one backend by itself where it can;
+            // wgpu has no way to.
+            (false, false) if data.backend == model.backend && !is_wgpu(model) => {
+                "from GPU to GPU where the driver can, else through host memory"
+            }
+            (false, false) => "through host memory",
+        };
+        let mut lines = vec![
+            format!(
+                "mode      two devices: {prepares} prepares, {model} trains ({threads}), {precision}"
+            ),
+            format!(
+                "between   {} slots, transfers {path}{}",
+                settings.feeding.device_slots,
+                match self.link {
+                    Some(link) => format!("; they are linked {}", link.describe()),
+                    None => String::new(),
+                }
+            ),
+        ];
+        if self.link.is_some_and(Link::is_slow) {
+            lines.push(
+                "warning: that link is slow; two GPUs on one PCIe switch or host bridge pass batches on faster".to_owned(),
+            );
+        }
+        lines.extend(self.memory());
+        lines
+    }
+
+    /// What the run will take of the devices, and what it may.
+    fn memory(&self) -> Option<String> {
+        let settings = self.settings;
+        let devices = settings.devices.devices;
+        if devices.model().is_cpu() && !devices.is_pair() {
+            return None;
+        }
+        let may = |limit: Option<u64>| match limit {
+            Some(limit) => format!(" of at most {}", show_bytes(limit)),
+            None => String::new(),
+        };
+        let limits = settings.devices.limits;
+        let mut line = format!(
+            "memory    {} on {}{}",
+            megabytes(self.needs.model.with_slots(self.needs.slots)),
+            devices.model(),
+            may(limits.model)
+        );
+        if devices.is_pair() {
+            line += &format!(
+                ", {} on {}{}",
+                megabytes(self.needs.data),
+                devices.data(),
+                may(limits.data)
+            );
+        }
+        Some(line + ", by calculation")
+    }
+
     /// Settings that are plainly off, with the better value.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -212,4 +298,15 @@ impl Told<'_> {
         }
         warnings
     }
+}
+
+fn plural(count: usize, one: &str) -> String {
+    match count {
+        1 => one.to_owned(),
+        _ => format!("{one}s"),
+    }
+}
+
+fn is_wgpu(id: DeviceId) -> bool {
+    matches!(id.backend, Backend::Wgpu | Backend::Vulkan | Backend::Metal)
 }

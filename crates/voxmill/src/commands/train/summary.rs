@@ -8,7 +8,8 @@ use serde_json::json;
 use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{Stopped, Summary};
 
-use super::observer::{Sums, short_time};
+use super::memory::megabytes;
+use super::observer::{Watching, short_time};
 use crate::commands::{self, say};
 use crate::feed::train::Shelf;
 use crate::settings::TrainSettings;
@@ -25,12 +26,14 @@ pub(super) fn reason(stopped: Stopped) -> &'static str {
 
 pub(super) fn tell(
     summary: &Summary,
-    sums: &Sums,
+    watching: &Watching<'_>,
     settings: &TrainSettings,
     run: &Path,
     checkpoints: &Checkpoints,
     shelf: &Shelf,
 ) -> anyhow::Result<()> {
+    let sums = &watching.sums;
+    let data_busy = data_busy(settings, watching);
     let best = checkpoints.best().ok();
     let best_path = best
         .as_ref()
@@ -58,6 +61,8 @@ pub(super) fn tell(
             "files_decoded": shelf.files_decoded(),
             "length_scale": summary.voice.length_scale,
             "samples": sums.samples,
+            "peak_device_bytes": watching.memory.peak(),
+            "share_data_device_busy": data_busy,
         });
         return say(&serde_json::to_string_pretty(&result)?);
     }
@@ -79,6 +84,13 @@ pub(super) fn tell(
         share(sums.waited),
         share(sums.overhead),
     );
+    if let Some(busy) = data_busy {
+        let _ = writeln!(text, "devices   {}", of_pair(settings, busy));
+    }
+    if let Some(peak) = watching.memory.peak() {
+        let model = settings.devices.devices.model();
+        let _ = writeln!(text, "memory    {} at most on {model}", megabytes(peak));
+    }
     if let Some(first) = sums.first_step_after {
         let _ = writeln!(
             text,
@@ -121,4 +133,35 @@ pub(super) fn tell(
     );
     commands::tell(&text);
     Ok(())
+}
+
+/// The part of the time that the data device's thread was at work, with two devices.
+fn data_busy(settings: &TrainSettings, watching: &Watching<'_>) -> Option<f64> {
+    if !settings.devices.devices.is_pair() {
+        return None;
+    }
+    let sums = &watching.sums;
+    let wall = (sums.waited + sums.service + sums.overhead).as_secs_f64();
+    let stats = watching.recorder.stats();
+    let prepare = stats.stages.iter().find(|stage| stage.stage == "prepare")?;
+    let busy = prepare.service.sum().seconds();
+    Some((busy / wall.max(1e-9)).min(1.0))
+}
+
+/// Less than this, and a second device is wasted on preparing.
+const HARDLY_BUSY: f64 = 0.1;
+
+fn of_pair(settings: &TrainSettings, busy: f64) -> String {
+    let (data, model) = (
+        settings.devices.devices.data(),
+        settings.devices.devices.model(),
+    );
+    let share = format!("{data} was preparing {:.1} % of the time", 100.0 * busy);
+    match busy < HARDLY_BUSY && !data.is_cpu() {
+        true => format!(
+            "{share}: {model} alone would do as well, and a second voice could train on {data} meanwhile; \
+             training one model on both GPUs would gain more, which this version does not do"
+        ),
+        false => share,
+    }
 }

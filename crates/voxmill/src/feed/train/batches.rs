@@ -1,6 +1,7 @@
 //! The road from planned rows to batches.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use voxmill_pipeline::position::Position as RoadPosition;
 use voxmill_pipeline::road::{Road, StartError};
 use voxmill_pipeline::run::Running;
 use voxmill_pipeline::stage::Work;
-use voxmill_speech::audio::{AudioSettingsError, Featurizer};
-use voxmill_speech::batch::{Batch, BatchForm, BatchRow, collate, crop};
+use voxmill_speech::audio::{AudioSettingsError, Featurizer, Framing};
+use voxmill_speech::batch::{Batch, BatchForm, BatchRow, collate, crop, named_frames};
 use voxmill_speech::batch_plan::{
     BatchPlan, BatchPlanError, BatchSettings, PlanClip, Position, Shape,
 };
@@ -19,7 +20,7 @@ use voxmill_speech::manifest::{Clip, Split};
 use voxmill_telemetry::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
-use super::super::build::{largest_bytes, lost};
+use super::super::build::{decoding_bytes, largest_bytes, lost};
 use super::epochs::{Epochs, PlacedRow};
 use super::keeper::{NewAudio, mel_bytes};
 use super::shelf::{IsBad, Shelf};
@@ -79,6 +80,31 @@ impl BatchFeed {
         batch_settings: BatchSettings,
         settings: FeedSettings,
     ) -> Result<BatchFeed, FeedError> {
+        BatchFeed::of(shelf, split, batch_settings, settings, None)
+    }
+
+    /// The same batches with samples in place of log-mel frames: for a device that makes frames itself.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no command asks for waveforms yet")
+    )]
+    pub(crate) fn of_waveforms(
+        shelf: &Arc<Shelf>,
+        split: Split,
+        batch_settings: BatchSettings,
+        settings: FeedSettings,
+    ) -> Result<BatchFeed, FeedError> {
+        let framing = Some(shelf.recipe().audio.framing());
+        BatchFeed::of(shelf, split, batch_settings, settings, framing)
+    }
+
+    fn of(
+        shelf: &Arc<Shelf>,
+        split: Split,
+        batch_settings: BatchSettings,
+        settings: FeedSettings,
+        framing: Option<Framing>,
+    ) -> Result<BatchFeed, FeedError> {
         let audio = &shelf.recipe().audio;
         let mut members: Vec<(PlanClip, usize)> = Vec::new();
         for (number, clip) in shelf.clips().iter().enumerate() {
@@ -105,6 +131,7 @@ impl BatchFeed {
             epochs: Epochs::new(Arc::clone(&plan)),
             plan,
             numbers,
+            framing,
         };
         let needed = rows.most_for_a_batch() * settings.held_at_once.max(1) as u64;
         if needed > settings.ram_budget {
@@ -263,6 +290,8 @@ struct Rows {
     epochs: Epochs,
     /// The shelf's number of each clip of the plan.
     numbers: Vec<usize>,
+    /// Of the samples in the batches; `None`: log-mel frames are in them.
+    framing: Option<Framing>,
 }
 
 /// A row between `featurize` and `collate`.
@@ -283,7 +312,8 @@ struct Row {
 struct RowFeatures {
     tokens: Vec<u16>,
     language: Language,
-    mel: Vec<f32>,
+    /// Both as they lie in a batch.
+    sound: Vec<f32>,
     reference: Vec<f32>,
 }
 
@@ -304,6 +334,7 @@ impl Rows {
             shape,
             mel_channels: self.shelf.recipe().audio.n_mels as u16,
             reference_frames: self.plan.settings().reference_frames.get(),
+            framing: self.framing,
         }
     }
 
@@ -331,37 +362,51 @@ impl Rows {
         new: &mut Vec<NewAudio>,
     ) -> Result<RowFeatures, IsBad> {
         let (row, shape) = (placed.row, placed.shape);
-        let form = self.form(placed.position, shape);
+        let layout = self.form(placed.position, shape).layout();
         let number = self.numbers[row.clip];
-        let channels = usize::from(form.mel_channels);
-        let (mel, made) = self.shelf.with_mel(number, featurizer, |mel| {
-            // A file that changed since its header was read may be longer.
-            let most = mel.len().min(shape.frames as usize * channels);
-            mel[..most].to_vec()
-        })?;
-        new.extend(made);
+        // A file that changed since its header was read may be longer.
+        let fitting = |there: usize| 0..there.min(shape.frames as usize);
+        let sound = self.stretch(number, layout, fitting, featurizer, new)?;
         let (language, mut tokens) = self.shelf.tokens(number)?;
         tokens.truncate(shape.tokens as usize);
-        let cropped = |mel: &[f32]| crop(mel, form.mel_channels, row.reference).to_vec();
         let other = self.numbers[row.reference.clip];
+        let of_itself = || crop(&sound, layout, row.reference).to_vec();
         let reference = if other == number {
-            cropped(&mel)
+            of_itself()
         } else {
-            match self.shelf.with_mel(other, featurizer, cropped) {
-                Ok((reference, made)) => {
-                    new.extend(made);
-                    reference
-                }
+            let named = |there| named_frames(row.reference, there);
+            self.stretch(other, layout, named, featurizer, new)
                 // The voice is the same: what a speaker's only clip does, this one can do.
-                Err(IsBad) => cropped(&mel),
-            }
+                .unwrap_or_else(|IsBad| of_itself())
         };
         Ok(RowFeatures {
             tokens,
             language,
-            mel,
+            sound,
             reference,
         })
+    }
+
+    /// Some of a clip's frames, as they lie in a batch; `which` of as many as there are.
+    fn stretch(
+        &self,
+        number: usize,
+        layout: Framing,
+        which: impl FnOnce(usize) -> Range<usize>,
+        featurizer: &mut Featurizer,
+        new: &mut Vec<NewAudio>,
+    ) -> Result<Vec<f32>, IsBad> {
+        if self.framing.is_some() {
+            return self.shelf.with_waveform(number, featurizer, |samples| {
+                layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
+            });
+        }
+        let (frames, made) = self.shelf.with_mel(number, featurizer, |mel| {
+            let frames = which(layout.frames_in(mel.len()));
+            layout.under(mel, frames).to_vec()
+        })?;
+        new.extend(made);
+        Ok(frames)
     }
 
     fn collate(&self, group: Group<Row>) -> Batch {
@@ -378,7 +423,7 @@ impl Rows {
                 Ok(row) => row.features.as_ref().map(|features| BatchRow {
                     clip: plan_clip,
                     tokens: &features.tokens,
-                    mel: &features.mel,
+                    sound: &features.sound,
                     language: features.language,
                     speaker: self.clip(plan_clip).speaker,
                     reference: &features.reference,
@@ -395,10 +440,7 @@ impl Rows {
 
     /// What a row takes until it is part of a batch.
     fn row_bytes(&self, shape: Shape) -> u64 {
-        let frames =
-            u64::from(shape.frames) + u64::from(self.plan.settings().reference_frames.get());
-        let channels = self.shelf.recipe().audio.n_mels as u64;
-        frames * channels * size_of::<f32>() as u64
+        self.form(Position::default(), shape).sound_bytes_of_a_row()
             + u64::from(shape.tokens) * size_of::<u16>() as u64
             + ROW_BYTES
     }
@@ -418,8 +460,11 @@ impl Rows {
         held.min(batch.bytes())
     }
 
-    /// What decoding and transforming a clip takes, unless the cache has it.
+    /// What decoding and transforming a clip takes, unless the cache has it. It never has samples.
     fn making_bytes(&self, plan_clip: usize) -> u64 {
+        if self.framing.is_some() {
+            return decoding_bytes(self.clip(plan_clip), &self.shelf.recipe().audio);
+        }
         if self.shelf.is_in_cache(self.numbers[plan_clip]) {
             return 0;
         }

@@ -18,7 +18,7 @@ use voxmill_speech::manifest::{Clip, QuarantineEntry};
 use voxmill_telemetry::recorder::Recorder;
 
 use super::super::Recipe;
-use super::super::build::{MadeAudio, left_out, make_audio, make_text};
+use super::super::build::{MadeAudio, bad_audio, left_out, make_audio, make_text};
 use super::super::stale;
 use super::keeper::{CacheHome, Keeper, NewAudio, mel_bytes};
 
@@ -157,7 +157,7 @@ impl Shelf {
         self.opened_fresh
     }
 
-    /// Audio files that were decoded and transformed since then.
+    /// Audio files that were decoded since then; each time counts.
     pub(crate) fn files_decoded(&self) -> u64 {
         self.decoded.load(Ordering::Relaxed)
     }
@@ -263,6 +263,29 @@ impl Shelf {
         }
         let audio = made.as_ref().ok_or(IsBad)?;
         Ok((look(&audio.features.mel), new))
+    }
+
+    /// Lends out a clip's samples. They are decoded each time and never kept: at the default settings
+    /// they take three times the memory of log-mel frames, and the cache has no place for them.
+    pub(super) fn with_waveform<R>(
+        &self,
+        clip: usize,
+        featurizer: &mut Featurizer,
+        look: impl FnOnce(&[f32]) -> R,
+    ) -> Result<R, IsBad> {
+        if self.is_bad(clip) {
+            return Err(IsBad);
+        }
+        match featurizer.waveform(&self.clips[clip].audio_path()) {
+            Ok(samples) => {
+                self.decoded.fetch_add(1, Ordering::Relaxed);
+                Ok(look(&samples))
+            }
+            Err(error) => {
+                self.add_bad(clip, bad_audio(&self.clips[clip], &error));
+                Err(IsBad)
+            }
+        }
     }
 
     fn make(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use voxmill_pipeline::position::Position as RoadPosition;
 use voxmill_pipeline::run::{Delivery, Running};
-use voxmill_speech::audio::AudioSettings;
+use voxmill_speech::audio::{AudioSettings, LogMel};
 use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::{BatchSettings, Position};
 use voxmill_speech::cache::{CacheWriter, WriterOptions};
@@ -76,11 +76,12 @@ impl Dataset {
 
     /// Two epochs on a shelf.
     fn two_epochs(&self, shelf: &Arc<Shelf>, settings: FeedSettings) -> Vec<Batch> {
-        let feed = training(shelf, settings);
-        taken(
-            feed.start(RoadPosition::default(), Some(2), Recorder::off())
-                .unwrap(),
-        )
+        two_epochs_of(&training(shelf, settings))
+    }
+
+    /// The same two with samples in the batches.
+    fn two_epochs_of_waveforms(&self, shelf: &Arc<Shelf>, settings: FeedSettings) -> Vec<Batch> {
+        two_epochs_of(&of_waveforms(shelf, settings).unwrap())
     }
 }
 
@@ -142,6 +143,15 @@ fn feed(shelf: &Arc<Shelf>, split: Split, settings: FeedSettings) -> BatchFeed {
 
 fn training(shelf: &Arc<Shelf>, settings: FeedSettings) -> BatchFeed {
     feed(shelf, Split::Train, settings)
+}
+
+fn of_waveforms(shelf: &Arc<Shelf>, settings: FeedSettings) -> Result<BatchFeed, FeedError> {
+    BatchFeed::of_waveforms(shelf, Split::Train, batch_settings(), settings)
+}
+
+fn two_epochs_of(feed: &BatchFeed) -> Vec<Batch> {
+    let running = feed.start(RoadPosition::default(), Some(2), Recorder::off());
+    taken(running.unwrap())
 }
 
 fn taken(running: Running<Batch>) -> Vec<Batch> {
@@ -434,12 +444,99 @@ fn memory_that_no_batch_fits_into_is_refused_before_the_start() {
         panic!("a batch is larger");
     };
     // And with just so much it runs to its end.
-    let tight = with(needed).unwrap();
-    let batches = taken(
-        tight
-            .start(RoadPosition::default(), Some(2), Recorder::off())
-            .unwrap(),
-    );
+    let batches = two_epochs_of(&with(needed).unwrap());
     assert!(batches == data.two_epochs(&data.shelf(None, 0), settings(1)));
+    assert!(shelf.bad().is_empty());
+}
+
+#[test]
+fn waveforms_are_of_the_same_clips_and_give_the_same_frames() {
+    let data = Dataset::new();
+    let frames = data.two_epochs(&data.shelf(None, ROOMY), settings(2));
+    // What the cache has of log-mel is of no use to them, and does no harm.
+    data.two_epochs(&data.shelf(data.cached(), ROOMY), settings(2));
+    let audio = AudioSettings::default();
+    let framing = audio.framing();
+    let mut log_mel = LogMel::new(&audio).unwrap();
+    let mut same = |samples: &[f32], mel: &[f32], room: u32, counts: &[u32]| {
+        let width = framing.row_width(room as usize);
+        let rows = samples.chunks_exact(width);
+        let mel = mel.chunks_exact(room as usize * audio.n_mels);
+        for ((samples, mel), &count) in rows.zip(mel).zip(counts) {
+            let mut made = Vec::new();
+            log_mel.log_mel_as_laid_out(samples, &mut made);
+            let pairs = made.iter().zip(&mel[..count as usize * audio.n_mels]);
+            assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-5));
+        }
+    };
+    for (home, workers) in [(None, 1), (data.cached(), 3)] {
+        let shelf = data.shelf(home, ROOMY);
+        let samples = data.two_epochs_of_waveforms(&shelf, settings(workers));
+        assert_eq!(samples.len(), frames.len());
+        for (samples, frames) in samples.iter().zip(&frames) {
+            assert_eq!(samples.sound.framing(), Some(framing));
+            let rest = Batch {
+                sound: frames.sound.clone(),
+                ..samples.clone()
+            };
+            assert!(rest == *frames, "all but the sound is the same");
+            let (ours, theirs) = (&samples.sound, &frames.sound);
+            let (shape, counts) = (frames.shape, &frames.frame_counts);
+            same(ours.rows(), theirs.rows(), shape.frames, counts);
+            let (room, counts) = (frames.reference_frames, &frames.reference_counts);
+            same(ours.reference(), theirs.reference(), room, counts);
+        }
+        // Each clip as itself and as a reference, in each of two epochs; nothing stays.
+        let used = 2 * 2 * (CLIPS as u64 - 5);
+        assert_eq!((shelf.files_decoded(), shelf.held_bytes()), (used, 0));
+    }
+}
+
+#[test]
+fn a_bad_file_becomes_a_masked_row_among_waveforms() {
+    let data = Dataset::new();
+    fs::write(data.home.path().join("wavs/c9.wav"), b"RIFF and no more").unwrap();
+    let frames = data.shelf(None, ROOMY);
+    let expected = data.two_epochs(&frames, settings(1));
+    for workers in [1, 3] {
+        let shelf = data.shelf(None, ROOMY);
+        let batches = data.two_epochs_of_waveforms(&shelf, settings(workers));
+        assert_eq!(shelf.bad(), frames.bad());
+        assert_eq!((shelf.bad().len(), &*shelf.bad()[0].clip), (1, "c9"));
+        for (batch, expected) in batches.iter().zip(&expected) {
+            assert_eq!(batch.clips, expected.clips);
+            assert_eq!(batch.frame_counts, expected.frame_counts);
+            assert_eq!(batch.reference_counts, expected.reference_counts);
+            let rows = batch
+                .sound
+                .rows()
+                .chunks_exact(batch.form().layout().row_width(batch.shape.frames as usize));
+            for (row, clip) in rows.zip(&batch.clips) {
+                assert_eq!(row.iter().any(|&sample| sample != 0.0), clip.is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn waveforms_run_to_their_end_in_just_the_memory_that_they_ask_for() {
+    let data = Dataset::new();
+    // A cache saves them no decoding, so it must not make them ask for less.
+    data.two_epochs(&data.shelf(data.cached(), ROOMY), settings(2));
+    let shelf = data.shelf(data.cached(), 0);
+    let with = |ram_budget| {
+        let settings = FeedSettings {
+            ram_budget,
+            ..settings(3)
+        };
+        of_waveforms(&shelf, settings)
+    };
+    let Err(FeedError::TooLittleMemory { needed, .. }) = with(1_000) else {
+        panic!("a batch is larger");
+    };
+    let batches = two_epochs_of(&with(needed).unwrap());
+    let most = batches.iter().map(Batch::bytes).max().unwrap();
+    assert!(needed > 2 * most, "rows, and the batch that they go into");
+    assert!(batches == data.two_epochs_of_waveforms(&data.shelf(None, 0), settings(1)));
     assert!(shelf.bad().is_empty());
 }

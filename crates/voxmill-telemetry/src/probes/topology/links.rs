@@ -1,0 +1,357 @@
+//! What a copy from one GPU to another goes through.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::nvidia::NvidiaLinks;
+use super::pcie::{Way, numa_node};
+use super::{GpuFacts, PciAddress, Vendor};
+use crate::probes::drm::numbered;
+use crate::probes::{Roots, read_text};
+
+/// From the best to the worst, so the smaller one is the better one. The names are those of
+/// `nvidia-smi topo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Link {
+    Same,
+    Nvlink,
+    /// One switch at most.
+    Pix,
+    /// Several switches, no host bridge.
+    Pxb,
+    Phb,
+    Node,
+    Sys,
+}
+
+impl Link {
+    /// To follow "they are linked".
+    pub fn describe(self) -> &'static str {
+        match self {
+            Link::Same => "within one and the same device",
+            Link::Nvlink => "over NVLink, which bypasses PCIe",
+            Link::Pix => "through a single PCIe switch",
+            Link::Pxb => "through several PCIe switches, without the CPU",
+            Link::Phb => "through the CPU's PCIe host bridge",
+            Link::Node => "through two PCIe host bridges of one NUMA node",
+            Link::Sys => "through two NUMA nodes and what connects them",
+        }
+    }
+
+    /// Whether copies share the connections within or between CPUs with everything else there.
+    pub fn is_slow(self) -> bool {
+        matches!(self, Link::Node | Link::Sys)
+    }
+}
+
+/// The links between the GPUs of a list, by their places in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links(BTreeMap<(usize, usize), Link>);
+
+impl Links {
+    /// `None` where it is not known.
+    pub fn between(&self, a: usize, b: usize) -> Option<Link> {
+        if a == b {
+            return Some(Link::Same);
+        }
+        self.0.get(&(a.min(b), a.max(b))).copied()
+    }
+}
+
+/// The order of the two places is of no matter.
+impl FromIterator<((usize, usize), Link)> for Links {
+    fn from_iter<I: IntoIterator<Item = ((usize, usize), Link)>>(links: I) -> Links {
+        let ordered = |((a, b), link): ((usize, usize), Link)| ((a.min(b), a.max(b)), link);
+        Links(links.into_iter().map(ordered).collect())
+    }
+}
+
+/// The links of all pairs; NVIDIA's library is loaded once for all, and only for two of its cards.
+pub fn links(gpus: &[GpuFacts], roots: &Roots) -> Links {
+    let is_nvidia = |gpu: &&GpuFacts| gpu.vendor == Vendor::Nvidia;
+    let nvidia = (gpus.iter().filter(is_nvidia).count() >= 2)
+        .then(|| NvidiaLinks::load(roots.nvml_library.as_deref()))
+        .flatten();
+    let places = 0..gpus.len();
+    let pairs = places.flat_map(|b| (0..b).map(move |a| (a, b)));
+    pairs
+        .filter_map(|(a, b)| {
+            let (first, second) = (gpus[a].pci?, gpus[b].pci?);
+            let both_nvidia = is_nvidia(&&gpus[a]) && is_nvidia(&&gpus[b]);
+            let nvidia = nvidia.as_ref().filter(|_| both_nvidia);
+            Some(((a, b), link(&first, &second, nvidia, &roots.sys)?))
+        })
+        .collect()
+}
+
+/// What NVIDIA's library says of two of its cards, else what sysfs shows. For more than one pair
+/// [`links`] is the cheaper one: this loads the library each time.
+pub fn link_between(a: &PciAddress, b: &PciAddress, roots: &Roots) -> Option<Link> {
+    let nvidia = NvidiaLinks::load(roots.nvml_library.as_deref());
+    link(a, b, nvidia.as_ref(), &roots.sys)
+}
+
+fn link(a: &PciAddress, b: &PciAddress, nvidia: Option<&NvidiaLinks>, sys: &Path) -> Option<Link> {
+    if a == b {
+        return Some(Link::Same);
+    }
+    nvidia
+        .and_then(|nvidia| nvidia.between(a, b))
+        .or_else(|| link_in_sysfs(a, b, sys))
+}
+
+fn link_in_sysfs(a: &PciAddress, b: &PciAddress, sys: &Path) -> Option<Link> {
+    let (way_a, way_b) = (Way::find(a, sys)?, Way::find(b, sys)?);
+    if way_a.host_bridge != way_b.host_bridge {
+        return Some(if share_numa_node(a, b, sys) {
+            Link::Node
+        } else {
+            Link::Sys
+        });
+    }
+    let shared = (way_a.devices.iter().zip(&way_b.devices))
+        .take_while(|(a, b)| a == b)
+        .count();
+    if shared == 0 {
+        return Some(Link::Phb);
+    }
+    // Below what they share, a switch shows one port on the way to each of them. Two more are one
+    // more switch.
+    let within_one_switch = ports_below(&way_a, shared) <= 1 && ports_below(&way_b, shared) <= 1;
+    Some(if within_one_switch {
+        Link::Pix
+    } else {
+        Link::Pxb
+    })
+}
+
+/// The ports of switches between a device and what it shares with another, without those of a
+/// switch on the card itself: AMD's and Intel's cards have one, and it slows nothing.
+fn ports_below(way: &Way, shared: usize) -> usize {
+    let below = way.devices.get(shared..).unwrap_or_default();
+    let Some((gpu, ports)) = below.split_last() else {
+        return 0;
+    };
+    let vendor = |device: &Path| read_text(&device.join("vendor"));
+    let maker = vendor(gpu);
+    match ports {
+        [above @ .., up, down]
+            if maker.is_some() && vendor(up) == maker && vendor(down) == maker =>
+        {
+            above.len()
+        }
+        _ => ports.len(),
+    }
+}
+
+/// A machine with one node need not say which one a device is on. On others the worse answer is the
+/// safe one.
+fn share_numa_node(a: &PciAddress, b: &PciAddress, sys: &Path) -> bool {
+    match (numa_node(a, sys), numa_node(b, sys)) {
+        (Some(a), Some(b)) => a == b,
+        _ => numbered(&sys.join("devices/system/node"), "node").len() <= 1,
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::super::fake_sys::FakeSys;
+    use super::super::gpus;
+    use super::*;
+
+    /// The link of the devices at the ends of two ways, in both directions.
+    fn link_of(sys: &FakeSys, a: &str, b: &str) -> Option<Link> {
+        let address = |way: &str| way.rsplit('/').next().unwrap().parse().unwrap();
+        let (a, b): (PciAddress, PciAddress) = (address(a), address(b));
+        let link = link_between(&a, &b, &sys.roots());
+        assert_eq!(link_between(&b, &a, &sys.roots()), link, "the way back");
+        link
+    }
+
+    fn built(ways: [&str; 2]) -> (FakeSys, Option<Link>) {
+        let sys = FakeSys::new();
+        for way in ways {
+            sys.device(way);
+        }
+        let link = link_of(&sys, ways[0], ways[1]);
+        (sys, link)
+    }
+
+    #[test]
+    fn behind_one_switch() {
+        let (sys, link) = built([
+            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
+            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0",
+        ]);
+        assert_eq!(link, Some(Link::Pix));
+        assert_eq!(
+            link_of(&sys, "0000:03:00.0", "0000:03:00.0"),
+            Some(Link::Same)
+        );
+    }
+
+    #[test]
+    fn two_functions_of_one_card() {
+        let (_, link) = built([
+            "pci0000:00/0000:00:01.0/0000:01:00.0",
+            "pci0000:00/0000:00:01.0/0000:01:00.1",
+        ]);
+        assert_eq!(link, Some(Link::Pix));
+    }
+
+    #[test]
+    fn behind_two_switches() {
+        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
+        let (_, link) = built([
+            &format!("{first}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0"),
+            &format!("{first}/0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0"),
+        ]);
+        assert_eq!(link, Some(Link::Pxb), "a switch for each below a third one");
+        let (_, link) = built([
+            &format!("{first}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0"),
+            &format!("{first}/0000:02:01.0/0000:06:00.0"),
+        ]);
+        assert_eq!(link, Some(Link::Pxb), "one of them behind a second switch");
+    }
+
+    #[test]
+    fn a_switch_on_the_card_is_no_hop() {
+        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
+        let (a_port, b_port) = (
+            format!("{first}/0000:02:00.0"),
+            format!("{first}/0000:02:01.0"),
+        );
+        let a = format!("{a_port}/0000:03:00.0/0000:04:00.0/0000:05:00.0");
+        let b = format!("{b_port}/0000:06:00.0/0000:07:00.0/0000:08:00.0");
+        let (sys, link) = built([&a, &b]);
+        assert_eq!(
+            link,
+            Some(Link::Pxb),
+            "whose switches these are is not known"
+        );
+        for way in [&a, &b] {
+            let (down, _) = way.rsplit_once('/').unwrap();
+            let (up, _) = down.rsplit_once('/').unwrap();
+            for device in [way, down, up] {
+                sys.device(device).file("vendor", "0x1002\n");
+            }
+        }
+        assert_eq!(link_of(&sys, &a, &b), Some(Link::Pix));
+        sys.device(&a).file("vendor", "0x10de\n");
+        assert_eq!(link_of(&sys, &a, &b), Some(Link::Pxb));
+    }
+
+    #[test]
+    fn on_one_host_bridge() {
+        for ways in [
+            [
+                "pci0000:00/0000:00:01.0/0000:01:00.0",
+                "pci0000:00/0000:00:01.1/0000:02:00.0",
+            ],
+            [
+                "pci0000:00/0000:00:02.0",
+                "pci0000:00/0000:00:01.0/0000:01:00.0",
+            ],
+            ["pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0"],
+        ] {
+            assert_eq!(built(ways).1, Some(Link::Phb), "{ways:?}");
+        }
+    }
+
+    #[test]
+    fn on_two_host_bridges_the_numa_nodes_tell() {
+        let ways = [
+            "pci0000:00/0000:00:01.0/0000:01:00.0",
+            "pci0000:80/0000:80:01.0/0000:81:00.0",
+        ];
+        let (sys, link) = built(ways);
+        assert_eq!(link, Some(Link::Node), "a kernel without NUMA");
+        let nodes = |a: &str, b: &str| {
+            sys.device(ways[0]).file("numa_node", a);
+            sys.device(ways[1]).file("numa_node", b);
+            link_of(&sys, ways[0], ways[1])
+        };
+        assert_eq!(nodes("0\n", "0\n"), Some(Link::Node));
+        assert_eq!(nodes("0\n", "1\n"), Some(Link::Sys));
+        sys.write("devices/system/node/node0/cpulist", "0-7\n");
+        sys.write("devices/system/node/online", "0\n");
+        assert_eq!(nodes("-1\n", "-1\n"), Some(Link::Node), "there is but one");
+        sys.write("devices/system/node/node1/cpulist", "8-15\n");
+        for (a, b) in [("-1\n", "-1\n"), ("0\n", "-1\n"), ("?", "1\n"), ("", "")] {
+            assert_eq!(nodes(a, b), Some(Link::Sys), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn on_two_domains_one_bus_number_is_not_one_bridge() {
+        let (sys, _) = built(["pci0000:00/0000:00:01.0", "pci0001:00/0001:00:01.0"]);
+        sys.device("pci0000:00/0000:00:01.0")
+            .file("numa_node", "0\n");
+        sys.device("pci0001:00/0001:00:01.0")
+            .file("numa_node", "1\n");
+        assert_eq!(
+            link_of(&sys, "0000:00:01.0", "0001:00:01.0"),
+            Some(Link::Sys)
+        );
+    }
+
+    #[test]
+    fn the_link_of_what_is_not_there_is_not_known() {
+        let sys = FakeSys::new();
+        sys.device("pci0000:00/0000:00:01.0");
+        assert_eq!(link_of(&sys, "0000:00:01.0", "0000:09:00.0"), None);
+    }
+
+    #[test]
+    fn all_pairs_of_a_machine() {
+        let sys = FakeSys::new();
+        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
+        sys.card(
+            0,
+            &format!("{first}/0000:02:00.0/0000:03:00.0"),
+            "amdgpu",
+            "1002:1",
+        );
+        sys.card(1, "pci0000:00/0000:00:02.0", "i915", "8086:1");
+        sys.card(
+            2,
+            &format!("{first}/0000:02:01.0/0000:04:00.0"),
+            "amdgpu",
+            "1002:1",
+        );
+        let mut found = gpus(&sys.roots());
+        let table = links(&found, &sys.roots());
+        let expected: Links = [
+            ((0, 1), Link::Phb),
+            ((2, 0), Link::Pix),
+            ((1, 2), Link::Phb),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(table, expected);
+        assert_eq!(table.between(2, 0), Some(Link::Pix));
+        assert_eq!(table.between(1, 1), Some(Link::Same));
+        assert_eq!(table.between(0, 9), None);
+        found[0].pci = None;
+        assert_eq!(links(&found, &sys.roots()).between(0, 2), None);
+    }
+
+    #[test]
+    fn links_are_ordered_and_all_described() {
+        let all = [
+            Link::Same,
+            Link::Nvlink,
+            Link::Pix,
+            Link::Pxb,
+            Link::Phb,
+            Link::Node,
+            Link::Sys,
+        ];
+        assert!(all.is_sorted());
+        let slow: Vec<Link> = all.into_iter().filter(|link| link.is_slow()).collect();
+        assert_eq!(slow, [Link::Node, Link::Sys]);
+        let words: std::collections::BTreeSet<&str> = all.map(Link::describe).into();
+        assert_eq!(words.len(), all.len());
+    }
+}

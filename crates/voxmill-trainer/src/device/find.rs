@@ -1,0 +1,117 @@
+//! Looking for devices, and opening one, without a panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+#[cfg(any(feature = "cuda", feature = "rocm"))]
+use burn::tensor::DeviceType;
+
+use super::{Backend, Device, DeviceError, DeviceId, cpu};
+
+/// A device that a backend sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub id: DeviceId,
+    /// It computes on the CPU's cores and only looks like a GPU.
+    pub is_software: bool,
+}
+
+/// The devices of a backend, in the order of their numbers. Opens none of them.
+pub fn found(backend: Backend) -> Result<Vec<Found>, DeviceError> {
+    if !backend.is_compiled() {
+        return Err(DeviceError::NotCompiled(backend));
+    }
+    let software =
+        without_panic(|| list(backend)).map_err(|why| DeviceError::NoDriver { backend, why })?;
+    let found = software.into_iter().enumerate();
+    Ok(found
+        .map(|(index, is_software)| Found {
+            id: DeviceId::new(backend, index),
+            is_software,
+        })
+        .collect())
+}
+
+/// Whether each device of the backend is made of software.
+fn list(backend: Backend) -> Vec<bool> {
+    match backend {
+        Backend::Cpu => vec![false],
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => vec![false; Device::enumerate(DeviceType::Cuda).len()],
+        #[cfg(feature = "rocm")]
+        Backend::Rocm => vec![false; Device::enumerate(DeviceType::Rocm).len()],
+        #[cfg(feature = "wgpu")]
+        Backend::Wgpu | Backend::Vulkan | Backend::Metal => super::wgpu::kinds(backend)
+            .iter()
+            .map(super::wgpu::is_software)
+            .collect(),
+        #[cfg(not(all(feature = "wgpu", feature = "cuda", feature = "rocm")))]
+        _ => Vec::new(),
+    }
+}
+
+/// Opens a device that is there, and tries it with a small sum.
+pub fn open(id: DeviceId) -> Result<Device, DeviceError> {
+    let there = found(id.backend)?;
+    if id.index >= there.len() {
+        return Err(DeviceError::NoSuchIndex {
+            id,
+            found: there.len(),
+        });
+    }
+    let opened = without_panic(|| {
+        let device = open_found(id)?;
+        let sum = burn::tensor::Tensor::<1>::from_floats([1.0, 2.0], &device).sum();
+        match super::read_one(sum) {
+            3.0 => Ok(device),
+            wrong => Err(format!("it says that 1 + 2 is {wrong}")),
+        }
+    });
+    opened
+        .and_then(|opened| opened)
+        .map_err(|why| DeviceError::NotOpened { id, why })
+}
+
+fn open_found(id: DeviceId) -> Result<Device, String> {
+    match id.backend {
+        Backend::Cpu => Ok(cpu()),
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => Ok(Device::cuda(id.index)),
+        #[cfg(feature = "rocm")]
+        Backend::Rocm => Ok(Device::rocm(id.index)),
+        #[cfg(feature = "wgpu")]
+        Backend::Wgpu | Backend::Vulkan | Backend::Metal => super::wgpu::open(id),
+        #[cfg(not(all(feature = "wgpu", feature = "cuda", feature = "rocm")))]
+        _ => Err("it is not part of this build".to_owned()),
+    }
+}
+
+/// Runs what may panic, and gives the panic's words instead. The library panics where a driver is
+/// missing; its message is for people, its backtrace is not.
+fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    // The hook is the whole program's: one at a time.
+    static HOOK: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = HOOK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let result = catch_unwind(AssertUnwindSafe(work));
+    std::panic::set_hook(hook);
+    result.map_err(|panic| {
+        let words = (panic.downcast_ref::<String>().map(String::as_str))
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        let line = words.unwrap_or("no reason given").lines().next();
+        line.unwrap_or_default().to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_library_becomes_a_sentence() {
+        let why = without_panic(|| -> () { panic!("no driver: libnothing.so\nbacktrace") });
+        assert_eq!(why, Err("no driver: libnothing.so".to_owned()));
+        assert_eq!(without_panic(|| 3), Ok(3));
+    }
+}

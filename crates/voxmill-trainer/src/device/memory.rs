@@ -1,0 +1,21 @@
+//! How much memory a backend's pools hold on a device.
+
+use burn::tensor::Device;
+
+/// Of all pools of the process on that device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// Tensors that are alive.
+    pub in_use: u64,
+    /// All that was taken from the device, in use or kept for later.
+    pub reserved: u64,
+}
+
+/// `None` where the backend does not say, as on the CPU.
+pub fn memory_in_use(device: &Device) -> Option<DeviceMemory> {
+    let usage = device.clone().inner().memory_pool_usage()?;
+    Some(DeviceMemory {
+        in_use: usage.bytes_in_use,
+        reserved: usage.bytes_reserved,
+    })
+}

@@ -1,0 +1,112 @@
+//! Devices by way of wgpu: which adapters there are, and logical devices on them.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use burn::tensor::wgpu::{WgpuBackend, WgpuSetup, wgpu};
+use burn::tensor::{Device, DeviceKind, DeviceType};
+
+use super::{Backend, DeviceId};
+
+/// More of one kind than any machine has.
+const MOST: usize = 16;
+
+/// The adapters that a backend reaches, GPUs first.
+pub(super) fn kinds(backend: Backend) -> Vec<DeviceKind> {
+    let there = match backend {
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => Device::enumerate(DeviceType::Vulkan),
+        #[cfg(feature = "metal")]
+        Backend::Metal => Device::enumerate(DeviceType::Metal),
+        _ => Device::enumerate(DeviceType::Wgpu),
+    };
+    let all = (0..MOST)
+        .map(DeviceKind::DiscreteGpu)
+        .chain((0..MOST).map(DeviceKind::IntegratedGpu))
+        .chain((0..MOST).map(DeviceKind::VirtualGpu))
+        .chain([DeviceKind::Cpu]);
+    all.filter(|kind| there.contains(&device(backend, kind.clone())))
+        .collect()
+}
+
+pub(super) fn is_software(kind: &DeviceKind) -> bool {
+    *kind == DeviceKind::Cpu
+}
+
+/// Names a device; opens nothing.
+fn device(backend: Backend, kind: DeviceKind) -> Device {
+    match backend {
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => Device::vulkan(kind),
+        #[cfg(feature = "metal")]
+        Backend::Metal => Device::metal(kind),
+        _ => Device::wgpu(kind),
+    }
+}
+
+/// Devices that are open, with the handles that a second logical device is made from.
+static OPEN: Mutex<Vec<(DeviceId, Device, WgpuSetup)>> = Mutex::new(Vec::new());
+
+pub(super) fn open(id: DeviceId) -> Result<Device, String> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open_in(&mut open, id)
+}
+
+fn open_in(open: &mut Vec<(DeviceId, Device, WgpuSetup)>, id: DeviceId) -> Result<Device, String> {
+    if let Some((_, device, _)) = open.iter().find(|(other, ..)| *other == id) {
+        return Ok(device.clone());
+    }
+    let (device, setup) = match id.logical {
+        0 => {
+            let kind = kinds(id.backend).swap_remove(id.index);
+            let api = match id.backend {
+                Backend::Vulkan => WgpuBackend::Vulkan,
+                Backend::Metal => WgpuBackend::Metal,
+                _ => WgpuBackend::Auto,
+            };
+            let options = Device::wgpu_options().device_kind(kind).graphics_api(api);
+            options
+                .init_with_setup()
+                .map_err(|error| error.to_string())?
+        }
+        _ => {
+            let first = DeviceId { logical: 0, ..id };
+            open_in(open, first)?;
+            let (_, _, setup) = (open.iter().find(|(other, ..)| *other == first))
+                .ok_or("its adapter is not open")?;
+            let setup = second_logical(setup)?;
+            let registered = Device::wgpu_options().setup(setup.clone()).init();
+            (registered.map_err(|error| error.to_string())?, setup)
+        }
+    };
+    open.push((id, device.clone(), setup));
+    Ok(device)
+}
+
+/// Another device and queue on the same adapter, able to do the same.
+fn second_logical(first: &WgpuSetup) -> Result<WgpuSetup, String> {
+    let wanted = wgpu::DeviceDescriptor {
+        label: Some("a second logical device"),
+        required_features: first.device.features(),
+        required_limits: first.device.limits(),
+        ..Default::default()
+    };
+    let (device, queue) = now(first.adapter.request_device(&wanted))
+        .ok_or("the driver takes its time")?
+        .map_err(|error| error.to_string())?;
+    Ok(WgpuSetup {
+        device,
+        queue,
+        ..first.clone()
+    })
+}
+
+/// What a future gives at once: outside a browser, asking for a device does not wait.
+fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,318 @@
+//! A GPU against the CPU: every part of the model, whole steps, and two devices at once. The software
+//! GPU of Mesa will do; a build for GPUs that finds none at all fails.
+
+use std::sync::atomic::AtomicBool;
+
+use burn::tensor::{Device, Tensor};
+use serde_json::Value;
+use voxmill_speech::batch::Batch;
+use voxmill_speech::batch_plan::Position;
+
+use crate::checkpoint::{Checkpoints, Progress};
+use crate::device::{self, Backend, DeviceId, read, test_devices};
+use crate::loss::pass;
+use crate::model::{Voice, expand};
+use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
+use crate::prepare::{Augment, Counts, Preparing, Ready};
+use crate::schedule::{Decay, Schedule};
+use crate::speak::Speaker;
+use crate::test_data::{TestClip, batch_of, small_voice};
+use crate::train::{
+    Fed, Feed, FeedError, Limits, Observer, Saved, StepReport, TrainOptions, Training, Validation,
+};
+
+fn gpu() -> Device {
+    test_devices().remove(1)
+}
+
+fn batch() -> Batch {
+    let clip = TestClip::new;
+    let (a, b) = (clip("a", 9, 40), clip("b", 5, 17));
+    batch_of(&[Some(&a), None, Some(&b)], 10, 48, 32)
+}
+
+fn voice_on(device: &Device) -> Voice {
+    let facts = small_voice();
+    Voice::new(
+        &facts.shape,
+        facts.vocabulary,
+        3,
+        &device.clone().autodiff(),
+    )
+}
+
+fn ready_on(data: &Device, model: &Device, batch: Batch) -> Ready {
+    let facts = small_voice();
+    let how = Preparing {
+        data: data.clone(),
+        model: model.clone(),
+        statistics: facts.mel_statistics,
+        audio: facts.audio,
+        augment: Augment::default(),
+        seed: 0,
+    };
+    how.preparer().prepare(batch)
+}
+
+/// The largest difference, as a share of the largest value.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let largest = a.iter().fold(1e-6f32, |most, value| most.max(value.abs()));
+    let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    off.fold(0.0, f32::max) / largest
+}
+
+#[test]
+fn what_is_read_does_not_change_afterwards() {
+    let device = gpu();
+    let mut tensor = Tensor::<1>::from_floats([1.0, 2.0, 3.0], &device);
+    let values = read(tensor.clone());
+    for _ in 0..3 {
+        tensor = tensor + 0.5;
+    }
+    assert_eq!(read(tensor), [2.5, 3.5, 4.5]);
+    assert_eq!(values, [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn every_part_of_the_model_agrees() {
+    let made: Vec<Vec<(&str, Vec<f32>)>> = [device::cpu(), gpu()]
+        .iter()
+        .map(|device| {
+            let model = voice_on(device);
+            let batch = ready_on(device, device, batch()).prepared;
+            let style = model.style(batch.reference.clone(), &batch.reference_spans);
+            let (ids, languages) = (batch.tokens.clone(), batch.languages.clone());
+            let encoded = model.encode(ids, languages, &batch.token_spans, &style);
+            let whole = Counts {
+                frames: 57,
+                tokens: 14,
+            };
+            let made = pass(&model, &batch, 1.0, whole);
+            let durations: Vec<f32> = made.durations.all().iter().map(|&n| n as f32).collect();
+            let expanded = expand(encoded.states.clone(), &made.durations, 48);
+            let decoded = model.decode(
+                encoded.states.clone(),
+                &made.durations,
+                &batch.frame_spans,
+                &style,
+            );
+            vec![
+                ("style", read(style)),
+                ("states", read(encoded.states)),
+                ("means", read(encoded.means)),
+                ("log durations", read(encoded.log_durations)),
+                ("alignment", durations),
+                ("expanded", read(expanded)),
+                ("decoded", read(decoded)),
+                ("mel loss", read(made.losses.mel)),
+                ("mean loss", read(made.losses.mean)),
+                ("duration loss", read(made.losses.duration)),
+            ]
+        })
+        .collect();
+    for ((name, on_cpu), (_, on_gpu)) in made[0].iter().zip(&made[1]) {
+        let apart = apart(on_cpu, on_gpu);
+        assert!(apart < 1e-3, "{name}: {apart}");
+    }
+}
+
+#[test]
+fn gradients_and_the_step_that_is_taken_agree() {
+    let made: Vec<_> = [device::cpu(), gpu()]
+        .iter()
+        .map(|device| {
+            let model = voice_on(device);
+            let batch = ready_on(device, device, batch()).prepared;
+            let made = pass(
+                &model,
+                &batch,
+                1.0,
+                Counts {
+                    frames: 57,
+                    tokens: 14,
+                },
+            );
+            let gradients = FlatGradients::collect(&model, made.losses.total().backward());
+            let parts: Vec<Vec<f32>> = gradients
+                .parts()
+                .iter()
+                .flatten()
+                .map(|g| read(g.clone()))
+                .collect();
+            let state = OptimizerState::new(&model, device);
+            let (_, state, taken) = AdamW::default().step(model, state, gradients, 1e-3);
+            let moved: Vec<Vec<f32>> = state
+                .moments
+                .iter()
+                .map(|m| read(m.mean_weight.clone()))
+                .collect();
+            (parts, moved, read(taken.norm))
+        })
+        .collect();
+    let [
+        (gradients, moved, norm),
+        (gradients_gpu, moved_gpu, norm_gpu),
+    ] = &made[..]
+    else {
+        unreachable!("two devices");
+    };
+    assert_eq!(gradients.len(), gradients_gpu.len());
+    // A gradient that is all but zero has no digits to compare.
+    let scale = norm[0] * 1e-3;
+    for (n, (a, b)) in gradients.iter().zip(gradients_gpu).enumerate() {
+        let off = a
+            .iter()
+            .zip(b)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max);
+        let largest = a.iter().fold(scale, |most, value| most.max(value.abs()));
+        assert!(off / largest < 5e-3, "gradient {n}: {off} of {largest}");
+    }
+    assert!(apart(norm, norm_gpu) < 1e-3);
+    for (a, b) in moved.iter().zip(moved_gpu) {
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 3e-3));
+    }
+}
+
+/// Two batches over and over, prepared on the data device.
+struct TwoBatches {
+    batches: Vec<Batch>,
+    next: u64,
+    data: Device,
+    model: Device,
+}
+
+impl Feed for TwoBatches {
+    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        let mut batch = self.batches[(self.next % 2) as usize].clone();
+        batch.position = Position {
+            epoch: self.next / 2,
+            batch: self.next % 2,
+        };
+        self.next += 1;
+        Some(Ok(Fed {
+            ready: ready_on(&self.data, &self.model, batch),
+            done: Box::new(|| ()),
+        }))
+    }
+    fn after(&self, position: Position) -> Position {
+        position
+    }
+    fn position(&self) -> Value {
+        Value::Null
+    }
+    fn late(&self) -> Option<String> {
+        None
+    }
+    fn validation(
+        &mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+        Ok(Box::new(std::iter::empty()))
+    }
+    fn quarantine(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[derive(Default)]
+struct Heard(Vec<f32>);
+
+impl Observer for Heard {
+    fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
+        self.0
+            .extend(steps.iter().map(|step| step.losses.total as f32));
+        Ok(())
+    }
+    fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
+        Ok(())
+    }
+    fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
+        Ok(())
+    }
+    fn sample(&mut self, _: u64, _: &Speaker) -> Result<(), FeedError> {
+        Ok(())
+    }
+}
+
+fn losses_of_twenty_steps(data: &Device, model: &Device) -> Vec<f32> {
+    let options = TrainOptions {
+        seed: 5,
+        optimizer: AdamW::default(),
+        schedule: Schedule {
+            peak: 1e-3,
+            warmup_steps: 5,
+            decay: Decay::Constant,
+        },
+        limits: Limits {
+            steps: Some(20),
+            seconds: None,
+        },
+        accumulate: 1,
+        log_every: 20,
+        checkpoint_every: None,
+        validate_every: None,
+        sample_every: None,
+        patience: None,
+        max_bad_steps: 0,
+        recompute: false,
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let speakers = vec!["one".to_owned()];
+    let training = Training::new(options, small_voice(), Value::Null, speakers, model);
+    let mut feed = TwoBatches {
+        batches: vec![batch(), {
+            let clip = TestClip::new("c", 12, 60);
+            batch_of(&[Some(&clip)], 16, 64, 32)
+        }],
+        next: 0,
+        data: data.clone(),
+        model: model.clone(),
+    };
+    let mut heard = Heard::default();
+    let checkpoints = Checkpoints::new(folder.path(), 1);
+    training
+        .run(&mut feed, &checkpoints, &mut heard, &AtomicBool::new(false))
+        .expect("twenty steps");
+    heard.0
+}
+
+#[test]
+fn twenty_steps_agree_wherever_batches_are_prepared() {
+    let (cpu, gpu) = (device::cpu(), gpu());
+    let second = DeviceId {
+        logical: 1,
+        ..DeviceId::new(Backend::Wgpu, 0)
+    };
+    let second = device::open(second).expect("a second logical device");
+    assert_ne!(gpu, second);
+    let on_cpu = losses_of_twenty_steps(&cpu, &cpu);
+    assert!(on_cpu[19] < on_cpu[0], "{on_cpu:?}");
+    for (data, model) in [(&gpu, &gpu), (&cpu, &gpu), (&gpu, &second)] {
+        let there = losses_of_twenty_steps(data, model);
+        let off = on_cpu.iter().zip(&there).map(|(a, b)| (a - b).abs() / a);
+        assert!(
+            off.fold(0.0, f32::max) < 1e-2,
+            "{data:?} {model:?}\n{on_cpu:?}\n{there:?}"
+        );
+    }
+}
+
+#[test]
+fn tensors_move_between_two_logical_devices_of_one_gpu() {
+    let first = gpu();
+    let second =
+        device::open("wgpu:0+1".parse().expect("a name")).expect("a second logical device");
+    let values: Vec<f32> = (0..10_000).map(|n| n as f32 * 0.37).collect();
+    let here = Tensor::<1>::from_floats(values.as_slice(), &first) * 2.0;
+    let there = here.clone().to_device(&second) + 1.0;
+    assert_eq!(there.device(), second);
+    let expected: Vec<f32> = values.iter().map(|value| value * 2.0 + 1.0).collect();
+    assert!(apart(&expected, &read(there)) < 1e-6);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_an_error() {
+    let refused = device::open(DeviceId::new(Backend::Wgpu, 99)).expect_err("no such GPU");
+    assert!(refused.to_string().contains("wgpu:99"), "{refused}");
+}

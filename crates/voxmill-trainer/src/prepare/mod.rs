@@ -1,0 +1,304 @@
+//! A batch on its way to the model: from lists on the host to tensors on the device, normalised.
+//!
+//! With two devices the data device does the work and the model device gets the result. The code is
+//! the same with one: then both are the same device.
+
+mod augment;
+mod mel;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rayon::ThreadPool;
+use serde::{Deserialize, Serialize};
+use voxmill_speech::audio::AudioSettings;
+use voxmill_speech::batch::{Batch, Sound};
+use voxmill_speech::batch_plan::{Position, Shape};
+use voxmill_speech::language::Language;
+
+pub use augment::Augment;
+
+use crate::align::Lengths;
+use crate::device;
+use crate::model::Spans;
+use augment::Augmenter;
+use mel::FramesOnDevice;
+
+/// Mean and deviation of all log-mel values: taken once before the first step, then frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MelStatistics {
+    pub mean: f32,
+    pub deviation: f32,
+}
+
+/// What a loss is divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub frames: u64,
+    pub tokens: u64,
+}
+
+impl Counts {
+    pub fn of(batch: &Batch) -> Self {
+        let sum = |counts: &[u32]| counts.iter().copied().map(u64::from).sum();
+        Self {
+            frames: sum(&batch.frame_counts),
+            tokens: sum(&batch.token_counts),
+        }
+    }
+}
+
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(all: I) -> Counts {
+        all.fold(Counts::default(), |sum, one| Counts {
+            frames: sum.frames + one.frames,
+            tokens: sum.tokens + one.tokens,
+        })
+    }
+}
+
+/// A batch on the model device, ready to be trained on.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub position: Position,
+    pub shape: Shape,
+    /// The plan's number of each row's clip; `None` is a masked row.
+    pub clips: Vec<Option<usize>>,
+    pub speakers: Vec<u32>,
+    pub counts: Counts,
+    pub(crate) prepared: Prepared,
+}
+
+/// A batch as the model takes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) lengths: Vec<Lengths>,
+    pub(crate) tokens: Tensor<2, Int>,
+    pub(crate) token_spans: Spans,
+    pub(crate) languages: Tensor<1, Int>,
+    pub(crate) mel: Tensor<3>,
+    pub(crate) frame_spans: Spans,
+    pub(crate) reference: Tensor<3>,
+    pub(crate) reference_spans: Spans,
+}
+
+/// Languages that have an embedding of their own, and one for all others.
+pub const LANGUAGES: usize = 3;
+
+pub(crate) fn language_number(language: Language) -> i32 {
+    match language {
+        Language::English => 0,
+        Language::Persian => 1,
+        Language::Other(_) => 2,
+    }
+}
+
+impl MelStatistics {
+    /// Normalised, with zeros in place of padding.
+    pub(crate) fn normalise(&self, mel: Tensor<3>, spans: &Spans) -> Tensor<3> {
+        (mel - self.mean) * (1.0 / self.deviation) * spans.mask()
+    }
+
+    pub(crate) fn undo(&self, mel: Tensor<3>) -> Tensor<3> {
+        mel * self.deviation + self.mean
+    }
+}
+
+/// How batches come to the model device by way of the data device. Neither carries gradients: these
+/// are inputs.
+#[derive(Clone, Debug)]
+pub struct Preparing {
+    pub data: Device,
+    pub model: Device,
+    pub statistics: MelStatistics,
+    pub audio: AudioSettings,
+    /// Changes references a little, each time differently, by the seed.
+    pub augment: Augment,
+    pub seed: u64,
+}
+
+impl Preparing {
+    /// To be made on the thread that does all the preparing: each device keeps work in the order of
+    /// the thread that asked for it, and the model's own work then never waits behind a transfer.
+    pub fn preparer(&self) -> Preparer {
+        let on = !self.augment.is_off();
+        let augmenter =
+            on.then(|| Augmenter::new(self.augment, self.seed, &self.audio, &self.data));
+        Preparer {
+            how: self.clone(),
+            frames: None,
+            augmenter,
+            lane: None,
+            copies: false,
+        }
+    }
+}
+
+/// Does it.
+#[derive(Debug)]
+pub struct Preparer {
+    how: Preparing,
+    /// Made when the first batch of samples comes.
+    frames: Option<FramesOnDevice>,
+    augmenter: Option<Augmenter>,
+    lane: Option<Arc<ThreadPool>>,
+    copies: bool,
+}
+
+impl Preparer {
+    /// Where the data device is the CPU: computes on these threads.
+    pub fn in_lane(mut self, lane: Arc<ThreadPool>) -> Self {
+        self.lane = Some(lane);
+        self
+    }
+
+    /// Where both devices are the CPU: two real devices would have to copy, so these do.
+    pub fn copying(mut self) -> Self {
+        self.copies = true;
+        self
+    }
+
+    /// The work is asked for and set going, not waited for.
+    pub fn prepare(&mut self, batch: Batch) -> Ready {
+        if batch.sound.framing().is_some() && self.frames.is_none() {
+            self.frames = Some(FramesOnDevice::new(&self.how.audio, &self.how.data));
+        }
+        let (position, shape) = (batch.position, batch.shape);
+        let (clips, speakers) = (batch.clips.clone(), batch.speakers.clone());
+        let counts = Counts::of(&batch);
+        let mut prepared = match &self.lane {
+            Some(lane) => lane.install(|| self.on_data_device(batch)),
+            None => self.on_data_device(batch),
+        };
+        let Preparing { data, model, .. } = &self.how;
+        if data != model {
+            // From this thread, whatever the lane: a device keeps to the threads that it knows.
+            prepared = prepared.to_device(model);
+            set_going(model);
+        } else if self.copies {
+            prepared = prepared.copied();
+        }
+        set_going(data);
+        Ready {
+            position,
+            shape,
+            clips,
+            speakers,
+            counts,
+            prepared,
+        }
+    }
+
+    fn on_data_device(&self, batch: Batch) -> Prepared {
+        let Preparing {
+            data, statistics, ..
+        } = &self.how;
+        let changes = self.augmenter.as_ref().map(|a| a.draw(&batch));
+        let mut prepared = prepare(batch, *statistics, self.frames.as_ref(), data);
+        if let (Some(augmenter), Some(changes)) = (&self.augmenter, changes) {
+            let spans = &prepared.reference_spans;
+            prepared.reference = augmenter.apply(prepared.reference, spans, &changes, *statistics);
+        }
+        prepared
+    }
+}
+
+/// What a device was asked for must not lie in a queue until somebody asks for more. A device that
+/// failed says so where its results are read.
+fn set_going(device: &Device) {
+    let _ = device.flush();
+}
+
+impl Prepared {
+    fn to_device(&self, device: &Device) -> Prepared {
+        Prepared {
+            lengths: self.lengths.clone(),
+            tokens: self.tokens.clone().to_device(device),
+            token_spans: self.token_spans.to_device(device),
+            languages: self.languages.clone().to_device(device),
+            mel: self.mel.clone().to_device(device),
+            frame_spans: self.frame_spans.to_device(device),
+            reference: self.reference.clone().to_device(device),
+            reference_spans: self.reference_spans.to_device(device),
+        }
+    }
+
+    /// In other memory.
+    fn copied(&self) -> Prepared {
+        fn copy<const D: usize>(tensor: &Tensor<D>) -> Tensor<D> {
+            let data = TensorData::new(device::read(tensor.clone()), tensor.shape());
+            Tensor::from_data(data, &tensor.device())
+        }
+        fn copy_ids<const D: usize>(tensor: &Tensor<D, Int>) -> Tensor<D, Int> {
+            let values: Vec<i32> = tensor.to_data().iter::<i32>().collect();
+            Tensor::from_data(TensorData::new(values, tensor.shape()), &tensor.device())
+        }
+        Prepared {
+            tokens: copy_ids(&self.tokens),
+            languages: copy_ids(&self.languages),
+            mel: copy(&self.mel),
+            reference: copy(&self.reference),
+            ..self.clone()
+        }
+    }
+}
+
+/// On one device, which carries no gradients. `frames` makes log-mel frames of samples, where the
+/// batch has those.
+pub(crate) fn prepare(
+    batch: Batch,
+    statistics: MelStatistics,
+    frames: Option<&FramesOnDevice>,
+    device: &Device,
+) -> Prepared {
+    let rows = batch.clips.len();
+    let channels = usize::from(batch.mel_channels);
+    let (tokens, frame_count) = (batch.shape.tokens as usize, batch.shape.frames as usize);
+    let reference_frames = batch.reference_frames as usize;
+    let lengths = (batch.token_counts.iter().zip(&batch.frame_counts))
+        .map(|(&tokens, &frames)| Lengths {
+            tokens: tokens as usize,
+            frames: frames as usize,
+        })
+        .collect();
+    let frame_spans = Spans::new(&batch.frame_counts, frame_count, device);
+    let reference_spans = Spans::new(&batch.reference_counts, reference_frames, device);
+    let log_mel = |values: Vec<f32>, time: usize| {
+        Tensor::<3>::from_data(TensorData::new(values, [rows, time, channels]), device)
+    };
+    let (mel, reference) = match batch.sound {
+        Sound::LogMel { frames, reference } => (
+            log_mel(frames, frame_count),
+            log_mel(reference, reference_frames),
+        ),
+        Sound::Samples {
+            rows: samples,
+            reference,
+            ..
+        } => {
+            let frames = frames.expect("samples come only where frames are made of them");
+            (
+                frames.of_samples(samples, rows, frame_count),
+                frames.of_samples(reference, rows, reference_frames),
+            )
+        }
+    };
+    let ids: Vec<i32> = batch.tokens.iter().map(|&id| i32::from(id)).collect();
+    let languages: Vec<i32> = batch
+        .languages
+        .iter()
+        .map(|&l| language_number(l))
+        .collect();
+    Prepared {
+        lengths,
+        tokens: Tensor::from_data(TensorData::new(ids, [rows, tokens]), device),
+        token_spans: Spans::new(&batch.token_counts, tokens, device),
+        languages: Tensor::from_data(TensorData::new(languages, [rows]), device),
+        mel: statistics.normalise(mel, &frame_spans),
+        frame_spans,
+        reference: statistics.normalise(reference, &reference_spans),
+        reference_spans,
+    }
+}

@@ -1,0 +1,319 @@
+//! Alignments that the device need not be waited for.
+//!
+//! The search runs on the host and needs scores from the device: on a GPU the host would have to wait
+//! for them in every step, and the GPU for the host. So once the model knows roughly what belongs
+//! where, a clip is trained with the alignment of its last visit, and its new scores are read while
+//! the next step runs; what is found is for its next visit. Clips that have none yet, and all clips as
+//! long as the prior still pulls, are aligned within the step.
+//!
+//! What is found is taken over one step later, whether or not a checkpoint was written in between: how
+//! often a run is saved changes nothing.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use burn::tensor::{ExecutionError, Tensor, TensorData};
+
+use crate::align::{self, Durations, Lengths};
+use crate::checkpoint::PendingDurations;
+use crate::prepare::Ready;
+
+type Reading = Pin<Box<dyn Future<Output = Result<TensorData, ExecutionError>> + Send>>;
+
+/// What is known of each clip, by the plan's numbers.
+#[derive(Debug, Default)]
+pub(super) struct Alignments {
+    on: bool,
+    known: BTreeMap<usize, Vec<u32>>,
+    /// Of the last step.
+    coming: Vec<Coming>,
+}
+
+struct Coming {
+    clips: Vec<Option<usize>>,
+    lengths: Vec<Lengths>,
+    state: State,
+}
+
+enum State {
+    Reading {
+        scores: Reading,
+        time: usize,
+        tokens: usize,
+    },
+    Found(Vec<Vec<u32>>),
+}
+
+impl std::fmt::Debug for Coming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Coming")
+            .field("clips", &self.clips)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Alignments {
+    /// `on`: where reading from the device means waiting for it.
+    pub(super) fn new(
+        on: bool,
+        known: Vec<(usize, Vec<u32>)>,
+        pending: Vec<PendingDurations>,
+    ) -> Self {
+        let coming = pending.into_iter().map(|pending| Coming {
+            lengths: Vec::new(),
+            clips: pending.clips,
+            state: State::Found(pending.durations),
+        });
+        Self {
+            on,
+            known: known.into_iter().collect(),
+            coming: coming.collect(),
+        }
+    }
+
+    /// The alignment to train a batch with, if all of its clips have one and the prior is gone.
+    pub(super) fn of(&self, batch: &Ready, prior_weight: f32) -> Option<Durations> {
+        if !self.on || prior_weight > 0.0 {
+            return None;
+        }
+        let [_, tokens] = batch.prepared.tokens.dims();
+        let mut all = Vec::with_capacity(batch.clips.len() * tokens);
+        for (clip, lengths) in batch.clips.iter().zip(&batch.prepared.lengths) {
+            let begin = all.len();
+            if let Some(clip) = clip {
+                let known = self.known.get(clip)?;
+                // A clip whose file has changed is aligned anew.
+                let fits = known.len() == lengths.tokens
+                    && known.iter().sum::<u32>() as usize == lengths.frames;
+                if !fits {
+                    return None;
+                }
+                all.extend_from_slice(known);
+            }
+            all.resize(begin + tokens, 0);
+        }
+        Some(Durations::new(all, tokens))
+    }
+
+    /// What a step found by itself.
+    pub(super) fn found(&mut self, batch: &Ready, durations: &Durations) {
+        if self.on {
+            self.coming.push(Coming {
+                clips: batch.clips.clone(),
+                lengths: Vec::new(),
+                state: State::Found(rows(durations, &batch.prepared.lengths)),
+            });
+        }
+    }
+
+    /// Begins to read the scores of a batch: rows × time × tokens.
+    pub(super) fn read_later(&mut self, batch: &Ready, scores: Tensor<3>) {
+        let [_, time, tokens] = scores.dims();
+        let mut scores: Reading = Box::pin(scores.into_data_async());
+        // The first look sends the copy on its way, behind what the device has been asked for so far.
+        let mut state = State::Found(Vec::new());
+        let looked = scores
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        let lengths = batch.prepared.lengths.clone();
+        match looked {
+            Poll::Pending => {
+                state = State::Reading {
+                    scores,
+                    time,
+                    tokens,
+                }
+            }
+            Poll::Ready(Ok(data)) => {
+                state = State::Found(search(data, time, tokens, &lengths));
+            }
+            // What is wrong with the device shows where the losses are read.
+            Poll::Ready(Err(_)) => {}
+        }
+        self.coming.push(Coming {
+            clips: batch.clips.clone(),
+            lengths,
+            state,
+        });
+    }
+
+    /// Called once in every step, after its own work has been asked for: what the step before found
+    /// becomes known. By now its scores are there, and the device has other things to do.
+    pub(super) fn take_over(&mut self, of_this_step: usize) {
+        let before = self.coming.len().saturating_sub(of_this_step);
+        for mut coming in self.coming.drain(..before) {
+            coming.finish();
+            let State::Found(rows) = coming.state else {
+                continue;
+            };
+            for (clip, durations) in coming.clips.into_iter().zip(rows) {
+                if let Some(clip) = clip {
+                    self.known.insert(clip, durations);
+                }
+            }
+        }
+    }
+
+    /// For a checkpoint: what is known, and what will be after the next step.
+    pub(super) fn stored(&mut self) -> (Vec<(usize, Vec<u32>)>, Vec<PendingDurations>) {
+        let pending: Vec<_> = self
+            .coming
+            .iter_mut()
+            .filter_map(|coming| {
+                coming.finish();
+                match &coming.state {
+                    State::Found(durations) => Some(PendingDurations {
+                        clips: coming.clips.clone(),
+                        durations: durations.clone(),
+                    }),
+                    State::Reading { .. } => None,
+                }
+            })
+            .collect();
+        let known = self.known.iter();
+        (
+            known
+                .map(|(clip, durations)| (*clip, durations.clone()))
+                .collect(),
+            pending,
+        )
+    }
+}
+
+impl Coming {
+    /// Waits for the scores and searches.
+    fn finish(&mut self) {
+        let State::Reading {
+            scores,
+            time,
+            tokens,
+        } = &mut self.state
+        else {
+            return;
+        };
+        let found = match wait_for(scores.as_mut()) {
+            Ok(data) => search(data, *time, *tokens, &self.lengths),
+            Err(_) => Vec::new(),
+        };
+        self.state = State::Found(found);
+    }
+}
+
+fn search(data: TensorData, time: usize, tokens: usize, lengths: &[Lengths]) -> Vec<Vec<u32>> {
+    let mut scores: Vec<f32> = data.iter::<f32>().collect();
+    let durations = align::search(&mut scores, time, tokens, lengths, 0.0);
+    rows(&durations, lengths)
+}
+
+/// Each row's own tokens.
+fn rows(durations: &Durations, lengths: &[Lengths]) -> Vec<Vec<u32>> {
+    let rows = lengths.iter().enumerate();
+    rows.map(|(row, lengths)| durations.row(row)[..lengths.tokens].to_vec())
+        .collect()
+}
+
+/// Blocks until a future is done.
+fn wait_for<T>(mut future: Pin<&mut (dyn Future<Output = T> + Send)>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_data::{TestClip, batch_of};
+    use crate::train::tests::prepared;
+
+    fn batch() -> Ready {
+        let (a, b) = (TestClip::new("a", 3, 9), TestClip::new("b", 2, 4));
+        prepared(batch_of(&[Some(&a), None, Some(&b)], 4, 10, 8))
+    }
+
+    /// rows × time × tokens that favour a frame for each token and the rest for the last.
+    fn scores(batch: &Ready) -> Tensor<3> {
+        let device = batch.prepared.mel.device();
+        let score = |at: usize| if at / 4 % 10 == at % 4 { 1.0 } else { 0.0 };
+        let values: Vec<f32> = (0..3 * 10 * 4).map(score).collect();
+        Tensor::from_data(TensorData::new(values, [3, 10, 4]), &device)
+    }
+
+    #[test]
+    fn what_a_step_found_is_known_after_the_next_one() {
+        let batch = batch();
+        let mut alignments = Alignments::new(true, Vec::new(), Vec::new());
+        assert_eq!(alignments.of(&batch, 0.0), None);
+        alignments.read_later(&batch, scores(&batch));
+        alignments.take_over(1);
+        assert_eq!(
+            alignments.of(&batch, 0.0),
+            None,
+            "the step has only just been asked for"
+        );
+        alignments.take_over(0);
+        let durations = alignments.of(&batch, 0.0).unwrap();
+        assert_eq!(durations.row(0).iter().sum::<u32>(), 9);
+        assert_eq!(durations.row(1), [0; 4]);
+        assert_eq!(durations.row(2).iter().sum::<u32>(), 4);
+        assert_eq!(
+            alignments.of(&batch, 0.5),
+            None,
+            "as long as the prior pulls"
+        );
+    }
+
+    #[test]
+    fn a_checkpoint_in_between_changes_nothing() {
+        let batch = batch();
+        let run = |saves: bool| {
+            let mut alignments = Alignments::new(true, Vec::new(), Vec::new());
+            alignments.read_later(&batch, scores(&batch));
+            alignments.take_over(1);
+            if saves {
+                let (known, pending) = alignments.stored();
+                assert!(known.is_empty());
+                alignments = Alignments::new(true, known, pending);
+            }
+            let before = alignments.of(&batch, 0.0);
+            alignments.take_over(0);
+            (before, alignments.of(&batch, 0.0))
+        };
+        assert_eq!(run(true), run(false));
+    }
+
+    #[test]
+    fn a_clip_that_has_changed_is_aligned_anew() {
+        let batch = batch();
+        let known = vec![(0, vec![3, 3, 4]), (2, vec![2, 2])];
+        assert_eq!(
+            Alignments::new(true, known, Vec::new()).of(&batch, 0.0),
+            None
+        );
+        let known = vec![(0, vec![3, 3, 3]), (2, vec![2, 2])];
+        assert!(
+            Alignments::new(true, known, Vec::new())
+                .of(&batch, 0.0)
+                .is_some()
+        );
+        assert_eq!(
+            Alignments::default().of(&batch, 0.0),
+            None,
+            "the CPU does not wait anyway"
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! Memory of the devices: whether a run fits, asked before it begins, and what it takes, looked at
+//! while it runs.
+
+use voxmill_speech::batch_plan::Shape;
+use voxmill_telemetry::event::Event;
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::device::{Device, memory_in_use};
+use voxmill_trainer::need::{ModelNeed, StepForm, prepare_need};
+use voxmill_trainer::train::{FeedError, Training};
+
+use crate::complaint::Complaint;
+use crate::config::value::show_bytes;
+use crate::feed::train::BatchFeed;
+use crate::settings::TrainSettings;
+
+/// What the run needs, by the sums of [`voxmill_trainer::need`].
+#[derive(Clone, Debug)]
+pub(super) struct Needs {
+    pub(super) model: ModelNeed,
+    /// Batches on the model device, the one in training included.
+    pub(super) slots: usize,
+    pub(super) data: u64,
+}
+
+impl Needs {
+    pub(super) fn of(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> Needs {
+        let plan = batches.plan();
+        let form = form(settings, training, batches);
+        let shapes = plan.buckets().iter().map(|bucket| bucket.shape);
+        let slots = settings.feeding.device_slots + 1;
+        let all = shapes.clone().map(|shape| form.need(shape));
+        let largest = all.max_by_key(|need| need.with_slots(slots));
+        let data = shapes.map(|shape| preparing(&form, shape)).max();
+        Needs {
+            model: largest.unwrap_or(ModelNeed {
+                weights: 0,
+                activations: 0,
+                batch: 0,
+            }),
+            slots,
+            data: data.unwrap_or(0),
+        }
+    }
+
+    fn on_model(&self) -> u64 {
+        self.model.with_slots(self.slots)
+    }
+}
+
+fn form(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> StepForm {
+    StepForm {
+        shape: training.shape().clone(),
+        parameters: training.parameters(),
+        mel_channels: settings.data.audio.n_mels,
+        reference_frames: batches.plan().settings().reference_frames.get() as usize,
+        recompute: settings.gradient_checkpointing && settings.devices.devices.model().is_cpu(),
+    }
+}
+
+fn preparing(form: &StepForm, shape: Shape) -> u64 {
+    prepare_need(shape, form.reference_frames, form.mel_channels, None)
+}
+
+/// Refuses a run that cannot fit, with what would.
+pub(super) fn check(
+    settings: &TrainSettings,
+    training: &Training,
+    batches: &BatchFeed,
+) -> Result<Needs, Complaint> {
+    let needs = Needs::of(settings, training, batches);
+    let limits = settings.devices.limits;
+    let devices = settings.devices.devices;
+    if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {
+        return Err(Complaint::new(
+            format!(
+                "{} cannot prepare the largest batch: that takes {}, and --data-gpu-memory is {}",
+                devices.data(),
+                megabytes(needs.data),
+                show_bytes(limit)
+            ),
+            fitting(settings, |share| scaled(needs.data, share) <= limit),
+        ));
+    }
+    if let Some(limit) = limits.model.filter(|limit| needs.on_model() > *limit) {
+        let ModelNeed {
+            weights,
+            activations,
+            batch,
+        } = needs.model;
+        let fits = |share: f64| {
+            weights + scaled(activations, share) + scaled(batch, share) * needs.slots as u64
+                <= limit
+        };
+        return Err(Complaint::new(
+            format!(
+                "the run does not fit on {}: it needs {} ({} for weights and their moments, {} for the largest batch in training, {} for {} batches), and --model-gpu-memory is {}",
+                devices.model(),
+                megabytes(needs.on_model()),
+                megabytes(weights),
+                megabytes(activations),
+                megabytes(batch * needs.slots as u64),
+                needs.slots,
+                show_bytes(limit)
+            ),
+            fitting(settings, fits),
+        ));
+    }
+    Ok(needs)
+}
+
+/// Whole megabytes, upwards: more digits than that would be pretence.
+pub(super) fn megabytes(bytes: u64) -> String {
+    show_bytes(bytes.div_ceil(1_000_000) * 1_000_000)
+}
+
+fn scaled(bytes: u64, share: f64) -> u64 {
+    (bytes as f64 * share).ceil() as u64
+}
+
+/// The largest batch that fits, with what keeps the effective batch; or what else would help.
+fn fitting(settings: &TrainSettings, fits: impl Fn(f64) -> bool) -> String {
+    let size = settings.data.batches.batch_size.get();
+    let accumulate = settings.optimization.gradient_accumulation_steps.get();
+    let smaller = (1..size)
+        .rev()
+        .find(|&n| fits(f64::from(n) / f64::from(size)));
+    match smaller {
+        Some(n) => format!(
+            "--batch-size {n} fits, and with --grad-accum {} the model still learns from {} clips a step; a smaller --prefetch-buffer-size takes less, too",
+            u64::from(size).div_ceil(u64::from(n)) * u64::from(accumulate),
+            u64::from(size) * u64::from(accumulate)
+        ),
+        None => {
+            "no batch fits: give more memory, a smaller --model-size, or --device cpu".to_owned()
+        }
+    }
+}
+
+/// Looks at the model device's pools while the run goes.
+#[derive(Debug)]
+pub(super) struct MemoryWatch {
+    device: Device,
+    name: String,
+    limit: Option<u64>,
+    last: u64,
+    peak: u64,
+    /// Where growth is counted from: after all shapes have come by.
+    settled: Option<(u64, u64)>,
+    settle_after: u64,
+    warned: bool,
+}
+
+/// More than this share above what it settled at is growth.
+const GROWTH: f64 = 0.05;
+
+impl MemoryWatch {
+    /// `settle_after`: steps until every shape has been seen.
+    pub(super) fn new(
+        device: &Device,
+        name: String,
+        limit: Option<u64>,
+        settle_after: u64,
+    ) -> Self {
+        Self {
+            device: device.clone(),
+            name,
+            limit,
+            last: 0,
+            peak: 0,
+            settled: None,
+            settle_after,
+            warned: false,
+        }
+    }
+
+    /// At the last look; `None` where the backend does not say.
+    pub(super) fn now(&self) -> Option<u64> {
+        (self.last > 0).then_some(self.last)
+    }
+
+    pub(super) fn peak(&self) -> Option<u64> {
+        (self.peak > 0).then_some(self.peak)
+    }
+
+    /// A warning to tell, or an error that ends the run: the limit holds.
+    pub(super) fn look(
+        &mut self,
+        step: u64,
+        recorder: &Recorder,
+    ) -> Result<Option<String>, FeedError> {
+        let Some(mut memory) = memory_in_use(&self.device) else {
+            return Ok(None);
+        };
+        if self.limit.is_some_and(|limit| memory.reserved > limit) {
+            // What is only kept for later is given back before the run is given up.
+            self.device.memory_cleanup();
+            memory = memory_in_use(&self.device).unwrap_or(memory);
+        }
+        self.last = memory.reserved;
+        self.peak = self.peak.max(memory.reserved);
+        recorder.record(Event::BudgetLevel {
+            budget: format!("memory of {}", self.name),
+            bytes: memory.reserved,
+            limit: self.limit.unwrap_or(0),
+            peak: self.peak,
+        });
+        if let Some(limit) = self.limit.filter(|limit| memory.reserved > *limit) {
+            return Err(format!(
+                "{} holds {} after step {step}, above --model-gpu-memory {}; the run stops with its checkpoint, and a smaller --batch-size with --grad-accum goes on within the limit",
+                self.name,
+                megabytes(memory.reserved),
+                show_bytes(limit)
+            )
+            .into());
+        }
+        Ok(self.growth(step, memory.reserved))
+    }
+
+    fn growth(&mut self, step: u64, reserved: u64) -> Option<String> {
+        let (since, before) = match self.settled {
+            Some(settled) => settled,
+            None => {
+                if step >= self.settle_after {
+                    self.settled = Some((step, reserved));
+                }
+                return None;
+            }
+        };
+        let grown = reserved.saturating_sub(before);
+        if self.warned || (grown as f64) < GROWTH * before as f64 {
+            return None;
+        }
+        self.warned = true;
+        let steps = (step - since).max(1);
+        Some(format!(
+            "memory on {} grows: {} more than at step {since}, about {} bytes a step",
+            self.name,
+            megabytes(grown),
+            grown / steps
+        ))
+    }
+}
