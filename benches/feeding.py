@@ -4,6 +4,8 @@
 Runs the real program in turns: `--replay` (all batches in memory, workers gone: the floor a), with a warm
 cache (c), with no cache (the first epoch), and with --no-overlap, on the same batches. A step's wall time is
 what it waited plus what it took, as the run's own log has it; the first steps of each run are left out.
+With --lanes: two CPU lanes of one thread each, one making frames of waveforms and one training the nano model,
+beside the same work one after the other.
 
     python3 benches/feeding.py --voxmill target/release/voxmill --rounds 3 --steps 59
 """
@@ -41,6 +43,8 @@ def main():
     parser.add_argument("--steps", type=int, default=59)
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--train-data")
+    parser.add_argument("--lanes", action="store_true", help="two devices instead, both the CPU")
+    parser.add_argument("--n-fft", default="512", help="with --lanes: balances the two [default: 512]")
     parser.add_argument("--only", help="cases whose names begin so, separated by semicolons")
     args = parser.parse_args()
     data = ["--model-size", args.size] + (["--train-data", args.train_data] if args.train_data else [])
@@ -54,6 +58,10 @@ def main():
     for size in (1, 50, 100):
         cases[f"overlap, no cache, buffer {size}"] = ["--no-cache", "--buffer-size", str(size)]
         cases[f"no overlap, no cache, buffer {size}"] = ["--no-cache", "--no-overlap", "--buffer-size", str(size)]
+    if args.lanes:
+        data = ["--model-size", "nano", "--data-device", "cpu", "--model-device", "cpu", "--prepare-on", "data",
+                "--n-fft", args.n_fft, "--compute-threads", "1", "--no-cache", "--num-workers", "1"]
+        cases = {"a, all batches in memory": ["--replay"], "two lanes": [], "one after another": ["--no-overlap"]}
     if args.only:
         wanted = tuple(args.only.split(";"))
         cases = {name: more for name, more in cases.items() if name.startswith(wanted)}

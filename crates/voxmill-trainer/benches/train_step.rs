@@ -14,7 +14,7 @@ use voxmill_speech::batch::{Batch, Sound};
 use voxmill_speech::batch_plan::{Position, Shape};
 use voxmill_speech::language::Language;
 use voxmill_speech::text::symbols::SymbolTable;
-use voxmill_trainer::checkpoint::{Checkpoints, Progress, VoiceFacts};
+use voxmill_trainer::checkpoint::{Checkpoints, PrepareOn, Progress, VoiceFacts};
 use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary};
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, Ready};
@@ -176,6 +176,7 @@ fn main() -> ExitCode {
         patience: None,
         max_bad_steps: 0,
         recompute: args.iter().any(|arg| arg == "--recompute"),
+        prepare_on: PrepareOn::Host,
     };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 
-use crate::checkpoint::{Checkpoints, Progress};
+use crate::checkpoint::{Checkpoints, PrepareOn, Progress};
 use crate::device::{self, Backend, DeviceId, read, test_devices};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
@@ -256,6 +256,7 @@ fn losses_of_twenty_steps(data: &Device, model: &Device) -> Vec<f32> {
         patience: None,
         max_bad_steps: 0,
         recompute: false,
+        prepare_on: PrepareOn::Host,
     };
     let folder = tempfile::tempdir().expect("a folder");
     let speakers = vec!["one".to_owned()];

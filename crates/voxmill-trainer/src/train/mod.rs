@@ -25,8 +25,7 @@ pub use options::{Limits, TrainOptions};
 pub use report::{Losses, Observer, Saved, Shown, StepReport, Stopped, Summary, Validation};
 
 use crate::checkpoint::{
-    Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, PrepareOn, Progress, Snapshot,
-    VoiceFacts,
+    Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, Progress, Snapshot, VoiceFacts,
 };
 use crate::device::{is_cpu, read};
 use crate::loss::{pass, pass_with};
@@ -621,7 +620,7 @@ impl Training {
             quarantine: feed.quarantine(),
             alignments,
             pending_durations,
-            prepare_on: PrepareOn::Host,
+            prepare_on: self.options.prepare_on,
         };
         let (path, bytes) = checkpoints.save(&Snapshot {
             facts: &facts,

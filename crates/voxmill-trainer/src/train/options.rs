@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Stopped;
+use crate::checkpoint::PrepareOn;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 
@@ -53,6 +54,8 @@ pub struct TrainOptions {
     pub max_bad_steps: u64,
     /// Makes again in the backward pass what the forward pass made, to save memory.
     pub recompute: bool,
+    /// Where waveforms become frames, for the checkpoint.
+    pub prepare_on: PrepareOn,
 }
 
 impl TrainOptions {

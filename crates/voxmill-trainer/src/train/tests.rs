@@ -15,6 +15,7 @@ use tempfile::TempDir;
 pub(super) use self::feed::prepared;
 use self::feed::{Heard, TestFeed};
 use super::*;
+use crate::checkpoint::PrepareOn;
 use crate::optimizer::AdamW;
 use crate::schedule::{Decay, Schedule};
 use crate::test_data::{TestClip, batch_of, small_voice};
@@ -40,6 +41,7 @@ fn options(steps: u64) -> TrainOptions {
         patience: None,
         max_bad_steps: 3,
         recompute: false,
+        prepare_on: PrepareOn::Host,
     }
 }
 

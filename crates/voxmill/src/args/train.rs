@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{AudioArgs, BatchArgs, CacheArgs, ConfigArgs, DatasetArgs, FrontEndArgs, WorkArgs, of};
 use crate::config::keys;
-use crate::settings::{DeviceName, ModelSize, OptimizationLevel};
+use crate::settings::{DeviceName, ModelSize, OptimizationLevel, PrepareOn};
 
 const AFTER_HELP: &str = "\
 Optimization levels (each gives defaults; a flag or key of its own beats them):
@@ -91,7 +91,7 @@ pub(crate) struct FeedArgs {
 }
 
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Devices (this build has the CPU only)")]
+#[command(next_help_heading = "Devices")]
 pub(crate) struct DeviceArgs {
     /// auto, cpu, wgpu, vulkan, metal, cuda or rocm, a GPU with or without its number (vulkan:0) [default: auto]
     #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceName>(&keys::DEVICE))]
@@ -108,6 +108,18 @@ pub(crate) struct DeviceArgs {
     /// The device that trains; needs --data-device
     #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceName>(&keys::MODEL_DEVICE))]
     pub(crate) model_device: Option<DeviceName>,
+    /// Where sound becomes log-mel frames: host (the workers and the cache), data or model (on that device) [default: host]
+    #[arg(long, value_name = "WHERE", value_parser = of::<PrepareOn>(&keys::PREPARE_ON))]
+    pub(crate) prepare_on: Option<PrepareOn>,
+    /// Play references louder or softer by up to so much [default: 0]
+    #[arg(long, value_name = "DB", value_parser = of::<f64>(&keys::AUGMENT_GAIN_DB))]
+    pub(crate) augment_gain_db: Option<f64>,
+    /// Add noise to references, at least so far below the voice [default: none]
+    #[arg(long, value_name = "DB", value_parser = of::<f64>(&keys::AUGMENT_NOISE_DB))]
+    pub(crate) augment_noise_db: Option<f64>,
+    /// Blank so many stretches of time and of channels in references [default: 0]
+    #[arg(long, value_name = "N", value_parser = of::<u32>(&keys::AUGMENT_MASKS))]
+    pub(crate) augment_masks: Option<u32>,
     /// Memory to use of the GPU that prepares batches
     #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::DATA_GPU_MEMORY))]
     pub(crate) data_gpu_memory: Option<u64>,

@@ -82,6 +82,7 @@ const TENSORFLOW: Role = Role::NoMeaning("it steered TensorFlow");
 const ALWAYS: Role = Role::NoMeaning("it is always so here");
 
 /// `normal` is another word for `base`; `nano` is for tests.
+const PREPARE_PLACES: &[&str] = &["host", "data", "model"];
 const MODEL_SIZES: &[&str] = &["nano", "tiny", "small", "base", "normal", "big"];
 const OPTIMIZATION_LEVELS: &[&str] = &["basic", "enhanced", "experimental", "plateau_breaker"];
 
@@ -135,6 +136,10 @@ keys! {
     MODEL_DEVICE: Data."model_device", Kind::Device, Acts;
     DATA_GPU: Data."data_gpu", Kind::DeviceIndex, Acts;
     MODEL_GPU: Data."model_gpu", Kind::DeviceIndex, Acts;
+    PREPARE_ON: Data."prepare_on", Kind::OneOf(PREPARE_PLACES), Acts;
+    AUGMENT_GAIN_DB: Data."augment_gain_db", number(0.0, 40.0), Acts;
+    AUGMENT_NOISE_DB: Data."augment_noise_db", number(0.0, 100.0), Acts;
+    AUGMENT_MASKS: Data."augment_masks", whole(0, 10), Acts;
     DATA_GPU_MEMORY: Data."data_gpu_memory", Kind::Bytes, Acts;
     MODEL_GPU_MEMORY: Data."model_gpu_memory", Kind::Bytes, Acts;
     ENABLE_MEMORY_ISOLATION: Data."enable_memory_isolation", Kind::Switch, Acts;

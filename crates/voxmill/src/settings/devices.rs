@@ -8,7 +8,9 @@ mod choose;
 mod tests;
 
 use voxmill_telemetry::probes::topology::Link;
+use voxmill_trainer::checkpoint;
 use voxmill_trainer::device::DeviceId;
+use voxmill_trainer::prepare::Augment;
 
 pub(crate) use choose::{Devices, Present};
 
@@ -47,8 +49,34 @@ pub(crate) struct DeviceSettings {
     pub(crate) devices: Devices,
     /// How the two are linked, where that is known.
     pub(crate) link: Option<Link>,
+    pub(crate) prepare_on: PrepareOn,
+    pub(crate) augment: Augment,
     /// Bytes that may be taken of each device; `None`: as much as it has.
     pub(crate) limits: MemoryLimits,
+}
+
+/// Where sound becomes log-mel frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PrepareOn(pub(crate) checkpoint::PrepareOn);
+
+impl FromValue for PrepareOn {
+    fn from_value(value: Value) -> Option<Self> {
+        match String::from_value(value)?.as_str() {
+            "host" => Some(PrepareOn(checkpoint::PrepareOn::Host)),
+            "data" => Some(PrepareOn(checkpoint::PrepareOn::Data)),
+            "model" => Some(PrepareOn(checkpoint::PrepareOn::Model)),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self.0 {
+            checkpoint::PrepareOn::Host => "host",
+            checkpoint::PrepareOn::Data => "data",
+            checkpoint::PrepareOn::Model => "model",
+        }
+        .to_owned()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +126,26 @@ impl DeviceSettings {
         r.note(&keys::DEVICE, (name, origin));
 
         let limits = limits(r, &limit_args, &chosen.devices, device_is_typed)?;
+        let host = PrepareOn(checkpoint::PrepareOn::Host);
+        let prepare_on = r.pick(&keys::PREPARE_ON, args.prepare_on, host);
+        if prepare_on.0 == checkpoint::PrepareOn::Data && !chosen.devices.is_pair() {
+            return Err(Complaint::new(
+                format!(
+                    "{} data needs a device of its own for data, and one device does all here",
+                    r.called(&keys::PREPARE_ON)
+                ),
+                "give two devices, or --prepare-on model",
+            )
+            .into());
+        }
+        let masks = r.pick(&keys::AUGMENT_MASKS, args.augment_masks, 0);
+        let noise = r.optional(&keys::AUGMENT_NOISE_DB, args.augment_noise_db, "none");
+        let augment = Augment {
+            gain_db: r.pick(&keys::AUGMENT_GAIN_DB, args.augment_gain_db, 0.0) as f32,
+            noise_snr_db: noise.map(|db| db as f32),
+            time_masks: masks,
+            channel_masks: masks,
+        };
         if r.pick(&keys::MIXED_PRECISION, args.mixed_precision, false) {
             return Err(Complaint::new(
                 format!(
@@ -111,6 +159,8 @@ impl DeviceSettings {
         Ok(DeviceSettings {
             devices: chosen.devices,
             link: choose::link(chosen.devices, present),
+            prepare_on,
+            augment,
             limits,
         })
     }

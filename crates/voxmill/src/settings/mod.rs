@@ -19,7 +19,7 @@ mod train;
 use std::fmt;
 
 pub(crate) use data::DataSettings;
-pub(crate) use devices::{DeviceName, DeviceSettings, Devices, Present};
+pub(crate) use devices::{DeviceName, DeviceSettings, Devices, PrepareOn, Present};
 pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
 pub(crate) use prepare::PrepareSettings;
 pub(crate) use synthesize::{Output, SynthesizeSettings, TextSource, Voice};

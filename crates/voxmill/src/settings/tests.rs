@@ -63,7 +63,7 @@ const FULL: &str = "data:\n  train_data: d\n  val_data: v\n  val_fraction: 0.1\n
     cache_budget: 5GB\n  enable_caching: false\n  batch_size: 8\n  buckets: 12\n  pad_to_fixed_length: true\n  \
     enable_static_shapes: true\n  seed: 7\n  num_workers: 2\n  compute_threads: 3\n  ram_budget: 1GB\n  unordered: true\n  \
     no_overlap: true\n  buffer_size: 9\n  prefetch_buffer_size: 5\n  model_start_delay: 1.5\n  auto_tune_performance: false\n  \
-    device: cpu\n  enable_memory_isolation: false\n  mixed_precision: false\n\
+    device: cpu\n  prepare_on: model\n  augment_gain_db: 3\n  augment_noise_db: 20\n  augment_masks: 1\n  enable_memory_isolation: false\n  mixed_precision: false\n\
     model:\n  size: normal\n  enable_gradient_checkpointing: true\n\
     training:\n  epochs: 12\n  max_steps: 3000\n  max_minutes: 7.5\n  optimization_level: plateau_breaker\n  \
     learning_rate: 3e-4\n  warmup_steps: 77\n  weight_decay: 0.01\n  gradient_clip_norm: 0.7\n  gradient_accumulation_steps: 4\n  \

@@ -4,6 +4,7 @@
 use voxmill_speech::batch_plan::Shape;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{Device, memory_in_use};
 use voxmill_trainer::need::{ModelNeed, StepForm, prepare_need};
 use voxmill_trainer::train::{FeedError, Training};
@@ -30,7 +31,10 @@ impl Needs {
         let slots = settings.feeding.device_slots + 1;
         let all = shapes.clone().map(|shape| form.need(shape));
         let largest = all.max_by_key(|need| need.with_slots(slots));
-        let data = shapes.map(|shape| preparing(&form, shape)).max();
+        let audio = &settings.data.audio;
+        let made = settings.devices.prepare_on.0 != PrepareOn::Host;
+        let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
+        let data = shapes.map(|shape| preparing(&form, shape, frames)).max();
         Needs {
             model: largest.unwrap_or(ModelNeed {
                 weights: 0,
@@ -57,8 +61,8 @@ fn form(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> S
     }
 }
 
-fn preparing(form: &StepForm, shape: Shape) -> u64 {
-    prepare_need(shape, form.reference_frames, form.mel_channels, None)
+fn preparing(form: &StepForm, shape: Shape, frames: Option<(usize, usize)>) -> u64 {
+    prepare_need(shape, form.reference_frames, form.mel_channels, frames)
 }
 
 /// Refuses a run that cannot fit, with what would.

@@ -29,7 +29,7 @@ use voxmill_report::tensorboard::{EventWriter, Start as EventStart};
 use voxmill_speech::manifest::{Quarantine, Split};
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
-use voxmill_trainer::checkpoint::{CheckpointFolder, Checkpoints};
+use voxmill_trainer::checkpoint::{CheckpointFolder, Checkpoints, PrepareOn};
 use voxmill_trainer::device::Device;
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
@@ -51,7 +51,7 @@ use data::{feed_settings, frozen_quarantine, held_out_feed, open_shelf, read_dat
 use feed::PipelineFeed;
 use memory::MemoryWatch;
 use observer::{HostCpu, Sums, Watching, moment};
-use prepare::{Opened, open_devices};
+use prepare::open_devices;
 use run_folder::Named;
 use sentences::Sentence;
 use voice::{from_other_voice, new_voice};
@@ -184,7 +184,11 @@ fn train(
         Some((folder, manifest)) => open_shelf(settings, &recipe, folder, manifest),
         None => Arc::clone(&shelf),
     };
-    let batches = BatchFeed::new(
+    let feed_of = match settings.devices.prepare_on.0 {
+        PrepareOn::Host => BatchFeed::new,
+        PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
+    };
+    let batches = feed_of(
         &shelf,
         Split::Train,
         settings.data.batches,
@@ -198,10 +202,8 @@ fn train(
     let options = start::options(settings, &batches, held_out.is_some());
 
     // The model, fresh or as it was.
-    let Opened {
-        data: data_device,
-        model: device,
-    } = open_devices(settings.devices.devices)?;
+    let opened = open_devices(settings.devices.devices)?;
+    let device = opened.model.clone();
     let run = match &resumed {
         Some(resumed) => resumed.run.clone(),
         None => run_folder::planned(&settings.run_folder),
@@ -289,7 +291,7 @@ fn train(
     }
     .tell();
 
-    let prepare = prepare::stage(settings, &training, &data_device)?;
+    let prepare = prepare::stage(settings, &training, &opened)?;
     let running = batches
         .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_feed)?;

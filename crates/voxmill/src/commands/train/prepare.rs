@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use rayon::ThreadPool;
 use voxmill_pipeline::stage::Work;
 use voxmill_speech::batch::Batch;
+use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId};
-use voxmill_trainer::prepare::{Augment, Ready};
+use voxmill_trainer::prepare::Ready;
 use voxmill_trainer::train::Training;
 
 use crate::complaint::Complaint;
@@ -41,15 +42,20 @@ pub(super) fn open_devices(devices: Devices) -> anyhow::Result<Opened> {
 pub(super) fn stage(
     settings: &TrainSettings,
     training: &Training,
-    data: &Device,
+    Opened { data, model }: &Opened,
 ) -> anyhow::Result<Work<Batch, Ready>> {
     let devices = settings.devices.devices;
+    // Frames that are made on the model device are also normalised there.
+    let prepares = match settings.devices.prepare_on.0 {
+        PrepareOn::Model => model,
+        PrepareOn::Host | PrepareOn::Data => data,
+    };
     let lane = devices
         .data()
         .is_cpu()
         .then(|| lane(settings))
         .transpose()?;
-    let recipe = training.preparing(data, Augment::default());
+    let recipe = training.preparing(prepares, settings.devices.augment);
     Ok(Work::with_state(move || {
         let mut preparer = recipe.preparer();
         if let Some(lane) = &lane {

@@ -99,6 +99,7 @@ pub(super) fn options(
         patience: settings.evaluation.and_then(|e| e.patience),
         max_bad_steps: settings.max_bad_steps,
         recompute: settings.gradient_checkpointing,
+        prepare_on: settings.devices.prepare_on.0,
     }
 }
 

@@ -84,10 +84,6 @@ impl BatchFeed {
     }
 
     /// The same batches with samples in place of log-mel frames: for a device that makes frames itself.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no command asks for waveforms yet")
-    )]
     pub(crate) fn of_waveforms(
         shelf: &Arc<Shelf>,
         split: Split,
