@@ -75,17 +75,26 @@ fn on_gpu(root: &Path, python: &Path) -> anyhow::Result<()> {
             ensure!(status.success(), "`apt-get {}` failed", args.join(" "));
         }
     }
-    let test = |package: &str, rest: &[&str]| {
-        let mut args = vec!["test", "-p", package, "--features", "wgpu", "--locked"];
+    // Both packages each time: another choice would have cargo build all dependencies once more.
+    let test = |rest: &[&str]| {
+        let features = "voxmill/wgpu,voxmill-trainer/wgpu";
+        let mut args = vec![
+            "test",
+            "-p",
+            "voxmill",
+            "-p",
+            "voxmill-trainer",
+            "--features",
+            features,
+        ];
+        args.push("--locked");
         args.extend(rest);
+        // One test at a time: they share one GPU, and a software one has no cores of its own.
+        args.push("--test-threads=1");
         cargo(root, &args, python)
     };
-    // One test at a time: they share one GPU, and a software one has no cores of its own.
-    test("voxmill-trainer", &["--lib", "--", "--test-threads=1"])?;
-    test(
-        "voxmill",
-        &["--test", "program", "on_gpu", "--", "--test-threads=1"],
-    )
+    test(&["--lib", "--"])?;
+    test(&["--test", "program", "on_gpu", "--"])
 }
 
 fn cargo(root: &Path, args: &[&str], python: &Path) -> anyhow::Result<()> {

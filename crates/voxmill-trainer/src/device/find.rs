@@ -1,5 +1,6 @@
 //! Looking for devices, and opening one, without a panic.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -96,12 +97,15 @@ fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::set_hook(Box::new(|_| ()));
     let result = catch_unwind(AssertUnwindSafe(work));
     std::panic::set_hook(hook);
-    result.map_err(|panic| {
-        let words = (panic.downcast_ref::<String>().map(String::as_str))
-            .or_else(|| panic.downcast_ref::<&str>().copied());
-        let line = words.unwrap_or("no reason given").lines().next();
-        line.unwrap_or_default().to_owned()
-    })
+    result.map_err(|panic| panic_words(&*panic))
+}
+
+/// The first line of what a panic says.
+pub fn panic_words(panic: &(dyn Any + Send)) -> String {
+    let words = (panic.downcast_ref::<String>().map(String::as_str))
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    let line = words.unwrap_or("no reason given").lines().next();
+    line.unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

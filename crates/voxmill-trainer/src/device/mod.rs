@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
-pub use find::{Found, found, open};
+pub use find::{Found, found, open, panic_words};
 pub use memory::{DeviceMemory, memory_in_use};
 
 /// The CPU: computes on the rayon pool of whoever calls.
@@ -24,7 +24,7 @@ pub fn cpu() -> Device {
 }
 
 /// Whether kernels of our own may look at a device's tensors as plain memory.
-pub(crate) fn is_cpu(device: &Device) -> bool {
+pub fn is_cpu(device: &Device) -> bool {
     *device == Device::flex()
 }
 

@@ -87,6 +87,8 @@ pub enum TrainError {
          rest is saved after step {saved}"
     )]
     TooManyBadSteps { bad: u64, saved: u64 },
+    #[error("the device failed while training: {0}")]
+    Device(String),
     #[error("the run was ended")]
     Observer(#[source] FeedError),
 }

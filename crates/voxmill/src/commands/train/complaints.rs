@@ -74,6 +74,14 @@ pub(super) fn of_training(
              --max-bad-steps allows more",
         )
         .into(),
+        TrainError::Device(_) => Complaint::new(
+            error.to_string(),
+            format!(
+                "{go_on}; where memory ran out, a smaller --batch-size with --grad-accum, a smaller \
+                 --prefetch-buffer-size or a smaller --model-size takes less"
+            ),
+        )
+        .into(),
         TrainError::Observer(why) => Complaint::new(why.to_string(), go_on).into(),
         TrainError::Feed(why) => Complaint::new("the batches failed", go_on).because(anyhow::anyhow!(why)).into(),
         TrainError::Checkpoint(why) => {

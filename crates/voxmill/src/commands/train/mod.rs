@@ -16,6 +16,7 @@ mod summary;
 mod voice;
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use voxmill_speech::manifest::{Quarantine, Split};
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
 use voxmill_trainer::checkpoint::{CheckpointFolder, Checkpoints, PrepareOn};
-use voxmill_trainer::device::Device;
+use voxmill_trainer::device::{self, Device};
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
 
@@ -312,7 +313,12 @@ fn train(
         feed.take_all(steps * options.accumulate as u64)
             .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;
     }
-    let outcome = training.run(&mut feed, &checkpoints, &mut watching, stop);
+    // A GPU that fails, or has no more memory, makes the library panic. The last checkpoint is there.
+    let running = AssertUnwindSafe(|| training.run(&mut feed, &checkpoints, &mut watching, stop));
+    let outcome = catch_unwind(running).unwrap_or_else(|panic| match device::is_cpu(&device) {
+        true => resume_unwind(panic),
+        false => Err(TrainError::Device(device::panic_words(&*panic))),
+    });
     drop(feed);
     let outcome = finish(outcome, &run, &checkpoints, &mut watching, &device);
     if let Some(dashboard) = watching.dashboard.take() {
