@@ -60,7 +60,8 @@ def main():
         cases[f"no overlap, no cache, buffer {size}"] = ["--no-cache", "--no-overlap", "--buffer-size", str(size)]
     if args.lanes:
         data = ["--model-size", "nano", "--data-device", "cpu", "--model-device", "cpu", "--prepare-on", "data",
-                "--n-fft", args.n_fft, "--compute-threads", "1", "--no-cache", "--num-workers", "1"]
+                "--n-fft", args.n_fft, "--compute-threads", "1", "--no-cache", "--num-workers", "1",
+                "--buffer-size", "2", "--prefetch-buffer-size", "3", "--no-adapt"]
         cases = {"a, all batches in memory": ["--replay"], "two lanes": [], "one after another": ["--no-overlap"]}
     if args.only:
         wanted = tuple(args.only.split(";"))
