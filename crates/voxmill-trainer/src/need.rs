@@ -1,7 +1,7 @@
 //! How much device memory a run needs, computed before anything is allocated.
 //!
-//! The sums are of what the pass keeps for its way back, block by block; they are held against the
-//! pools of a real device in the tests, and lie above it.
+//! The sums are of what the pass keeps for its way back, block by block. Where they were held against
+//! a backend's pools they lay above (`benches/records/training.md`).
 
 use voxmill_speech::batch_plan::Shape;
 
