@@ -38,13 +38,7 @@ pub(crate) struct Pass {
 
 /// From a batch to its losses. Aligns with the model's own means as they are now.
 pub(crate) fn pass(model: &Voice, batch: &Prepared, prior_weight: f32, whole: Counts) -> Pass {
-    let style = model.style(batch.reference.clone(), &batch.reference_spans);
-    let encoded = model.encode(
-        batch.tokens.clone(),
-        batch.languages.clone(),
-        &batch.token_spans,
-        &style,
-    );
+    let (style, encoded) = encode(model, batch);
     // On a GPU this is the one place where the host waits for the device: see `train::alignments`.
     let durations = alignment(&encoded, batch, prior_weight);
     pass_aligned(model, batch, encoded, &style, durations, whole)
@@ -57,6 +51,13 @@ pub(crate) fn pass_with(
     durations: Durations,
     whole: Counts,
 ) -> (Pass, Tensor<3>) {
+    let (style, encoded) = encode(model, batch);
+    let scores = scores(&encoded, batch);
+    let pass = pass_aligned(model, batch, encoded, &style, durations, whole);
+    (pass, scores)
+}
+
+fn encode(model: &Voice, batch: &Prepared) -> (Tensor<2>, Encoded) {
     let style = model.style(batch.reference.clone(), &batch.reference_spans);
     let encoded = model.encode(
         batch.tokens.clone(),
@@ -64,9 +65,7 @@ pub(crate) fn pass_with(
         &batch.token_spans,
         &style,
     );
-    let scores = scores(&encoded, batch);
-    let pass = pass_aligned(model, batch, encoded, &style, durations, whole);
-    (pass, scores)
+    (style, encoded)
 }
 
 /// The losses for an alignment that is given.

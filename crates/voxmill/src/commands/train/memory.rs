@@ -34,16 +34,22 @@ impl Needs {
         let audio = &settings.data.audio;
         let made = settings.devices.prepare_on.0 != PrepareOn::Host;
         let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
-        let data = shapes.map(|shape| preparing(&form, shape, frames)).max();
-        Needs {
-            model: largest.unwrap_or(ModelNeed {
-                weights: 0,
-                activations: 0,
-                batch: 0,
-            }),
-            slots,
-            data: data.unwrap_or(0),
-        }
+        let preparing = shapes.map(|shape| preparing(&form, shape, frames)).max();
+        let preparing = preparing.unwrap_or(0);
+        // Where one device does both, it needs room for both.
+        let apart =
+            settings.devices.devices.is_pair() && settings.devices.prepare_on.0 != PrepareOn::Model;
+        let (on_model, data) = match apart {
+            true => (0, preparing),
+            false => (preparing, 0),
+        };
+        let mut model = largest.unwrap_or(ModelNeed {
+            weights: 0,
+            activations: 0,
+            batch: 0,
+        });
+        model.activations += on_model;
+        Needs { model, slots, data }
     }
 
     fn on_model(&self) -> u64 {
@@ -242,5 +248,23 @@ impl MemoryWatch {
             megabytes(grown),
             grown / steps
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_told_once_and_only_after_all_shapes_have_come_by() {
+        let cpu = voxmill_trainer::device::cpu();
+        let mut watch = MemoryWatch::new(&cpu, "cpu".to_owned(), None, 100);
+        assert_eq!(watch.growth(50, 10_000_000), None);
+        assert_eq!(watch.growth(100, 100_000_000), None, "it settles here");
+        assert_eq!(watch.growth(200, 104_000_000), None);
+        let told = watch.growth(300, 120_000_000).unwrap_or_default();
+        assert!(told.contains("20MB more than at step 100"), "{told}");
+        assert!(told.contains("100000 bytes a step"), "{told}");
+        assert_eq!(watch.growth(400, 140_000_000), None);
     }
 }

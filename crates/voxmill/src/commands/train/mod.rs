@@ -224,6 +224,12 @@ fn train(
         Some(resumed) => {
             check_fits(resumed, settings, &plan_hash)?;
             let from = &resumed.checkpoint;
+            if from.facts().prepare_on != settings.devices.prepare_on.0 {
+                tell(
+                    "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
+                     not exactly those of a run that was never stopped",
+                );
+            }
             let training = Training::resume(options.clone(), stored, speakers, &device, from)
                 .map_err(of_checkpoint)?;
             if let Some(over) = training.limit_reached() {

@@ -50,9 +50,7 @@ pub(super) fn stage(
         PrepareOn::Model => model,
         PrepareOn::Host | PrepareOn::Data => data,
     };
-    let lane = devices
-        .data()
-        .is_cpu()
+    let lane = device::is_cpu(prepares)
         .then(|| lane(settings))
         .transpose()?;
     let recipe = training.preparing(prepares, settings.devices.augment);
