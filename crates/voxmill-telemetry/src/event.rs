@@ -86,6 +86,10 @@ pub enum Event {
         ready: u64,
     },
     Step(Step),
+    /// From here on something else is measured, such as the model alone in a profile.
+    PhaseBegan {
+        phase: String,
+    },
     DeviceSample(DeviceSample),
     HostSample(HostSample),
     Decision(Decision),
@@ -115,7 +119,7 @@ pub enum Event {
 
 impl Event {
     /// The kinds that this version knows, as the log names them.
-    pub const KINDS: [&str; 15] = [
+    pub const KINDS: [&str; 16] = [
         "run_started",
         "run_ended",
         "buffer_level",
@@ -124,6 +128,7 @@ impl Event {
         "slot_second",
         "gate_opened",
         "step",
+        "phase_began",
         "device_sample",
         "host_sample",
         "decision",
@@ -277,7 +282,7 @@ pub enum GateReason {
     AllReady,
 }
 
-/// One step on the model thread's line: `waited + service + overhead` is its wall time.
+/// One step on the model thread's line: `overhead + waited + service`, in this order, is its wall time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub step: u64,
@@ -291,6 +296,15 @@ pub struct Step {
     /// The padded shape; variation is only meaningful within one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
+    /// When it ended, where it was told only later: losses are read from a device after several steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Nanos>,
+    /// What was measured with it, where that is not the run itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// What `service` was spent on, as far as it can be told apart.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, Nanos>,
     /// Losses and the like, where they were read from the device.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(with = "any_float")]

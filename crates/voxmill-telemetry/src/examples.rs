@@ -92,6 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
                 overhead,
                 shape,
                 values,
+                ..Step::default()
             },
         )
 }
@@ -209,6 +210,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
             ready,
         }),
         step().prop_map(Event::Step),
+        name().prop_map(|phase| Event::PhaseBegan { phase }),
         device_sample().prop_map(Event::DeviceSample),
         host_sample().prop_map(Event::HostSample),
         decision().prop_map(Event::Decision),

@@ -256,6 +256,7 @@ impl Stats {
                 });
             }
             Event::Step(step) => self.steps.add(step),
+            Event::PhaseBegan { .. } => {}
             Event::DeviceSample(sample) => entry(&mut self.devices, &sample.device).add(sample),
             Event::HostSample(sample) => self.host.add(sample),
             Event::Decision(decision) => {

@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::decode::{self, Scratch};
 use super::settings::{AudioSettings, AudioSettingsError};
@@ -19,6 +20,17 @@ pub struct Featurizer {
     scratch: Scratch,
     decoded: Vec<f32>,
     samples: Vec<f32>,
+    effort: Effort,
+}
+
+/// What the last clip took, part by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Reading the file is in it.
+    pub decode: Duration,
+    /// Trimming and loudness are in it.
+    pub resample: Duration,
+    pub mel: Duration,
 }
 
 impl Featurizer {
@@ -30,6 +42,7 @@ impl Featurizer {
             scratch: Scratch::default(),
             decoded: Vec::new(),
             samples: Vec::new(),
+            effort: Effort::default(),
         })
     }
 
@@ -38,7 +51,9 @@ impl Featurizer {
     pub fn featurize(&mut self, path: &Path) -> Result<AudioFeatures, AudioError> {
         let levels = self.read(path)?;
         let mut mel = Vec::new();
+        let began = Instant::now();
         self.log_mel.log_mel(&self.samples, &mut mel);
+        self.effort.mel = began.elapsed();
         Ok(AudioFeatures {
             mel,
             mel_channels: self.settings.n_mels as u16,
@@ -53,8 +68,15 @@ impl Featurizer {
         Ok(mem::take(&mut self.samples))
     }
 
+    /// What the last call took; of one that failed, the parts that were done.
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
     /// Decode, measure, resample, trim, normalise: `samples` is then all that frames are made of.
     fn read(&mut self, path: &Path) -> Result<Levels, AudioError> {
+        self.effort = Effort::default();
+        let began = Instant::now();
         let opened = container::open(path)?;
         self.settings.check_length(&opened.header)?;
         let from_hz = opened.header.sample_rate;
@@ -63,6 +85,8 @@ impl Featurizer {
         if levels.peak == 0.0 {
             return Err(AudioError::Silent);
         }
+        let decoded = Instant::now();
+        self.effort.decode = decoded - began;
 
         if from_hz == self.settings.sample_rate {
             mem::swap(&mut self.decoded, &mut self.samples);
@@ -79,6 +103,7 @@ impl Featurizer {
         if let Some(lufs) = self.settings.loudness_lufs {
             normalize_loudness(samples, self.settings.sample_rate, lufs)?;
         }
+        self.effort.resample = decoded.elapsed();
         Ok(levels)
     }
 }

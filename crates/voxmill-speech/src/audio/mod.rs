@@ -27,7 +27,7 @@ mod hostile_files;
 pub use container::read_header;
 pub use decode::{Waveform, decode_mono};
 pub use error::AudioError;
-pub use featurizer::Featurizer;
+pub use featurizer::{Effort, Featurizer};
 pub use framing::Framing;
 pub use levels::measure_levels;
 pub use loudness::normalize_loudness;

@@ -103,7 +103,9 @@ fn bytes_of_the_rest() -> usize {
                 service: draws.span(45e6, 0.1),
                 overhead: draws.span(1e5, 0.1),
                 shape: Some("32x160x768".to_owned()),
+                ended: Some(Nanos(at.0 - 1_234_567_890)),
                 values: losses.map(|name| (name.to_owned(), draws.next())).into(),
+                ..Step::default()
             }),
         );
     }

@@ -40,6 +40,7 @@ pub(super) fn write_rare<W: Write>(
         Event::RunStarted(_) => "run started".to_owned(),
         Event::RunEnded { .. } => "run ended".to_owned(),
         Event::GateOpened { .. } => "gate opened".to_owned(),
+        Event::PhaseBegan { phase } => format!("phase: {phase}"),
         Event::Decision(decision) => format!("decision: {}", decision.subject),
         Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),
         Event::Checkpoint { position, .. } => format!("checkpoint {position}"),
@@ -50,20 +51,20 @@ pub(super) fn write_rare<W: Write>(
     out.instant(events, &name, at, &stamped.event)
 }
 
-/// A step's time is its end.
 fn write_step<W: Write>(
     out: &mut ChromeWriter<W>,
     step: &Step,
     at: Nanos,
     thread: u32,
 ) -> io::Result<()> {
-    let served = at.since(step.overhead);
-    let began = served.since(step.service);
+    let ended = step.ended.unwrap_or(at);
+    let began = ended.since(step.service);
+    let asked = began.since(step.waited);
     let late = step.late.as_deref().unwrap_or("input");
     let parts = [
-        (began.since(step.waited), began, format!("waits for {late}")),
-        (began, served, format!("step {}", step.step)),
-        (served, at, "overhead".to_owned()),
+        (asked.since(step.overhead), asked, "overhead".to_owned()),
+        (asked, began, format!("waits for {late}")),
+        (began, ended, format!("step {}", step.step)),
     ];
     for (start, end, name) in parts {
         if start < end {

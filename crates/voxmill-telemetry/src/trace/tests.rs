@@ -205,7 +205,7 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
 }
 
 #[test]
-fn a_step_is_its_wait_its_work_and_the_rest() {
+fn a_step_is_the_rest_its_wait_and_its_work() {
     let mut out = ChromeWriter::begin(Vec::new()).unwrap();
     let step = Event::Step(Step {
         step: 12,
@@ -229,9 +229,9 @@ fn a_step_is_its_wait_its_work_and_the_rest() {
         })
         .collect();
     let parts = [
-        ("waits for transfer", 800, 30),
-        ("step 12", 830, 150),
-        ("overhead", 980, 20),
+        ("overhead", 800, 20),
+        ("waits for transfer", 820, 30),
+        ("step 12", 850, 150),
     ];
     assert_eq!(slices, parts);
 }

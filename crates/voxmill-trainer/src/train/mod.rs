@@ -22,7 +22,9 @@ use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 
 pub use options::{Limits, TrainOptions};
-pub use report::{Losses, Observer, Saved, Shown, StepReport, Stopped, Summary, Validation};
+pub use report::{
+    Losses, Observer, Saved, Shown, StepParts, StepReport, Stopped, Summary, Validation,
+};
 
 use crate::checkpoint::{
     Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, Progress, Snapshot, VoiceFacts,
@@ -303,6 +305,7 @@ impl Training {
             let mut losses: Option<Tensor<1>> = None;
             let mut positions = Vec::with_capacity(fed.len());
             let mut done = Vec::with_capacity(fed.len());
+            let mut spent = StepParts::default();
             for Fed {
                 ready,
                 done: is_done,
@@ -310,6 +313,7 @@ impl Training {
             {
                 positions.push(ready.position);
                 done.push(is_done);
+                let forward = Instant::now();
                 self.styles.hear(&ready);
                 pending.add(&ready);
                 let prior = prior_weight(step);
@@ -338,13 +342,18 @@ impl Training {
                     Some(sum) => sum + parts,
                     None => parts,
                 });
+                let backward = Instant::now();
                 gradients.add(FlatGradients::collect(&self.model, total.backward()));
+                spent.forward += backward - forward;
+                spent.backward += backward.elapsed();
             }
+            let optimizing = Instant::now();
             let (model, optimizer, taken) =
                 options
                     .optimizer
                     .step(self.model, self.optimizer, gradients, rate);
             (self.model, self.optimizer) = (model, optimizer);
+            spent.optimizer = optimizing.elapsed();
             // By now the device is at work on this step; what the step before found is ready.
             self.alignments.take_over(positions.len());
 
@@ -366,6 +375,8 @@ impl Training {
                     waited: began - asked,
                     late: late.filter(|_| began - asked > NOT_LATE),
                     service: ended - began,
+                    parts: is_cpu(&self.device).then_some(spent),
+                    ended,
                     overhead: asked - line_end,
                     frames: whole.frames,
                     rate,

@@ -1,7 +1,7 @@
 //! What a run tells about itself.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn::tensor::Tensor;
 use voxmill_speech::batch_plan::{Position, Shape};
@@ -36,6 +36,9 @@ pub struct StepReport {
     pub waited: Duration,
     pub late: Option<String>,
     pub service: Duration,
+    /// What the service was spent on, where the device does it while one waits: on a CPU.
+    pub parts: Option<StepParts>,
+    pub ended: Instant,
     /// Time since the step before: saving, validating, telling.
     pub overhead: Duration,
     pub frames: u64,
@@ -44,6 +47,14 @@ pub struct StepReport {
     pub gradient_norm: f64,
     /// Whether the step changed the weights: it does not if its gradients are not finite.
     pub counted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepParts {
+    /// The alignment search is in it.
+    pub forward: Duration,
+    pub backward: Duration,
+    pub optimizer: Duration,
 }
 
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use voxmill_pipeline::item::{Failure, ItemFault};
 use voxmill_pipeline::road::{Road, StartError};
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_pipeline::stage::Work;
-use voxmill_speech::audio::{AudioError, AudioSettings, Featurizer};
+use voxmill_speech::audio::{AudioError, AudioSettings};
 use voxmill_speech::cache::{
-    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, Fingerprint, clip_bytes,
+    Added, Cache, CacheError, CacheWriter, ClipView, Fingerprint, clip_bytes,
 };
 use voxmill_speech::features::{AudioFeatures, Levels, TextFeatures};
 use voxmill_speech::language::Language;
@@ -21,7 +21,7 @@ use voxmill_telemetry::plan::{AdaptPlan, AfterError, Order, Plan, Setting, Stage
 use voxmill_telemetry::recorder::Recorder;
 
 use super::stale::{Stale, Staleness};
-use super::{Recipe, with_causes};
+use super::{Effort, Maker, Recipe, with_causes};
 
 /// What is known of a clip once its features exist.
 #[derive(Clone, Copy, Debug)]
@@ -209,13 +209,13 @@ impl Building<'_> {
         let (recipe, before) = (self.recipe.clone(), Arc::new(self.before));
         let stale = Arc::clone(stale);
         let featurize = Work::with_state(move || {
-            let mut featurizer = Featurizer::new(&recipe.audio)?;
+            let mut maker = Maker::new(&recipe.audio)?;
             let (clips, stale) = (Arc::clone(&clips), Arc::clone(&stale));
             let (recipe, before) = (recipe.clone(), Arc::clone(&before));
             Ok::<_, voxmill_speech::audio::AudioSettingsError>(move |number: u64| {
                 let stale = &stale[number as usize];
                 let clip = &clips[stale.clip];
-                Ok::<_, Infallible>(make(clip, stale, &recipe, &before, &mut featurizer))
+                Ok::<_, Infallible>(make(clip, stale, &recipe, &before, &mut maker))
             })
         });
         Road::source(self.spread.plan(), "clips", numbers)
@@ -287,16 +287,10 @@ pub(super) fn lost(clip: &Clip, fault: &ItemFault) -> QuarantineEntry {
     }
 }
 
-fn make(
-    clip: &Clip,
-    stale: &Stale,
-    recipe: &Recipe,
-    before: &Cache,
-    featurizer: &mut Featurizer,
-) -> Outcome {
+fn make(clip: &Clip, stale: &Stale, recipe: &Recipe, before: &Cache, maker: &mut Maker) -> Outcome {
     let text = make_text(clip, recipe)?;
     let still_good = stale.audio_fresh.then_some(before);
-    let audio = make_audio(clip, stale.fingerprint, still_good, featurizer)?;
+    let audio = make_audio(clip, stale.fingerprint, still_good, maker)?;
     Ok(Made {
         clip: stale.clip,
         fingerprint: audio.fingerprint,
@@ -328,6 +322,7 @@ pub(super) struct MadeAudio {
     pub(super) features: AudioFeatures,
     /// Taken over from the cache.
     pub(super) kept: bool,
+    pub(super) effort: Effort,
 }
 
 /// `still_good` is the cache if the clip's frames in it can be taken over.
@@ -335,7 +330,7 @@ pub(super) fn make_audio(
     clip: &Clip,
     mut fingerprint: Fingerprint,
     still_good: Option<&Cache>,
-    featurizer: &mut Featurizer,
+    maker: &mut Maker,
 ) -> Result<MadeAudio, QuarantineEntry> {
     if let Some(before) = still_good
         // A shard that proves damaged only now is no loss: the file is there to be read again.
@@ -350,19 +345,22 @@ pub(super) fn make_audio(
             fingerprint,
             features: cached.to_audio(),
             kept: true,
+            effort: Effort::default(),
         });
     }
     let path = clip.audio_path();
     // Before decoding: a file that changes in between then differs from its stamp and is rebuilt next time.
-    fingerprint.audio = AudioStamp::with_content(&path)
+    fingerprint.audio = maker
+        .stamp(&path)
         .map_err(|error| clip.quarantine(Reason::UNREADABLE_AUDIO, error.to_string()))?;
-    let features = featurizer
+    let features = maker
         .featurize(&path)
         .map_err(|error| bad_audio(clip, &error))?;
     Ok(MadeAudio {
         fingerprint,
         features,
         kept: false,
+        effort: maker.effort(),
     })
 }
 

@@ -2,6 +2,7 @@
 //! features are made on the pipeline and written by one thread.
 
 mod build;
+mod maker;
 mod stale;
 pub(crate) mod train;
 
@@ -19,6 +20,7 @@ use voxmill_speech::manifest::{
 use voxmill_speech::text::FrontEnd;
 
 pub(crate) use build::{BuildError, Building, Built, Known, Spread, TOO_LARGE};
+pub(crate) use maker::{Effort, Hindrance, Maker, compute_for};
 pub(crate) use stale::{Prints, Staleness};
 
 /// What the manifest and the audio headers of a folder say.

@@ -17,6 +17,7 @@ use crate::args::{
 };
 use crate::complaint::Complaint;
 use crate::config::keys;
+use crate::feed::Hindrance;
 
 #[derive(Debug)]
 pub(crate) struct TrainSettings {
@@ -74,6 +75,8 @@ pub(crate) struct Feeding {
     pub(crate) start_delay: Duration,
     /// Whether features are kept in the cache and taken from it.
     pub(crate) caching: bool,
+    /// Nothing, but in a profile that is to find it.
+    pub(crate) hindrance: Hindrance,
 }
 
 /// Where a run ends: at what is reached first. At least one of them is there.
@@ -321,6 +324,7 @@ fn feeding(
         lane_threads: cores.saturating_sub(compute_threads).max(1),
         start_delay: Duration::from_secs_f64(start_delay),
         caching,
+        hindrance: Hindrance::default(),
     };
     Ok((feeding, compute_threads))
 }

@@ -211,5 +211,6 @@ pub(super) fn feed_settings(settings: &TrainSettings) -> FeedSettings {
         slots: feeding.device_slots,
         start_delay: feeding.start_delay,
         held_at_once: settings.optimization.gradient_accumulation_steps.get() as usize,
+        hindrance: feeding.hindrance,
     }
 }

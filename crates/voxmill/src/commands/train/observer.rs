@@ -1,6 +1,6 @@
 //! What a person, a log and TensorBoard get to see of a run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -325,7 +325,8 @@ impl Observer for Watching<'_> {
             self.sums.waited += report.waited;
             self.sums.service += report.service;
             self.sums.overhead += report.overhead;
-            self.recorder.record(Event::Step(step_event(report)));
+            let ended = self.recorder.now().since(report.ended.elapsed().into());
+            self.recorder.record(Event::Step(step_event(report, ended)));
             if !report.counted {
                 let clips: Vec<_> = report
                     .clips
@@ -522,7 +523,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), FeedError> {
         .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
-fn step_event(report: &StepReport) -> Step {
+pub(super) fn step_event(report: &StepReport, ended: Nanos) -> Step {
     let losses = report.losses;
     let values = [
         ("loss", losses.total),
@@ -540,6 +541,9 @@ fn step_event(report: &StepReport) -> Step {
         service: nanos(report.service),
         overhead: nanos(report.overhead),
         shape: report.shapes.first().map(shape_name),
+        ended: Some(ended),
+        phase: None,
+        parts: BTreeMap::new(),
         values: values.map(|(name, value)| (name.to_owned(), value)).into(),
     }
 }

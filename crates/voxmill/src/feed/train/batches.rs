@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use voxmill_pipeline::group::{Group, Groups};
@@ -10,17 +11,19 @@ use voxmill_pipeline::position::Position as RoadPosition;
 use voxmill_pipeline::road::{Road, StartError};
 use voxmill_pipeline::run::Running;
 use voxmill_pipeline::stage::Work;
-use voxmill_speech::audio::{AudioSettingsError, Featurizer, Framing};
+use voxmill_speech::audio::{AudioSettingsError, Framing};
 use voxmill_speech::batch::{Batch, BatchForm, BatchRow, collate, crop, named_frames};
 use voxmill_speech::batch_plan::{
     BatchPlan, BatchPlanError, BatchSettings, PlanClip, Position, Shape,
 };
 use voxmill_speech::language::Language;
 use voxmill_speech::manifest::{Clip, Split};
+use voxmill_telemetry::event::Nanos;
 use voxmill_telemetry::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan, StagePlan};
-use voxmill_telemetry::recorder::Recorder;
+use voxmill_telemetry::recorder::{Lane, Recorder};
 
 use super::super::build::{decoding_bytes, largest_bytes, lost};
+use super::super::{Effort, Hindrance, Maker, compute_for};
 use super::epochs::{Epochs, PlacedRow};
 use super::keeper::{NewAudio, mel_bytes};
 use super::shelf::{IsBad, Shelf};
@@ -51,6 +54,8 @@ pub(crate) struct FeedSettings {
     pub(crate) start_delay: Duration,
     /// Batches that the consumer holds at the same time.
     pub(crate) held_at_once: usize,
+    /// Nothing, but for one who wants to see what is found.
+    pub(crate) hindrance: Hindrance,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -194,11 +199,23 @@ impl BatchFeed {
         let [named, reserved, made, first_rows, collated, batch_bytes] =
             std::array::from_fn(|_| Arc::clone(rows));
         let shelf = Arc::clone(&rows.shelf);
+        let hindrance = self.settings.hindrance;
+        let worker = AtomicUsize::new(0);
+        let names = Arc::clone(rows);
+        for part in PARTS {
+            let names = Arc::clone(&names);
+            recorder.name_items(part, Arc::new(move |number| names.name(number)));
+        }
+        let part_recorder = recorder.clone();
         let featurize = Work::with_state(move || {
-            let mut featurizer = Featurizer::new(&made.shelf.recipe().audio)?;
-            let rows = Arc::clone(&made);
+            let mut maker = Maker::new(&made.shelf.recipe().audio)?.hindered(hindrance);
+            let worker = worker.fetch_add(1, Ordering::Relaxed);
+            let lanes = PARTS.map(|part| part_recorder.lane(part, worker));
+            let (rows, clock) = (Arc::clone(&made), part_recorder.clone());
             Ok::<_, AudioSettingsError>(move |number| {
-                Ok::<_, Infallible>(rows.make(number, &mut featurizer))
+                let (row, efforts) = rows.make(number, &mut maker);
+                tell_parts(&lanes, number, clock.now(), &efforts);
+                Ok::<_, Infallible>(row)
             })
         });
         let keep = Work::new(move |mut row: Row| {
@@ -207,12 +224,12 @@ impl BatchFeed {
             row.new_bytes = 0;
             Ok::<_, Infallible>(row)
         });
-        let collate = Work::new(move |group| Ok::<_, Infallible>(collated.collate(group)));
+        let collate = Work::new(move |group| {
+            compute_for(hindrance.collate);
+            Ok::<_, Infallible>(collated.collate(group))
+        });
         let running = Road::source(self.road_plan(), "rows", numbers)
-            .named(move |number| {
-                let row = named.epochs.row(number).row;
-                named.clip(row.clip).id.to_string()
-            })
+            .named(move |number| named.name(number))
             .resume_at(from)
             .stage(
                 "featurize",
@@ -278,6 +295,40 @@ impl BatchFeed {
     }
 }
 
+/// The parts of `featurize`, as the log has them. Only files that are decoded have any: what comes from
+/// the cache is one part, the stage itself.
+const PARTS: [&str; 4] = [
+    "featurize.read",
+    "featurize.decode",
+    "featurize.resample",
+    "featurize.mel",
+];
+
+/// The parts of one row, one after another up to `end`.
+fn tell_parts(lanes: &[Lane; 4], number: u64, end: Nanos, efforts: &[Effort]) {
+    let mut sums = [Duration::ZERO; 4];
+    for effort in efforts {
+        for (sum, (_, took)) in sums.iter_mut().zip(effort.parts()) {
+            *sum += took;
+        }
+    }
+    let whole: Duration = sums.iter().sum();
+    let mut start = end.since(whole.into());
+    for (lane, took) in lanes.iter().zip(sums) {
+        if !took.is_zero() {
+            lane.item(number, start, took.into());
+            start = start + took.into();
+        }
+    }
+}
+
+/// A worker's tools, and what it has made and spent on one row.
+struct Making<'a> {
+    maker: &'a mut Maker,
+    new: Vec<NewAudio>,
+    efforts: Vec<Effort>,
+}
+
 /// What the stages share.
 #[derive(Debug)]
 struct Rows {
@@ -334,35 +385,42 @@ impl Rows {
         }
     }
 
-    fn make(&self, number: u64, featurizer: &mut Featurizer) -> Row {
+    /// What a row is called where it is slow or fails: its clip.
+    fn name(&self, number: u64) -> String {
+        let row = self.epochs.row(number).row;
+        self.clip(row.clip).id.to_string()
+    }
+
+    fn make(&self, number: u64, maker: &mut Maker) -> (Row, Vec<Effort>) {
         let placed = self.epochs.row(number);
         // Not more than was reserved, for clips come into the cache and never leave it.
         let reserved =
             self.making_bytes(placed.row.clip) + self.making_bytes(placed.row.reference.clip);
-        let mut new = Vec::new();
-        let features = self.features(&placed, featurizer, &mut new).ok();
+        let mut making = Making {
+            maker,
+            new: Vec::new(),
+            efforts: Vec::new(),
+        };
+        let features = self.features(&placed, &mut making).ok();
+        let Making { new, efforts, .. } = making;
         let new_bytes: u64 = new.iter().map(|new| mel_bytes(&new.audio)).sum();
-        Row {
+        let row = Row {
             number,
             features,
             new,
             new_bytes: new_bytes.min(reserved),
             bytes: self.row_bytes(placed.shape) + self.share(&placed),
-        }
+        };
+        (row, efforts)
     }
 
-    fn features(
-        &self,
-        placed: &PlacedRow,
-        featurizer: &mut Featurizer,
-        new: &mut Vec<NewAudio>,
-    ) -> Result<RowFeatures, IsBad> {
+    fn features(&self, placed: &PlacedRow, making: &mut Making<'_>) -> Result<RowFeatures, IsBad> {
         let (row, shape) = (placed.row, placed.shape);
         let layout = self.form(placed.position, shape).layout();
         let number = self.numbers[row.clip];
         // A file that changed since its header was read may be longer.
         let fitting = |there: usize| 0..there.min(shape.frames as usize);
-        let sound = self.stretch(number, layout, fitting, featurizer, new)?;
+        let sound = self.stretch(number, layout, fitting, making)?;
         let (language, mut tokens) = self.shelf.tokens(number)?;
         tokens.truncate(shape.tokens as usize);
         let other = self.numbers[row.reference.clip];
@@ -371,7 +429,7 @@ impl Rows {
             of_itself()
         } else {
             let named = |there| named_frames(row.reference, there);
-            self.stretch(other, layout, named, featurizer, new)
+            self.stretch(other, layout, named, making)
                 // The voice is the same: what a speaker's only clip does, this one can do.
                 .unwrap_or_else(|IsBad| of_itself())
         };
@@ -389,19 +447,23 @@ impl Rows {
         number: usize,
         layout: Framing,
         which: impl FnOnce(usize) -> Range<usize>,
-        featurizer: &mut Featurizer,
-        new: &mut Vec<NewAudio>,
+        making: &mut Making<'_>,
     ) -> Result<Vec<f32>, IsBad> {
         if self.framing.is_some() {
-            return self.shelf.with_waveform(number, featurizer, |samples| {
+            let laid_out = self.shelf.with_waveform(number, making.maker, |samples| {
                 layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
-            });
+            })?;
+            making.efforts.push(making.maker.effort());
+            return Ok(laid_out);
         }
-        let (frames, made) = self.shelf.with_mel(number, featurizer, |mel| {
+        let (frames, made) = self.shelf.with_mel(number, making.maker, |mel| {
             let frames = which(layout.frames_in(mel.len()));
             layout.under(mel, frames).to_vec()
         })?;
-        new.extend(made);
+        if let Some(made) = made {
+            making.efforts.push(made.audio.effort);
+            making.new.push(made);
+        }
         Ok(frames)
     }
 

@@ -10,16 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use rayon::prelude::*;
-use voxmill_speech::audio::Featurizer;
 use voxmill_speech::cache::{Cache, FeatureSettings, Freshness};
 use voxmill_speech::features::TextFeatures;
 use voxmill_speech::language::Language;
 use voxmill_speech::manifest::{Clip, QuarantineEntry};
 use voxmill_telemetry::recorder::Recorder;
 
-use super::super::Recipe;
 use super::super::build::{MadeAudio, bad_audio, left_out, make_audio, make_text};
 use super::super::stale;
+use super::super::{Maker, Recipe};
 use super::keeper::{CacheHome, Keeper, NewAudio, mel_bytes};
 
 /// New features are made readable in the cache in portions of at least this size: each costs
@@ -236,7 +235,7 @@ impl Shelf {
     pub(super) fn with_mel<R>(
         &self,
         clip: usize,
-        featurizer: &mut Featurizer,
+        maker: &mut Maker,
         look: impl FnOnce(&[f32]) -> R,
     ) -> Result<(R, Option<NewAudio>), IsBad> {
         let readable = self.readable();
@@ -254,7 +253,7 @@ impl Shelf {
         let cell = Arc::clone(lock(&self.held).cells.entry(clip).or_default());
         let mut new = None;
         let made = cell.get_or_init(|| {
-            let made = self.make(clip, &readable, damaged, featurizer);
+            let made = self.make(clip, &readable, damaged, maker);
             new = made.clone().map(|audio| NewAudio { clip, audio });
             made
         });
@@ -270,13 +269,13 @@ impl Shelf {
     pub(super) fn with_waveform<R>(
         &self,
         clip: usize,
-        featurizer: &mut Featurizer,
+        maker: &mut Maker,
         look: impl FnOnce(&[f32]) -> R,
     ) -> Result<R, IsBad> {
         if self.is_bad(clip) {
             return Err(IsBad);
         }
-        match featurizer.waveform(&self.clips[clip].audio_path()) {
+        match maker.waveform(&self.clips[clip].audio_path()) {
             Ok(samples) => {
                 self.decoded.fetch_add(1, Ordering::Relaxed);
                 Ok(look(&samples))
@@ -293,7 +292,7 @@ impl Shelf {
         number: usize,
         readable: &Readable,
         damaged: bool,
-        featurizer: &mut Featurizer,
+        maker: &mut Maker,
     ) -> Option<Arc<MadeAudio>> {
         if self.is_bad(number) {
             return None;
@@ -310,7 +309,7 @@ impl Shelf {
                     }
                 )
         });
-        let made = make_audio(clip, print, still_good, featurizer);
+        let made = make_audio(clip, print, still_good, maker);
         match made {
             Ok(audio) => {
                 if !audio.kept {

@@ -1,10 +1,11 @@
 //! Mean and deviation of the mel values, from some clips that stand for all.
 
 use rayon::prelude::*;
-use voxmill_speech::audio::{AudioSettingsError, Featurizer};
+use voxmill_speech::audio::AudioSettingsError;
 use voxmill_speech::draw::draw;
 use voxmill_speech::manifest::Split;
 
+use super::super::Maker;
 use super::shelf::Shelf;
 
 /// Over all values of all clips together.
@@ -46,10 +47,10 @@ impl Shelf {
         clips: &[usize],
     ) -> Result<Option<MelStatistics>, AudioSettingsError> {
         let audio = &self.recipe().audio;
-        Featurizer::new(audio)?;
+        Maker::new(audio)?;
         let of_clips: Vec<_> = clips
             .par_iter()
-            // Clips differ in length, and a worker is asked for a new featurizer with each stretch.
+            // Clips differ in length, and a worker is asked for a new maker with each stretch.
             .with_min_len(
                 clips
                     .len()
@@ -57,10 +58,10 @@ impl Shelf {
                     .max(1),
             )
             .map_init(
-                || Featurizer::new(audio).ok(),
-                |featurizer, &clip| {
-                    let featurizer = featurizer.as_mut()?;
-                    let (sums, new) = self.with_mel(clip, featurizer, sums_of).ok()?;
+                || Maker::new(audio).ok(),
+                |maker, &clip| {
+                    let maker = maker.as_mut()?;
+                    let (sums, new) = self.with_mel(clip, maker, sums_of).ok()?;
                     self.keep(new.as_slice());
                     Some(sums)
                 },

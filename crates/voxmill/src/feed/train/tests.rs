@@ -1,5 +1,5 @@
 use super::*;
-use crate::feed::{Recipe, scan};
+use crate::feed::{Hindrance, Recipe, scan};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,6 +124,7 @@ fn settings(workers: usize) -> FeedSettings {
         slots: 2,
         start_delay: Duration::ZERO,
         held_at_once: 1,
+        hindrance: Hindrance::default(),
     }
 }
 
@@ -223,6 +224,7 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
         adapt: true,
         start_delay: Duration::from_millis(1),
         held_at_once: 1,
+        hindrance: Hindrance::default(),
         ..settings(2)
     };
     assert!(data.two_epochs(&data.shelf(None, ROOMY), adaptive) == plain);

@@ -1,0 +1,407 @@
+//! All that a profile says, as one value: it is printed, and it is the JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use voxmill_telemetry::event::{Nanos, Outcome, Step, Wait};
+
+use crate::bottleneck::{Finding, find};
+use crate::run::{Run, Slow, fact, phase};
+use crate::scorecard::{Row, scorecard};
+use crate::timing::{
+    Line, Ratio, Spread, frame_time_ratio, matched_ratio, milliseconds, padded_frames, step_time,
+    valid_frames, variation,
+};
+
+/// Grows when a reader of the JSON would misread it.
+pub const PROFILE_VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    pub version: u32,
+    pub program: String,
+    /// What was measured: settings and the machine, by name.
+    pub facts: BTreeMap<String, String>,
+    /// `None`: still running, or killed.
+    pub outcome: Option<Outcome>,
+    pub steps: u64,
+    pub warm_up_steps: u64,
+    /// The model thread's time over these steps.
+    pub seconds: f64,
+    /// The part of the clock's time that waits, training and gaps add up to.
+    pub explained: f64,
+    /// Milliseconds from asking for a batch to the end of its step.
+    pub step_ms: Spread,
+    pub shares: Vec<Share>,
+    /// What training was spent on, where the device can tell.
+    pub train_parts: BTreeMap<String, Spread>,
+    pub stages: Vec<StageTime>,
+    pub feeding: Feeding,
+    /// The share of the model thread's time line that was training.
+    pub busy: f64,
+    /// The driver's word for each device: the share of time in which some kernel ran, in per cent.
+    pub driver_utilisation_percent: BTreeMap<String, f64>,
+    pub data_device_busy: Option<f64>,
+    pub variation: f64,
+    pub frames_per_second: f64,
+    pub steps_per_second: f64,
+    /// The share of all frames that is padding.
+    pub padding_waste: f64,
+    pub time_to_first_step_seconds: Option<f64>,
+    pub memory: Memory,
+    pub power_watts: BTreeMap<String, f64>,
+    /// Of this process, all its threads, for each hour of audio that was trained on.
+    pub cpu_seconds_per_audio_hour: Option<f64>,
+    pub host_cpu_percent: Option<f64>,
+    /// The steps that waited longest, and for what.
+    pub slowest: Vec<SlowStep>,
+    pub findings: Vec<Finding>,
+    pub scorecard: Vec<Row>,
+    /// Events that were too many to record, and lines of the log that could not be read.
+    pub lost: u64,
+}
+
+/// A share of the model thread's line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    pub name: String,
+    pub share: f64,
+    pub ms: Spread,
+}
+
+/// A stage's own work: it goes on beside the model, so it is not added to the line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageTime {
+    pub name: String,
+    pub workers: u64,
+    pub ms: Spread,
+    /// The share of its workers' time that was work.
+    pub busy: f64,
+    /// Milliseconds for each item that its workers waited, by what for.
+    pub waits_ms: BTreeMap<String, f64>,
+    /// Items a second that its workers could do, and that the run took.
+    pub capacity: f64,
+    pub needed: f64,
+}
+
+/// The step time of the run beside that of batches that were ready.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Feeding {
+    /// a: batches on the device already, workers idle.
+    pub floor_ms: Option<f64>,
+    /// b / a: the same while the workers work.
+    pub interference: Option<Ratio>,
+    /// c / a: the run.
+    pub run_over_floor: Option<Ratio>,
+    /// Milliseconds a step that the model waited, in the run.
+    pub stall_ms: f64,
+    /// How much longer the same takes one thing after another.
+    pub no_overlap_over_run: Option<Ratio>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    pub process_peak: Option<u64>,
+    pub host_total: Option<u64>,
+    pub swap_peak: Option<u64>,
+    /// Bytes at most on each device that its driver tells of.
+    pub devices: BTreeMap<String, DeviceMemory>,
+    /// Bytes at most in each budget, and its limit.
+    pub budgets: BTreeMap<String, (u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceMemory {
+    pub peak: Option<u64>,
+    pub total: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowStep {
+    pub step: u64,
+    pub waited_ms: f64,
+    pub stage: String,
+    /// What the stage was doing just before: the part of it, the item, and how long that took.
+    pub doing: Option<Doing>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Doing {
+    pub part: String,
+    pub item: String,
+    pub ms: f64,
+}
+
+/// Steps that waited longest are told of, so many.
+const SLOWEST: usize = 5;
+/// A shorter wait is not worth a name.
+const WORTH_A_NAME_MS: f64 = 5.0;
+
+pub fn profile(run: &Run) -> Profile {
+    let steps = &run.steps;
+    let line = Line::of(steps);
+    let stages = stages(run, line.seconds);
+    let feeding = feeding(run, &line);
+    let stats = &run.stats;
+    let frames: f64 = steps.iter().map(valid_frames).sum();
+    let padded: f64 = steps.iter().map(padded_frames).sum();
+    let host = &stats.host;
+    let seconds_of = |frames: f64| Some(frames * run.number(fact::HOP_SECONDS)?);
+    let audio_hours = seconds_of(frames).map(|seconds| seconds / 3_600.0);
+    let cpu_seconds = (host.process_cpu_percent.mean()).map(|cpu| cpu / 100.0 * line.seconds);
+    let of_devices = |value: fn(&voxmill_telemetry::stats::DeviceStats) -> Option<f64>| {
+        let named = stats.devices.iter();
+        named
+            .filter_map(|(name, device)| Some((name.clone(), value(device)?)))
+            .collect::<BTreeMap<String, f64>>()
+    };
+    let mut profile = Profile {
+        version: PROFILE_VERSION,
+        program: (stats.started.as_ref()).map_or(String::new(), |s| s.program.clone()),
+        facts: (stats.started.as_ref()).map_or_else(BTreeMap::new, |s| s.facts.clone()),
+        outcome: run.outcome(),
+        steps: steps.len() as u64,
+        warm_up_steps: run.phase(phase::WARM_UP).len() as u64,
+        seconds: line.seconds,
+        explained: explained(steps, &line),
+        step_ms: Spread::of(steps.iter().map(step_time)),
+        shares: shares(run, &line),
+        train_parts: train_parts(steps),
+        data_device_busy: data_device_busy(run, &stages),
+        stages,
+        feeding,
+        busy: line.busy(),
+        driver_utilisation_percent: of_devices(|device| device.utilisation_percent.mean()),
+        variation: variation(steps),
+        frames_per_second: frames / line.seconds.max(1e-9),
+        steps_per_second: steps.len() as f64 / line.seconds.max(1e-9),
+        padding_waste: match padded > 0.0 {
+            true => 1.0 - frames / padded,
+            false => 0.0,
+        },
+        time_to_first_step_seconds: run.first_step_after.map(Nanos::seconds),
+        memory: Memory {
+            process_peak: host.process_memory.peak().map(|bytes| bytes as u64),
+            host_total: host.memory_total,
+            swap_peak: host.swap_used.peak().map(|bytes| bytes as u64),
+            devices: (stats.devices.iter())
+                .map(|(name, device)| {
+                    let memory = DeviceMemory {
+                        peak: device.memory_used.peak().map(|bytes| bytes as u64),
+                        total: device.memory_total,
+                    };
+                    (name.clone(), memory)
+                })
+                .collect(),
+            budgets: (stats.budgets.iter())
+                .map(|(name, budget)| (name.clone(), (budget.peak, budget.limit)))
+                .collect(),
+        },
+        power_watts: of_devices(|device| device.power_watts.mean()),
+        cpu_seconds_per_audio_hour: cpu_seconds
+            .zip(audio_hours)
+            .filter(|(_, hours)| *hours > 0.0)
+            .map(|(cpu, hours)| cpu / hours),
+        host_cpu_percent: host.cpu_percent.mean(),
+        slowest: slowest(run),
+        findings: Vec::new(),
+        scorecard: Vec::new(),
+        lost: stats.lost + run.flaws.damaged,
+    };
+    profile.findings = find(&profile, run);
+    profile.scorecard = scorecard(&profile);
+    profile
+}
+
+/// The clock's time over the steps that follow each other, against what they add up to.
+fn explained(steps: &[Step], line: &Line) -> f64 {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+        return 1.0;
+    };
+    let (Some(begin), Some(end)) = (first.ended, last.ended) else {
+        return 1.0;
+    };
+    let clock =
+        end.since(begin).seconds() + (first.service + first.waited + first.overhead).seconds();
+    match clock > 0.0 {
+        true => line.seconds / clock,
+        false => 1.0,
+    }
+}
+
+/// The part of making features that was reading files.
+pub(crate) fn part_of_featurize(run: &Run, part: &str) -> f64 {
+    let sum = |stage: &str| {
+        let stage = run.stats.stage(stage);
+        stage.map_or(0.0, |stage| stage.service.sum().seconds())
+    };
+    let whole = sum("featurize");
+    match whole > 0.0 {
+        true => sum(&format!("featurize.{part}")) / whole,
+        false => 0.0,
+    }
+}
+
+/// Waits are charged to who was late. Reading and computing go on in one stage: its waits are split as its
+/// work is.
+fn shares(run: &Run, line: &Line) -> Vec<Share> {
+    let read = part_of_featurize(run, "read").min(1.0);
+    let of_wait = |step: &Step| -> [f64; 3] {
+        let waited = milliseconds(step.waited);
+        match step.late.as_deref() {
+            Some("rows") => [waited, 0.0, 0.0],
+            Some("featurize") => [waited * read, waited * (1.0 - read), 0.0],
+            Some("prepare") => [0.0, 0.0, waited],
+            Some(_) => [0.0, waited, 0.0],
+            // Too short to ask: it is the hand-over itself.
+            None => [0.0, 0.0, waited],
+        }
+    };
+    let share = |name: &str, values: Vec<f64>| Share {
+        name: name.to_owned(),
+        share: line.share(values.iter().sum::<f64>() / 1e3),
+        ms: Spread::of(values),
+    };
+    let waits: Vec<[f64; 3]> = run.steps.iter().map(of_wait).collect();
+    let column = |n: usize| waits.iter().map(|wait| wait[n]).collect();
+    let of = |value: fn(&Step) -> Nanos| run.steps.iter().map(|s| milliseconds(value(s))).collect();
+    vec![
+        share("data load", column(0)),
+        share("preprocess", column(1)),
+        share("transfer", column(2)),
+        share("train", of(|step| step.service)),
+        share("gap", of(|step| step.overhead)),
+    ]
+}
+
+fn train_parts(steps: &[Step]) -> BTreeMap<String, Spread> {
+    let mut parts: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for step in steps {
+        for (name, took) in &step.parts {
+            parts
+                .entry(name.clone())
+                .or_default()
+                .push(milliseconds(*took));
+        }
+    }
+    let spread = |(name, values)| (name, Spread::of(values));
+    parts.into_iter().map(spread).collect()
+}
+
+fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
+    let workers = |name: &str| {
+        let planned = run
+            .plan()
+            .and_then(|plan| plan.stages.iter().find(|stage| stage.name == name));
+        planned.map(|stage| stage.workers.value as u64)
+    };
+    let stages = run.stats.stages.iter().filter(|s| !s.service.is_empty());
+    stages
+        .map(|stage| {
+            let owner = stage.stage.split('.').next().unwrap_or(&stage.stage);
+            let workers = workers(owner).unwrap_or(1);
+            let ms = Spread::of_histogram(&stage.service);
+            let items = ms.count as f64;
+            let wait = |(wait, sum): (&Wait, &voxmill_telemetry::event::WaitSum)| {
+                (wait_name(*wait).to_owned(), milliseconds(sum.total) / items)
+            };
+            StageTime {
+                name: stage.stage.clone(),
+                workers,
+                busy: stage.service.sum().seconds() / (workers as f64 * seconds.max(1e-9)),
+                waits_ms: stage.waits.iter().map(wait).collect(),
+                capacity: workers as f64 * 1e3 / ms.mean.max(1e-9),
+                needed: items / seconds.max(1e-9),
+                ms,
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn wait_name(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Input => "input",
+        Wait::Bytes => "bytes",
+        Wait::Slot => "slot",
+        Wait::Output => "output",
+    }
+}
+
+/// Two devices: the thread of the one that prepares. It has one worker.
+fn data_device_busy(run: &Run, stages: &[StageTime]) -> Option<f64> {
+    let (data, model) = (run.fact(fact::DATA_DEVICE)?, run.fact(fact::DEVICE)?);
+    let two = run.fact(fact::MODE) == Some("two devices") || data != model;
+    let prepare = stages.iter().find(|stage| stage.name == "prepare")?;
+    two.then(|| prepare.busy.min(1.0))
+}
+
+fn feeding(run: &Run, line: &Line) -> Feeding {
+    let (floor, busy) = (run.phase(phase::FLOOR), run.phase(phase::INTERFERENCE));
+    let one_by_one = run.phase(phase::NO_OVERLAP);
+    let steps = run.steps.len().max(1) as f64;
+    let run_over_floor = matched_ratio(&run.steps, floor);
+    let step_ms = Spread::of(run.steps.iter().map(step_time)).mean;
+    Feeding {
+        // At the shapes of the run: what its steps would have taken.
+        floor_ms: run_over_floor.map(|ratio| step_ms / ratio.value),
+        interference: matched_ratio(busy, floor),
+        run_over_floor,
+        stall_ms: line.waited.values().sum::<f64>() * 1e3 / steps,
+        no_overlap_over_run: match one_by_one.is_empty() {
+            true => None,
+            false => frame_time_ratio(one_by_one, &run.steps),
+        },
+    }
+}
+
+fn slowest(run: &Run) -> Vec<SlowStep> {
+    let mut waited: Vec<&Step> = run
+        .steps
+        .iter()
+        .filter(|step| step.late.is_some())
+        .collect();
+    waited.sort_by_key(|step| (std::cmp::Reverse(step.waited), step.step));
+    let told = waited
+        .into_iter()
+        .take(SLOWEST)
+        .filter(|step| milliseconds(step.waited) >= WORTH_A_NAME_MS);
+    told.map(|step| SlowStep {
+        step: step.step,
+        waited_ms: milliseconds(step.waited),
+        stage: step.late.clone().unwrap_or_default(),
+        doing: doing(run, step),
+    })
+    .collect()
+}
+
+/// The slowest item of the late stage in the seconds before the batch came, and which part of it was slow.
+fn doing(run: &Run, step: &Step) -> Option<Doing> {
+    let stage = step.late.as_deref()?;
+    let came = step.ended?.since(step.service);
+    let near = |slow: &&Slow| {
+        let second = Nanos(1_000_000_000);
+        slow.until >= came.since(step.waited) && slow.until <= came + second
+    };
+    let slow = |stage: &str, item: Option<u64>| {
+        let of_stage = run.slow.iter().filter(|slow| slow.stage == stage);
+        let fitting = of_stage
+            .filter(near)
+            .filter(|slow| item.is_none_or(|item| slow.item == item));
+        fitting.max_by_key(|slow| slow.service).cloned()
+    };
+    let item = slow(stage, None)?;
+    let parts = ["read", "decode", "resample", "mel"];
+    let part = parts
+        .iter()
+        .filter_map(|part| {
+            let found = slow(&format!("{stage}.{part}"), Some(item.item))?;
+            Some((*part, found.service))
+        })
+        .max_by_key(|(_, service)| *service)
+        .map(|(part, _)| part);
+    Some(Doing {
+        part: part.unwrap_or(stage).to_owned(),
+        item: item.name,
+        ms: milliseconds(item.service),
+    })
+}

@@ -1,0 +1,187 @@
+//! A run as its log tells of it: the steps of each phase, and what happened beside them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step};
+use voxmill_telemetry::log::{Flaws, LogError, LogReader};
+use voxmill_telemetry::plan::Plan;
+use voxmill_telemetry::stats::Stats;
+
+/// The phases of a profile, by the names that steps carry. A step without one is of the run itself.
+pub mod phase {
+    /// The first steps, which pay for what is done once.
+    pub const WARM_UP: &str = "warm-up";
+    /// Batches that are on the device already, workers idle.
+    pub const FLOOR: &str = "floor";
+    /// The same batches while the workers make others at the rate of the run, which are thrown away.
+    pub const INTERFERENCE: &str = "interference";
+    /// One thing after another on one thread.
+    pub const NO_OVERLAP: &str = "no overlap";
+    /// Back to the run itself.
+    pub const RUN: &str = "run";
+}
+
+/// Facts that a run writes down at its start, by name.
+pub mod fact {
+    pub const MODEL_SIZE: &str = "model size";
+    pub const WEIGHTS: &str = "weights";
+    pub const BATCH_SIZE: &str = "batch size";
+    pub const CLIPS: &str = "clips";
+    pub const DEVICE: &str = "device";
+    pub const DATA_DEVICE: &str = "data device";
+    /// `one device` or `two devices`.
+    pub const MODE: &str = "mode";
+    /// That the process may use, and that the machine has.
+    pub const CORES: &str = "cores";
+    pub const MACHINE_CORES: &str = "machine cores";
+    pub const WORKERS: &str = "workers";
+    pub const COMPUTE_THREADS: &str = "compute threads";
+    pub const BUFFER: &str = "buffer";
+    pub const SLOTS: &str = "slots";
+    /// `warm`, `cold`, `partly warm` or `off`, when the run began.
+    pub const CACHE: &str = "cache";
+    pub const PADDING: &str = "padding";
+    pub const OVERLAP: &str = "overlap";
+    pub const HOP_SECONDS: &str = "hop seconds";
+    pub const PREPARE_ON: &str = "prepare on";
+    pub const PRECISION: &str = "precision";
+}
+
+/// One run, all its starts. Steps that were done again after a crash count once, as they were done last.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Of the run itself, by number; warm-up and the other phases of a profile are not among them.
+    pub steps: Vec<Step>,
+    /// Steps of other phases, in their order.
+    pub phases: BTreeMap<String, Vec<Step>>,
+    /// Of the last start, while the run itself went on.
+    pub stats: Stats,
+    /// Items that took long, with the end of the second that they were in.
+    pub slow: Vec<Slow>,
+    /// Of this process, in bytes, over time.
+    pub memory: Vec<(Nanos, u64)>,
+    /// From the last start to the end of its first step.
+    pub first_step_after: Option<Nanos>,
+    pub starts: usize,
+    pub flaws: Flaws,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    pub until: Nanos,
+    pub stage: String,
+    pub item: u64,
+    pub name: String,
+    pub service: Nanos,
+}
+
+impl Run {
+    pub fn read(path: &Path) -> Result<Run, LogError> {
+        let mut reader = LogReader::open(path)?;
+        let mut run = Run::default();
+        let mut reading = Reading::default();
+        for stamped in &mut reader {
+            reading.add(&mut run, &stamped?);
+        }
+        run.flaws = reader.flaws().clone();
+        run.steps = reading.steps.into_values().collect();
+        Ok(run)
+    }
+
+    /// From events that are at hand.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Stamped>) -> Run {
+        let mut run = Run::default();
+        let mut reading = Reading::default();
+        for stamped in events {
+            reading.add(&mut run, stamped);
+        }
+        run.steps = reading.steps.into_values().collect();
+        run
+    }
+
+    pub fn name(&self) -> &str {
+        (self.stats.started.as_ref()).map_or("", |started| &started.name)
+    }
+
+    pub fn plan(&self) -> Option<&Plan> {
+        self.stats.started.as_ref()?.plan.as_ref()
+    }
+
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.stats.outcome
+    }
+
+    /// A setting or a fact of the machine that was written down at the start.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        let facts = &self.stats.started.as_ref()?.facts;
+        facts.get(name).map(String::as_str)
+    }
+
+    pub fn number(&self, fact: &str) -> Option<f64> {
+        self.fact(fact)?.parse().ok()
+    }
+
+    pub fn phase(&self, name: &str) -> &[Step] {
+        self.phases.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    steps: BTreeMap<u64, Step>,
+    /// Of what is not a step: steps carry their own.
+    phase: Option<String>,
+}
+
+impl Reading {
+    fn add(&mut self, run: &mut Run, stamped: &Stamped) {
+        match &stamped.event {
+            Event::RunStarted(_) => {
+                self.phase = None;
+                run.starts += 1;
+                run.first_step_after = None;
+                run.slow.clear();
+                run.memory.clear();
+                run.phases.clear();
+            }
+            Event::PhaseBegan { phase } => {
+                self.phase = (phase != phase::RUN).then(|| phase.clone());
+                return;
+            }
+            Event::Step(step) => {
+                let ended = step.ended.unwrap_or(stamped.at);
+                run.first_step_after.get_or_insert(ended);
+                match &step.phase {
+                    Some(phase) => {
+                        run.phases
+                            .entry(phase.clone())
+                            .or_default()
+                            .push(step.clone());
+                        return;
+                    }
+                    None => {
+                        self.steps.insert(step.step, step.clone());
+                    }
+                }
+            }
+            Event::RunEnded { .. } => {}
+            _ if self.phase.is_some() => return,
+            Event::HostSample(sample) => {
+                run.memory
+                    .extend(sample.process_memory.map(|bytes| (stamped.at, bytes)));
+            }
+            Event::StageSecond(second) => {
+                run.slow.extend(second.slowest.iter().map(|slow| Slow {
+                    until: stamped.at,
+                    stage: second.stage.clone(),
+                    item: slow.item,
+                    name: slow.name.clone(),
+                    service: slow.service,
+                }));
+            }
+            _ => {}
+        }
+        run.stats.absorb(stamped);
+    }
+}

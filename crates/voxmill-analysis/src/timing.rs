@@ -1,0 +1,368 @@
+//! Times of steps and of stages as numbers: how they are spread, where the model thread's time went, and
+//! how two sets of steps compare.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use voxmill_telemetry::event::{Nanos, Step};
+use voxmill_telemetry::stats::Histogram;
+
+/// How values are spread, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    pub count: u64,
+    pub mean: f64,
+    pub std: f64,
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+pub fn milliseconds(span: Nanos) -> f64 {
+    span.0 as f64 / 1e6
+}
+
+impl Spread {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        if values.is_empty() {
+            return Spread::default();
+        }
+        values.sort_by(f64::total_cmp);
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Spread {
+            count: values.len() as u64,
+            mean,
+            std: (squares / (count - 1.0).max(1.0)).sqrt(),
+            p50: quantile(&values, 0.50),
+            p95: quantile(&values, 0.95),
+            p99: quantile(&values, 0.99),
+            min: values[0],
+            max: values[values.len() - 1],
+        }
+    }
+
+    pub fn of_histogram(times: &Histogram) -> Spread {
+        if times.is_empty() {
+            return Spread::default();
+        }
+        Spread {
+            count: times.count(),
+            mean: times.mean_nanos() / 1e6,
+            std: times.std_nanos() / 1e6,
+            p50: milliseconds(times.p50()),
+            p95: milliseconds(times.p95()),
+            p99: milliseconds(times.p99()),
+            min: milliseconds(times.min()),
+            max: milliseconds(times.max()),
+        }
+    }
+}
+
+/// Of sorted values, between the two nearest.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
+    let at = share.clamp(0.0, 1.0) * last as f64;
+    let (below, above) = (at.floor() as usize, at.ceil() as usize);
+    let within = at - below as f64;
+    sorted[below] * (1.0 - within) + sorted[above] * within
+}
+
+/// What a step took without what lies between steps: the time that a batch costs.
+pub fn step_time(step: &Step) -> f64 {
+    milliseconds(step.waited + step.service)
+}
+
+/// Frames of a step's shape, padding and all; 0 where it has none.
+pub fn padded_frames(step: &Step) -> f64 {
+    let numbers = step.shape.as_deref().unwrap_or("").split('x');
+    let numbers: Vec<f64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    match numbers[..] {
+        [rows, frames, _] => rows * frames,
+        _ => 0.0,
+    }
+}
+
+/// Frames that are not padding.
+pub fn valid_frames(step: &Step) -> f64 {
+    step.values.get("frames").copied().unwrap_or(0.0)
+}
+
+/// The model thread's time, in seconds: `train + waited + gap` is all of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    pub seconds: f64,
+    pub train: f64,
+    /// By the stage that was late.
+    pub waited: BTreeMap<String, f64>,
+    /// Saving, validating, reading losses, telling.
+    pub gap: f64,
+}
+
+impl Line {
+    pub fn of(steps: &[Step]) -> Line {
+        let mut line = Line::default();
+        for step in steps {
+            line.train += step.service.seconds();
+            line.gap += step.overhead.seconds();
+            let stage = step.late.as_deref().unwrap_or(UNNAMED);
+            let waited = line.waited.entry(stage.to_owned()).or_default();
+            *waited += step.waited.seconds();
+        }
+        line.seconds = line.train + line.gap + line.waited.values().sum::<f64>();
+        line
+    }
+
+    pub fn share(&self, seconds: f64) -> f64 {
+        match self.seconds > 0.0 {
+            true => seconds / self.seconds,
+            false => 0.0,
+        }
+    }
+
+    /// The share of the time that the model waited for batches.
+    /// Near 0: feeding is not the limit. Above 0.05: it is worth a look.
+    pub fn stall(&self) -> f64 {
+        self.share(self.waited.values().sum())
+    }
+
+    pub fn busy(&self) -> f64 {
+        self.share(self.train)
+    }
+
+    /// The stage that was waited for most, and for how many seconds.
+    pub fn latest_stage(&self) -> Option<(&str, f64)> {
+        let named = self.waited.iter().filter(|(stage, _)| *stage != UNNAMED);
+        named
+            .max_by(|a, b| a.1.total_cmp(b.1))
+            .map(|(stage, seconds)| (stage.as_str(), *seconds))
+    }
+}
+
+/// Waits that are too short to ask who was late.
+pub const UNNAMED: &str = "hand-over";
+
+/// Standard deviation of the step time as a share of its mean, within each shape and over all of them.
+/// Below 0.2: even. Above 0.3: something comes and goes.
+pub fn variation(steps: &[Step]) -> f64 {
+    let mut squares = 0.0;
+    let mut degrees = 0.0;
+    for times in by_shape(steps)
+        .into_values()
+        .filter(|times| times.len() > 1)
+    {
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        if mean > 0.0 {
+            squares += times.iter().map(|t| (t / mean - 1.0).powi(2)).sum::<f64>();
+            degrees += times.len() as f64 - 1.0;
+        }
+    }
+    if degrees > 0.0 {
+        (squares / degrees).sqrt()
+    } else {
+        0.0
+    }
+}
+
+fn by_shape(steps: &[Step]) -> BTreeMap<&str, Vec<f64>> {
+    let mut shapes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for step in steps {
+        let shape = step.shape.as_deref().unwrap_or("");
+        shapes.entry(shape).or_default().push(step_time(step));
+    }
+    shapes
+}
+
+/// A ratio and how far it can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    pub value: f64,
+    /// Nine in ten resamples lie within.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Ratio {
+    /// Whether it can be told from this value.
+    pub fn differs_from(&self, value: f64) -> bool {
+        self.low > value || self.high < value
+    }
+}
+
+const RESAMPLES: usize = 500;
+
+/// How long `steps` took against `base`, shape by shape, so that it does not matter which shapes came up
+/// how often. `None` without a shape in common.
+pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
+    let (ours, theirs) = (by_shape(steps), by_shape(base));
+    let pairs: Vec<(&[f64], &[f64])> = ours
+        .iter()
+        .filter_map(|(shape, ours)| Some((ours.as_slice(), theirs.get(shape)?.as_slice())))
+        .collect();
+    let ratio = |mean: &mut dyn FnMut(&[f64]) -> f64| {
+        let (mut took, mut would_take) = (0.0, 0.0);
+        for (ours, theirs) in &pairs {
+            let count = ours.len() as f64;
+            took += mean(ours) * count;
+            would_take += mean(theirs) * count;
+        }
+        took / would_take
+    };
+    let value = ratio(&mut plain_mean);
+    if !value.is_finite() {
+        return None;
+    }
+    let mut draws = Draws::new(pairs.len() as u64);
+    let resampled: Vec<f64> = (0..RESAMPLES)
+        .map(|_| ratio(&mut |values| draws.resampled_mean(values)))
+        .collect();
+    Some(interval(value, resampled))
+}
+
+/// How long a padded frame took in `steps` against `base`, whatever the shapes.
+pub fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
+    let pairs = |steps: &[Step]| -> Vec<(f64, f64)> {
+        let of = |step: &Step| (step_time(step), padded_frames(step));
+        steps.iter().map(of).collect()
+    };
+    let (ours, theirs) = (pairs(steps), pairs(base));
+    let per_frame = |pairs: &[(f64, f64)]| {
+        let (time, frames) = pairs
+            .iter()
+            .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        time / frames
+    };
+    let value = per_frame(&ours) / per_frame(&theirs);
+    if !value.is_finite() || value <= 0.0 {
+        return None;
+    }
+    let mut draws = Draws::new(ours.len() as u64);
+    let resampled = (0..RESAMPLES)
+        .map(|_| per_frame(&draws.resample(&ours)) / per_frame(&draws.resample(&theirs)))
+        .collect();
+    Some(interval(value, resampled))
+}
+
+fn interval(value: f64, mut resampled: Vec<f64>) -> Ratio {
+    resampled.retain(|ratio| ratio.is_finite());
+    resampled.sort_by(f64::total_cmp);
+    Ratio {
+        value,
+        low: quantile(&resampled, 0.05).min(value),
+        high: quantile(&resampled, 0.95).max(value),
+    }
+}
+
+fn plain_mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Draws that are always the same, so that a log always gives the same numbers.
+#[derive(Clone, Debug)]
+pub struct Draws(u64);
+
+impl Draws {
+    pub fn new(seed: u64) -> Draws {
+        Draws(seed)
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(z ^ (z >> 31)) * end as u128) >> 64) as usize
+    }
+
+    pub fn resample<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
+        (0..values.len())
+            .map(|_| values[self.below(values.len())])
+            .collect()
+    }
+
+    pub fn resampled_mean(&mut self, values: &[f64]) -> f64 {
+        let sum: f64 = (0..values.len())
+            .map(|_| values[self.below(values.len())])
+            .sum();
+        sum / values.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(shape: &str, waited_ms: u64, service_ms: u64) -> Step {
+        Step {
+            shape: Some(shape.to_owned()),
+            waited: Nanos(waited_ms * 1_000_000),
+            late: (waited_ms > 0).then(|| "featurize".to_owned()),
+            service: Nanos(service_ms * 1_000_000),
+            overhead: Nanos(1_000_000),
+            ..Step::default()
+        }
+    }
+
+    #[test]
+    fn the_line_adds_up_and_charges_the_late_stage() {
+        let steps = [step("8x100x20", 30, 100), step("8x100x20", 0, 100)];
+        let line = Line::of(&steps);
+        assert!((line.seconds - 0.232).abs() < 1e-9);
+        assert!((line.busy() - 0.2 / 0.232).abs() < 1e-9);
+        assert!((line.stall() - 0.03 / 0.232).abs() < 1e-9);
+        assert_eq!(line.latest_stage(), Some(("featurize", 0.03)));
+    }
+
+    #[test]
+    fn shapes_of_different_size_are_no_variation() {
+        let steady: Vec<Step> = (0..20)
+            .map(|n| match n % 2 {
+                0 => step("8x100x20", 0, 100),
+                _ => step("2x400x80", 0, 300),
+            })
+            .collect();
+        assert_eq!(variation(&steady), 0.0);
+        let uneven: Vec<Step> = (0..20)
+            .map(|n| step("8x100x20", 0, if n % 2 == 0 { 50 } else { 150 }))
+            .collect();
+        assert!((variation(&uneven) - 0.51).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_ratio_compares_like_with_like() {
+        let base: Vec<Step> = (0..10).map(|_| step("a", 0, 100)).collect();
+        let mut others: Vec<Step> = (0..10).map(|_| step("a", 0, 110)).collect();
+        others.extend((0..50).map(|_| step("b", 0, 900)));
+        let ratio = matched_ratio(&others, &base).unwrap();
+        assert!((ratio.value - 1.1).abs() < 1e-9);
+        assert!(ratio.differs_from(1.0));
+        assert!(matched_ratio(&base, &[step("c", 0, 1)]).is_none());
+    }
+
+    #[test]
+    fn noise_is_not_a_difference() {
+        let noisy = |from: u64| -> Vec<Step> {
+            (0..30)
+                .map(|n| step("a", 0, 100 + (n * 37 + from) % 40))
+                .collect()
+        };
+        let ratio = matched_ratio(&noisy(0), &noisy(5)).unwrap();
+        assert!(!ratio.differs_from(1.0), "{ratio:?}");
+        assert_eq!(matched_ratio(&noisy(0), &noisy(5)), Some(ratio));
+    }
+
+    #[test]
+    fn quantiles_lie_between_values() {
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.5);
+        assert_eq!(quantile(&[], 0.5), 0.0);
+        let spread = Spread::of((1..=101).map(f64::from));
+        assert_eq!((spread.p50, spread.p99, spread.max), (51.0, 100.0, 101.0));
+    }
+}
