@@ -4,6 +4,7 @@
 //! [`profile`] is all of it together. The same log always gives the same findings.
 
 pub mod bottleneck;
+pub mod data_side;
 pub mod profile;
 pub mod run;
 pub mod scorecard;

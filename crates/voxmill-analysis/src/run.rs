@@ -43,6 +43,8 @@ pub mod fact {
     pub const CACHE: &str = "cache";
     pub const PADDING: &str = "padding";
     pub const OVERLAP: &str = "overlap";
+    /// From the program's start to the log's.
+    pub const SECONDS_BEFORE: &str = "seconds before the log";
     pub const HOP_SECONDS: &str = "hop seconds";
     pub const PREPARE_ON: &str = "prepare on";
     pub const PRECISION: &str = "precision";
@@ -64,6 +66,8 @@ pub struct Run {
     /// From the last start to the end of its first step.
     pub first_step_after: Option<Nanos>,
     pub starts: usize,
+    /// The first step of the last start.
+    first_step: Option<u64>,
     pub flaws: Flaws,
 }
 
@@ -98,6 +102,16 @@ impl Run {
         }
         run.steps = reading.steps.into_values().collect();
         run
+    }
+
+    /// The run since it was last started: what the statistics are of.
+    pub fn last_start(&self) -> Run {
+        let first = self.first_step.unwrap_or(0);
+        let steps = self.steps.iter().filter(|step| step.step >= first);
+        Run {
+            steps: steps.cloned().collect(),
+            ..self.clone()
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -141,6 +155,7 @@ impl Reading {
                 self.phase = None;
                 run.starts += 1;
                 run.first_step_after = None;
+                run.first_step = None;
                 run.slow.clear();
                 run.memory.clear();
                 run.phases.clear();
@@ -152,6 +167,7 @@ impl Reading {
             Event::Step(step) => {
                 let ended = step.ended.unwrap_or(stamped.at);
                 run.first_step_after.get_or_insert(ended);
+                run.first_step.get_or_insert(step.step);
                 match &step.phase {
                     Some(phase) => {
                         run.phases

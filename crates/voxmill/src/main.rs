@@ -38,6 +38,8 @@ fn main() -> ExitCode {
     keep_freed_memory();
     let outcome = match args::Cli::parse().verb {
         args::Verb::Prepare(args) => commands::prepare::run(*args),
+        args::Verb::Analyze(args) => commands::analyze::run(*args),
+        args::Verb::Profile(args) => commands::profile::run(*args),
         args::Verb::Synthesize(args) => commands::synthesize::run(*args),
         args::Verb::Train(args) => commands::train::run(*args),
         args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),

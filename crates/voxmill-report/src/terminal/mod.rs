@@ -1,9 +1,11 @@
 //! Findings for a person at a terminal: 80 columns, marks always with words beside them.
 
+mod data_side;
 mod profile;
 mod shape;
 mod table;
 
+pub use data_side::data_side_text;
 pub use profile::profile_text;
 pub use shape::{bar, sparkline};
 pub use table::{Align, Table};

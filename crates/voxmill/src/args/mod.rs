@@ -1,5 +1,6 @@
 //! What was typed. `settings/` turns it into what is meant.
 
+mod profile;
 mod synthesize;
 mod train;
 
@@ -12,6 +13,7 @@ use voxmill_speech::language::Language;
 use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 
+pub(crate) use profile::{AnalyzeArgs, ProfileArgs};
 pub(crate) use synthesize::SynthesizeArgs;
 pub(crate) use train::{
     CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs, RunArgs,
@@ -57,6 +59,10 @@ Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
     Prepare(Box<PrepareArgs>),
     /// Train a voice
     Train(Box<TrainArgs>),
+    /// Measure where the time of a training goes, and say what is slow and what to change
+    Profile(Box<ProfileArgs>),
+    /// Measure the data side alone: text, audio, disk, and what a model would wait for
+    Analyze(Box<AnalyzeArgs>),
     /// Say a text with a trained voice
     Synthesize(Box<SynthesizeArgs>),
     /// Show what the text front-end makes of a sentence

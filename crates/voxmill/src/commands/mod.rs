@@ -1,6 +1,8 @@
 //! One file a verb.
 
+pub(crate) mod analyze;
 pub(crate) mod prepare;
+pub(crate) mod profile;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
