@@ -285,14 +285,18 @@ impl<'a> Sight<'a> {
             ];
             return (Cause::MemoryBudget, vec![shown], changes);
         }
+        // What a full buffer bridges, and what there is to bridge.
+        let busy = featurize.busy;
+        let step_ms = self.line.train * 1e3 / self.profile.steps.max(1) as f64;
+        let ahead = self.run.number(fact::BUFFER).unwrap_or(0.0)
+            + self.run.number(fact::SLOTS).unwrap_or(0.0);
+        if busy < 0.75 && ahead * step_ms < 2.0 * featurize.ms.max {
+            return self.small_buffer(busy, ahead * step_ms, featurize.ms.max);
+        }
         let usual = featurize.ms.p95.max(1e-6);
         let huge = featurize.ms.max / usual;
         if huge > thresholds::HUGE && featurize.ms.mean > 1.5 * featurize.ms.p50 {
             return self.huge_clip(huge);
-        }
-        let busy = featurize.busy;
-        if busy < 0.75 && share_of_wait("output") > 0.05 {
-            return self.small_buffer(busy);
         }
         let read = part_of_featurize(self.run, "read");
         if read > 0.5 {
@@ -430,18 +434,30 @@ impl<'a> Sight<'a> {
         (Cause::SlowCollating, vec![shown], changes)
     }
 
-    fn small_buffer(&self, busy: f64) -> (Cause, Vec<Evidence>, Vec<Change>) {
-        let shown = evidence(
-            "share of the workers' time that was work; they had time to spare",
-            busy,
-            0.75,
-        );
+    fn small_buffer(
+        &self,
+        busy: f64,
+        bridged_ms: f64,
+        longest_ms: f64,
+    ) -> (Cause, Vec<Evidence>, Vec<Change>) {
+        let shown = vec![
+            evidence(
+                "share of the workers' time that was work; they had time to spare",
+                busy,
+                0.75,
+            ),
+            evidence(
+                "milliseconds that full buffers bridge, against twice the slowest clip",
+                bridged_ms,
+                2.0 * longest_ms,
+            ),
+        ];
         let buffer = self.run.number(fact::BUFFER).unwrap_or(1.0);
         let larger = (buffer * 4.0).max(50.0) as u64;
         let what = "workers wait for room at times and the model for batches at others: a larger buffer bridges that";
         (
             Cause::SmallBuffer,
-            vec![shown],
+            shown,
             vec![Change::set("buffer-size", larger, what)],
         )
     }
@@ -830,3 +846,6 @@ fn in_words(cause: Cause) -> &'static str {
         _ => "see the evidence",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,7 @@ pub struct Capacity {
     pub workers: u64,
     /// Of the whole road, batches included.
     pub clips_per_second: f64,
-    /// What each stage could do by itself, in its own items a second.
+    /// What each stage could do by itself, in clips a second.
     pub stages: Vec<(String, f64)>,
 }
 

@@ -5,6 +5,8 @@
 
 pub mod bottleneck;
 pub mod data_side;
+#[cfg(any(test, feature = "made-up"))]
+pub mod made_up;
 pub mod profile;
 pub mod run;
 pub mod scorecard;

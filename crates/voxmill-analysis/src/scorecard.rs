@@ -63,10 +63,8 @@ pub fn scorecard(profile: &Profile) -> Vec<Row> {
                 None,
                 None,
                 match profile.data_device_busy {
-                    None => "not measured: this run has one device".to_owned(),
-                    Some(_) => {
-                        "not measured in one run: profile each mode, then `compare`".to_owned()
-                    }
+                    None => "not measured: one device".to_owned(),
+                    Some(_) => "profile both, then `compare`".to_owned(),
                 },
             );
         }
@@ -77,7 +75,7 @@ pub fn scorecard(profile: &Profile) -> Vec<Row> {
                 format!("data device busy > {:.0} %", 100.0 * data),
                 measured,
                 measured.map(|busy| busy > data),
-                measured.map_or("not measured: this run has one device".to_owned(), share),
+                measured.map_or("not measured: one device".to_owned(), share),
             );
         }
         if let Some(gain) = gain {

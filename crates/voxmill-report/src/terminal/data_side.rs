@@ -40,8 +40,8 @@ pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
             Grade::Bad => (Mark::Bad, "bad"),
             Grade::Unknown => (Mark::Open, "open"),
         };
-        let head = format!("  {} {word} {:8}", paint.mark(mark), verdict.about);
-        let _ = writeln!(out, "{}", wrap(&head, 17, &verdict.text));
+        let head = format!("  {} {word:4}  {:8} ", paint.mark(mark), verdict.about);
+        let _ = writeln!(out, "{}", wrap(&head, 19, &verdict.text));
     }
     out.truncate(out.trim_end().len());
     out
@@ -116,7 +116,7 @@ fn capacities(out: &mut String, heading: &str, all: &[Capacity], paint: Paint) {
             whole(capacity.clips_per_second),
             bar(capacity.clips_per_second / most.max(1e-9), 20),
             slowest.map_or(String::new(), |(name, rate)| {
-                format!("{name}, {}/s", whole(*rate))
+                format!("{name}, {} clips/s", whole(*rate))
             }),
         ]);
     }
@@ -159,9 +159,10 @@ fn feeding(out: &mut String, data: &DataSide, paint: Paint) {
     table.row([
         "lost".to_owned(),
         format!(
-            "{} of the time with {} workers",
+            "{} of the time with {} {}",
             percent(at.lost),
-            at.workers
+            at.workers,
+            if at.workers == 1 { "worker" } else { "workers" }
         ),
     ]);
     let enough = at.enough_workers.map_or(

@@ -101,7 +101,7 @@ fn line(out: &mut String, profile: &Profile, paint: Paint) {
     let _ = writeln!(out, "{}", table.text());
     let _ = writeln!(
         out,
-        "  a step is load + preprocess + transfer + train; within a shape it varies by {}",
+        "  step = load + preprocess + transfer + train; it varies by {} within a shape",
         percent(profile.variation)
     );
     if (profile.explained - 1.0).abs() > 0.02 {
@@ -364,4 +364,39 @@ fn scorecard(out: &mut String, profile: &Profile, paint: Paint) {
         ]);
     }
     let _ = writeln!(out, "{}", table.text());
+}
+
+#[cfg(test)]
+mod tests {
+    use voxmill_analysis::made_up::MadeUp;
+    use voxmill_analysis::profile::profile;
+
+    use super::*;
+
+    #[test]
+    fn what_a_person_sees_of_a_healthy_run_and_of_one_that_waits() {
+        let healthy = profile(&MadeUp::default().run());
+        insta::assert_snapshot!(profile_text(&healthy, Paint::plain()));
+        let waits = MadeUp {
+            waited_ms: 40,
+            late: Some("featurize"),
+            stage_ms: vec![
+                ("featurize", 17),
+                ("featurize.resample", 12),
+                ("collate", 1),
+                ("prepare", 2),
+            ],
+            slowest_ms: Some(("featurize", 90)),
+            ..MadeUp::default()
+        };
+        insta::assert_snapshot!(profile_text(&profile(&waits.run()), Paint::plain()));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_page() {
+        let text = profile_text(&profile(&MadeUp::default().run()), Paint::plain());
+        for line in text.lines() {
+            assert!(line.chars().count() <= super::super::COLUMNS, "{line}");
+        }
+    }
 }

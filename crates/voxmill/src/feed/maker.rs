@@ -33,10 +33,14 @@ impl Effort {
 pub(crate) struct Hindrance {
     /// Each file is read for so much longer.
     pub(crate) read: Duration,
-    /// Each clip is resampled for so much longer, computing.
+    /// Each clip that is made is resampled for so much longer, computing.
     pub(crate) resample: Duration,
-    /// One clip in 50 takes so much longer.
+    /// Its frames take so much longer, computing.
+    pub(crate) mel: Duration,
+    /// One clip in 50 takes so much longer, computing.
     pub(crate) huge: Duration,
+    /// One clip in 80 takes so much longer, asleep: on average there is time enough.
+    pub(crate) uneven: Duration,
     pub(crate) collate: Duration,
     pub(crate) transfer: Duration,
     /// Threads that compute for nothing.
@@ -105,12 +109,16 @@ impl Maker {
     fn count(&mut self) {
         self.effort.made = self.featurizer.effort();
         self.clips += 1;
-        let mut extra = self.hindrance.resample;
-        if self.clips.is_multiple_of(50) {
-            extra += self.hindrance.huge;
-        }
-        compute_for(extra);
-        self.effort.made.resample += extra;
+        let every = |clips: u64, time: Duration| match self.clips.is_multiple_of(clips) {
+            true => time,
+            false => Duration::ZERO,
+        };
+        let asleep = every(80, self.hindrance.uneven);
+        let resample = self.hindrance.resample + every(50, self.hindrance.huge);
+        compute_for(resample + self.hindrance.mel);
+        std::thread::sleep(asleep);
+        self.effort.made.resample += resample + asleep;
+        self.effort.made.mel += self.hindrance.mel;
     }
 }
 

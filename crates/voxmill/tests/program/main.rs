@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod dataset;
+mod measuring;
 #[cfg(feature = "wgpu")]
 mod on_gpu;
 mod prepare;

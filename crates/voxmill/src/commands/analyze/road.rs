@@ -45,7 +45,8 @@ impl Measured<'_> {
             .into_iter()
             .map(|workers| {
                 let state = if warm { "warm" } else { "cold" };
-                tell(&format!("capacity  {workers} workers, {state}"));
+                let many = if workers == 1 { "worker" } else { "workers" };
+                tell(&format!("capacity  {workers} {many}, {state}"));
                 self.capacity(warm, workers)
             })
             .collect()
@@ -63,7 +64,7 @@ impl Measured<'_> {
     }
 
     fn capacity(&self, warm: bool, workers: usize) -> anyhow::Result<Capacity> {
-        let (mut clips, mut seconds) = (0, 0.0);
+        let (mut clips, mut batches, mut seconds) = (0, 0, 0.0);
         let recorder = Recorder::start(RecorderOptions::default())?;
         // A small dataset is gone through several times. Each time nothing is in memory.
         while seconds < LONG_ENOUGH.as_secs_f64() {
@@ -82,6 +83,7 @@ impl Measured<'_> {
                 if let Delivery::Item(batch) = delivery? {
                     let (batch, receipt) = batch.into_parts();
                     some += batch.clip_count();
+                    batches += 1;
                     receipt.done();
                 }
                 if seconds + began.elapsed().as_secs_f64() > 2.0 * LONG_ENOUGH.as_secs_f64() {
@@ -102,13 +104,14 @@ impl Measured<'_> {
             .stages
             .iter()
             .filter(|stage| of_plan.contains(&stage.stage.as_str()) && !stage.service.is_empty());
+        let clips_per_batch = clips as f64 / f64::from(batches.max(1));
         let stages = stages.map(|stage| {
-            let many = if stage.stage == "featurize" {
-                workers
-            } else {
-                1
+            let many = match stage.stage.as_str() {
+                "featurize" => workers as f64,
+                "keep" => 1.0,
+                _ => clips_per_batch,
             };
-            let rate = many as f64 * 1e9 / stage.service.mean_nanos().max(1.0);
+            let rate = many * 1e9 / stage.service.mean_nanos().max(1.0);
             (stage.stage.clone(), rate)
         });
         Ok(Capacity {

@@ -15,7 +15,7 @@ pub(super) fn parse(planted: &[String]) -> anyhow::Result<Hindrance> {
         let wrong = || {
             Complaint::new(
                 format!("`{text}` cannot be planted"),
-                "give read, resample, huge, collate or transfer with a time (read=20ms), or rivals with a number",
+                "give read, resample, mel, huge, uneven, collate or transfer with a time (read=20ms), or rivals with a number",
             )
         };
         let (part, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -29,7 +29,9 @@ pub(super) fn parse(planted: &[String]) -> anyhow::Result<Hindrance> {
         let place = match part {
             "read" => &mut all.read,
             "resample" => &mut all.resample,
+            "mel" => &mut all.mel,
             "huge" => &mut all.huge,
+            "uneven" => &mut all.uneven,
             "collate" => &mut all.collate,
             "transfer" => &mut all.transfer,
             _ => return Err(wrong().into()),

@@ -1,0 +1,221 @@
+//! Logs of runs that never were, for tests here and in the report.
+
+use std::collections::BTreeMap;
+
+use voxmill_telemetry::event::{
+    Event, HostSample, Nanos, Outcome, RunStarted, SlowItem, StageSecond, Stamped, Step, Wait,
+};
+use voxmill_telemetry::log::LOG_VERSION;
+use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
+use voxmill_telemetry::stats::Histogram;
+
+use crate::run::{Run, fact, phase};
+
+const MS: u64 = 1_000_000;
+
+/// A run of even steps; change what is to be found.
+#[derive(Clone, Debug)]
+pub struct MadeUp {
+    pub steps: u64,
+    pub step_ms: u64,
+    pub waited_ms: u64,
+    pub late: Option<&'static str>,
+    /// Milliseconds of each item of a stage; clips have 8 items a step, batches one.
+    pub stage_ms: Vec<(&'static str, u64)>,
+    /// The stage's slowest item, where it is not like the others.
+    pub slowest_ms: Option<(&'static str, u64)>,
+    /// Share of the workers' time that went into waiting for bytes.
+    pub bytes_share: f64,
+    pub floor_ms: u64,
+    pub interference_ms: u64,
+    pub no_overlap_ms: u64,
+    /// Of a step's 800 padded frames.
+    pub valid_frames: u64,
+    pub host_cpu: f64,
+    pub process_cpu: f64,
+    pub facts: Vec<(&'static str, &'static str)>,
+}
+
+impl Default for MadeUp {
+    fn default() -> MadeUp {
+        MadeUp {
+            steps: 40,
+            step_ms: 100,
+            waited_ms: 0,
+            late: None,
+            stage_ms: vec![("featurize", 1), ("collate", 1), ("prepare", 2)],
+            slowest_ms: None,
+            bytes_share: 0.0,
+            floor_ms: 100,
+            interference_ms: 101,
+            no_overlap_ms: 110,
+            valid_frames: 760,
+            host_cpu: 95.0,
+            process_cpu: 185.0,
+            facts: Vec::new(),
+        }
+    }
+}
+
+impl MadeUp {
+    pub fn run(&self) -> Run {
+        Run::of(&self.events())
+    }
+
+    pub fn events(&self) -> Vec<Stamped> {
+        let mut events = vec![self.started()];
+        let mut clock = 50 * MS;
+        let mut number = 0;
+        let phases = [
+            (Some(phase::NO_OVERLAP), 6, self.no_overlap_ms, 0),
+            (Some(phase::FLOOR), 6, self.floor_ms, 0),
+            (Some(phase::WARM_UP), 5, self.step_ms, self.waited_ms),
+            (None, self.steps, self.step_ms, self.waited_ms),
+            (Some(phase::FLOOR), 6, self.floor_ms, 0),
+            (Some(phase::INTERFERENCE), 6, self.interference_ms, 0),
+        ];
+        for (name, steps, service_ms, waited_ms) in phases {
+            let begins = Event::PhaseBegan {
+                phase: name.unwrap_or(phase::RUN).to_owned(),
+            };
+            events.push(at(clock, begins));
+            for n in 0..steps {
+                number += 1;
+                // Not all alike, or nothing could be told of their spread.
+                let service = service_ms * MS + (n % 4) * MS / 2;
+                clock += waited_ms * MS + service + MS / 5;
+                let step = self.step(number, name, waited_ms, service, clock);
+                events.push(at(clock, Event::Step(step)));
+            }
+            if name.is_none() {
+                events.extend(self.beside(clock));
+            }
+        }
+        events.push(at(
+            clock,
+            Event::RunEnded {
+                outcome: Outcome::Finished,
+            },
+        ));
+        events
+    }
+
+    fn started(&self) -> Stamped {
+        let mut plan = Plan::new("batches", "train");
+        for (stage, _) in &self.stage_ms {
+            plan = plan.stage(StagePlan::new(*stage).workers(Setting::from(1)));
+        }
+        let mut facts: BTreeMap<&str, &str> = BTreeMap::from([
+            (fact::MODEL_SIZE, "tiny"),
+            (fact::BATCH_SIZE, "8"),
+            (fact::DEVICE, "cpu"),
+            (fact::DATA_DEVICE, "cpu"),
+            (fact::MODE, "one device"),
+            (fact::CORES, "2"),
+            (fact::WORKERS, "1"),
+            (fact::COMPUTE_THREADS, "2"),
+            (fact::BUFFER, "50"),
+            (fact::SLOTS, "8"),
+            (fact::CACHE, "warm"),
+            (fact::OVERLAP, "on"),
+            (fact::HOP_SECONDS, "0.0116"),
+        ]);
+        facts.extend(self.facts.iter().copied());
+        let started = RunStarted {
+            log_version: LOG_VERSION,
+            name: "profile".to_owned(),
+            unix_seconds: 0.0,
+            program: "voxmill made up".to_owned(),
+            plan: Some(plan),
+            facts: facts
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        };
+        at(0, Event::RunStarted(started))
+    }
+
+    fn step(
+        &self,
+        number: u64,
+        name: Option<&str>,
+        waited_ms: u64,
+        service: u64,
+        end: u64,
+    ) -> Step {
+        Step {
+            step: number,
+            waited: Nanos(waited_ms * MS),
+            late: self.late.filter(|_| waited_ms > 0).map(str::to_owned),
+            service: Nanos(service),
+            overhead: Nanos(MS / 5),
+            shape: Some("8x100x20".to_owned()),
+            ended: Some(Nanos(end)),
+            phase: name.map(str::to_owned),
+            parts: BTreeMap::from([
+                ("forward".to_owned(), Nanos(service / 3)),
+                ("backward".to_owned(), Nanos(service / 2)),
+            ]),
+            values: BTreeMap::from([("frames".to_owned(), self.valid_frames as f64)]),
+        }
+    }
+
+    /// What the stages and the machine did meanwhile.
+    fn beside(&self, clock: u64) -> Vec<Stamped> {
+        let mut events = Vec::new();
+        for (stage, each_ms) in &self.stage_ms {
+            let items = match stage.starts_with("featurize") {
+                true => 8 * self.steps,
+                false => self.steps,
+            };
+            let mut service = Histogram::default();
+            for item in 0..items {
+                // A tenth more or less.
+                service.record(Nanos(each_ms * MS * (90 + item % 21) / 100));
+            }
+            let mut slowest = Vec::new();
+            if let Some((slow, ms)) = self.slowest_ms
+                && slow == *stage
+            {
+                service.record(Nanos(ms * MS));
+                slowest.push(SlowItem {
+                    item: 17,
+                    name: "LJ037-0171".to_owned(),
+                    service: Nanos(ms * MS),
+                });
+            }
+            let mut waits = BTreeMap::new();
+            if *stage == "featurize" && self.bytes_share > 0.0 {
+                let wall = self.steps * (self.step_ms + self.waited_ms) * MS;
+                let mut sum = voxmill_telemetry::event::WaitSum::default();
+                sum.add(Nanos((wall as f64 * self.bytes_share) as u64));
+                waits.insert(Wait::Bytes, sum);
+            }
+            let second = StageSecond {
+                stage: (*stage).to_owned(),
+                service,
+                waits,
+                slowest,
+            };
+            events.push(at(clock, Event::StageSecond(second)));
+        }
+        events.push(at(
+            clock,
+            Event::HostSample(HostSample {
+                cpu_percent: Some(self.host_cpu),
+                process_cpu_percent: Some(self.process_cpu),
+                process_memory: Some(400_000_000),
+                memory_total: Some(16_000_000_000),
+                ..HostSample::default()
+            }),
+        ));
+        events
+    }
+}
+
+fn at(clock: u64, event: Event) -> Stamped {
+    Stamped {
+        at: Nanos(clock),
+        event,
+    }
+}
