@@ -2,8 +2,9 @@
 
     python3 benches/diagnoses.py --voxmill target/release/voxmill --corpus DEMO --rounds 1
 
-Each cause is planted in the real pipeline with the real model; a healthy run has nothing planted. What counts is the
-first finding. Others on this machine are told apart: run it on a quiet one.
+Each cause is planted in the real pipeline with the real model (the hidden flag --plant slows a part down); a healthy
+run has nothing planted. What counts is the first finding. `oversubscribed` is told whenever other programs run: use a
+quiet machine.
 """
 
 import argparse
@@ -13,22 +14,129 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-import time
 
 SEVERITIES = ("mild", "middle", "strong")
 
-# Flags for each severity. `warm` keeps the cache of the dataset, `cold` begins without one, `off` has none.
+# The state of the cache, and the flags of each severity. A step of the tiny model takes some 180 ms here.
 CAUSES = {
-    "slow_disk": ("cold", ["--plant read=60ms"], ["--plant read=120ms"], ["--plant read=300ms"]),
-    "few_workers": ("off", ["--num-workers 1 --model-size nano --plant mel=15ms"], ["--num-workers 1 --model-size nano --plant mel=25ms"], ["--num-workers 1 --model-size nano --plant mel=35ms"]),
-    "small_buffer": ("off", ["--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=300ms"], ["--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=500ms"], ["--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=800ms"]),
-    "slow_resampling": ("cold", ["--plant resample=40ms"], ["--plant resample=80ms"], ["--plant resample=200ms"]),
-    "huge_clip": ("cold", ["--plant huge=2000ms"], ["--plant huge=4000ms"], ["--plant huge=8000ms"]),
-    "slow_transfer": ("warm", ["--plant transfer=300ms"], ["--plant transfer=500ms"], ["--plant transfer=1000ms"]),
-    "slow_collating": ("warm", ["--plant collate=300ms"], ["--plant collate=500ms"], ["--plant collate=1000ms"]),
-    "memory_budget": ("off", ["--ram-budget 12MB --plant read=20ms"], ["--ram-budget 10MB --plant read=20ms"], ["--ram-budget 8MB --plant read=20ms"]),
-    "model_too_small": ("off", ["--model-size nano --batch-size 4 --plant mel=30ms"], ["--model-size nano --batch-size 4 --plant mel=60ms"], ["--model-size nano --batch-size 4 --plant mel=120ms"]),
-    "oversubscribed": ("warm", ["--plant rivals=2"], ["--plant rivals=4"], ["--plant rivals=8"]),
-    "padding": ("warm", ["--pad-to-fixed-length"], ["--pad-to-fixed-length"], ["--pad-to-fixed-length"]),
-    "cold_cache": ("cold", ["--plant mel=30ms"], ["--plant mel=60ms"], ["--plant mel=120ms"]),
+    "slow_disk": ("cold", "--plant read=25ms", "--plant read=40ms", "--plant read=120ms"),
+    "few_workers": ("off", "--plant mel=20ms", "--plant mel=24ms", "--plant mel=28ms"),
+    "small_buffer": (
+        "off",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=900ms",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=1200ms",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=1500ms",
+    ),
+    "slow_resampling": ("cold", "--plant resample=25ms", "--plant resample=40ms", "--plant resample=120ms"),
+    "huge_clip": ("cold", "--plant huge=1500ms", "--plant huge=3000ms", "--plant huge=6000ms"),
+    "slow_transfer": ("warm", "--plant transfer=220ms", "--plant transfer=300ms", "--plant transfer=600ms"),
+    "slow_collating": ("warm", "--plant collate=220ms", "--plant collate=300ms", "--plant collate=600ms"),
+    "memory_budget": (
+        "off",
+        "--ram-budget 16MB --plant read=15ms --num-workers 4",
+        "--ram-budget 12MB --plant read=20ms --num-workers 4",
+        "--ram-budget 12MB --plant read=30ms --num-workers 4",
+    ),
+    "model_too_small": (
+        "off",
+        "--model-size nano --batch-size 4 --plant mel=15ms",
+        "--model-size nano --batch-size 4 --plant mel=25ms",
+        "--model-size nano --batch-size 4 --plant mel=60ms",
+    ),
+    "oversubscribed": ("warm", 1, 2, 4),
+    "padding": ("warm", "--pad-to-fixed-length", "--pad-to-fixed-length", "--pad-to-fixed-length --batch-size 16"),
+    "cold_cache": ("cold", "--plant mel=25ms", "--plant mel=40ms", "--plant mel=120ms"),
 }
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--voxmill", type=pathlib.Path, required=True)
+    parser.add_argument("--corpus", type=pathlib.Path, required=True, help="the unpacked demo corpus")
+    parser.add_argument("--rounds", type=int, default=1, help="each with another seed [default: 1]")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--severities", default="middle", help="comma-separated [default: middle]")
+    parser.add_argument("--healthy", type=int, default=20, help="runs with nothing planted [default: 20]")
+    parser.add_argument("--only", default="", help="causes, comma-separated")
+    parser.add_argument("--output", type=pathlib.Path, default="diagnoses.json")
+    return parser.parse_args()
+
+
+class Place:
+    """A copy of the dataset's layout with a cache of its own: links to the clips, nothing of the original is touched."""
+
+    def __init__(self, corpus, voxmill, folder):
+        self.voxmill = voxmill
+        self.runs = folder / "runs"
+        self.cold, self.warm = folder / "cold-cache", folder / "warm-cache"
+        self.data = corpus
+        subprocess.run(
+            [voxmill, "prepare", "--train-data", corpus, "--cache-dir", self.warm],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+
+    def first_finding(self, state, flags, steps, seed):
+        shutil.rmtree(self.cold, ignore_errors=True)
+        cache = ["--no-cache"] if state == "off" else ["--cache-dir", self.warm if state == "warm" else self.cold]
+        command = [
+            self.voxmill, "profile", "--train-data", self.data, "--batch-size", "8", "--num-steps", str(steps),
+            "--warmup", "3", "--runs-dir", self.runs, "--seed", str(seed), "--json", *cache,
+        ]
+        rivals = []
+        if isinstance(flags, int):
+            rivals = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(flags)]
+        else:
+            words = flags.split()
+            if "--batch-size" in words:
+                del command[command.index("--batch-size"):command.index("--batch-size") + 2]
+            command += words
+        try:
+            done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+        finally:
+            for rival in rivals:
+                rival.kill()
+                rival.wait()
+        if done.returncode != 0:
+            return "failed", done.stderr.strip().splitlines()[-3:]
+        finding = json.loads(done.stdout)["findings"][0]
+        return finding["cause"], finding["what"]
+
+
+def main():
+    args = arguments()
+    only = [name for name in args.only.split(",") if name]
+    severities = args.severities.split(",")
+    results = []
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Place(args.corpus.resolve(), args.voxmill.resolve(), pathlib.Path(scratch))
+        for round_number in range(args.rounds):
+            seed = 1000 + round_number
+            for cause, (state, *by_severity) in CAUSES.items():
+                if only and cause not in only:
+                    continue
+                for severity, flags in zip(SEVERITIES, by_severity):
+                    if severity not in severities:
+                        continue
+                    found, what = place.first_finding(state, flags, args.steps, seed)
+                    results.append({"planted": cause, "severity": severity, "seed": seed, "found": found, "what": what})
+                    print(f"{cause:16} {severity:7} -> {found:16} {what}", flush=True)
+        for number in range(args.healthy):
+            found, what = place.first_finding("warm", "", args.steps, 2000 + number)
+            results.append({"planted": "nothing", "severity": "", "seed": 2000 + number, "found": found, "what": what})
+            print(f"nothing                  -> {found:16} {what}", flush=True)
+    args.output.write_text(json.dumps(results, indent=1) + "\n")
+    print_matrix(results)
+
+
+def print_matrix(results):
+    rows = collections.defaultdict(collections.Counter)
+    for result in results:
+        rows[result["planted"], result["severity"]][result["found"]] += 1
+    print("\n| planted | severity | found |\n|---|---|---|")
+    for (planted, severity), found in rows.items():
+        counts = ", ".join(f"{name} {count}" for name, count in found.most_common())
+        print(f"| {planted} | {severity} | {counts} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ mod measuring;
 mod on_gpu;
 mod prepare;
 mod road;
+mod schema;
 mod survival;
 mod text;
 mod train;

@@ -7,6 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::dataset::Dataset;
+use crate::schema::assert_fits;
 use crate::{prepare, said, voxmill};
 
 struct Bench {
@@ -53,6 +54,7 @@ fn a_profile_explains_the_time_and_its_log_says_the_same_again() {
         (&profile["version"], &profile["steps"]),
         (&1.into(), &16.into())
     );
+    assert_fits(&profile, "profile");
     let explained = profile["explained"].as_f64().unwrap();
     assert!((explained - 1.0).abs() < 0.02, "{explained}");
     let shares = profile["shares"].as_array().unwrap();
@@ -194,6 +196,7 @@ fn the_data_side_is_measured_without_a_model() {
         (&data["version"], &data["feeding"]["step_ms"]),
         (&1.into(), &30.0.into())
     );
+    assert_fits(&data, "analyze");
     assert!(data["warm"].as_array().unwrap().is_empty(), "no cache yet");
     assert!(data["cold"][0]["clips_per_second"].as_f64().unwrap() > 0.0);
     assert_eq!(data["verdicts"].as_array().unwrap().len(), 3);
