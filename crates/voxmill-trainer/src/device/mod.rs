@@ -6,6 +6,7 @@
 
 mod find;
 mod memory;
+mod precision;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
@@ -17,6 +18,8 @@ use burn::tensor::Tensor;
 
 pub use find::{Found, found, open, panic_words};
 pub use memory::{DeviceMemory, memory_in_use};
+pub use precision::Precision;
+pub(crate) use precision::widened;
 
 /// The CPU: computes on the rayon pool of whoever calls.
 pub fn cpu() -> Device {

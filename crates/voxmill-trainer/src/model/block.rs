@@ -8,6 +8,7 @@ use super::dense::{Dense, Norm};
 use super::init::Init;
 use super::spans::{Spans, by_hand};
 use crate::cpu::{self, FusedBlock};
+use crate::device::widened;
 
 #[derive(Module, Debug)]
 pub(super) struct Block {
@@ -112,7 +113,8 @@ impl Block {
         shift: Tensor<2>,
     ) -> Tensor<3> {
         let [rows, time, channels] = input.dims();
-        let convolution = self.convolution.val();
+        let dtype = input.dtype();
+        let convolution = self.convolution.val().cast(dtype);
         let [width, _] = convolution.dims();
         let mask = spans.mask().cast(input.dtype());
         let input = input * mask.clone();
@@ -121,15 +123,18 @@ impl Block {
             (&input.device(), input.dtype()),
         );
         let padded = Tensor::cat(vec![edge.clone(), input.clone(), edge], 1);
-        let mut convolved = input.zeros_like();
+        // In 16 bits the taps are, but not their sum: the norm takes it in 32 anyway.
+        let mut convolved = widened(input.zeros_like());
         for tap in 0..width {
             let seen = padded
                 .clone()
                 .slice([0..rows, tap..tap + time, 0..channels]);
-            convolved = convolved + seen * convolution.clone().narrow(0, tap, 1).unsqueeze();
+            let weighted = seen * convolution.clone().narrow(0, tap, 1).unsqueeze();
+            convolved = convolved + widened(weighted);
         }
-        let normed = self.norm.forward(convolved);
-        let bent = normed * (scale.unsqueeze_dim::<3>(1) + 1.0) + shift.unsqueeze_dim::<3>(1);
+        let normed = self.norm.forward(convolved).cast(dtype);
+        // Not times (scale + 1): in 16 bits that sum would round a small scale away.
+        let bent = normed.clone() + normed * scale.unsqueeze_dim::<3>(1) + shift.unsqueeze_dim(1);
         let mixed = self.narrow.forward(relu(self.widen.forward(bent)));
         (input + mixed) * mask
     }

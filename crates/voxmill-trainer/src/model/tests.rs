@@ -1,5 +1,7 @@
 //! The model against itself: padding, the two ways to compute it, and its gradients.
 
+mod half;
+
 use burn::module::{Module as _, ModuleMapper, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use voxmill_speech::batch::Batch;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Stopped;
 use crate::checkpoint::PrepareOn;
+use crate::device::Precision;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 
@@ -54,6 +55,8 @@ pub struct TrainOptions {
     pub max_bad_steps: u64,
     /// Makes again in the backward pass what the forward pass made, to save memory.
     pub recompute: bool,
+    /// What products and activations are computed in.
+    pub precision: Precision,
     /// Where waveforms become frames, for the checkpoint.
     pub prepare_on: PrepareOn,
 }

@@ -12,7 +12,7 @@ fn cosine(accumulate: usize, ema_decay: f32) -> TrainOptions {
 }
 
 /// Goes on in a fresh training with nothing but what is on disk.
-fn go_on(from: &Path, options: TrainOptions, folder: &TempDir) -> (Summary, Heard) {
+pub(super) fn go_on(from: &Path, options: TrainOptions, folder: &TempDir) -> (Summary, Heard) {
     let from = CheckpointFolder::open(from).unwrap();
     let feed = TestFeed::new(batches()).from(&from.facts().progress.feed);
     let settings = from.facts().settings.clone();
