@@ -300,6 +300,36 @@ fn twenty_steps_agree_wherever_batches_are_prepared() {
     }
 }
 
+/// What lies on the device between the two passes. On a logical device of its own, whose pools no other
+/// test uses.
+#[test]
+fn what_is_made_again_is_not_kept() {
+    let gpu = device::open("wgpu:0+2".parse().expect("a name")).expect("a third logical device");
+    let facts = small_voice();
+    let between = |recompute| {
+        let device = device::with_gradients(&gpu, recompute);
+        let model = Voice::new(&facts.shape, facts.vocabulary, 3, &device).recomputing(recompute);
+        let clip = TestClip::new("long", 60, 700);
+        let batch = batch_of(&[Some(&clip); 8], 64, 704, 32);
+        let batch = ready_on(&gpu, &gpu, batch).prepared;
+        let whole = Counts {
+            frames: 5_600,
+            tokens: 480,
+        };
+        let in_use = || {
+            gpu.sync().expect("the device works");
+            device::memory_in_use(&gpu).expect("its pools tell").in_use
+        };
+        let before = in_use();
+        let made = pass(&model, &batch, 1.0, whole);
+        let after = in_use();
+        drop(made);
+        after - before
+    };
+    let (kept, again) = (between(false), between(true));
+    assert!(again < kept * 3 / 4, "{again} of {kept}");
+}
+
 /// Where the GPU has 16 bits; the loss scale of f16 may first leave out some steps.
 #[test]
 fn the_loss_falls_in_16_bits() {

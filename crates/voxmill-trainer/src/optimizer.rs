@@ -283,13 +283,13 @@ impl ModuleMapper for Update {
         let moments = self.moments.next().expect("a state for each weight");
         let gradient = self.gradients.next().flatten();
         param.map(|weight| {
-            let shape = weight.shape();
+            let (shape, device) = (weight.shape(), weight.device());
             let weight = weight.inner().reshape([-1]);
             let gradient = gradient.unwrap_or_else(|| weight.zeros_like());
             let decay = if D > 1 { self.adam.weight_decay } else { 0.0 };
             let (weight, moments) = self.update(weight, gradient, moments, decay);
             self.done.push(moments);
-            weight.reshape(shape).autodiff().require_grad()
+            device::tracked_on(weight.reshape(shape), &device)
         })
     }
 }

@@ -5,6 +5,7 @@
 //! person deserves a sentence instead.
 
 mod find;
+mod gradients;
 mod memory;
 mod precision;
 #[cfg(feature = "wgpu")]
@@ -17,6 +18,7 @@ pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
 pub use find::{Found, found, open, panic_words};
+pub(crate) use gradients::{tracked_on, with_gradients};
 pub use memory::{DeviceMemory, memory_in_use};
 pub use precision::Precision;
 pub(crate) use precision::widened;

@@ -29,7 +29,7 @@ use reference::ReferenceEncoder;
 pub(crate) use reference::WIDTH as REFERENCE_WIDTH;
 
 use crate::align::{Durations, PLACES};
-use crate::device::{Precision, widened};
+use crate::device::{Precision, tracked_on, widened};
 
 /// What must be known beside the shape to build the model's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -140,6 +140,7 @@ impl Voice {
         other_symbols: &SymbolTable,
         symbols: &SymbolTable,
     ) -> Voice {
+        let device = self.token_embedding.val().device();
         let (fresh, old) = (
             self.token_embedding.val().inner(),
             other.token_embedding.val().inner(),
@@ -154,7 +155,7 @@ impl Voice {
                 None => fresh.clone().narrow(0, id, 1),
             }
         });
-        let embedding = Tensor::cat(rows.collect(), 0).autodiff().require_grad();
+        let embedding = tracked_on(Tensor::cat(rows.collect(), 0), &device);
         Voice {
             token_embedding: self.token_embedding.map(|_| embedding),
             ..other

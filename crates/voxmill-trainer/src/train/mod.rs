@@ -127,7 +127,7 @@ impl Training {
         speakers: Vec<String>,
         device: &Device,
     ) -> Self {
-        let with_gradients = device.clone().autodiff();
+        let with_gradients = options.device_with_gradients(device);
         let model = Voice::new(
             &voice.shape,
             voice.vocabulary,
@@ -147,7 +147,7 @@ impl Training {
         device: &Device,
         from: &CheckpointFolder,
     ) -> Result<Self, CheckpointError> {
-        let with_gradients = device.clone().autodiff();
+        let with_gradients = options.device_with_gradients(device);
         let fresh = Voice::new(
             &voice.shape,
             voice.vocabulary,
@@ -205,7 +205,7 @@ impl Training {
         device: &Device,
         from: &CheckpointFolder,
     ) -> Result<Self, CheckpointError> {
-        let restored = from.restore(&device.clone().autodiff())?;
+        let restored = from.restore(&options.device_with_gradients(device))?;
         let lengths = restored.lengths;
         let model = restored.model.recomputing(options.recompute);
         let loss_scale = (options.precision == Precision::F16).then(|| match restored.loss_scale {

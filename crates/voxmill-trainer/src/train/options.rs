@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Stopped;
 use crate::checkpoint::PrepareOn;
-use crate::device::Precision;
+use crate::device::{Device, Precision, is_cpu, with_gradients};
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 
@@ -62,6 +62,13 @@ pub struct TrainOptions {
 }
 
 impl TrainOptions {
+    /// Where the weights lie. Blocks that are one operation on the CPU make their insides again by
+    /// themselves; all others leave it to the library.
+    pub(super) fn device_with_gradients(&self, device: &Device) -> Device {
+        let by_hand = is_cpu(device) && self.precision == Precision::Single;
+        with_gradients(device, self.recompute && !by_hand)
+    }
+
     /// The learning rate of a step. With a limit in steps it depends on the step alone, so a
     /// resumed run repeats it; with a limit in time it depends on how fast the machine was.
     pub(super) fn rate(&self, step: u64, seconds: f64) -> f64 {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::align::Lengths;
-use crate::device::test_devices;
 use crate::loss::encode;
 
 /// The parts of what a model makes of a batch, with an alignment that is given, and its gradients.
@@ -12,15 +11,15 @@ struct Made {
 }
 
 /// `scale`: what the loss is multiplied by on its way back.
-fn made(device: &Device, precision: Precision, scale: f32) -> Made {
+fn made(device: &Device, precision: Precision, scale: f32, recompute: bool) -> Made {
     let batch = {
         let (a, b) = (TestClip::new("a", 23, 90), TestClip::new("b", 7, 33));
         let batch = batch_of(&[Some(&a), None, Some(&b)], 24, 96, 32);
         prepare(batch, STATISTICS, None, device)
     };
     let shape = ModelSize::Nano.shape();
-    let model = Voice::new(&shape, VOCABULARY, 5, &device.clone().autodiff());
-    let model = model.computing_in(precision);
+    let model = Voice::new(&shape, VOCABULARY, 5, &with_gradients(device, recompute));
+    let model = model.computing_in(precision).recomputing(recompute);
     let (style, encoded) = encode(&model, &batch);
     assert_eq!(style.dtype(), precision.dtype().into());
     assert_eq!(encoded.states.dtype(), precision.dtype().into());
@@ -90,14 +89,19 @@ fn rounding(half: Precision) -> f64 {
 /// target and now below, or a unit now on and now off; there a small change is a whole one.
 #[test]
 fn sixteen_bits_are_near_thirty_two() {
-    let exact = made(&device(), Precision::Single, 1.0);
+    let exact = made(&device(), Precision::Single, 1.0, false);
     for device in test_devices() {
-        for half in [Precision::Bf16, Precision::F16] {
+        for (half, recompute) in [
+            (Precision::Bf16, false),
+            (Precision::Bf16, true),
+            (Precision::F16, false),
+            (Precision::F16, true),
+        ] {
             if !half.works_on(&device) {
                 continue;
             }
-            let near = made(&device, half, 1024.0);
-            let what = format!("{half:?} on {device:?}");
+            let near = made(&device, half, 1024.0, recompute);
+            let what = format!("{half:?} on {device:?}, made again: {recompute}");
             for ((name, exact), (_, near)) in exact.parts.iter().zip(&near.parts) {
                 let off = off(exact, near);
                 assert!(off < 4.0 * rounding(half), "{what}, {name}: {off}");

@@ -326,7 +326,8 @@ impl Observer for Watching<'_> {
             self.sums.service += report.service;
             self.sums.overhead += report.overhead;
             self.recorder.record(Event::Step(step_event(report)));
-            if !report.counted {
+            // Overflows in f16 are how its scale is found, and no fault of the clips.
+            if !report.counted && !report.overflowed() {
                 let clips: Vec<_> = report
                     .clips
                     .iter()
@@ -368,6 +369,10 @@ impl Observer for Watching<'_> {
             ("speed/stall_share", pace.stall as f32),
         ];
         self.for_tensorboard(|writer| writer.scalars(moment(last.step), &values));
+        if let Some(scale) = last.loss_scale {
+            let value = [("optimiser/loss_scale", scale as f32)];
+            self.for_tensorboard(|writer| writer.scalars(moment(last.step), &value));
+        }
         self.show(last, progress);
         Ok(())
     }
@@ -533,6 +538,7 @@ fn step_event(report: &StepReport) -> Step {
         ("learning_rate", report.rate),
         ("frames", report.frames as f64),
     ];
+    let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
     Step {
         step: report.step,
         waited: nanos(report.waited),
@@ -540,7 +546,9 @@ fn step_event(report: &StepReport) -> Step {
         service: nanos(report.service),
         overhead: nanos(report.overhead),
         shape: report.shapes.first().map(shape_name),
-        values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+        values: (values.into_iter().chain(scale))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
     }
 }
 

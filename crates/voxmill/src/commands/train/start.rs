@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use voxmill_speech::manifest::Manifest;
 use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::Progress;
-use voxmill_trainer::device::{Backend, DeviceId};
+use voxmill_trainer::device::{Backend, DeviceId, Precision};
 use voxmill_trainer::model;
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::{Decay, Schedule};
@@ -53,6 +53,7 @@ pub(super) fn options(
     settings: &TrainSettings,
     batches: &BatchFeed,
     validates: bool,
+    precision: Precision,
 ) -> TrainOptions {
     let o = &settings.optimization;
     let accumulate = o.gradient_accumulation_steps.get() as usize;
@@ -99,6 +100,7 @@ pub(super) fn options(
         patience: settings.evaluation.and_then(|e| e.patience),
         max_bad_steps: settings.max_bad_steps,
         recompute: settings.gradient_checkpointing,
+        precision,
         prepare_on: settings.devices.prepare_on.0,
     }
 }
@@ -112,6 +114,7 @@ pub(super) struct Told<'a> {
     pub(super) shelf: &'a Shelf,
     pub(super) parameters: usize,
     pub(super) needs: &'a Needs,
+    pub(super) precision: Precision,
     /// How the two devices are linked, where that is known.
     pub(super) link: Option<Link>,
     pub(super) held_out: Option<&'a BatchFeed>,
@@ -195,7 +198,7 @@ impl Told<'_> {
         let devices = settings.devices.devices;
         let threads = settings.compute_threads;
         let threads = format!("{threads} compute {}", plural(threads, "thread"));
-        let precision = "32-bit floats";
+        let precision = self.precision.describe();
         let (data, model) = (devices.data(), devices.model());
         if !devices.is_pair() {
             let mut lines = vec![format!(
