@@ -2,7 +2,7 @@
 //! the time of a step. One line of JSON on standard output.
 //!
 //! `cargo bench -p voxmill-trainer --bench train_step -- [--shape prototype|nano|tiny|…] [--rows 8]
-//! [--frames 560] [--tokens 96] [--steps 30] [--threads 2] [--recompute]`
+//! [--frames 560] [--tokens 96] [--steps 30] [--threads 2] [--recompute] [--precision bf16|f16]`
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -15,6 +15,7 @@ use voxmill_speech::batch_plan::{Position, Shape};
 use voxmill_speech::language::Language;
 use voxmill_speech::text::symbols::SymbolTable;
 use voxmill_trainer::checkpoint::{Checkpoints, PrepareOn, Progress, VoiceFacts};
+use voxmill_trainer::device::Precision;
 use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary};
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, Ready};
@@ -137,6 +138,12 @@ fn main() -> ExitCode {
         "prototype" => prototype(),
         size => size.parse::<ModelSize>().expect("a size").shape(),
     };
+    let precision = match value("--precision").as_deref() {
+        None | Some("single") => Precision::Single,
+        Some("bf16") => Precision::Bf16,
+        Some("f16") => Precision::F16,
+        Some(other) => panic!("{other} is no precision"),
+    };
     let symbols = SymbolTable::built_in();
     let voice = VoiceFacts {
         size: ModelSize::Tiny,
@@ -176,6 +183,7 @@ fn main() -> ExitCode {
         patience: None,
         max_bad_steps: 0,
         recompute: args.iter().any(|arg| arg == "--recompute"),
+        precision,
         prepare_on: PrepareOn::Host,
     };
     let pool = rayon::ThreadPoolBuilder::new()
@@ -201,7 +209,7 @@ fn main() -> ExitCode {
     let (best, median) = (measured[0], measured[measured.len() / 2]);
     let per_second = |seconds: f64| (rows * frames) as f64 / seconds;
     let result = json!({
-        "program": "voxmill", "shape": named, "parameters": parameters, "threads": threads,
+        "program": "voxmill", "shape": named, "precision": precision, "parameters": parameters, "threads": threads,
         "rows": rows, "frames": frames, "tokens": tokens, "steps": measured.len(),
         "best_ms": best * 1e3, "median_ms": median * 1e3,
         "frames_per_second_best": per_second(best), "frames_per_second_median": per_second(median),

@@ -57,7 +57,7 @@ pub(crate) fn pass_with(
     (pass, scores)
 }
 
-fn encode(model: &Voice, batch: &Prepared) -> (Tensor<2>, Encoded) {
+pub(crate) fn encode(model: &Voice, batch: &Prepared) -> (Tensor<2>, Encoded) {
     let style = model.style(batch.reference.clone(), &batch.reference_spans);
     let encoded = model.encode(
         batch.tokens.clone(),

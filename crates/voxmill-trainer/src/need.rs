@@ -5,9 +5,11 @@
 
 use voxmill_speech::batch_plan::Shape;
 
+use crate::device::Precision;
 use crate::model::{DECODER_WIDTH, DURATION_WIDTH, ENCODER_WIDTH, ModelShape, REFERENCE_WIDTH};
 
 const FLOAT: u64 = 4;
+const HALF: u64 = 2;
 
 /// Bytes on the model device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,19 @@ pub struct StepForm {
     pub parameters: usize,
     pub mel_channels: usize,
     pub reference_frames: usize,
-    /// Blocks keep only their inputs.
-    pub recompute: bool,
+    pub recompute: Recompute,
+    pub precision: Precision,
+}
+
+/// What the backward pass makes again instead of having it kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    Nothing,
+    /// Whole blocks, which then keep only their inputs: the CPU's own ones in 32 bits.
+    Blocks,
+    /// What the library holds for cheap: all but products, sums over channels, casts, and what mixes
+    /// with masks.
+    Cheap,
 }
 
 impl StepForm {
@@ -45,36 +58,54 @@ impl StepForm {
         let (references, mels) = (self.reference_frames as u64, self.mel_channels as u64);
         let s = &self.shape;
         let (d, dr) = (s.channels as u64, s.reference_channels as u64);
+        let (wide, own) = (FLOAT, self.activation());
         let blocks = |count: usize, width: usize, widen: usize, channels: u64| {
             count as u64 * self.kept_by_block(width, widen) * channels
         };
         let per_token = blocks(s.encoder_blocks, ENCODER_WIDTH, s.encoder_widen, d)
             + blocks(2, DURATION_WIDTH, 1, d)
-            + 4 * d
-            + 4 * mels;
-        // Scores of the alignment: every frame with every token, three times on the way.
+            + own * 4 * d
+            + wide * 4 * mels;
+        // Scores of the alignment: every frame with every token, three times on the way. Like all that
+        // losses are made of they are 32 bits wide.
         let per_frame = blocks(s.decoder_blocks, DECODER_WIDTH, s.decoder_widen, d)
-            + 8 * d
-            + 10 * mels
-            + 3 * tokens;
-        let per_reference = blocks(s.reference_blocks, REFERENCE_WIDTH, 4, dr) + 6 * dr;
+            + own * 8 * d
+            + wide * (10 * mels + 3 * tokens);
+        let per_reference = blocks(s.reference_blocks, REFERENCE_WIDTH, 4, dr) + wide * 6 * dr;
         let kept = tokens * per_token + frames * per_frame + references * per_reference;
         // One block at a time also has what it makes on the way back.
         let (widen, width) = (s.decoder_widen.max(s.encoder_widen), DECODER_WIDTH);
-        let passing = frames.max(tokens) * kept_whole(width, widen) * d;
+        let passing = frames.max(tokens) * wide * kept_whole(width, widen) * d;
         let values = (frames + references) * (mels + 1) + 2 * tokens;
+        // In 16 bits every weight has a second copy, for as long as the way back needs it.
+        let copies = if own == HALF { HALF } else { 0 };
         ModelNeed {
-            weights: 6 * FLOAT * self.parameters as u64,
-            activations: FLOAT * rows * (kept + passing),
+            weights: (6 * FLOAT + copies) * self.parameters as u64,
+            activations: rows * (kept + passing),
             batch: FLOAT * rows * values,
         }
     }
 
-    /// Values for each channel of each frame.
+    /// Bytes of a value between two operations.
+    fn activation(&self) -> u64 {
+        match self.precision {
+            Precision::Single => FLOAT,
+            Precision::Bf16 | Precision::F16 => HALF,
+        }
+    }
+
+    /// Bytes for each channel of each frame.
     fn kept_by_block(&self, width: usize, widen: usize) -> u64 {
+        let own = self.activation();
+        // How much more it is where it stays 32 bits wide.
+        let wider = FLOAT - own;
         match self.recompute {
-            true => 2,
-            false => kept_whole(width, widen),
+            // Norms are computed in 32 bits: what they subtract from, divide and multiply.
+            Recompute::Nothing => own * kept_whole(width, widen) + 3 * wider,
+            Recompute::Blocks => 2 * own,
+            // The input twice (once for the convolution, in 32 bits), the norm's result, what the
+            // products give, and the output.
+            Recompute::Cheap => own * (7 + 3 * widen as u64) + wider,
         }
     }
 }
@@ -109,13 +140,14 @@ mod tests {
     use super::*;
     use crate::model::ModelSize;
 
-    fn form(size: ModelSize, recompute: bool) -> StepForm {
+    fn form(size: ModelSize, recompute: Recompute) -> StepForm {
         StepForm {
             shape: size.shape(),
             parameters: 2_000_000,
             mel_channels: 80,
             reference_frames: 129,
             recompute,
+            precision: Precision::Single,
         }
     }
 
@@ -129,14 +161,39 @@ mod tests {
 
     #[test]
     fn more_clips_longer_clips_and_larger_models_need_more() {
-        let tiny = form(ModelSize::Tiny, false);
+        let tiny = form(ModelSize::Tiny, Recompute::Nothing);
         let total = |form: &StepForm, rows, frames| form.need(shape(rows, frames)).with_slots(3);
         assert!(total(&tiny, 8, 400) > total(&tiny, 4, 400));
         assert!(total(&tiny, 8, 800) > total(&tiny, 8, 400));
-        assert!(total(&form(ModelSize::Small, false), 8, 400) > total(&tiny, 8, 400));
-        assert!(total(&form(ModelSize::Tiny, true), 8, 400) < total(&tiny, 8, 400) / 2);
+        let small = form(ModelSize::Small, Recompute::Nothing);
+        assert!(total(&small, 8, 400) > total(&tiny, 8, 400));
+        let blocks = form(ModelSize::Tiny, Recompute::Blocks);
+        assert!(total(&blocks, 8, 400) < total(&tiny, 8, 400) / 2);
+        let cheap = form(ModelSize::Tiny, Recompute::Cheap);
+        assert!(total(&cheap, 8, 400) < total(&tiny, 8, 400));
+        assert!(total(&cheap, 8, 400) > total(&blocks, 8, 400));
         let need = tiny.need(shape(8, 400));
         assert_eq!(need.with_slots(4) - need.with_slots(3), need.batch);
+    }
+
+    #[test]
+    fn half_the_bits_take_little_more_than_half_the_activations() {
+        for recompute in [Recompute::Nothing, Recompute::Cheap] {
+            let single = form(ModelSize::Tiny, recompute);
+            let need = |precision| {
+                let form = StepForm {
+                    precision,
+                    ..single.clone()
+                };
+                form.need(shape(8, 400))
+            };
+            let (single, half) = (need(Precision::Single), need(Precision::Bf16));
+            let share = half.activations as f64 / single.activations as f64;
+            assert!((0.5..0.7).contains(&share), "{recompute:?} {share}");
+            assert_eq!(half.weights - single.weights, 2 * 2_000_000);
+            assert_eq!(half.batch, single.batch);
+            assert_eq!(need(Precision::F16), half);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 
 use crate::checkpoint::{Checkpoints, PrepareOn, Progress};
-use crate::device::{self, Backend, DeviceId, read, test_devices};
+use crate::device::{self, Backend, DeviceId, Precision, read, test_devices};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
 use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
@@ -235,7 +235,7 @@ impl Observer for Heard {
     }
 }
 
-fn losses_of_twenty_steps(data: &Device, model: &Device) -> Vec<f32> {
+fn losses_of_twenty_steps(data: &Device, model: &Device, precision: Precision) -> Vec<f32> {
     let options = TrainOptions {
         seed: 5,
         optimizer: AdamW::default(),
@@ -256,6 +256,7 @@ fn losses_of_twenty_steps(data: &Device, model: &Device) -> Vec<f32> {
         patience: None,
         max_bad_steps: 0,
         recompute: false,
+        precision,
         prepare_on: PrepareOn::Host,
     };
     let folder = tempfile::tempdir().expect("a folder");
@@ -287,15 +288,58 @@ fn twenty_steps_agree_wherever_batches_are_prepared() {
     };
     let second = device::open(second).expect("a second logical device");
     assert_ne!(gpu, second);
-    let on_cpu = losses_of_twenty_steps(&cpu, &cpu);
+    let on_cpu = losses_of_twenty_steps(&cpu, &cpu, Precision::Single);
     assert!(on_cpu[19] < on_cpu[0], "{on_cpu:?}");
     for (data, model) in [(&gpu, &gpu), (&cpu, &gpu), (&gpu, &second)] {
-        let there = losses_of_twenty_steps(data, model);
+        let there = losses_of_twenty_steps(data, model, Precision::Single);
         let off = on_cpu.iter().zip(&there).map(|(a, b)| (a - b).abs() / a);
         assert!(
             off.fold(0.0, f32::max) < 1e-2,
             "{data:?} {model:?}\n{on_cpu:?}\n{there:?}"
         );
+    }
+}
+
+/// What lies on the device between the two passes. On a logical device of its own, whose pools no other
+/// test uses.
+#[test]
+fn what_is_made_again_is_not_kept() {
+    let gpu = device::open("wgpu:0+2".parse().expect("a name")).expect("a third logical device");
+    let facts = small_voice();
+    let between = |recompute| {
+        let device = device::with_gradients(&gpu, recompute);
+        let model = Voice::new(&facts.shape, facts.vocabulary, 3, &device).recomputing(recompute);
+        let clip = TestClip::new("long", 60, 700);
+        let batch = batch_of(&[Some(&clip); 8], 64, 704, 32);
+        let batch = ready_on(&gpu, &gpu, batch).prepared;
+        let whole = Counts {
+            frames: 5_600,
+            tokens: 480,
+        };
+        let in_use = || {
+            gpu.sync().expect("the device works");
+            device::memory_in_use(&gpu).expect("its pools tell").in_use
+        };
+        let before = in_use();
+        let made = pass(&model, &batch, 1.0, whole);
+        let after = in_use();
+        drop(made);
+        after - before
+    };
+    let (kept, again) = (between(false), between(true));
+    assert!(again < kept * 3 / 4, "{again} of {kept}");
+}
+
+/// Where the GPU has 16 bits; the loss scale of f16 may first leave out some steps.
+#[test]
+fn the_loss_falls_in_16_bits() {
+    let gpu = gpu();
+    for half in [Precision::Bf16, Precision::F16] {
+        if half.works_on(&gpu) {
+            let losses = losses_of_twenty_steps(&gpu, &gpu, half);
+            assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
+            assert!(losses[18] < 0.97 * losses[0], "{half:?} {losses:?}");
+        }
     }
 }
 

@@ -5,12 +5,15 @@
 //! finite changes neither weights nor moments nor the mean, decided on the device, so that nobody
 //! waits for the answer.
 
+mod loss_scale;
+
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::model::Voice;
 use crate::{cpu, device};
+pub(crate) use loss_scale::{LEAST as LEAST_LOSS_SCALE, LossScale};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdamW {
@@ -58,7 +61,11 @@ pub(crate) struct OptimizerState {
 
 /// Gradients in the model's order, flat.
 #[derive(Debug, Default)]
-pub(crate) struct FlatGradients(Vec<Option<Tensor<1>>>);
+pub(crate) struct FlatGradients {
+    parts: Vec<Option<Tensor<1>>>,
+    /// What the loss was multiplied by, and so they are.
+    scaled_by: Option<Tensor<1>>,
+}
 
 impl FlatGradients {
     pub(crate) fn collect(model: &Voice, mut gradients: Gradients) -> Self {
@@ -77,16 +84,27 @@ impl FlatGradients {
             all: Vec::new(),
         };
         model.visit(&mut collect);
-        Self(collect.all)
+        Self {
+            parts: collect.all,
+            scaled_by: None,
+        }
+    }
+
+    /// Gradients of a loss that was multiplied by this.
+    pub(crate) fn scaled_by(self, factor: Option<Tensor<1>>) -> Self {
+        Self {
+            scaled_by: factor,
+            ..self
+        }
     }
 
     /// Micro-batches add up.
     pub(crate) fn add(&mut self, other: FlatGradients) {
-        if self.0.is_empty() {
+        if self.parts.is_empty() {
             *self = other;
             return;
         }
-        for (sum, one) in self.0.iter_mut().zip(other.0) {
+        for (sum, one) in self.parts.iter_mut().zip(other.parts) {
             *sum = match (sum.take(), one) {
                 (Some(sum), Some(one)) => Some(sum + one),
                 (sum, one) => sum.or(one),
@@ -94,10 +112,18 @@ impl FlatGradients {
         }
     }
 
-    /// The square of the norm of all gradients together.
+    /// The norm of all gradients together, as if the loss had not been multiplied.
+    fn norm(&self, device: &Device) -> Tensor<1> {
+        let norm = self.squared_norm(device).sqrt();
+        match &self.scaled_by {
+            Some(factor) => norm / factor.clone(),
+            None => norm,
+        }
+    }
+
     fn squared_norm(&self, device: &Device) -> Tensor<1> {
         let squares: Vec<_> = self
-            .0
+            .parts
             .iter()
             .flatten()
             .map(|g| g.clone().square().sum())
@@ -110,7 +136,7 @@ impl FlatGradients {
 
     #[cfg(test)]
     pub(crate) fn parts(&self) -> &[Option<Tensor<1>>] {
-        &self.0
+        &self.parts
     }
 }
 
@@ -169,16 +195,16 @@ impl AdamW {
         rate: f64,
     ) -> (Voice, OptimizerState, Taken) {
         let device = state.updates.device();
-        let norm = gradients.squared_norm(&device).sqrt();
+        let norm = gradients.norm(&device);
         let counted = norm.clone().is_finite().float();
         let updates = state.updates + counted.clone();
-        let control = self.control(&norm, &counted, &updates);
+        let control = self.control(&norm, &counted, &updates, gradients.scaled_by);
         let mut update = Update {
             adam: *self,
             rate: rate as f32,
             control: Control::new(control),
             moments: state.moments.into_iter(),
-            gradients: gradients.0.into_iter(),
+            gradients: gradients.parts.into_iter(),
             done: Vec::new(),
         };
         let model = model.map(&mut update);
@@ -191,9 +217,19 @@ impl AdamW {
 
     /// Five numbers that steer the update of every weight: whether it counts, what gradients are
     /// multiplied by, what the two moments are divided by, how much the mean keeps.
-    fn control(&self, norm: &Tensor<1>, counted: &Tensor<1>, updates: &Tensor<1>) -> Tensor<1> {
+    fn control(
+        &self,
+        norm: &Tensor<1>,
+        counted: &Tensor<1>,
+        updates: &Tensor<1>,
+        scaled_by: Option<Tensor<1>>,
+    ) -> Tensor<1> {
         let clip = (norm.clone() + 1e-6).recip() * self.clip_norm;
         let clip = clip.clamp_max(1.0);
+        let clip = match scaled_by {
+            Some(factor) => clip / factor,
+            None => clip,
+        };
         // A step that does not count may divide by zero here; nobody looks.
         let bias = |beta: f32| -((updates.clone() * beta.ln()).exp()) + 1.0;
         // Young means move faster: the first weights say little about the last ones.
@@ -247,13 +283,13 @@ impl ModuleMapper for Update {
         let moments = self.moments.next().expect("a state for each weight");
         let gradient = self.gradients.next().flatten();
         param.map(|weight| {
-            let shape = weight.shape();
+            let (shape, device) = (weight.shape(), weight.device());
             let weight = weight.inner().reshape([-1]);
             let gradient = gradient.unwrap_or_else(|| weight.zeros_like());
             let decay = if D > 1 { self.adam.weight_decay } else { 0.0 };
             let (weight, moments) = self.update(weight, gradient, moments, decay);
             self.done.push(moments);
-            weight.reshape(shape).autodiff().require_grad()
+            device::tracked_on(weight.reshape(shape), &device)
         })
     }
 }
@@ -305,7 +341,8 @@ impl Update {
     }
 }
 
-/// The model with the running mean of its weights in place of the weights.
+/// The model with the running mean of its weights in place of the weights, in 32 bits: that is how
+/// it will speak.
 pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice {
     struct Replace<'a>(std::slice::Iter<'a, Moments>);
     impl ModuleMapper for Replace<'_> {
@@ -318,6 +355,7 @@ pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice 
         .clone()
         .map(&mut Replace(state.moments.iter()))
         .valid()
+        .computing_in(device::Precision::Single)
 }
 
 #[cfg(test)]

@@ -226,10 +226,7 @@ impl Checkpoints {
                 VOICE,
                 weights::voice_file(snapshot.optimizer, snapshot.model),
             ),
-            (
-                TRAINING,
-                weights::training_file(snapshot.model, snapshot.optimizer, snapshot.lengths),
-            ),
+            (TRAINING, weights::training_file(snapshot)),
         ];
         let stored = Stored {
             version: CHECKPOINT_VERSION,

@@ -5,7 +5,7 @@
 //!   step-000001200/
 //!     checkpoint.json        everything that is not a tensor, with the hashes of all three
 //!     voice.safetensors      the weights to speak with (their running mean), by their paths
-//!     training.safetensors   weight/…, first/…, second/… by the same paths; updates; lengths
+//!     training.safetensors   weight/…, first/…, second/… by the same paths; updates; lengths; loss_scale
 //!   best.json                which of them had the lowest loss on the held-out clips
 //! ```
 //!
@@ -30,6 +30,7 @@ use voxmill_speech::text::symbols::SymbolTable;
 
 pub use files::{Checkpoints, Found};
 
+use crate::device::Precision;
 use crate::model::{ModelShape, ModelSize, Vocabulary, Voice};
 use crate::optimizer::OptimizerState;
 use crate::prepare::MelStatistics;
@@ -103,6 +104,9 @@ pub struct Facts {
     pub pending_durations: Vec<PendingDurations>,
     /// Where waveforms become frames: it changes their rounding, so a run keeps to it.
     pub prepare_on: PrepareOn,
+    /// What the model was computed in.
+    #[serde(default)]
+    pub precision: Precision,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,6 +136,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) optimizer: &'a OptimizerState,
     /// Running sums of true and of predicted frames.
     pub(crate) lengths: [f32; 2],
+    /// [`LossScale::stored`](crate::optimizer::LossScale::stored), of a run in f16.
+    pub(crate) loss_scale: Option<[f32; 2]>,
 }
 
 /// What goes on where a checkpoint left off.
@@ -141,6 +147,7 @@ pub(crate) struct Restored {
     pub(crate) model: Voice,
     pub(crate) optimizer: OptimizerState,
     pub(crate) lengths: [f32; 2],
+    pub(crate) loss_scale: Option<[f32; 2]>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -202,13 +209,7 @@ impl CheckpointFolder {
         let facts = self.stored.facts.clone();
         let fresh = Voice::new(&facts.voice.shape, facts.voice.vocabulary, 0, device);
         let files = (&*self.path.join(TRAINING), &*self.path.join(VOICE));
-        let (model, optimizer, lengths) = weights::load_training(fresh, files, device)?;
-        Ok(Restored {
-            facts,
-            model,
-            optimizer,
-            lengths,
-        })
+        weights::load_training(fresh, files, device, facts)
     }
 }
 

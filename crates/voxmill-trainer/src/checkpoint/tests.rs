@@ -41,6 +41,7 @@ fn facts(step: u64, best: Option<Best>) -> Facts {
             durations: vec![vec![1, 2], vec![]],
         }],
         prepare_on: PrepareOn::Host,
+        precision: Precision::F16,
     }
 }
 
@@ -66,6 +67,7 @@ fn save_facts(checkpoints: &Checkpoints, facts: &Facts) -> Result<PathBuf, Check
         model: &model,
         optimizer: &optimizer,
         lengths: [1234.5, 1e-3],
+        loss_scale: Some([8192.0, 17.0]),
     });
     saved.map(|(path, _)| path)
 }

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::CheckpointError;
+use super::{CheckpointError, Facts, Restored, Snapshot};
 use crate::device::read;
 use crate::model::Voice;
 use crate::optimizer::{Moments, OptimizerState};
@@ -70,15 +70,14 @@ pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
     file(means.collect())
 }
 
+const LOSS_SCALE: &str = "loss_scale";
+
 /// The file's bytes of all that training goes on with. The running mean of the weights is in the
 /// voice's file.
-pub(super) fn training_file(
-    model: &Voice,
-    optimizer: &OptimizerState,
-    lengths: [f32; 2],
-) -> Vec<u8> {
+pub(super) fn training_file(snapshot: &Snapshot<'_>) -> Vec<u8> {
+    let optimizer = snapshot.optimizer;
     let mut all = Vec::new();
-    for (path, weight) in weights(model) {
+    for (path, weight) in weights(snapshot.model) {
         all.push((format!("weight/{path}"), weight));
     }
     for moments in &optimizer.moments {
@@ -87,11 +86,14 @@ pub(super) fn training_file(
         all.push((format!("second/{path}"), Plain::new(moments.second.clone())));
     }
     all.push(("updates".to_owned(), Plain::new(optimizer.updates.clone())));
-    let lengths = Plain {
+    let two = |values: [f32; 2]| Plain {
         shape: vec![2],
-        values: lengths.to_vec(),
+        values: values.to_vec(),
     };
-    all.push(("lengths".to_owned(), lengths));
+    all.push(("lengths".to_owned(), two(snapshot.lengths)));
+    if let Some(scale) = snapshot.loss_scale {
+        all.push((LOSS_SCALE.to_owned(), two(scale)));
+    }
     file(all)
 }
 
@@ -144,6 +146,12 @@ impl<'a> Loaded<'a> {
             return Err(CheckpointError::damaged(self.path, why));
         }
         Ok(TensorData::new(plain.values, shape.to_vec()))
+    }
+
+    fn two(&mut self, name: &str) -> Result<[f32; 2], CheckpointError> {
+        let data = self.take(name, &[2])?;
+        let mut values = data.iter::<f32>();
+        Ok(std::array::from_fn(|_| values.next().unwrap_or(0.0)))
     }
 
     /// Puts the file's weights in place of a model's own.
@@ -199,7 +207,8 @@ pub(super) fn load_training(
     fresh: Voice,
     (training, voice): (&Path, &Path),
     device: &Device,
-) -> Result<(Voice, OptimizerState, [f32; 2]), CheckpointError> {
+    facts: Facts,
+) -> Result<Restored, CheckpointError> {
     let mut loaded = Loaded::read(training)?;
     let mut means = Loaded::read(voice)?;
     let model = loaded.place_into(fresh, "weight/")?;
@@ -220,8 +229,16 @@ pub(super) fn load_training(
     });
     let moments = moments.collect::<Result<_, CheckpointError>>()?;
     let updates = Tensor::from_data(loaded.take("updates", &[1])?, &plain);
-    let lengths = loaded.take("lengths", &[2])?;
-    let mut lengths = lengths.iter::<f32>();
-    let lengths = std::array::from_fn(|_| lengths.next().unwrap_or(0.0));
-    Ok((model, OptimizerState { moments, updates }, lengths))
+    let lengths = loaded.two("lengths")?;
+    let loss_scale = match loaded.tensors.contains_key(LOSS_SCALE) {
+        true => Some(loaded.two(LOSS_SCALE)?),
+        false => None,
+    };
+    Ok(Restored {
+        facts,
+        model,
+        optimizer: OptimizerState { moments, updates },
+        lengths,
+        loss_scale,
+    })
 }

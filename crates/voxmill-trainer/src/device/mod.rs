@@ -5,7 +5,9 @@
 //! person deserves a sentence instead.
 
 mod find;
+mod gradients;
 mod memory;
+mod precision;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
@@ -16,7 +18,10 @@ pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
 pub use find::{Found, found, open, panic_words};
+pub(crate) use gradients::{tracked_on, with_gradients};
 pub use memory::{DeviceMemory, memory_in_use};
+pub use precision::Precision;
+pub(crate) use precision::widened;
 
 /// The CPU: computes on the rayon pool of whoever calls.
 pub fn cpu() -> Device {

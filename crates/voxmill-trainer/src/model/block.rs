@@ -8,6 +8,7 @@ use super::dense::{Dense, Norm};
 use super::init::Init;
 use super::spans::{Spans, by_hand};
 use crate::cpu::{self, FusedBlock};
+use crate::device::widened;
 
 #[derive(Module, Debug)]
 pub(super) struct Block {
@@ -112,24 +113,28 @@ impl Block {
         shift: Tensor<2>,
     ) -> Tensor<3> {
         let [rows, time, channels] = input.dims();
-        let convolution = self.convolution.val();
-        let [width, _] = convolution.dims();
-        let mask = spans.mask().cast(input.dtype());
+        let [width, _] = self.convolution.val().dims();
+        let dtype = input.dtype();
+        let mask = spans.mask().cast(dtype);
         let input = input * mask.clone();
-        let edge = Tensor::zeros(
-            [rows, width / 2, channels],
-            (&input.device(), input.dtype()),
-        );
+        let edge = Tensor::zeros([rows, width / 2, channels], (&input.device(), dtype));
         let padded = Tensor::cat(vec![edge.clone(), input.clone(), edge], 1);
-        let mut convolved = input.zeros_like();
-        for tap in 0..width {
-            let seen = padded
-                .clone()
-                .slice([0..rows, tap..tap + time, 0..channels]);
-            convolved = convolved + seen * convolution.clone().narrow(0, tap, 1).unsqueeze();
-        }
-        let normed = self.norm.forward(convolved);
-        let bent = normed * (scale.unsqueeze_dim::<3>(1) + 1.0) + shift.unsqueeze_dim::<3>(1);
+        // The norm wants the sum of the taps in 32 bits. Those that are kept for the way back are kept
+        // in 16 and only their sum is wide; those that are made again are made wide at once, because
+        // the library keeps what casts give.
+        let padded = match self.recompute {
+            true => widened(padded),
+            false => padded,
+        };
+        let convolution = self.convolution.val().cast(padded.dtype());
+        let tap = |at: usize| {
+            let seen = padded.clone().slice([0..rows, at..at + time, 0..channels]);
+            widened(seen * convolution.clone().narrow(0, at, 1).unsqueeze())
+        };
+        let convolved = (1..width).fold(tap(0), |sum, at| sum + tap(at));
+        let normed = self.norm.forward(convolved).cast(dtype);
+        // Not times (scale + 1): in 16 bits that sum would round a small scale away.
+        let bent = normed.clone() + normed * scale.unsqueeze_dim::<3>(1) + shift.unsqueeze_dim(1);
         let mixed = self.narrow.forward(relu(self.widen.forward(bent)));
         (input + mixed) * mask
     }

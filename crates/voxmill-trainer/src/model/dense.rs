@@ -5,6 +5,7 @@ use burn::tensor::Tensor;
 
 use super::init::Init;
 use crate::cpu::NORM_EPSILON;
+use crate::device::widened;
 
 #[derive(Module, Debug)]
 pub(super) struct Dense {
@@ -30,8 +31,10 @@ impl Dense {
         flat.reshape([rows, time, outputs])
     }
 
+    /// In the precision of the rows. The weights' gradients come back in the weights' own.
     pub(super) fn forward_rows(&self, rows: Tensor<2>) -> Tensor<2> {
-        rows.matmul(self.weight.val()) + self.bias.val().unsqueeze()
+        let dtype = rows.dtype();
+        rows.matmul(self.weight.val().cast(dtype)) + self.bias.val().cast(dtype).unsqueeze()
     }
 }
 
@@ -49,7 +52,9 @@ impl Norm {
         }
     }
 
+    /// In at least 32 bits, and so is what comes out: means and variances are sums over all channels.
     pub(super) fn forward(&self, frames: Tensor<3>) -> Tensor<3> {
+        let frames = widened(frames);
         let centred = frames.clone() - frames.mean_dim(2);
         let variance = centred.clone().square().mean_dim(2);
         let unit = centred / (variance + NORM_EPSILON).sqrt();

@@ -29,6 +29,7 @@ use reference::ReferenceEncoder;
 pub(crate) use reference::WIDTH as REFERENCE_WIDTH;
 
 use crate::align::{Durations, PLACES};
+use crate::device::{Precision, tracked_on, widened};
 
 /// What must be known beside the shape to build the model's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -51,13 +52,19 @@ pub struct Voice {
     decoder_norm: Norm,
     decoder_output: Dense,
     reference: ReferenceEncoder,
+    /// What the style is made in, and after it all that is bent by a style; `None`: what the weights
+    /// are.
+    #[module(skip)]
+    half: Option<Precision>,
 }
 
 /// What the encoder makes of a text.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
-    /// rows × tokens × channels
+    /// rows × tokens × channels, in the precision that the model computes in.
     pub(crate) states: Tensor<3>,
+    /// In at least 32 bits, as the log-durations are: losses and alignments are made of them.
+    ///
     /// rows × tokens × mel channels: the mean of the frames that belong to a token.
     pub(crate) means: Tensor<3>,
     /// rows × tokens
@@ -103,7 +110,14 @@ impl Voice {
             decoder_norm: Norm::new(&init, d),
             decoder_output: Dense::new(&init.part("decoder_output"), d, mels, 0.3),
             reference: ReferenceEncoder::new(&init.part("reference"), shape, mels),
+            half: None,
         }
+    }
+
+    /// Makes activations and products in 16 bits, or no longer does.
+    pub(crate) fn computing_in(self, precision: Precision) -> Self {
+        let half = (precision != Precision::Single).then_some(precision);
+        Self { half, ..self }
     }
 
     /// Blocks keep only their inputs and make the rest again in the backward pass.
@@ -126,6 +140,7 @@ impl Voice {
         other_symbols: &SymbolTable,
         symbols: &SymbolTable,
     ) -> Voice {
+        let device = self.token_embedding.val().device();
         let (fresh, old) = (
             self.token_embedding.val().inner(),
             other.token_embedding.val().inner(),
@@ -140,7 +155,7 @@ impl Voice {
                 None => fresh.clone().narrow(0, id, 1),
             }
         });
-        let embedding = Tensor::cat(rows.collect(), 0).autodiff().require_grad();
+        let embedding = tracked_on(Tensor::cat(rows.collect(), 0), &device);
         Voice {
             token_embedding: self.token_embedding.map(|_| embedding),
             ..other
@@ -149,6 +164,10 @@ impl Voice {
 
     /// The style of each row's reference, rows × style.
     pub(crate) fn style(&self, reference: Tensor<3>, spans: &Spans) -> Tensor<2> {
+        let reference = match self.half {
+            Some(half) => reference.cast(half.dtype()),
+            None => reference,
+        };
         self.reference.forward(reference, spans)
     }
 
@@ -160,11 +179,12 @@ impl Voice {
         style: &Tensor<2>,
     ) -> Encoded {
         let [rows, count] = tokens.dims();
+        // Looked up in the weights' own precision: a row's gradient is a sum over where it is used.
         let look_up = |table: &Param<Tensor<2>>, ids: Tensor<1, Int>| table.val().select(0, ids);
         let embedded = look_up(&self.token_embedding, tokens.reshape([-1]));
         let d = embedded.dims()[1];
         let language = look_up(&self.language_embedding, languages).reshape([rows, 1, d]);
-        let mut states = embedded.reshape([rows, count, d]) + language;
+        let mut states = (embedded.reshape([rows, count, d]) + language).cast(style.dtype());
         for block in &self.encoder {
             states = block.forward(states, spans, Some(style));
         }
@@ -175,13 +195,13 @@ impl Voice {
             paced = block.forward(paced, spans, Some(&style));
         }
         Encoded {
-            means: self.mean_head.forward(states.clone()),
-            log_durations: self.duration_head.forward(paced).reshape([rows, count]),
+            means: widened(self.mean_head.forward(states.clone())),
+            log_durations: widened(self.duration_head.forward(paced)).reshape([rows, count]),
             states,
         }
     }
 
-    /// rows × frames × mel channels; what lies beyond a row's end is not masked.
+    /// rows × frames × mel channels in at least 32 bits; what lies beyond a row's end is not masked.
     pub(crate) fn decode(
         &self,
         states: Tensor<3>,
@@ -191,25 +211,27 @@ impl Voice {
     ) -> Tensor<3> {
         let frames = spans.time();
         let device = states.device();
+        let dtype = states.dtype();
         let [rows, ..] = states.dims();
         let places = Tensor::<3>::from_data(
             burn::tensor::TensorData::new(durations.places(frames), [rows, frames, PLACES]),
             &device,
         )
-        .cast(states.dtype());
-        let expanded = expand(states, durations, frames);
+        .cast(dtype);
+        let expanded = expand(widened(states), durations, frames).cast(dtype);
         let mut frames = self
             .decoder_input
             .forward(Tensor::cat(vec![expanded, places], 2));
         for block in &self.decoder {
             frames = block.forward(frames, spans, Some(style));
         }
-        self.decoder_output
-            .forward(self.decoder_norm.forward(frames))
+        let normed = self.decoder_norm.forward(frames).cast(dtype);
+        widened(self.decoder_output.forward(normed))
     }
 }
 
-/// Each token's channels for as many frames as it lasts.
+/// Each token's channels for as many frames as it lasts. A token's gradient is the sum over its frames,
+/// so this is done in at least 32 bits.
 pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) -> Tensor<3> {
     if spans::by_hand(&tokens) {
         return crate::cpu::expand(tokens, durations, frames);

@@ -41,6 +41,7 @@ impl ReferenceEncoder {
     }
 
     pub(super) fn forward(&self, reference: Tensor<3>, spans: &Spans) -> Tensor<2> {
+        let dtype = reference.dtype();
         let mut frames = self.input.forward(reference);
         for block in &self.blocks {
             frames = block.forward(frames, spans, None);
@@ -53,6 +54,6 @@ impl ReferenceEncoder {
         let distance = (frames - mean.clone()) * mask;
         let deviation = (distance.square().sum_dim(1) / count + 1e-5).sqrt();
         let both = Tensor::cat(vec![mean, deviation], 2).squeeze_dim::<2>(1);
-        self.output.forward_rows(both).tanh()
+        self.output.forward_rows(both.cast(dtype)).tanh()
     }
 }

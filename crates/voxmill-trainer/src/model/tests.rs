@@ -1,11 +1,14 @@
 //! The model against itself: padding, the two ways to compute it, and its gradients.
 
+mod half;
+
 use burn::module::{Module as _, ModuleMapper, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use voxmill_speech::batch::Batch;
 use voxmill_speech::draw::draw;
 
 use super::*;
+use crate::device::{test_devices, tracked_on, with_gradients};
 use crate::loss::{Losses, Pass, pass, pass_aligned};
 use crate::optimizer::FlatGradients;
 use crate::prepare::{Counts, LANGUAGES, MelStatistics, Prepared, prepare};
@@ -195,7 +198,10 @@ struct Cast;
 
 impl ModuleMapper for Cast {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        param.map(|weight| weight.inner().cast(DType::F64).autodiff().require_grad())
+        param.map(|weight| {
+            let device = weight.device();
+            tracked_on(weight.inner().cast(DType::F64), &device)
+        })
     }
 }
 
@@ -326,6 +332,34 @@ fn recomputing_changes_no_gradient() {
         gradients(&model, &pass)
     };
     assert_eq!(of(false), of(true));
+}
+
+/// On the CPU by the library's operations, which are for 64 bits too; on a GPU as they are used there.
+#[test]
+fn what_the_library_makes_again_changes_no_gradient() {
+    for device in test_devices() {
+        let exact = crate::device::is_cpu(&device);
+        let of = |recompute| {
+            let (a, b) = (TestClip::new("a", 12, 40), TestClip::new("b", 7, 33));
+            let batch = batch_of(&[Some(&a), Some(&b)], 16, 48, 32);
+            let mut batch = prepare(batch, STATISTICS, None, &device);
+            let durations = pass(&nano(5), &two_clips(), 1.0, counts(&batch)).durations;
+            let shape = ModelSize::Nano.shape();
+            let model = Voice::new(&shape, VOCABULARY, 5, &with_gradients(&device, recompute));
+            let mut model = model.recomputing(recompute);
+            if exact {
+                batch.reference = batch.reference.cast(DType::F64);
+                batch.mel = batch.mel.cast(DType::F64);
+                model = model.map(&mut Cast);
+            }
+            gradients(&model, &loss_along(&model, &batch, &durations))
+        };
+        let (kept, again) = (of(false), of(true));
+        // A GPU may choose another order for a sum.
+        let most = if exact { 0.0 } else { 1e-5 };
+        let distance = furthest(&kept, &again);
+        assert!(distance <= most, "{device:?}: {distance}");
+    }
 }
 
 #[test]

@@ -68,7 +68,14 @@ fn flat(gradients: &[Vec<f32>]) -> FlatGradients {
             &device(),
         ))
     });
-    FlatGradients(tensors.collect())
+    of_parts(tensors.collect())
+}
+
+fn of_parts(parts: Vec<Option<Tensor<1>>>) -> FlatGradients {
+    FlatGradients {
+        parts,
+        scaled_by: None,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,18 +98,18 @@ fn step(
     if matches!(way, Way::Cpu) {
         return adam.step(model, state, gradients, RATE);
     }
-    let norm = gradients.squared_norm(&device()).sqrt();
+    let norm = gradients.norm(&device());
     let counted = norm.clone().is_finite().float();
     let updates = state.updates + counted.clone();
     let mut update = Update {
         adam,
         rate: RATE as f32,
         control: Control {
-            on_device: adam.control(&norm, &counted, &updates),
+            on_device: adam.control(&norm, &counted, &updates, gradients.scaled_by),
             on_host: None,
         },
         moments: state.moments.into_iter(),
-        gradients: gradients.0.into_iter(),
+        gradients: gradients.parts.into_iter(),
         done: Vec::new(),
     };
     let model = model.map(&mut update);
@@ -276,15 +283,43 @@ fn gradients_of_micro_batches_add_up() {
     let mut sum = FlatGradients::default();
     sum.add(flat(&a));
     sum.add(flat(&b));
-    for (sum, (a, b)) in sum.0.iter().zip(a.iter().zip(&b)) {
+    for (sum, (a, b)) in sum.parts.iter().zip(a.iter().zip(&b)) {
         let expected: Vec<f64> = a.iter().zip(b).map(|(a, b)| f64::from(a + b)).collect();
         assert_eq!(floats(sum.as_ref().unwrap()), expected);
     }
     // A weight that takes no part in one of them keeps what the other gave it.
     let one = || Some(Tensor::<1>::from_floats([2.0], &device()));
     for (a, b) in [(one(), None), (None, one())] {
-        let mut sum = FlatGradients(vec![a]);
-        sum.add(FlatGradients(vec![b]));
-        assert_eq!(floats(sum.0[0].as_ref().unwrap()), [2.0]);
+        let mut sum = of_parts(vec![a]);
+        sum.add(of_parts(vec![b]));
+        assert_eq!(floats(sum.parts[0].as_ref().unwrap()), [2.0]);
+    }
+}
+
+/// A loss scale is a power of two: what it is divided out of loses no digit.
+#[test]
+fn a_scaled_loss_makes_the_same_step() {
+    let factor = 4096.0f32;
+    for way in WAYS {
+        // Gradients below the limit of the norm and above it.
+        for size in [1e-5, 3.0] {
+            let stepped = |by: f32| {
+                let model = voice();
+                let gradients: Vec<Vec<f32>> = made_up(&model, 0, size)
+                    .iter()
+                    .map(|part| part.iter().map(|value| value * by).collect())
+                    .collect();
+                let factor = (by != 1.0).then(|| Tensor::from_floats([by], &device()));
+                let state = OptimizerState::new(&model, &device());
+                let gradients = flat(&gradients).scaled_by(factor);
+                let (model, _, taken) = step(way, ADAM, model, state, gradients);
+                (weights(&model), floats(&taken.norm))
+            };
+            let ((plain, norm), (scaled, scaled_norm)) = (stepped(1.0), stepped(factor));
+            assert_eq!(norm, scaled_norm, "{way:?} {size}");
+            for ((_, plain), (_, scaled)) in plain.iter().zip(&scaled) {
+                assert!(bits(plain) == bits(scaled), "{way:?} {size}");
+            }
+        }
     }
 }

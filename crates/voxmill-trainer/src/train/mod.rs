@@ -29,10 +29,10 @@ pub use report::{
 use crate::checkpoint::{
     Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, Progress, Snapshot, VoiceFacts,
 };
-use crate::device::{is_cpu, read};
+use crate::device::{Precision, is_cpu, read};
 use crate::loss::{pass, pass_with};
 use crate::model::{ModelShape, Voice};
-use crate::optimizer::{FlatGradients, OptimizerState, with_mean_weights};
+use crate::optimizer::{FlatGradients, LossScale, OptimizerState, with_mean_weights};
 use crate::prepare::{Augment, Counts, Preparing, Ready};
 use crate::schedule::prior_weight;
 use crate::speak::Speaker;
@@ -105,6 +105,8 @@ pub struct Training {
     speaker_names: Vec<String>,
     model: Voice,
     optimizer: OptimizerState,
+    /// With f16 alone.
+    loss_scale: Option<LossScale>,
     progress: Progress,
     /// Running sums of true and of predicted frames, on the device.
     lengths: Tensor<1>,
@@ -127,7 +129,7 @@ impl Training {
         speakers: Vec<String>,
         device: &Device,
     ) -> Self {
-        let with_gradients = device.clone().autodiff();
+        let with_gradients = options.device_with_gradients(device);
         let model = Voice::new(
             &voice.shape,
             voice.vocabulary,
@@ -147,7 +149,7 @@ impl Training {
         device: &Device,
         from: &CheckpointFolder,
     ) -> Result<Self, CheckpointError> {
-        let with_gradients = device.clone().autodiff();
+        let with_gradients = options.device_with_gradients(device);
         let fresh = Voice::new(
             &voice.shape,
             voice.vocabulary,
@@ -171,8 +173,9 @@ impl Training {
     ) -> Self {
         let optimizer = OptimizerState::new(&model, device);
         Self {
-            model: model.recomputing(options.recompute),
+            model: (model.recomputing(options.recompute)).computing_in(options.precision),
             optimizer,
+            loss_scale: (options.precision == Precision::F16).then(|| LossScale::new(device)),
             progress: Progress {
                 step: 0,
                 seconds: 0.0,
@@ -204,11 +207,17 @@ impl Training {
         device: &Device,
         from: &CheckpointFolder,
     ) -> Result<Self, CheckpointError> {
-        let restored = from.restore(&device.clone().autodiff())?;
+        let restored = from.restore(&options.device_with_gradients(device))?;
         let lengths = restored.lengths;
+        let model = restored.model.recomputing(options.recompute);
+        let loss_scale = (options.precision == Precision::F16).then(|| match restored.loss_scale {
+            Some(stored) => LossScale::from_stored(stored, device),
+            None => LossScale::new(device),
+        });
         Ok(Self {
-            model: restored.model.recomputing(options.recompute),
+            model: model.computing_in(options.precision),
             optimizer: restored.optimizer,
+            loss_scale,
             // Bad steps are counted anew: what was wrong may have been mended.
             progress: Progress {
                 bad_steps: 0,
@@ -302,6 +311,7 @@ impl Training {
             let whole: Counts = fed.iter().map(|fed| fed.ready.counts).sum();
             let rate = options.rate(step, self.progress.seconds);
             let mut gradients = FlatGradients::default();
+            let scale = self.loss_scale.as_ref().map(LossScale::factor);
             let mut losses: Option<Tensor<1>> = None;
             let mut positions = Vec::with_capacity(fed.len());
             let mut done = Vec::with_capacity(fed.len());
@@ -343,16 +353,26 @@ impl Training {
                     None => parts,
                 });
                 let backward = Instant::now();
-                gradients.add(FlatGradients::collect(&self.model, total.backward()));
+                let scaled = match &scale {
+                    Some(scale) => total * scale.clone(),
+                    None => total,
+                };
+                gradients.add(FlatGradients::collect(&self.model, scaled.backward()));
                 spent.forward += backward - forward;
                 spent.backward += backward.elapsed();
             }
             let optimizing = Instant::now();
+            let losses = losses.expect("at least one batch");
+            let gradients = gradients.scaled_by(scale.clone());
             let (model, optimizer, taken) =
                 options
                     .optimizer
                     .step(self.model, self.optimizer, gradients, rate);
             (self.model, self.optimizer) = (model, optimizer);
+            let total = losses.clone().narrow(0, 0, 1);
+            self.loss_scale = self
+                .loss_scale
+                .map(|scale| scale.after(&taken.counted, total));
             spent.optimizer = optimizing.elapsed();
             // By now the device is at work on this step; what the step before found is ready.
             self.alignments.take_over(positions.len());
@@ -364,9 +384,9 @@ impl Training {
             self.progress.step += 1;
             let ended = Instant::now();
             self.progress.seconds = seconds_before + begin.elapsed().as_secs_f64();
-            let losses = losses.expect("at least one batch");
+            let scale = scale.unwrap_or_else(|| Tensor::zeros([1], &self.device));
             pending.end(
-                Tensor::cat(vec![losses, taken.norm, taken.counted], 0),
+                Tensor::cat(vec![losses, taken.norm, taken.counted, scale], 0),
                 StepReport {
                     step: self.progress.step,
                     positions,
@@ -383,6 +403,7 @@ impl Training {
                     losses: Losses::default(),
                     gradient_norm: 0.0,
                     counted: true,
+                    loss_scale: None,
                 },
             );
             line_end = ended;
@@ -519,8 +540,8 @@ impl Training {
         if reports.is_empty() {
             return Ok(());
         }
-        let bad = reports.iter().filter(|report| !report.counted).count();
-        self.progress.bad_steps += bad as u64;
+        let bad = |report: &&StepReport| !report.counted && !report.overflowed();
+        self.progress.bad_steps += reports.iter().filter(bad).count() as u64;
         observer
             .steps(&reports, &self.progress)
             .map_err(TrainError::Observer)
@@ -634,12 +655,14 @@ impl Training {
             alignments,
             pending_durations,
             prepare_on: self.options.prepare_on,
+            precision: self.options.precision,
         };
         let (path, bytes) = checkpoints.save(&Snapshot {
             facts: &facts,
             model: &self.model,
             optimizer: &self.optimizer,
             lengths: self.length_sums(),
+            loss_scale: self.loss_scale.as_ref().map(LossScale::stored),
         })?;
         let saved = Saved {
             step: self.progress.step,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Stopped;
 use crate::checkpoint::PrepareOn;
+use crate::device::{Device, Precision, is_cpu, with_gradients};
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
 
@@ -54,11 +55,20 @@ pub struct TrainOptions {
     pub max_bad_steps: u64,
     /// Makes again in the backward pass what the forward pass made, to save memory.
     pub recompute: bool,
+    /// What products and activations are computed in.
+    pub precision: Precision,
     /// Where waveforms become frames, for the checkpoint.
     pub prepare_on: PrepareOn,
 }
 
 impl TrainOptions {
+    /// Where the weights lie. Blocks that are one operation on the CPU make their insides again by
+    /// themselves; all others leave it to the library.
+    pub(super) fn device_with_gradients(&self, device: &Device) -> Device {
+        let by_hand = is_cpu(device) && self.precision == Precision::Single;
+        with_gradients(device, self.recompute && !by_hand)
+    }
+
     /// The learning rate of a step. With a limit in steps it depends on the step alone, so a
     /// resumed run repeats it; with a limit in time it depends on how fast the machine was.
     pub(super) fn rate(&self, step: u64, seconds: f64) -> f64 {

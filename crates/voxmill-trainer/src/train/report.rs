@@ -9,6 +9,7 @@ use voxmill_speech::batch_plan::{Position, Shape};
 use super::FeedError;
 use crate::checkpoint::{Progress, VoiceFacts};
 use crate::device::read;
+use crate::optimizer::LEAST_LOSS_SCALE;
 use crate::prepare::Ready;
 use crate::speak::Speaker;
 
@@ -47,6 +48,17 @@ pub struct StepReport {
     pub gradient_norm: f64,
     /// Whether the step changed the weights: it does not if its gradients are not finite.
     pub counted: bool,
+    /// What the loss was multiplied by for f16.
+    pub loss_scale: Option<f64>,
+}
+
+impl StepReport {
+    /// Whether the step did not count for the loss scale's sake alone: the loss is fine and the next
+    /// step's scale is smaller. That belongs to finding the scale.
+    pub fn overflowed(&self) -> bool {
+        let can_halve = self.loss_scale > Some(f64::from(LEAST_LOSS_SCALE));
+        !self.counted && can_halve && self.losses.total.is_finite()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +145,7 @@ impl Pending {
         self.shapes.push(batch.shape);
     }
 
-    /// `numbers`: total, mel, mean, duration, gradient norm, counted.
+    /// `numbers`: total, mel, mean, duration, gradient norm, counted; the loss scale, or 0 for none.
     pub(super) fn end(&mut self, numbers: Tensor<1>, mut report: StepReport) {
         report.shapes = std::mem::take(&mut self.shapes);
         report.clips = std::mem::take(&mut self.clips);
@@ -149,9 +161,10 @@ impl Pending {
             std::mem::take(&mut self.steps).into_iter().unzip();
         let values = read(Tensor::cat(numbers, 0));
         let values: Vec<f64> = values.into_iter().map(f64::from).collect();
-        let (sixes, _) = values.as_chunks::<6>();
+        let (sevens, _) = values.as_chunks::<7>();
         let mut reports = reports;
-        for (report, &[total, mel, mean, duration, norm, counted]) in reports.iter_mut().zip(sixes)
+        for (report, &[total, mel, mean, duration, norm, counted, scale]) in
+            reports.iter_mut().zip(sevens)
         {
             report.losses = Losses {
                 total,
@@ -161,6 +174,7 @@ impl Pending {
             };
             report.gradient_norm = norm;
             report.counted = counted > 0.5;
+            report.loss_scale = (scale > 0.0).then_some(scale);
         }
         reports
     }

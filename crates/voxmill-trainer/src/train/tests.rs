@@ -3,6 +3,7 @@
 mod bad_steps;
 mod ends;
 mod feed;
+mod half;
 mod resuming;
 mod speaking;
 
@@ -16,6 +17,7 @@ pub(super) use self::feed::prepared;
 use self::feed::{Heard, TestFeed};
 use super::*;
 use crate::checkpoint::PrepareOn;
+use crate::device::Precision;
 use crate::optimizer::AdamW;
 use crate::schedule::{Decay, Schedule};
 use crate::test_data::{TestClip, batch_of, small_voice};
@@ -41,6 +43,7 @@ fn options(steps: u64) -> TrainOptions {
         patience: None,
         max_bad_steps: 3,
         recompute: false,
+        precision: Precision::Single,
         prepare_on: PrepareOn::Host,
     }
 }

@@ -129,7 +129,7 @@ pub(crate) struct DeviceArgs {
     /// Hold both GPUs to their memory limits
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::ENABLE_MEMORY_ISOLATION))]
     pub(crate) enable_memory_isolation: Option<bool>,
-    /// Refused in this version: all is computed in 32 bits
+    /// Compute in bf16 or f16 with 32-bit weights, on a GPU that has either
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::MIXED_PRECISION))]
     pub(crate) mixed_precision: Option<bool>,
 }
@@ -140,7 +140,7 @@ pub(crate) struct ModelArgs {
     /// tiny, small, base (or normal), big; nano is for tests [default: tiny]
     #[arg(long, value_name = "SIZE", value_parser = of::<ModelSize>(&keys::SIZE))]
     pub(crate) model_size: Option<ModelSize>,
-    /// Save memory by computing activations twice; on the CPU only
+    /// Save memory by computing activations twice
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::ENABLE_GRADIENT_CHECKPOINTING))]
     pub(crate) enable_gradient_checkpointing: Option<bool>,
 }

@@ -51,6 +51,8 @@ pub(crate) struct DeviceSettings {
     pub(crate) link: Option<Link>,
     pub(crate) prepare_on: PrepareOn,
     pub(crate) augment: Augment,
+    /// In 16 bits where it can be. Which kind, the open device says.
+    pub(crate) mixed_precision: bool,
     /// Bytes that may be taken of each device; `None`: as much as it has.
     pub(crate) limits: MemoryLimits,
 }
@@ -146,24 +148,51 @@ impl DeviceSettings {
             time_masks: masks,
             channel_masks: masks,
         };
-        if r.pick(&keys::MIXED_PRECISION, args.mixed_precision, false) {
-            return Err(Complaint::new(
-                format!(
-                    "{} is not had: this version computes in 32 bits on every device",
-                    r.called(&keys::MIXED_PRECISION)
-                ),
-                "leave it out, or give --mixed-precision=false where a file turns it on",
-            )
-            .into());
-        }
+        let asked = args.mixed_precision;
+        let mixed_precision = mixed_precision(r, asked, chosen.devices, device_is_typed)?;
         Ok(DeviceSettings {
             devices: chosen.devices,
             link: choose::link(chosen.devices, present),
             prepare_on,
             augment,
+            mixed_precision,
             limits,
         })
     }
+}
+
+/// The CPU could, and nobody would want it: its 16 bits are 32 that are rounded after every operation.
+/// By how much it is slower was measured (`benches/records/training.md`).
+fn mixed_precision(
+    r: &mut Resolver,
+    asked: Option<bool>,
+    devices: Devices,
+    device_is_typed: bool,
+) -> anyhow::Result<bool> {
+    let key = &keys::MIXED_PRECISION;
+    // A file written for a GPU serves here too, when the flag names the CPU.
+    if let Some((true, place @ Origin::File(_))) = r.given(key, asked)
+        && devices.model().is_cpu()
+        && device_is_typed
+    {
+        r.remark(format!(
+            "`{}` ({place}) is passed over: --device beats it",
+            key.name
+        ));
+        return Ok(r.note(key, (false, Origin::Auto("for the CPU"))));
+    }
+    let wanted = r.pick(key, asked, false);
+    if !wanted || !devices.model().is_cpu() {
+        return Ok(wanted);
+    }
+    Err(Complaint::new(
+        format!(
+            "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
+            r.called(key)
+        ),
+        "leave it out, or give --mixed-precision=false where a file turns it on",
+    )
+    .into())
 }
 
 /// Whether `--device` was typed and only the file says `keys`; a note tells it.

@@ -340,6 +340,24 @@ fn a_file_for_two_gpus_serves_when_the_flag_says_cpu() {
 }
 
 #[test]
+fn a_file_with_mixed_precision_serves_when_the_flag_says_cpu() {
+    let file = config("data:\n  mixed_precision: true\n");
+    let on = |device: Option<&str>| {
+        train(|args| {
+            args.config.config = Some(file.path().to_owned());
+            args.devices.device = device.and_then(|name| name.parse().ok());
+        })
+    };
+    let error = crate::complaint::describe(&on(None).unwrap_err());
+    assert!(error.contains("`mixed_precision`"), "{error}");
+    let settings = on(Some("cpu")).unwrap();
+    assert!(!settings.devices.mixed_precision);
+    assert!(settings.notes[0].contains("--device beats it"));
+    let shown = |name: &str| settings.shown.iter().find(|line| line.key.name == name);
+    assert_eq!(shown("mixed_precision").unwrap().value, "false");
+}
+
+#[test]
 fn flags_that_contradict_each_other_are_refused() {
     let says = |text: &str, words: &str| assert!(text.contains(words), "{text}");
     says(

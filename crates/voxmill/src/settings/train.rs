@@ -160,17 +160,6 @@ impl TrainSettings {
         let model_size = r.pick(&keys::SIZE, args.model.model_size, ModelSize::default());
         let recompute = args.model.enable_gradient_checkpointing;
         let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING, recompute, false);
-        if gradient_checkpointing && !kind.model().is_cpu() {
-            return Err(Complaint::new(
-                format!(
-                    "{} acts on the CPU only in this version, and {} trains",
-                    r.called(&keys::ENABLE_GRADIENT_CHECKPOINTING),
-                    kind.model()
-                ),
-                "leave it out; a smaller --batch-size with --grad-accum takes less memory on a GPU",
-            )
-            .into());
-        }
         let stop_at = stop_at(r, &args.length, data.train_data.is_none(), model_size);
         let optimization = Optimization::resolve(r, &args.optimization, model_size, stop_at.steps)?;
         let given = args.optimization.max_bad_steps;

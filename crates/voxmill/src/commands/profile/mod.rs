@@ -203,6 +203,8 @@ fn measure(
             ..feed_settings(settings)
         },
     )?;
+    let opened = open_devices(settings.devices.devices)?;
+    let precision = prepare::precision(&settings.devices, &opened)?;
     let phases = Phases::new(steps, warm_up, settings.feeding.overlap);
     let options = TrainOptions {
         limits: Limits {
@@ -212,14 +214,13 @@ fn measure(
         checkpoint_every: None,
         validate_every: None,
         sample_every: None,
-        ..start::options(settings, &batches, false)
+        ..start::options(settings, &batches, false, precision)
     };
-    let opened = open_devices(settings.devices.devices)?;
     let voice = new_voice(settings, &data, &shelf)?;
     let speakers = data.train.speakers.clone();
     let accumulate = options.accumulate as u64;
     let training = Training::new(options, voice, Value::Null, speakers, &opened.model);
-    super::train::memory::check(settings, &training, &batches)?;
+    super::train::memory::check(settings, precision, &training, &batches)?;
 
     let folder = run_folder::planned(&settings.run_folder);
     run_folder::create(&folder)?;
@@ -229,7 +230,14 @@ fn measure(
     )
     .with_context(|| format!("cannot write into `{}`", folder.display()))?;
     let log = folder.join(run_folder::EVENTS);
-    let facts = start::facts(settings, &batches, &shelf, training.parameters(), began);
+    let facts = start::facts(
+        settings,
+        precision,
+        &batches,
+        &shelf,
+        training.parameters(),
+        began,
+    );
     let recording = Recording::start(
         "profile",
         &batches.road_plan(),

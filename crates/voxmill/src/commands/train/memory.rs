@@ -5,8 +5,8 @@ use voxmill_speech::batch_plan::Shape;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::PrepareOn;
-use voxmill_trainer::device::{Device, memory_in_use};
-use voxmill_trainer::need::{ModelNeed, StepForm, prepare_need};
+use voxmill_trainer::device::{Device, Precision, memory_in_use};
+use voxmill_trainer::need::{ModelNeed, Recompute, StepForm, prepare_need};
 use voxmill_trainer::train::{FeedError, Training};
 
 use crate::complaint::Complaint;
@@ -24,9 +24,8 @@ pub(in crate::commands) struct Needs {
 }
 
 impl Needs {
-    pub(super) fn of(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> Needs {
+    fn of(settings: &TrainSettings, form: &StepForm, batches: &BatchFeed) -> Needs {
         let plan = batches.plan();
-        let form = form(settings, training, batches);
         let shapes = plan.buckets().iter().map(|bucket| bucket.shape);
         let slots = settings.feeding.device_slots + 1;
         let all = shapes.clone().map(|shape| form.need(shape));
@@ -34,7 +33,7 @@ impl Needs {
         let audio = &settings.data.audio;
         let made = settings.devices.prepare_on.0 != PrepareOn::Host;
         let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
-        let preparing = shapes.map(|shape| preparing(&form, shape, frames)).max();
+        let preparing = shapes.map(|shape| preparing(form, shape, frames)).max();
         let preparing = preparing.unwrap_or(0);
         // Where one device does both, it needs room for both.
         let apart =
@@ -57,13 +56,24 @@ impl Needs {
     }
 }
 
-fn form(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> StepForm {
+fn form(
+    settings: &TrainSettings,
+    precision: Precision,
+    training: &Training,
+    batches: &BatchFeed,
+) -> StepForm {
+    let by_hand = settings.devices.devices.model().is_cpu();
     StepForm {
         shape: training.shape().clone(),
         parameters: training.parameters(),
         mel_channels: settings.data.audio.n_mels,
         reference_frames: batches.plan().settings().reference_frames.get() as usize,
-        recompute: settings.gradient_checkpointing && settings.devices.devices.model().is_cpu(),
+        recompute: match (settings.gradient_checkpointing, by_hand) {
+            (false, _) => Recompute::Nothing,
+            (true, true) => Recompute::Blocks,
+            (true, false) => Recompute::Cheap,
+        },
+        precision,
     }
 }
 
@@ -74,10 +84,12 @@ fn preparing(form: &StepForm, shape: Shape, frames: Option<(usize, usize)>) -> u
 /// Refuses a run that cannot fit, with what would.
 pub(in crate::commands) fn check(
     settings: &TrainSettings,
+    precision: Precision,
     training: &Training,
     batches: &BatchFeed,
 ) -> Result<Needs, Complaint> {
-    let needs = Needs::of(settings, training, batches);
+    let form = form(settings, precision, training, batches);
+    let needs = Needs::of(settings, &form, batches);
     let limits = settings.devices.limits;
     let devices = settings.devices.devices;
     if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {

@@ -202,10 +202,11 @@ fn train(
     let mut all_bad = data.train.quarantine.clone();
     all_bad.extend(shelf.bad());
     let quarantine = frozen_quarantine(resumed.as_ref(), &all_bad);
-    let options = start::options(settings, &batches, held_out.is_some());
 
     // The model, fresh or as it was.
     let opened = open_devices(settings.devices.devices)?;
+    let precision = prepare::precision(&settings.devices, &opened)?;
+    let options = start::options(settings, &batches, held_out.is_some(), precision);
     let device = opened.model.clone();
     let run = match &resumed {
         Some(resumed) => resumed.run.clone(),
@@ -231,6 +232,13 @@ fn train(
                     "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
                      not exactly those of a run that was never stopped",
                 );
+            }
+            if from.facts().precision != precision {
+                tell(&format!(
+                    "note: the run was computed in {} before, so the losses are not exactly those of a run that was \
+                     never stopped",
+                    from.facts().precision.describe()
+                ));
             }
             let training = Training::resume(options.clone(), stored, speakers, &device, from)
                 .map_err(of_checkpoint)?;
@@ -265,7 +273,7 @@ fn train(
         return Ok(code);
     }
 
-    let needs = memory::check(settings, &training, &batches)?;
+    let needs = memory::check(settings, precision, &training, &batches)?;
 
     // The run's folder: made when hardly anything can go wrong any more.
     if resumed.is_none() {
@@ -285,7 +293,14 @@ fn train(
 
     let log = run.join(run_folder::EVENTS);
     let plan = batches.road_plan();
-    let facts = start::facts(settings, &batches, &shelf, training.parameters(), begin);
+    let facts = start::facts(
+        settings,
+        precision,
+        &batches,
+        &shelf,
+        training.parameters(),
+        begin,
+    );
     let trace = settings.trace.as_deref();
     let recording = Recording::start("train", &plan, facts, Some(&log), trace)?;
     start::Told {
@@ -296,6 +311,7 @@ fn train(
         shelf: &shelf,
         parameters: training.parameters(),
         needs: &needs,
+        precision,
         link: settings.devices.link,
         held_out: held_out.as_ref(),
         progress: training.progress(),

@@ -329,7 +329,8 @@ impl Observer for Watching<'_> {
             self.sums.overhead += report.overhead;
             let ended = self.recorder.now().since(report.ended.elapsed().into());
             self.recorder.record(Event::Step(step_event(report, ended)));
-            if !report.counted {
+            // Overflows in f16 are how its scale is found, and no fault of the clips.
+            if !report.counted && !report.overflowed() {
                 let clips: Vec<_> = report
                     .clips
                     .iter()
@@ -374,6 +375,10 @@ impl Observer for Watching<'_> {
             ("speed/stall_share", pace.stall as f32),
         ];
         self.for_tensorboard(|writer| writer.scalars(moment(last.step), &values));
+        if let Some(scale) = last.loss_scale {
+            let value = [("optimiser/loss_scale", scale as f32)];
+            self.for_tensorboard(|writer| writer.scalars(moment(last.step), &value));
+        }
         self.show(last, progress);
         Ok(())
     }
@@ -539,6 +544,7 @@ pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step
         ("learning_rate", report.rate),
         ("frames", report.frames as f64),
     ];
+    let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
     Step {
         step: report.step,
         waited: nanos(report.waited),
@@ -549,7 +555,9 @@ pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step
         ended: Some(ended),
         phase: None,
         parts: BTreeMap::new(),
-        values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+        values: (values.into_iter().chain(scale))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
     }
 }
 

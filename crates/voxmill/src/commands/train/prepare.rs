@@ -8,12 +8,12 @@ use rayon::ThreadPool;
 use voxmill_pipeline::stage::Work;
 use voxmill_speech::batch::Batch;
 use voxmill_trainer::checkpoint::PrepareOn;
-use voxmill_trainer::device::{self, Device, DeviceId};
+use voxmill_trainer::device::{self, Device, DeviceId, Precision};
 use voxmill_trainer::prepare::Ready;
 use voxmill_trainer::train::Training;
 
 use crate::complaint::Complaint;
-use crate::settings::{Devices, TrainSettings};
+use crate::settings::{DeviceSettings, Devices, TrainSettings};
 
 /// The devices of a run, open. With one device both are the same.
 #[derive(Debug)]
@@ -34,6 +34,27 @@ pub(in crate::commands) fn open_devices(devices: Devices) -> anyhow::Result<Open
     Ok(Opened {
         data: open(devices.data())?,
         model: open(devices.model())?,
+    })
+}
+
+/// What the model computes in on its device.
+pub(in crate::commands) fn precision(
+    settings: &DeviceSettings,
+    opened: &Opened,
+) -> Result<Precision, Complaint> {
+    match settings.mixed_precision {
+        true => half(settings.devices.model(), Precision::half_of(&opened.model)),
+        false => Ok(Precision::Single),
+    }
+}
+
+/// `found`: the 16 bits that the device has.
+fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, Complaint> {
+    found.ok_or_else(|| {
+        Complaint::new(
+            format!("--mixed-precision needs arithmetic in 16 bits, and {device} has neither bf16 nor f16"),
+            "leave it out, or give --mixed-precision=false where a file turns it on",
+        )
     })
 }
 
@@ -82,4 +103,21 @@ fn lane(settings: &TrainSettings) -> anyhow::Result<Arc<ThreadPool>> {
         .build()
         .context("cannot start the threads that prepare")?;
     Ok(Arc::new(pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use voxmill_trainer::device::Backend;
+
+    use super::*;
+
+    #[test]
+    fn a_device_without_16_bits_is_named() {
+        let id = DeviceId::new(Backend::Vulkan, 1);
+        let refused = half(id, None).expect_err("it has none");
+        let told = crate::complaint::describe(&refused.into());
+        assert!(told.contains("vulkan:1 has neither bf16 nor f16"), "{told}");
+        assert!(told.contains("--mixed-precision=false"), "{told}");
+        assert_eq!(half(id, Some(Precision::F16)).ok(), Some(Precision::F16));
+    }
 }

@@ -9,7 +9,7 @@ use voxmill_analysis::run::fact;
 use voxmill_speech::manifest::Manifest;
 use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::Progress;
-use voxmill_trainer::device::{Backend, DeviceId};
+use voxmill_trainer::device::{Backend, DeviceId, Precision};
 use voxmill_trainer::model;
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::{Decay, Schedule};
@@ -56,6 +56,7 @@ pub(in crate::commands) fn options(
     settings: &TrainSettings,
     batches: &BatchFeed,
     validates: bool,
+    precision: Precision,
 ) -> TrainOptions {
     let o = &settings.optimization;
     let accumulate = o.gradient_accumulation_steps.get() as usize;
@@ -102,6 +103,7 @@ pub(in crate::commands) fn options(
         patience: settings.evaluation.and_then(|e| e.patience),
         max_bad_steps: settings.max_bad_steps,
         recompute: settings.gradient_checkpointing,
+        precision,
         prepare_on: settings.devices.prepare_on.0,
     }
 }
@@ -109,6 +111,7 @@ pub(in crate::commands) fn options(
 /// What a report wants to know of the run, by the names that the analysis looks for.
 pub(in crate::commands) fn facts(
     settings: &TrainSettings,
+    precision: Precision,
     batches: &BatchFeed,
     shelf: &Shelf,
     parameters: usize,
@@ -165,7 +168,7 @@ pub(in crate::commands) fn facts(
             fact::SECONDS_BEFORE,
             began.elapsed().as_secs_f64().to_string(),
         ),
-        (fact::PRECISION, "32-bit floats".to_owned()),
+        (fact::PRECISION, precision.describe().to_owned()),
     ];
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
     facts
@@ -190,6 +193,7 @@ pub(super) struct Told<'a> {
     pub(super) shelf: &'a Shelf,
     pub(super) parameters: usize,
     pub(super) needs: &'a Needs,
+    pub(super) precision: Precision,
     /// How the two devices are linked, where that is known.
     pub(super) link: Option<Link>,
     pub(super) held_out: Option<&'a BatchFeed>,
@@ -273,7 +277,7 @@ impl Told<'_> {
         let devices = settings.devices.devices;
         let threads = settings.compute_threads;
         let threads = format!("{threads} compute {}", plural(threads, "thread"));
-        let precision = "32-bit floats";
+        let precision = self.precision.describe();
         let (data, model) = (devices.data(), devices.model());
         if !devices.is_pair() {
             let mut lines = vec![format!(
