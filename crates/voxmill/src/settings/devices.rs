@@ -53,8 +53,10 @@ pub(crate) struct DeviceSettings {
     pub(crate) augment: Augment,
     /// In 16 bits where it can be. Which kind, the open device says.
     pub(crate) mixed_precision: bool,
-    /// Bytes that may be taken of each device; `None`: as much as it has.
+    /// Bytes that may be taken of each device, where somebody said so: they hold while the run goes on.
     pub(crate) limits: MemoryLimits,
+    /// Most of what is free, where it is known: what does not fit into it is not begun.
+    pub(crate) free: MemoryLimits,
 }
 
 /// Where sound becomes log-mel frames.
@@ -157,8 +159,20 @@ impl DeviceSettings {
             augment,
             mixed_precision,
             limits,
+            free: MemoryLimits {
+                data: usable(chosen.devices.data(), present),
+                model: usable(chosen.devices.model(), present),
+            },
         })
     }
+}
+
+/// The rest is for the driver and for others.
+const USABLE_SHARE: f64 = 0.9;
+
+fn usable(id: DeviceId, present: &Present) -> Option<u64> {
+    let free = choose::free_bytes(id, present)?;
+    Some((free as f64 * USABLE_SHARE) as u64)
 }
 
 /// The CPU could, and nobody would want it: its 16 bits are 32 that are rounded after every operation.

@@ -12,7 +12,7 @@ use voxmill_trainer::train::{FeedError, Training};
 use crate::complaint::Complaint;
 use crate::config::value::show_bytes;
 use crate::feed::train::BatchFeed;
-use crate::settings::TrainSettings;
+use crate::settings::{DeviceSettings, TrainSettings};
 
 /// What the run needs, by the sums of [`voxmill_trainer::need`].
 #[derive(Clone, Debug)]
@@ -51,8 +51,57 @@ impl Needs {
         Needs { model, slots, data }
     }
 
+    /// Fewer batches ahead where that makes the run fit: a slot is the cheapest thing to give up.
+    fn drop_slots(&mut self, limit: u64, asked: usize, is_pair: bool) {
+        let least = if is_pair {
+            LEAST_OF_A_PAIR
+        } else {
+            LEAST_SLOTS
+        };
+        let fits = |slots: usize| self.model.with_slots(slots + 1) <= limit;
+        if let Some(slots) = (least..=asked).rev().find(|&slots| fits(slots)) {
+            self.slots = slots + 1;
+        }
+    }
+
+    /// Batches ahead of the one in training.
+    pub(in crate::commands) fn slots_ahead(&self) -> usize {
+        self.slots - 1
+    }
+
     fn on_model(&self) -> u64 {
         self.model.with_slots(self.slots)
+    }
+}
+
+/// One being prepared, one ready; with two devices one more.
+const LEAST_SLOTS: usize = 2;
+const LEAST_OF_A_PAIR: usize = 3;
+
+/// What a run may take of a device, and who says so.
+#[derive(Clone, Copy)]
+struct Bound {
+    bytes: u64,
+    flag: Option<&'static str>,
+}
+
+impl Bound {
+    fn of(limit: Option<u64>, free: Option<u64>, flag: &'static str) -> Option<Bound> {
+        let limit = limit.map(|bytes| Bound {
+            bytes,
+            flag: Some(flag),
+        });
+        limit.or(free.map(|bytes| Bound { bytes, flag: None }))
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = show_bytes(self.bytes);
+        match self.flag {
+            Some(flag) => write!(f, "{flag} is {bytes}"),
+            None => write!(f, "nine tenths of what is free there are {bytes}"),
+        }
     }
 }
 
@@ -90,20 +139,33 @@ pub(in crate::commands) fn check(
 ) -> Result<Needs, Complaint> {
     let form = form(settings, precision, training, batches);
     let needs = Needs::of(settings, &form, batches);
-    let limits = settings.devices.limits;
-    let devices = settings.devices.devices;
-    if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {
+    let DeviceSettings {
+        devices,
+        limits,
+        free,
+        ..
+    } = &settings.devices;
+    let mut needs = needs;
+    let data = Bound::of(limits.data, free.data, "--data-gpu-memory");
+    if let Some(bound) = data.filter(|bound| needs.data > bound.bytes) {
         return Err(Complaint::new(
             format!(
-                "{} cannot prepare the largest batch: that takes {}, and --data-gpu-memory is {}",
+                "{} cannot prepare the largest batch: that takes {}, and {bound}",
                 devices.data(),
                 megabytes(needs.data),
-                show_bytes(limit)
             ),
-            fitting(settings, |share| scaled(needs.data, share) <= limit),
+            fitting(settings, |share| scaled(needs.data, share) <= bound.bytes),
         ));
     }
-    if let Some(limit) = limits.model.filter(|limit| needs.on_model() > *limit) {
+    let model = Bound::of(limits.model, free.model, "--model-gpu-memory");
+    if let Some(bound) = model {
+        needs.drop_slots(
+            bound.bytes,
+            settings.feeding.device_slots,
+            devices.is_pair(),
+        );
+    }
+    if let Some(bound) = model.filter(|bound| needs.on_model() > bound.bytes) {
         let ModelNeed {
             weights,
             activations,
@@ -111,18 +173,17 @@ pub(in crate::commands) fn check(
         } = needs.model;
         let fits = |share: f64| {
             weights + scaled(activations, share) + scaled(batch, share) * needs.slots as u64
-                <= limit
+                <= bound.bytes
         };
         return Err(Complaint::new(
             format!(
-                "the run does not fit on {}: it needs {} ({} for weights and their moments, {} for the largest batch in training, {} for {} batches), and --model-gpu-memory is {}",
+                "the run does not fit on {}: it needs {} ({} for weights and their moments, {} for the largest batch in training, {} for {} batches), and {bound}",
                 devices.model(),
                 megabytes(needs.on_model()),
                 megabytes(weights),
                 megabytes(activations),
                 megabytes(batch * needs.slots as u64),
                 needs.slots,
-                show_bytes(limit)
             ),
             fitting(settings, fits),
         ));
@@ -266,6 +327,33 @@ impl MemoryWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_are_given_up_before_the_run_is() {
+        let needs = |slots| Needs {
+            model: ModelNeed {
+                weights: 100,
+                activations: 100,
+                batch: 10,
+            },
+            slots,
+            data: 0,
+        };
+        let left = |limit, is_pair| {
+            let mut needs = needs(9);
+            needs.drop_slots(limit, 8, is_pair);
+            needs.slots_ahead()
+        };
+        assert_eq!(left(290, false), 8);
+        assert_eq!(left(250, false), 4);
+        assert_eq!(left(230, false), 2);
+        assert_eq!(
+            left(230, true),
+            8,
+            "too few for two devices: refused as it is"
+        );
+        assert_eq!(left(200, false), 8, "nor would fewer help");
+    }
 
     #[test]
     fn growth_is_told_once_and_only_after_all_shapes_have_come_by() {

@@ -274,6 +274,17 @@ fn train(
     }
 
     let needs = memory::check(settings, precision, &training, &batches)?;
+    let asked = settings.feeding.device_slots;
+    let batches = match needs.slots_ahead() < asked {
+        true => {
+            tell(&format!(
+                "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
+                needs.slots_ahead()
+            ));
+            batches.with_slots(needs.slots_ahead())
+        }
+        false => batches,
+    };
 
     // The run's folder: made when hardly anything can go wrong any more.
     if resumed.is_none() {

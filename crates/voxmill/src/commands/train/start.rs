@@ -236,7 +236,7 @@ impl Told<'_> {
                 "workers"
             },
             feeding.buffered_batches,
-            feeding.device_slots,
+            self.needs.slots_ahead(),
             show_bytes(feeding.ram_budget),
             if feeding.overlap {
                 ""
@@ -308,7 +308,7 @@ impl Told<'_> {
             ),
             format!(
                 "between   {} slots, transfers {path}{}",
-                settings.feeding.device_slots,
+                self.needs.slots_ahead(),
                 match self.link {
                     Some(link) => format!("; they are linked {}", link.describe()),
                     None => String::new(),

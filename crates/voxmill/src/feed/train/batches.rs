@@ -147,6 +147,12 @@ impl BatchFeed {
         })
     }
 
+    /// With fewer batches ready ahead of the consumer.
+    pub(crate) fn with_slots(mut self, slots: usize) -> BatchFeed {
+        self.settings.slots = slots;
+        self
+    }
+
     pub(crate) fn plan(&self) -> &BatchPlan {
         &self.rows.plan
     }

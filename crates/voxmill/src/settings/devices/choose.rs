@@ -298,6 +298,14 @@ fn alone(given: &str, value: &str, missing: &str) -> Complaint {
 }
 
 /// How two devices of a run are linked, where that is known.
+/// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be told to be
+/// the same.
+pub(crate) fn free_bytes(id: DeviceId, present: &Present) -> Option<u64> {
+    let gpus = present.gpus();
+    let place = gpus.iter().position(|gpu| *gpu == id)?;
+    (present.cards.len() == gpus.len()).then(|| present.cards[place].memory_free_bytes)?
+}
+
 pub(crate) fn link(devices: Devices, present: &Present) -> Option<Link> {
     let Devices::Pair { data, model } = devices else {
         return None;
