@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::{Outcome, Step};
 
 use crate::resampling::{Change, Sums, difference, mean_of_pairs, ratio, variation_difference};
-use crate::run::Run;
+use crate::run::{Run, fact};
 use crate::timing::{
     Spread, by_shape, frame_time_ratio, matched_ratio, step_time, variation, without_warm_up,
 };
@@ -68,6 +68,8 @@ pub struct Side {
     /// Bytes at most.
     pub process_memory: Option<u64>,
     pub device_memory: BTreeMap<String, u64>,
+    /// The share of the machine's cores that other programs took, where the number of cores is known.
+    pub others: Option<f64>,
     pub settings_known: bool,
     /// Events that are missing, and lines that could not be read.
     pub lost: u64,
@@ -234,9 +236,18 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
         variation: variation(warm),
         process_memory: stats.host.process_memory.peak().map(|bytes| bytes as u64),
         device_memory: driver.chain(pools).collect(),
+        others: others(run),
         settings_known: candidate.settings.is_some(),
         lost: stats.lost + run.flaws.damaged,
     }
+}
+
+/// What is measured beside busy neighbours is not the run's own pace.
+fn others(run: &Run) -> Option<f64> {
+    let cores = run.number(fact::MACHINE_CORES).or(run.number(fact::CORES))?;
+    let all = run.stats.host.cpu_percent.mean()? / 100.0;
+    let own = run.stats.host.process_cpu_percent.mean()? / 100.0 / cores.max(1.0);
+    Some((all - own).max(0.0))
 }
 
 fn or_zero(value: f64) -> f64 {

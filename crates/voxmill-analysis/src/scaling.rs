@@ -26,7 +26,18 @@ impl Swept {
         match self {
             Swept::BatchSize => "batch size",
             Swept::Workers => "workers",
-            Swept::Prefetch => "prefetch",
+            Swept::Prefetch => "batches ahead",
+        }
+    }
+
+    /// A size in words.
+    pub fn of(self, size: u64) -> String {
+        match (self, size) {
+            (Swept::BatchSize, size) => format!("batch size {size}"),
+            (Swept::Workers, 1) => "1 worker".to_owned(),
+            (Swept::Workers, size) => format!("{size} workers"),
+            (Swept::Prefetch, 1) => "1 batch ahead".to_owned(),
+            (Swept::Prefetch, size) => format!("{size} batches ahead"),
         }
     }
 

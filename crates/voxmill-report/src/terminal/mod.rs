@@ -1,10 +1,14 @@
 //! Findings for a person at a terminal: 80 columns, marks always with words beside them.
 
+mod compare;
 mod profile;
+mod scaling;
 mod shape;
 mod table;
 
+pub use compare::comparison_text;
 pub use profile::profile_text;
+pub use scaling::scaling_text;
 pub use shape::{bar, sparkline};
 pub use table::{Align, Table};
 

@@ -533,6 +533,7 @@ pub(super) fn step_event(report: &StepReport, ended: Nanos) -> Step {
         ("gradient_norm", report.gradient_norm),
         ("learning_rate", report.rate),
         ("frames", report.frames as f64),
+        ("clips", report.clips.len() as f64),
     ];
     Step {
         step: report.step,
