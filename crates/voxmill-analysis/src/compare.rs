@@ -244,7 +244,9 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
 
 /// What is measured beside busy neighbours is not the run's own pace.
 fn others(run: &Run) -> Option<f64> {
-    let cores = run.number(fact::MACHINE_CORES).or(run.number(fact::CORES))?;
+    let cores = run
+        .number(fact::MACHINE_CORES)
+        .or(run.number(fact::CORES))?;
     let all = run.stats.host.cpu_percent.mean()? / 100.0;
     let own = run.stats.host.process_cpu_percent.mean()? / 100.0 / cores.max(1.0);
     Some((all - own).max(0.0))
@@ -390,6 +392,16 @@ fn loss_at(window: &[(u64, f64, f64)]) -> Option<LossAt> {
     })
 }
 
+/// Facts that say what a setting does, by another name.
+const SETTINGS_TOO: [&str; 6] = [
+    fact::MODEL_SIZE,
+    fact::WORKERS,
+    fact::BUFFER,
+    fact::SLOTS,
+    fact::OVERLAP,
+    fact::PADDING,
+];
+
 /// Where and under which name a run is written is not what makes it differ.
 const PLACES: [&str; 4] = ["name", "run_dir", "checkpoint_dir", "tensorboard_log_dir"];
 
@@ -411,7 +423,13 @@ fn differing(runs: &[Candidate]) -> Vec<Differing> {
     // `batch size` of the facts says what `batch_size` of the settings does.
     let known: BTreeSet<String> = all.iter().map(|row| row.name.replace('_', " ")).collect();
     let more = rows(&facts);
-    all.extend(more.into_iter().filter(|row| !known.contains(&row.name)));
+    let all_known = runs.iter().all(|candidate| candidate.settings.is_some());
+    all.extend(more.into_iter().filter(|row| {
+        let name = row.name.as_str();
+        let again = known.contains(name) || (all_known && SETTINGS_TOO.contains(&name));
+        // It is a measure, and is in the total time.
+        !again && name != fact::SECONDS_BEFORE
+    }));
     all
 }
 

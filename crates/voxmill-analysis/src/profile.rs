@@ -137,7 +137,9 @@ const SLOWEST: usize = 5;
 /// A shorter wait is not worth a name.
 const WORTH_A_NAME_MS: f64 = 5.0;
 
+/// Of the last start.
 pub fn profile(run: &Run) -> Profile {
+    let run = &run.last_start();
     let steps = &run.steps;
     let line = Line::of(steps);
     let stages = stages(run, line.seconds);
@@ -179,7 +181,9 @@ pub fn profile(run: &Run) -> Profile {
             true => 1.0 - frames / padded,
             false => 0.0,
         },
-        time_to_first_step_seconds: run.first_step_after.map(Nanos::seconds),
+        time_to_first_step_seconds: run
+            .first_step_after
+            .map(|after| after.seconds() + run.number(fact::SECONDS_BEFORE).unwrap_or(0.0)),
         memory: Memory {
             process_peak: host.process_memory.peak().map(|bytes| bytes as u64),
             host_total: host.memory_total,
@@ -295,7 +299,10 @@ fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
             .and_then(|plan| plan.stages.iter().find(|stage| stage.name == name));
         planned.map(|stage| stage.workers.value as u64)
     };
-    let stages = run.stats.stages.iter().filter(|s| !s.service.is_empty());
+    // The consumer's time is the line itself.
+    let consumer = run.plan().map_or("train", |plan| &plan.consumer);
+    let stages = run.stats.stages.iter();
+    let stages = stages.filter(|s| !s.service.is_empty() && s.stage != consumer);
     stages
         .map(|stage| {
             let owner = stage.stage.split('.').next().unwrap_or(&stage.stage);

@@ -43,6 +43,8 @@ pub mod fact {
     pub const CACHE: &str = "cache";
     pub const PADDING: &str = "padding";
     pub const OVERLAP: &str = "overlap";
+    /// From the program's start to the log's.
+    pub const SECONDS_BEFORE: &str = "seconds before the log";
     pub const HOP_SECONDS: &str = "hop seconds";
     pub const PREPARE_ON: &str = "prepare on";
     pub const PRECISION: &str = "precision";
@@ -66,6 +68,8 @@ pub struct Run {
     pub starts: usize,
     /// What the starts before the last one took.
     pub earlier: Nanos,
+    /// The first step of the last start.
+    first_step: Option<u64>,
     pub flaws: Flaws,
 }
 
@@ -100,6 +104,16 @@ impl Run {
         }
         run.steps = reading.steps.into_values().collect();
         run
+    }
+
+    /// The run since it was last started: what the statistics are of.
+    pub fn last_start(&self) -> Run {
+        let first = self.first_step.unwrap_or(0);
+        let steps = self.steps.iter().filter(|step| step.step >= first);
+        Run {
+            steps: steps.cloned().collect(),
+            ..self.clone()
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -149,6 +163,7 @@ impl Reading {
                 run.starts += 1;
                 run.earlier = run.earlier + run.stats.run_time();
                 run.first_step_after = None;
+                run.first_step = None;
                 run.slow.clear();
                 run.memory.clear();
                 run.phases.clear();
@@ -160,6 +175,7 @@ impl Reading {
             Event::Step(step) => {
                 let ended = step.ended.unwrap_or(stamped.at);
                 run.first_step_after.get_or_insert(ended);
+                run.first_step.get_or_insert(step.step);
                 match &step.phase {
                     Some(phase) => {
                         run.phases

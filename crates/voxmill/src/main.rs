@@ -40,6 +40,8 @@ fn main() -> ExitCode {
         args::Verb::Compare(args) => commands::compare::run(args),
         args::Verb::Prepare(args) => commands::prepare::run(*args),
         args::Verb::Scale(args) => commands::scale::run(*args),
+        args::Verb::Analyze(args) => commands::analyze::run(*args),
+        args::Verb::Profile(args) => commands::profile::run(*args),
         args::Verb::Synthesize(args) => commands::synthesize::run(*args),
         args::Verb::Train(args) => commands::train::run(*args),
         args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),

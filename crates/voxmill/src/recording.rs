@@ -1,5 +1,6 @@
 //! The record of a run, from its first event to its last: a log, a trace, or nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +28,7 @@ impl Recording {
     pub(crate) fn start(
         name: &str,
         plan: &Plan,
+        facts: BTreeMap<String, String>,
         log: Option<&Path>,
         trace: Option<&Path>,
     ) -> anyhow::Result<Recording> {
@@ -68,7 +70,7 @@ impl Recording {
             unix_seconds: unix_seconds - recorder.now().seconds(),
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
             plan: Some(plan.clone()),
-            facts: probes.facts(),
+            facts: probes.facts().into_iter().chain(facts).collect(),
         }));
         let (clock, to) = (recorder.clone(), recorder.clone());
         let sampler = Sampler::start(

@@ -45,45 +45,57 @@ fn head(out: &mut String, profile: &Profile) {
     );
 }
 
-fn spread_cells(spread: &Spread) -> [String; 5] {
+fn spread_cells(spread: &Spread) -> [String; 7] {
     [
-        format!("{} ± {}", time(spread.mean), time(spread.std)),
-        time(spread.p50),
-        time(spread.p95),
-        time(spread.p99),
-        time(spread.max),
+        spread.mean,
+        spread.std,
+        spread.min,
+        spread.p50,
+        spread.p95,
+        spread.p99,
+        spread.max,
     ]
+    .map(short)
+}
+
+/// Three digits that say something.
+fn short(milliseconds: f64) -> String {
+    match milliseconds {
+        ms if ms <= 0.0 => "0".to_owned(),
+        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 100.0 => format!("{ms:.1}"),
+        ms => whole(ms),
+    }
 }
 
 fn line(out: &mut String, profile: &Profile, paint: Paint) {
     let _ = writeln!(out, "\n{}", paint.heading("The model thread's time"));
     let mut table = Table::new(2)
-        .column("", Align::Left)
+        .column("ms", Align::Left)
         .column("share", Align::Right)
-        .column("", Align::Left)
-        .column("mean ± std", Align::Right)
+        .column("mean", Align::Right)
+        .column("std", Align::Right)
+        .column("min", Align::Right)
         .column("p50", Align::Right)
         .column("p95", Align::Right)
         .column("p99", Align::Right)
-        .column("max", Align::Right);
+        .column("max", Align::Right)
+        .column("", Align::Left);
     for share in &profile.shares {
-        let mut cells = vec![
-            share.name.clone(),
-            percent(share.share),
-            bar(share.share, 10),
-        ];
+        let mut cells = vec![share.name.clone(), percent(share.share)];
         cells.extend(spread_cells(&share.ms));
+        cells.push(bar(share.share, 6));
         table.row(cells);
         if share.name == "train" {
             for (name, spread) in &profile.train_parts {
                 let part = spread.mean * spread.count as f64 / 1e3 / profile.seconds.max(1e-9);
-                let mut cells = vec![format!("  {name}"), percent(part), String::new()];
+                let mut cells = vec![format!("  {name}"), percent(part)];
                 cells.extend(spread_cells(spread));
                 table.row(cells);
             }
         }
     }
-    let mut cells = vec!["step".to_owned(), String::new(), String::new()];
+    let mut cells = vec!["step".to_owned(), String::new()];
     cells.extend(spread_cells(&profile.step_ms));
     table.row(cells);
     let _ = writeln!(out, "{}", table.text());

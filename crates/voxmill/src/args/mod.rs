@@ -1,6 +1,7 @@
 //! What was typed. `settings/` turns it into what is meant.
 
 mod compare;
+mod profile;
 mod scale;
 mod synthesize;
 mod train;
@@ -15,11 +16,12 @@ use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 
 pub(crate) use compare::CompareArgs;
+pub(crate) use profile::{AnalyzeArgs, ProfileArgs};
 pub(crate) use scale::ScaleArgs;
 pub(crate) use synthesize::SynthesizeArgs;
 pub(crate) use train::{
-    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs,
-    RunArgs, TrainArgs,
+    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs, RunArgs,
+    TrainArgs,
 };
 
 /// A parser for clap that takes the range of a flag from the table of keys, so that a flag and
@@ -61,6 +63,10 @@ Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
     Prepare(Box<PrepareArgs>),
     /// Train a voice
     Train(Box<TrainArgs>),
+    /// Measure where the time of a training goes, and say what is slow and what to change
+    Profile(Box<ProfileArgs>),
+    /// Measure the data side alone: text, audio, disk, and what a model would wait for
+    Analyze(Box<AnalyzeArgs>),
     /// Say a text with a trained voice
     Synthesize(Box<SynthesizeArgs>),
     /// Hold runs against each other: speed, stability, memory, loss, with the noise shown

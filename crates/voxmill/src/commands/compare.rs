@@ -10,7 +10,8 @@ use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::{LogError, is_being_written};
 
 use super::train::run_folder::{EVENTS, settings_of};
-use super::{paint, say};
+use super::profile::paint;
+use super::say;
 use crate::args::CompareArgs;
 use crate::complaint::Complaint;
 

@@ -1,15 +1,15 @@
 //! One file a verb.
 
+pub(crate) mod analyze;
 pub(crate) mod compare;
 pub(crate) mod prepare;
+pub(crate) mod profile;
 pub(crate) mod scale;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
 
-use std::io::{IsTerminal as _, Write as _};
-
-use voxmill_report::terminal::Paint;
+use std::io::Write as _;
 
 use crate::settings::Shown;
 
@@ -19,14 +19,6 @@ pub(crate) fn say(text: &str) -> anyhow::Result<()> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
-    }
-}
-
-/// Colours only where a person looks, and has not asked for none.
-pub(crate) fn paint() -> Paint {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Paint {
-        colour: std::io::stdout().is_terminal() && !refused,
     }
 }
 

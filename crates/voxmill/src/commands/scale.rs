@@ -13,7 +13,8 @@ use voxmill_analysis::timing::WARM_UP_STEPS;
 use voxmill_report::terminal::{bytes, scaling_text, time, whole};
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use super::{paint, say, show_settings, tell};
+use super::profile::paint;
+use super::{say, show_settings, tell};
 use crate::args::ScaleArgs;
 use crate::complaint::Complaint;
 use crate::interrupt::{self, EXIT_INTERRUPTED};

@@ -71,6 +71,13 @@ impl Maker {
         self.effort
     }
 
+    /// Makes a clip's features for what it takes; they are thrown away.
+    pub(crate) fn try_out(&mut self, path: &Path) -> Result<Effort, AudioError> {
+        self.stamp(path)?;
+        self.featurize(path)?;
+        Ok(self.effort)
+    }
+
     /// Reads the whole file.
     pub(super) fn stamp(&mut self, path: &Path) -> io::Result<AudioStamp> {
         let began = Instant::now();

@@ -72,7 +72,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    fn language_of(&self, clip: &Clip) -> Option<Language> {
+    pub(crate) fn language_of(&self, clip: &Clip) -> Option<Language> {
         clip.language.or(self.language)
     }
 

@@ -58,6 +58,7 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
     let recording = Recording::start(
         "prepare",
         &settings.spread.plan(),
+        BTreeMap::new(),
         settings.log.as_deref(),
         settings.trace.as_deref(),
     )?;

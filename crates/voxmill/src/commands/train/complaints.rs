@@ -39,7 +39,7 @@ pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
     }
 }
 
-pub(super) fn of_feed(error: crate::feed::train::FeedError) -> anyhow::Error {
+pub(in crate::commands) fn of_feed(error: crate::feed::train::FeedError) -> anyhow::Error {
     use crate::feed::train::FeedError;
     let hint = match &error {
         FeedError::TooLittleMemory { .. } => {
@@ -53,7 +53,7 @@ pub(super) fn of_feed(error: crate::feed::train::FeedError) -> anyhow::Error {
         .into()
 }
 
-pub(super) fn of_training(
+pub(in crate::commands) fn of_training(
     error: TrainError,
     run: &Path,
     checkpoints: &Checkpoints,

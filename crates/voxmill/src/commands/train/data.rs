@@ -24,9 +24,9 @@ const HELD_SHARE: u64 = 4;
 const VALIDATION_SHARE: u64 = 8;
 
 /// The dataset, scanned.
-pub(super) struct Data {
-    pub(super) folder: Folder,
-    pub(super) train: Manifest,
+pub(in crate::commands) struct Data {
+    pub(in crate::commands) folder: Folder,
+    pub(in crate::commands) train: Manifest,
     /// Of its manifest, good and bad.
     pub(super) rows: usize,
     /// Of another folder, where one is given.
@@ -41,7 +41,7 @@ impl Data {
     }
 }
 
-pub(super) fn read_data(
+pub(in crate::commands) fn read_data(
     settings: &TrainSettings,
     resumed: Option<&Resumed>,
 ) -> anyhow::Result<Data> {
@@ -127,7 +127,7 @@ fn shuffle_texts(clips: &mut [Clip], seed: u64) {
     }
 }
 
-pub(super) fn open_shelf(
+pub(in crate::commands) fn open_shelf(
     settings: &TrainSettings,
     recipe: &Recipe,
     folder: &Folder,
@@ -139,6 +139,24 @@ pub(super) fn open_shelf(
         dir: folder.cache_dir(),
         budget_bytes: settings.data.cache_budget,
     });
+    shelf_at(home, settings, recipe, manifest)
+}
+
+/// Every file is decoded, once.
+pub(in crate::commands) fn open_shelf_without_cache(
+    settings: &TrainSettings,
+    recipe: &Recipe,
+    manifest: &Manifest,
+) -> Arc<Shelf> {
+    shelf_at(None, settings, recipe, manifest)
+}
+
+fn shelf_at(
+    home: Option<CacheHome>,
+    settings: &TrainSettings,
+    recipe: &Recipe,
+    manifest: &Manifest,
+) -> Arc<Shelf> {
     let hold = settings.feeding.ram_budget / HELD_SHARE;
     // Bad clips are told and recorded by whoever watches the run.
     let off = Recorder::off();
@@ -197,7 +215,7 @@ pub(super) fn frozen_quarantine(resumed: Option<&Resumed>, bad: &Quarantine) -> 
     all.into_iter().collect()
 }
 
-pub(super) fn feed_settings(settings: &TrainSettings) -> FeedSettings {
+pub(in crate::commands) fn feed_settings(settings: &TrainSettings) -> FeedSettings {
     let feeding = &settings.feeding;
     FeedSettings {
         workers: feeding.workers,

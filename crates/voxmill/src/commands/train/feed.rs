@@ -55,24 +55,9 @@ impl Feed for PipelineFeed<'_> {
                 })
             });
         };
-        let asked = Instant::now();
-        let next = loop {
-            match running.next()? {
-                Ok(Delivery::Item(batch)) => break Ok(batch),
-                // A batch is made of what there is; only a panic in collating leaves a hole.
-                Ok(Delivery::Hole(_)) => {}
-                Err(failure) => break Err(failure.into()),
-            }
-        };
-        let waited = asked.elapsed() > NO_WAIT;
-        self.late = waited.then(|| late_stage(&running.control())).flatten();
-        Some(next.map(|delivered| {
-            let (ready, receipt) = delivered.into_parts();
-            Fed {
-                ready,
-                done: Box::new(move || receipt.done()),
-            }
-        }))
+        let (fed, late) = next_of(running)?;
+        self.late = late;
+        Some(fed)
     }
 
     fn after(&self, position: Position) -> Position {
@@ -110,6 +95,32 @@ impl Feed for PipelineFeed<'_> {
     fn quarantine(&self) -> Vec<String> {
         self.quarantine.clone()
     }
+}
+
+/// The next batch of a road, and the stage that was late if it had to be waited for.
+pub(in crate::commands) fn next_of(
+    running: &mut Running<Ready>,
+) -> Option<(Result<Fed, FeedError>, Option<String>)> {
+    // Asked before: once the batch is there, its stages have moved on.
+    let late = late_stage(&running.control());
+    let asked = Instant::now();
+    let next = loop {
+        match running.next()? {
+            Ok(Delivery::Item(batch)) => break Ok(batch),
+            // A batch is made of what there is; only a panic in collating leaves a hole.
+            Ok(Delivery::Hole(_)) => {}
+            Err(failure) => break Err(failure.into()),
+        }
+    };
+    let late = late.filter(|_| asked.elapsed() > NO_WAIT);
+    let fed = next.map(|delivered| {
+        let (ready, receipt) = delivered.into_parts();
+        Fed {
+            ready,
+            done: Box::new(move || receipt.done()),
+        }
+    });
+    Some((fed, late))
 }
 
 /// The stage that the model had to wait for: from the last stage upwards, the first that has

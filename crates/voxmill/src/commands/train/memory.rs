@@ -16,7 +16,7 @@ use crate::settings::TrainSettings;
 
 /// What the run needs, by the sums of [`voxmill_trainer::need`].
 #[derive(Clone, Debug)]
-pub(super) struct Needs {
+pub(in crate::commands) struct Needs {
     pub(super) model: ModelNeed,
     /// Batches on the model device, the one in training included.
     pub(super) slots: usize,
@@ -72,7 +72,7 @@ fn preparing(form: &StepForm, shape: Shape, frames: Option<(usize, usize)>) -> u
 }
 
 /// Refuses a run that cannot fit, with what would.
-pub(super) fn check(
+pub(in crate::commands) fn check(
     settings: &TrainSettings,
     training: &Training,
     batches: &BatchFeed,

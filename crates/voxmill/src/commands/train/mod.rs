@@ -3,17 +3,18 @@
 //! `run` reads top to bottom: settings, data, run folder, feed, model, loop, summary.
 
 mod checks;
-mod complaints;
-mod data;
-mod feed;
-mod memory;
-mod observer;
-mod prepare;
+pub(super) mod complaints;
+pub(super) mod data;
+pub(super) mod feed;
+mod measures;
+pub(super) mod memory;
+pub(super) mod observer;
+pub(super) mod prepare;
 pub(crate) mod run_folder;
 mod sentences;
-mod start;
+pub(super) mod start;
 mod summary;
-mod voice;
+pub(super) mod voice;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -50,6 +51,7 @@ pub(crate) use complaints::of_checkpoint;
 use complaints::{cannot_write, describe, of_feed, of_training};
 use data::{feed_settings, frozen_quarantine, held_out_feed, open_shelf, read_data};
 use feed::PipelineFeed;
+use measures::Measures;
 use memory::MemoryWatch;
 use observer::{HostCpu, Sums, Watching, moment};
 use prepare::open_devices;
@@ -85,7 +87,7 @@ pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
 
 /// What `--resume` goes on with.
 #[derive(Debug)]
-struct Resumed {
+pub(super) struct Resumed {
     pub(super) run: PathBuf,
     pub(super) checkpoint: CheckpointFolder,
 }
@@ -283,7 +285,9 @@ fn train(
 
     let log = run.join(run_folder::EVENTS);
     let plan = batches.road_plan();
-    let recording = Recording::start("train", &plan, Some(&log), settings.trace.as_deref())?;
+    let facts = start::facts(settings, &batches, &shelf, training.parameters(), begin);
+    let trace = settings.trace.as_deref();
+    let recording = Recording::start("train", &plan, facts, Some(&log), trace)?;
     start::Told {
         settings,
         run: &run,
@@ -481,6 +485,7 @@ fn watching<'a>(
         max_bad: settings.data.max_bad,
         quarantine_file: run.join(QUARANTINE),
         host_cpu: HostCpu::default(),
+        measures: Measures::new(run.join(run_folder::EVENTS)),
         memory: MemoryWatch::new(
             device,
             settings.devices.devices.model().to_string(),

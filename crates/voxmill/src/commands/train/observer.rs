@@ -16,6 +16,7 @@ use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{FeedError, Limits, Observer, Saved, StepReport, Validation};
 
+use super::measures::Measures;
 use super::memory::MemoryWatch;
 use super::sentences::Sentence;
 use crate::commands::tell;
@@ -47,6 +48,7 @@ pub(super) struct Watching<'a> {
     pub(super) notes_told: usize,
     pub(super) host_cpu: HostCpu,
     pub(super) memory: MemoryWatch,
+    pub(super) measures: Measures,
     /// Every bad clip so far, and how many of the shelf's were told.
     pub(super) all_bad: Quarantine,
     pub(super) bad_told: usize,
@@ -353,6 +355,9 @@ impl Observer for Watching<'_> {
         if let Some(growth) = self.memory.look(progress.step, &self.recorder)? {
             self.warn(&growth);
         }
+        if let Some(warning) = self.measures.look(self.recent.iter(), &self.recorder) {
+            self.warn(&warning);
+        }
         let Some(last) = steps.last() else {
             return Ok(());
         };
@@ -523,7 +528,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), FeedError> {
         .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
-pub(super) fn step_event(report: &StepReport, ended: Nanos) -> Step {
+pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step {
     let losses = report.losses;
     let values = [
         ("loss", losses.total),

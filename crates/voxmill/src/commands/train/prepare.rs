@@ -17,12 +17,12 @@ use crate::settings::{Devices, TrainSettings};
 
 /// The devices of a run, open. With one device both are the same.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) data: Device,
-    pub(super) model: Device,
+pub(in crate::commands) struct Opened {
+    pub(in crate::commands) data: Device,
+    pub(in crate::commands) model: Device,
 }
 
-pub(super) fn open_devices(devices: Devices) -> anyhow::Result<Opened> {
+pub(in crate::commands) fn open_devices(devices: Devices) -> anyhow::Result<Opened> {
     let open = |id: DeviceId| {
         device::open(id).map_err(|error| {
             Complaint::new(
@@ -39,7 +39,7 @@ pub(super) fn open_devices(devices: Devices) -> anyhow::Result<Opened> {
 
 /// One worker, and so one thread of the data device for the whole run. On the CPU it computes in a
 /// pool of its own, so that it and the model never take turns on the same threads.
-pub(super) fn stage(
+pub(in crate::commands) fn stage(
     settings: &TrainSettings,
     training: &Training,
     Opened { data, model }: &Opened,
@@ -53,6 +53,7 @@ pub(super) fn stage(
     let lane = device::is_cpu(prepares)
         .then(|| lane(settings))
         .transpose()?;
+    let hindrance = settings.feeding.hindrance.transfer;
     let recipe = training.preparing(prepares, settings.devices.augment);
     Ok(Work::with_state(move || {
         let mut preparer = recipe.preparer();
@@ -62,7 +63,10 @@ pub(super) fn stage(
         if devices.are_lanes() {
             preparer = preparer.copying();
         }
-        Ok::<_, Infallible>(move |batch: Batch| Ok::<_, Infallible>(preparer.prepare(batch)))
+        Ok::<_, Infallible>(move |batch: Batch| {
+            std::thread::sleep(hindrance);
+            Ok::<_, Infallible>(preparer.prepare(batch))
+        })
     }))
 }
 

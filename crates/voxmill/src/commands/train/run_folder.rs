@@ -19,7 +19,7 @@ pub(crate) const SAMPLES: &str = "samples";
 const CHECKPOINTS: &str = "checkpoints";
 
 /// `<runs>/<time>-<name>`, or the folder that was asked for.
-pub(super) fn planned(wanted: &RunFolder) -> PathBuf {
+pub(in crate::commands) fn planned(wanted: &RunFolder) -> PathBuf {
     if let Some(dir) = &wanted.dir {
         return dir.clone();
     }
@@ -33,7 +33,7 @@ pub(super) fn planned(wanted: &RunFolder) -> PathBuf {
         .unwrap_or_else(|| wanted.runs_dir.join(&name))
 }
 
-pub(super) fn create(path: &Path) -> anyhow::Result<()> {
+pub(in crate::commands) fn create(path: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(path).map_err(|error| {
         Complaint::new(
             format!("cannot make the run's folder `{}`", path.display()),
@@ -138,7 +138,7 @@ impl Named {
 const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
-pub(super) fn settings_yaml(shown: &[Shown]) -> String {
+pub(in crate::commands) fn settings_yaml(shown: &[Shown]) -> String {
     let mut text = String::from("# The settings of this run. What nobody gave is a comment.\n");
     for section in ["data", "model", "training"] {
         let of_section = shown.iter().filter(|line| {

@@ -1,8 +1,11 @@
 //! What a run begins with: its numbers for the trainer, and what the person is told.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::{Map, Value};
+use voxmill_analysis::run::fact;
 use voxmill_speech::manifest::Manifest;
 use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::Progress;
@@ -49,7 +52,7 @@ pub(super) fn values(shown: &[Shown]) -> Value {
 
 /// The trainer's numbers. A limit in epochs becomes one in steps, so that the learning rate knows
 /// how far the run is.
-pub(super) fn options(
+pub(in crate::commands) fn options(
     settings: &TrainSettings,
     batches: &BatchFeed,
     validates: bool,
@@ -101,6 +104,81 @@ pub(super) fn options(
         recompute: settings.gradient_checkpointing,
         prepare_on: settings.devices.prepare_on.0,
     }
+}
+
+/// What a report wants to know of the run, by the names that the analysis looks for.
+pub(in crate::commands) fn facts(
+    settings: &TrainSettings,
+    batches: &BatchFeed,
+    shelf: &Shelf,
+    parameters: usize,
+    began: Instant,
+) -> BTreeMap<String, String> {
+    let (feeding, devices) = (&settings.feeding, settings.devices.devices);
+    let plan = batches.plan();
+    let audio = &settings.data.audio;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mode = if devices.is_pair() {
+        "two devices"
+    } else {
+        "one device"
+    };
+    let cache = match (shelf.found_in_cache(), shelf.clips().len()) {
+        _ if !feeding.caching => "off",
+        (0, _) => "cold",
+        (found, all) if found == all => "warm",
+        _ => "partly warm",
+    };
+    let padding = if plan.settings().pad_to_fixed_length {
+        "fixed"
+    } else {
+        "shapes"
+    };
+    let mut facts = vec![
+        (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
+        (fact::WEIGHTS, parameters.to_string()),
+        (fact::BATCH_SIZE, plan.settings().batch_size.to_string()),
+        (fact::CLIPS, plan.clips().len().to_string()),
+        (fact::DEVICE, devices.model().to_string()),
+        (fact::DATA_DEVICE, devices.data().to_string()),
+        (fact::MODE, mode.to_owned()),
+        (fact::CORES, cores.to_string()),
+        (fact::WORKERS, feeding.workers.to_string()),
+        (fact::COMPUTE_THREADS, settings.compute_threads.to_string()),
+        (fact::BUFFER, feeding.buffered_batches.to_string()),
+        (fact::SLOTS, feeding.device_slots.to_string()),
+        (fact::CACHE, cache.to_owned()),
+        (fact::PADDING, padding.to_owned()),
+        (
+            fact::OVERLAP,
+            if feeding.overlap { "on" } else { "off" }.to_owned(),
+        ),
+        (
+            fact::HOP_SECONDS,
+            (audio.hop_length as f64 / f64::from(audio.sample_rate)).to_string(),
+        ),
+        (
+            fact::PREPARE_ON,
+            format!("{:?}", settings.devices.prepare_on.0).to_lowercase(),
+        ),
+        (
+            fact::SECONDS_BEFORE,
+            began.elapsed().as_secs_f64().to_string(),
+        ),
+        (fact::PRECISION, "32-bit floats".to_owned()),
+    ];
+    facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
+    facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// All of them, whether this process may use them or not.
+fn machine_cores() -> Option<usize> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let cores = info.lines().filter(|line| line.starts_with("processor"));
+    Some(cores.count()).filter(|cores| *cores > 0)
 }
 
 /// The lines before the first step.

@@ -8,6 +8,7 @@ use serde_json::json;
 use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{Stopped, Summary};
 
+use super::measures::{closing, top};
 use super::memory::megabytes;
 use super::observer::{Watching, short_time};
 use crate::commands::{self, say};
@@ -34,6 +35,7 @@ pub(super) fn tell(
 ) -> anyhow::Result<()> {
     let sums = &watching.sums;
     let data_busy = data_busy(settings, watching);
+    let measured = watching.measures.read();
     let best = checkpoints.best().ok();
     let best_path = best
         .as_ref()
@@ -61,6 +63,11 @@ pub(super) fn tell(
             "files_decoded": shelf.files_decoded(),
             "length_scale": summary.voice.length_scale,
             "samples": sums.samples,
+            "step_ms": measured.as_ref().map(|profile| profile.step_ms),
+            "variation": measured.as_ref().map(|profile| profile.variation),
+            "padding_waste": measured.as_ref().map(|profile| profile.padding_waste),
+            "peak_host_bytes": measured.as_ref().and_then(|profile| profile.memory.process_peak),
+            "finding": measured.as_ref().and_then(top),
             "peak_device_bytes": watching.memory.peak(),
             "share_data_device_busy": data_busy,
         });
@@ -84,6 +91,9 @@ pub(super) fn tell(
         share(sums.waited),
         share(sums.overhead),
     );
+    for line in measured.iter().flat_map(closing) {
+        let _ = writeln!(text, "{line}");
+    }
     if let Some(busy) = data_busy {
         let _ = writeln!(text, "devices   {}", of_pair(settings, busy));
     }

@@ -25,7 +25,7 @@ use crate::settings::TrainSettings;
 const STATISTICS_CLIPS: usize = 128;
 
 /// A voice that has not learnt anything yet.
-pub(super) fn new_voice(
+pub(in crate::commands) fn new_voice(
     settings: &TrainSettings,
     data: &Data,
     shelf: &Shelf,

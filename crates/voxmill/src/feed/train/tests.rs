@@ -224,7 +224,6 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
         adapt: true,
         start_delay: Duration::from_millis(1),
         held_at_once: 1,
-        hindrance: Hindrance::default(),
         ..settings(2)
     };
     assert!(data.two_epochs(&data.shelf(None, ROOMY), adaptive) == plain);

@@ -1,0 +1,295 @@
+//! The data side alone: what it costs to make batches, how many workers keep up with a model, and what
+//! each step would lose.
+
+use serde::{Deserialize, Serialize};
+
+use crate::timing::Spread;
+
+pub const DATA_SIDE_VERSION: u32 = 1;
+
+/// All that `analyze` measures, and what it makes of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataSide {
+    pub version: u32,
+    pub clips: u64,
+    pub audio_seconds: f64,
+    pub cores: u64,
+    pub text: Text,
+    pub audio: Audio,
+    pub disk: Disk,
+    /// By the number of workers, with every file decoded.
+    pub cold: Vec<Capacity>,
+    /// The same with features from the cache; empty where it does not have them all.
+    pub warm: Vec<Capacity>,
+    pub feeding: Option<FeedingAt>,
+    pub verdicts: Vec<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Text {
+    /// On one thread.
+    pub ms_per_clip: Spread,
+    /// All texts, on all cores.
+    pub total_seconds: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Audio {
+    /// Clips that were looked at.
+    pub clips: u64,
+    pub read_ms: Spread,
+    pub decode_ms: Spread,
+    pub resample_ms: Spread,
+    pub mel_ms: Spread,
+    pub whole_ms: Spread,
+}
+
+impl Audio {
+    /// Standard deviation of the time of a clip, of its mean. Above 0.5: clips differ much, and a buffer
+    /// has much to bridge.
+    pub fn cv(&self) -> f64 {
+        match self.whole_ms.mean > 0.0 {
+            true => self.whole_ms.std / self.whole_ms.mean,
+            false => 0.0,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Megabytes a second, after the system was asked to forget the files.
+    pub cold_mb_s: Option<f64>,
+    /// The same files again.
+    pub warm_mb_s: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    pub workers: u64,
+    /// Of the whole road, batches included.
+    pub clips_per_second: f64,
+    /// What each stage could do by itself, in its own items a second.
+    pub stages: Vec<(String, f64)>,
+}
+
+/// The road with a consumer that takes a batch every so often.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FeedingAt {
+    pub step_ms: f64,
+    /// Where the step time comes from.
+    pub from: String,
+    pub workers: u64,
+    pub clips_per_batch: f64,
+    pub wait_ms: Spread,
+    /// The share of the time that a model of that pace would lose.
+    pub lost: f64,
+    pub needed_clips_per_second: f64,
+    /// The fewest workers that keep up with every file decoded, of those that were tried.
+    pub enough_workers: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    Good,
+    Fair,
+    Bad,
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub about: String,
+    pub grade: Grade,
+    pub text: String,
+}
+
+/// A tenth to spare: capacity was measured with nothing else at work.
+const SPARE: f64 = 1.1;
+
+/// The fewest workers of those tried that make so many clips a second.
+pub fn enough_workers(capacities: &[Capacity], clips_per_second: f64) -> Option<u64> {
+    let fast_enough = |capacity: &&Capacity| capacity.clips_per_second >= SPARE * clips_per_second;
+    capacities
+        .iter()
+        .filter(fast_enough)
+        .map(|capacity| capacity.workers)
+        .min()
+}
+
+/// Three lines: text, audio, feeding.
+pub fn verdicts(data: &DataSide) -> Vec<Verdict> {
+    vec![
+        text_verdict(data),
+        audio_verdict(data),
+        feeding_verdict(data),
+    ]
+}
+
+fn text_verdict(data: &DataSide) -> Verdict {
+    let total = data.text.total_seconds;
+    let (grade, text) = match total {
+        s if s < 1.0 => (Grade::Good, "nobody waits for it"),
+        s if s < 10.0 => (
+            Grade::Fair,
+            "the start waits for it once; the cache keeps it after that",
+        ),
+        _ => (
+            Grade::Bad,
+            "the start waits for it: run `voxmill prepare` once",
+        ),
+    };
+    Verdict {
+        about: "text".to_owned(),
+        grade,
+        text: format!(
+            "all {} texts are read in {total:.2} s ({:.3} ms each): {text}",
+            data.clips, data.text.ms_per_clip.mean
+        ),
+    }
+}
+
+fn audio_verdict(data: &DataSide) -> Verdict {
+    let whole = data.audio.whole_ms;
+    let parts = [
+        ("reading", data.audio.read_ms),
+        ("decoding", data.audio.decode_ms),
+        ("resampling", data.audio.resample_ms),
+        ("the mel frames", data.audio.mel_ms),
+    ];
+    let most = parts
+        .iter()
+        .max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
+        .map_or(("", Spread::default()), |part| *part);
+    let cv = data.audio.cv();
+    let grade = match cv {
+        cv if cv < 0.5 => Grade::Good,
+        cv if cv < 1.0 => Grade::Fair,
+        _ => Grade::Bad,
+    };
+    let even = match grade {
+        Grade::Good => "clips take about the same time",
+        Grade::Fair => "clips differ, which a buffer bridges",
+        _ => {
+            "a few clips take very much longer than the rest: see the slowest, or keep features in the cache"
+        }
+    };
+    Verdict {
+        about: "audio".to_owned(),
+        grade,
+        text: format!(
+            "{:.2} ms a clip, most of it {} ({:.0} %); CV {cv:.2}: {even}",
+            whole.mean,
+            most.0,
+            100.0 * most.1.mean / whole.mean.max(1e-9)
+        ),
+    }
+}
+
+fn feeding_verdict(data: &DataSide) -> Verdict {
+    let (grade, text) = match &data.feeding {
+        None => (
+            Grade::Unknown,
+            "no step time is known: give --step-ms, or run `voxmill profile` here once".to_owned(),
+        ),
+        Some(at) => {
+            let lost = 100.0 * at.lost;
+            let enough = match at.enough_workers {
+                Some(workers) if workers <= at.workers => String::new(),
+                Some(workers) => format!("; --num-workers {workers} would keep up"),
+                None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
+            };
+            let (grade, words) = match at.lost {
+                lost if lost < 0.02 => (Grade::Good, "the model would hardly ever wait"),
+                lost if lost < 0.20 => (Grade::Fair, "the model would wait at times"),
+                _ => (Grade::Bad, "the model would starve"),
+            };
+            let text = format!(
+                "at {:.0} ms a step, {} {} lose {lost:.1} % of the time: {words}{}",
+                at.step_ms,
+                at.workers,
+                if at.workers == 1 { "worker" } else { "workers" },
+                if grade == Grade::Good {
+                    String::new()
+                } else {
+                    enough
+                }
+            );
+            (grade, text)
+        }
+    };
+    Verdict {
+        about: "feeding".to_owned(),
+        grade,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacity(workers: u64, clips_per_second: f64) -> Capacity {
+        Capacity {
+            workers,
+            clips_per_second,
+            stages: Vec::new(),
+        }
+    }
+
+    fn data(at: Option<FeedingAt>) -> DataSide {
+        DataSide {
+            version: DATA_SIDE_VERSION,
+            clips: 100,
+            audio_seconds: 300.0,
+            cores: 4,
+            text: Text {
+                ms_per_clip: Spread::of([0.02]),
+                total_seconds: 0.01,
+            },
+            audio: Audio {
+                clips: 3,
+                read_ms: Spread::of([0.1, 0.1, 0.1]),
+                decode_ms: Spread::of([1.0, 1.0, 1.0]),
+                mel_ms: Spread::of([2.0, 2.0, 2.0]),
+                whole_ms: Spread::of([3.1, 3.1, 3.1]),
+                ..Audio::default()
+            },
+            disk: Disk::default(),
+            cold: Vec::new(),
+            warm: Vec::new(),
+            feeding: at,
+            verdicts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_fewest_workers_that_keep_up_with_some_to_spare() {
+        let measured = [capacity(1, 300.0), capacity(2, 550.0), capacity(4, 560.0)];
+        assert_eq!(enough_workers(&measured, 200.0), Some(1));
+        assert_eq!(enough_workers(&measured, 290.0), Some(2));
+        assert_eq!(enough_workers(&measured, 520.0), None);
+    }
+
+    #[test]
+    fn each_verdict_says_what_to_do() {
+        let at = |lost, enough| FeedingAt {
+            step_ms: 100.0,
+            from: "--step-ms".to_owned(),
+            workers: 1,
+            clips_per_batch: 16.0,
+            wait_ms: Spread::default(),
+            lost,
+            needed_clips_per_second: 160.0,
+            enough_workers: enough,
+        };
+        let of = |feeding| verdicts(&data(feeding)).remove(2);
+        assert_eq!(of(None).grade, Grade::Unknown);
+        assert_eq!(of(Some(at(0.001, Some(1)))).grade, Grade::Good);
+        assert!(of(Some(at(0.4, Some(3)))).text.contains("--num-workers 3"));
+        assert!(of(Some(at(0.4, None))).text.contains("voxmill prepare"));
+        let all = verdicts(&data(None));
+        assert!(all[1].text.contains("the mel frames"), "{}", all[1].text);
+        assert_eq!((all[0].grade, all[1].grade), (Grade::Good, Grade::Good));
+    }
+}

@@ -1,0 +1,129 @@
+//! Single clips on one thread: their texts, their files, their sound.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rayon::prelude::*;
+use rustix::fs::{Advice, fadvise};
+use voxmill_analysis::data_side::{Audio, Disk, Text};
+use voxmill_analysis::timing::Spread;
+use voxmill_speech::draw::draw;
+use voxmill_speech::manifest::Clip;
+
+use crate::complaint::Complaint;
+use crate::feed::{Maker, Recipe};
+
+/// Clips whose audio is looked at: enough for a p95, and a matter of a second.
+const SAMPLE: usize = 200;
+
+pub(super) fn text(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Text> {
+    let read = |clip: &Clip| {
+        // What cannot be read is told by `prepare`; its time counts all the same.
+        let _ = recipe
+            .front_end
+            .features(&clip.text, recipe.language_of(clip));
+    };
+    let singly = clips.iter().map(|clip| {
+        let began = Instant::now();
+        read(clip);
+        milliseconds(began.elapsed())
+    });
+    let ms_per_clip = Spread::of(singly);
+    // On a pool of its own: nothing else is at work.
+    let pool = rayon::ThreadPoolBuilder::new()
+        .build()
+        .context("cannot start threads")?;
+    let began = Instant::now();
+    pool.install(|| clips.par_iter().for_each(|clip| read(clip)));
+    Ok(Text {
+        ms_per_clip,
+        total_seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Some clips, always the same ones.
+pub(super) fn sample<'a>(clips: &[&'a Clip], seed: u64) -> Vec<&'a Clip> {
+    let mut all = clips.to_vec();
+    all.sort_by_key(|clip| draw(seed, 0, &clip.id, "analyze"));
+    all.truncate(SAMPLE);
+    all
+}
+
+/// Reads the files twice: after asking the system to forget them, and again.
+pub(super) fn disk(clips: &[&Clip]) -> anyhow::Result<Disk> {
+    let mut forgotten = true;
+    for clip in clips {
+        let path = clip.audio_path();
+        let file =
+            File::open(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        forgotten &= fadvise(&file, 0, None, Advice::DontNeed).is_ok();
+    }
+    let cold = rate(clips)?;
+    let warm = rate(clips)?;
+    Ok(Disk {
+        cold_mb_s: forgotten.then_some(cold),
+        warm_mb_s: warm,
+    })
+}
+
+fn rate(clips: &[&Clip]) -> anyhow::Result<f64> {
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    let began = Instant::now();
+    for clip in clips {
+        let path = clip.audio_path();
+        let cannot = || format!("cannot read `{}`", path.display());
+        let mut file = File::open(&path).with_context(cannot)?;
+        loop {
+            match file.read(&mut buffer).with_context(cannot)? {
+                0 => break,
+                length => bytes += length,
+            }
+        }
+    }
+    Ok(bytes as f64 / 1e6 / began.elapsed().as_secs_f64().max(1e-9))
+}
+
+pub(super) fn audio(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Audio> {
+    let mut maker = Maker::new(&recipe.audio)?;
+    let mut parts: [Vec<f64>; 4] = Default::default();
+    let mut whole = Vec::new();
+    for clip in clips {
+        // Bad ones are for `prepare` to tell of.
+        let Ok(effort) = maker.try_out(&clip.audio_path()) else {
+            continue;
+        };
+        for (part, (_, took)) in parts.iter_mut().zip(effort.parts()) {
+            part.push(milliseconds(took));
+        }
+        whole.push(
+            effort
+                .parts()
+                .iter()
+                .map(|(_, took)| milliseconds(*took))
+                .sum(),
+        );
+    }
+    if whole.is_empty() {
+        return Err(Complaint::new(
+            "no audio of the clips looked at could be read",
+            "`voxmill prepare` on the same folder says why",
+        )
+        .into());
+    }
+    let [read, decode, resample, mel] = parts.map(Spread::of);
+    Ok(Audio {
+        clips: whole.len() as u64,
+        read_ms: read,
+        decode_ms: decode,
+        resample_ms: resample,
+        mel_ms: mel,
+        whole_ms: Spread::of(whole),
+    })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

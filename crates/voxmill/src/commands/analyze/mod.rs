@@ -1,0 +1,129 @@
+//! `voxmill analyze`: what the data side costs, without a model.
+
+mod clips;
+mod road;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use voxmill_analysis::data_side::{
+    DATA_SIDE_VERSION, DataSide, FeedingAt, enough_workers, verdicts,
+};
+use voxmill_report::terminal::data_side_text;
+use voxmill_speech::manifest::{Clip, Split};
+use voxmill_speech::text::FrontEnd;
+
+use super::profile::{newest_like, paint};
+use super::train::data::{open_shelf, read_data};
+use super::{say, show_settings, tell};
+use crate::args::AnalyzeArgs;
+use crate::complaint::Complaint;
+use crate::feed::Recipe;
+use crate::settings::TrainSettings;
+
+pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<ExitCode> {
+    let (json, step_ms) = (args.json, args.step_ms);
+    if step_ms.is_some_and(|ms| !(ms > 0.0 && ms.is_finite())) {
+        return Err(Complaint::new(
+            "--step-ms must be above 0",
+            "give what a step takes, in milliseconds",
+        )
+        .into());
+    }
+    let show = args.road.config.show_settings;
+    let mut train = args.road.training();
+    train.run.runs_dir = args.runs_dir;
+    let settings = TrainSettings::resolve(train)?;
+    for note in &settings.notes {
+        tell(&format!("note: {note}"));
+    }
+    if show {
+        show_settings(&settings.shown, json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let data = measure(&settings, step_ms)?;
+    match json {
+        true => say(&serde_json::to_string_pretty(&data)?)?,
+        false => say(&data_side_text(&data, paint()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<DataSide> {
+    let dataset = read_data(settings, None)?;
+    let recipe = Recipe {
+        front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
+        audio: Arc::new(settings.data.audio.clone()),
+        language: settings.data.language,
+    };
+    let manifest = &dataset.train;
+    let of_training = |clip: &&Clip| clip.split == Split::Train;
+    let clips: Vec<&Clip> = manifest.clips.iter().filter(of_training).collect();
+    let seed = settings.data.batches.seed;
+    tell("text      every clip");
+    let text = clips::text(&clips, &recipe)?;
+    let sample = clips::sample(&clips, seed);
+    tell(&format!("disk      {} files, cold and warm", sample.len()));
+    let disk = clips::disk(&sample)?;
+    tell(&format!("audio     {} clips, one by one", sample.len()));
+    let audio = clips::audio(&sample, &recipe)?;
+
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let road = road::Measured {
+        settings,
+        recipe: &recipe,
+        data: &dataset,
+    };
+    let cold = road.capacities(false, cores)?;
+    let cached = open_shelf(settings, &recipe, &dataset.folder, manifest).found_in_cache();
+    let warm = match settings.feeding.caching && cached == manifest.clips.len() {
+        true => road.capacities(true, cores)?,
+        false => Vec::new(),
+    };
+    let pace = pace(settings, step_ms);
+    let feeding = match pace {
+        Some((step_ms, from)) => {
+            tell(&format!("feeding   a batch every {step_ms:.0} ms"));
+            let fed = road.feed_at(step_ms)?;
+            let needed = fed.clips_per_batch / (step_ms / 1e3);
+            Some(FeedingAt {
+                step_ms,
+                from,
+                workers: settings.feeding.workers as u64,
+                clips_per_batch: fed.clips_per_batch,
+                lost: fed.lost,
+                wait_ms: fed.waits,
+                needed_clips_per_second: needed,
+                enough_workers: enough_workers(&cold, needed),
+            })
+        }
+        None => None,
+    };
+    let mut data = DataSide {
+        version: DATA_SIDE_VERSION,
+        clips: clips.len() as u64,
+        audio_seconds: clips.iter().map(|clip| clip.header.seconds()).sum(),
+        cores: cores as u64,
+        text,
+        audio,
+        disk,
+        cold,
+        warm,
+        feeding,
+        verdicts: Vec::new(),
+    };
+    data.verdicts = verdicts(&data);
+    Ok(data)
+}
+
+/// What a step takes: as given, or as an earlier run measured it.
+fn pace(settings: &TrainSettings, given: Option<f64>) -> Option<(f64, String)> {
+    if let Some(ms) = given {
+        return Some((ms, "--step-ms".to_owned()));
+    }
+    let (path, profile): (PathBuf, _) = newest_like(settings)?;
+    // What the model itself took: its waits are what is asked for here.
+    let step_ms = profile.seconds * profile.busy * 1e3 / profile.steps.max(1) as f64;
+    Some((step_ms, format!("measured in {}", path.display())))
+}

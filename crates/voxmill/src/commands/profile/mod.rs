@@ -1,0 +1,269 @@
+//! `voxmill profile`: the real model on the real data for some steps, and what they say.
+//!
+//! All that is printed comes from the log: what was just measured is read back as `--replay` reads it.
+
+mod feed;
+mod observer;
+mod plant;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use voxmill_analysis::profile::{Profile, profile};
+use voxmill_analysis::run::{Run, fact};
+use voxmill_pipeline::position::Position as RoadPosition;
+use voxmill_report::terminal::{Paint, profile_text};
+use voxmill_speech::manifest::Split;
+use voxmill_speech::text::FrontEnd;
+use voxmill_telemetry::event::Outcome;
+use voxmill_telemetry::log::LogError;
+use voxmill_trainer::checkpoint::{Checkpoints, PrepareOn};
+use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Training};
+
+use super::train::complaints::{of_feed, of_training};
+use super::train::data::{feed_settings, open_shelf, read_data};
+use super::train::prepare::{self, open_devices};
+use super::train::voice::new_voice;
+use super::train::{run_folder, start};
+use super::{say, show_settings, tell};
+use crate::args::ProfileArgs;
+use crate::complaint::Complaint;
+use crate::feed::Recipe;
+use crate::feed::train::{BatchFeed, FeedSettings};
+use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::recording::Recording;
+use crate::settings::TrainSettings;
+use feed::{Phases, ProfileFeed};
+use observer::Profiling;
+
+/// Steps that are measured, and steps before them, where nobody says how many.
+const STEPS: u64 = 100;
+const WARM_UP: u64 = 5;
+
+pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<ExitCode> {
+    let json = args.json;
+    if let Some(path) = &args.replay {
+        let profile = replayed(path)?;
+        print(&profile, json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let show = args.road.config.show_settings;
+    let hindrance = plant::parse(&args.plant)?;
+    let steps = args.num_steps.map_or(STEPS, |steps| u64::from(steps.get()));
+    let warm_up = args.warmup.map_or(WARM_UP, u64::from);
+    let mut settings = TrainSettings::resolve(args.training())?;
+    for note in &settings.notes {
+        tell(&format!("note: {note}"));
+    }
+    if show {
+        show_settings(&settings.shown, settings.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    settings.feeding.hindrance = hindrance;
+    let _rivals = plant::Rivals::start(hindrance.rivals);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(settings.compute_threads)
+        .thread_name(|number| format!("compute-{number}"))
+        .build()
+        .context("cannot start compute threads")?;
+    let (folder, stopped) = pool.install(|| measure(&settings, steps, warm_up))?;
+    if stopped == Stopped::Interrupted {
+        tell("interrupted: nothing is said of half a profile");
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    print(&replayed(&folder)?, json)?;
+    tell(&format!(
+        "\nlog       {}\nagain     voxmill profile --replay {}",
+        folder.join(run_folder::EVENTS).display(),
+        folder.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {
+    if json {
+        return say(&serde_json::to_string_pretty(profile)?);
+    }
+    say(&profile_text(profile, paint()))
+}
+
+/// Colours where a person looks and has not asked for none.
+pub(crate) fn paint() -> Paint {
+    let asked_for_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Paint {
+        colour: std::io::stdout().is_terminal() && !asked_for_none,
+    }
+}
+
+/// What the log of a run says. Nothing but the log goes into it.
+fn replayed(path: &Path) -> anyhow::Result<Profile> {
+    let run = read_run(path)?;
+    if run.steps.is_empty() {
+        return Err(Complaint::new(
+            format!("there is no step in the log of `{}`", path.display()),
+            "give a run of `voxmill train` or `voxmill profile` that got as far as its first steps",
+        )
+        .into());
+    }
+    if run.outcome().is_none() {
+        tell("note: the log has no end: the run goes on, or was killed; what is there is used");
+    }
+    if run.flaws.damaged > 0 {
+        tell(&format!(
+            "warning: {} lines of the log cannot be read and are left out",
+            run.flaws.damaged
+        ));
+    }
+    Ok(profile(&run))
+}
+
+/// A run's folder, or its log.
+pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
+    let log = match path.is_dir() {
+        true => path.join(run_folder::EVENTS),
+        false => path.to_owned(),
+    };
+    Run::read(&log).map_err(|error| {
+        let hint = match &error {
+            LogError::Open { .. } => {
+                "give the folder of a run, which has events.jsonl in it, or a log that --log wrote"
+            }
+            LogError::NewerVersion { .. } => "read it with the newer program that wrote it",
+            _ => "give another run",
+        };
+        Complaint::new(format!("cannot read the log of `{}`", path.display()), hint)
+            .because(error)
+            .into()
+    })
+}
+
+/// The newest run that is like the one asked for: the same model, batches and device. What it measured is
+/// the best guess of what comes.
+pub(crate) fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)> {
+    let mut logs: Vec<PathBuf> = std::fs::read_dir(&settings.run_folder.runs_dir)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.join(run_folder::EVENTS).is_file())
+        .collect();
+    // Their names begin with the time.
+    logs.sort_by_key(|path| std::cmp::Reverse(path.file_name().map(ToOwned::to_owned)));
+    let wanted = [
+        (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
+        (
+            fact::BATCH_SIZE,
+            settings.data.batches.batch_size.to_string(),
+        ),
+        (fact::DEVICE, settings.devices.devices.model().to_string()),
+    ];
+    logs.into_iter().find_map(|path| {
+        let run = Run::read(&path.join(run_folder::EVENTS)).ok()?;
+        let like = |(name, value): &(&str, String)| run.fact(name) == Some(value);
+        let enough = run.steps.len() >= ENOUGH_STEPS;
+        (enough && wanted.iter().all(like)).then(|| (path, profile(&run)))
+    })
+}
+
+/// Fewer are warm-up.
+const ENOUGH_STEPS: usize = 20;
+
+/// Runs all phases. The folder then has the log.
+fn measure(
+    settings: &TrainSettings,
+    steps: u64,
+    warm_up: u64,
+) -> anyhow::Result<(PathBuf, Stopped)> {
+    let began = Instant::now();
+    let stop = interrupt::watch()?;
+    let data = read_data(settings, None)?;
+    let recipe = Recipe {
+        front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
+        audio: Arc::new(settings.data.audio.clone()),
+        language: settings.data.language,
+    };
+    let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
+    let feed_of = match settings.devices.prepare_on.0 {
+        PrepareOn::Host => BatchFeed::new,
+        PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
+    };
+    let feed = |settings: &TrainSettings, feed_settings: FeedSettings| {
+        feed_of(&shelf, Split::Train, settings.data.batches, feed_settings).map_err(of_feed)
+    };
+    let batches = feed(settings, feed_settings(settings))?;
+    let one_by_one = feed(
+        settings,
+        FeedSettings {
+            overlap: false,
+            adapt: false,
+            ..feed_settings(settings)
+        },
+    )?;
+    let phases = Phases::new(steps, warm_up, settings.feeding.overlap);
+    let options = TrainOptions {
+        limits: Limits {
+            steps: Some(phases.steps()),
+            seconds: None,
+        },
+        checkpoint_every: None,
+        validate_every: None,
+        sample_every: None,
+        ..start::options(settings, &batches, false)
+    };
+    let opened = open_devices(settings.devices.devices)?;
+    let voice = new_voice(settings, &data, &shelf)?;
+    let speakers = data.train.speakers.clone();
+    let accumulate = options.accumulate as u64;
+    let training = Training::new(options, voice, Value::Null, speakers, &opened.model);
+    super::train::memory::check(settings, &training, &batches)?;
+
+    let folder = run_folder::planned(&settings.run_folder);
+    run_folder::create(&folder)?;
+    std::fs::write(
+        folder.join(run_folder::SETTINGS),
+        run_folder::settings_yaml(&settings.shown),
+    )
+    .with_context(|| format!("cannot write into `{}`", folder.display()))?;
+    let log = folder.join(run_folder::EVENTS);
+    let facts = start::facts(settings, &batches, &shelf, training.parameters(), began);
+    let recording = Recording::start(
+        "profile",
+        &batches.road_plan(),
+        facts,
+        Some(&log),
+        settings.trace.as_deref(),
+    )?;
+    let prepare = || prepare::stage(settings, &training, &opened);
+    let mut feed = ProfileFeed::new(&batches, phases.clone(), accumulate, recording.recorder());
+    if phases.has_no_overlap() {
+        let running = one_by_one.start_with(
+            RoadPosition::default(),
+            None,
+            prepare()?,
+            // Its stages would be taken for those of the run.
+            voxmill_telemetry::recorder::Recorder::off(),
+        );
+        feed.one_by_one = Some(running.map_err(of_feed)?);
+    }
+    feed.start_of_run = Some(prepare()?);
+    let mut observer = Profiling::new(recording.recorder(), phases);
+    // The trainer always saves at the end; this model is not worth keeping.
+    let thrown_away = folder.join("thrown-away");
+    let checkpoints = Checkpoints::new(&thrown_away, 1);
+    let outcome = training.run(&mut feed, &checkpoints, &mut observer, stop);
+    observer.finish();
+    drop(feed);
+    let _ = std::fs::remove_dir_all(&thrown_away);
+    shelf.save();
+    recording.finish(match &outcome {
+        Ok(summary) if summary.stopped == Stopped::Interrupted => Outcome::Interrupted,
+        Ok(_) => Outcome::Finished,
+        Err(_) => Outcome::Failed,
+    });
+    let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints))?;
+    Ok((folder, summary.stopped))
+}

@@ -1,0 +1,104 @@
+//! The measures of a profile, on a run that trains: a warning where feeding goes wrong, and the last words.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use voxmill_analysis::bottleneck::{Finding, thresholds};
+use voxmill_analysis::profile::{Profile, profile};
+use voxmill_analysis::run::Run;
+use voxmill_analysis::timing::{Line, variation};
+use voxmill_telemetry::event::{Nanos, Step};
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::train::StepReport;
+
+use super::observer::step_event;
+
+/// Fewer steps say little.
+const LEAST_STEPS: usize = 50;
+
+#[derive(Debug)]
+pub(super) struct Measures {
+    log: PathBuf,
+    warned: bool,
+}
+
+impl Measures {
+    pub(super) fn new(log: PathBuf) -> Measures {
+        Measures { log, warned: false }
+    }
+
+    /// What to warn of, once, if the last steps waited too much or vary too much. The reason is looked for
+    /// in the log: that takes a moment, once in a run.
+    pub(super) fn look<'a>(
+        &mut self,
+        recent: impl ExactSizeIterator<Item = &'a StepReport>,
+        recorder: &Recorder,
+    ) -> Option<String> {
+        if self.warned || recent.len() < LEAST_STEPS {
+            return None;
+        }
+        let steps: Vec<Step> = recent.map(|report| step_event(report, Nanos(0))).collect();
+        let (stall, varies) = (Line::of(&steps).stall(), variation(&steps));
+        let (what, share) = match () {
+            () if stall > thresholds::STALL => ("the model waited", stall),
+            () if varies > thresholds::VARIATION => ("steps of one shape varied by", varies),
+            () => return None,
+        };
+        self.warned = true;
+        let why = match recorder.flush() {
+            Ok(()) => self.read(),
+            // Told of at the end.
+            Err(_) => None,
+        };
+        let reason = why
+            .and_then(|profile| top(&profile).map(told))
+            .unwrap_or_default();
+        Some(format!(
+            "{what} {:.1} % in the last {} steps{reason}",
+            100.0 * share,
+            steps.len()
+        ))
+    }
+
+    /// The whole run so far, all its starts. `None` where the log cannot be read.
+    pub(super) fn read(&self) -> Option<Profile> {
+        let run = Run::read(&self.log).ok()?;
+        (!run.steps.is_empty()).then(|| profile(&run))
+    }
+}
+
+/// What matters most, whatever its level.
+pub(super) fn top(profile: &Profile) -> Option<&Finding> {
+    profile.findings.first()
+}
+
+fn told(finding: &Finding) -> String {
+    let change = finding.changes.first().map_or(String::new(), |change| {
+        let flag = change.flag.as_ref();
+        let flag = flag.map_or(String::new(), |flag| format!(" ({flag})"));
+        format!("; {}{flag}", change.what)
+    });
+    format!(": {}{change}", finding.what)
+}
+
+/// The last words on speed.
+pub(super) fn closing(profile: &Profile) -> Vec<String> {
+    let time = |ms: f64| Duration::from_secs_f64(ms / 1e3).as_millis();
+    let step = &profile.step_ms;
+    let mut lines = vec![format!(
+        "steps     {} ms on average ± {}, from {} to {}; within a shape they vary by {:.0} %, {:.1} % of all frames are padding",
+        time(step.mean),
+        time(step.std),
+        time(step.min),
+        time(step.max),
+        100.0 * profile.variation,
+        100.0 * profile.padding_waste,
+    )];
+    if let Some(peak) = profile.memory.process_peak {
+        lines.push(format!("host      {} MB at most", peak / 1_000_000));
+    }
+    if let Some(finding) = top(profile) {
+        lines.push(format!("finding   {}", finding.what));
+    }
+    lines
+}
