@@ -66,6 +66,8 @@ pub struct Run {
     /// From the last start to the end of its first step.
     pub first_step_after: Option<Nanos>,
     pub starts: usize,
+    /// What the starts before the last one took.
+    pub earlier: Nanos,
     /// The first step of the last start.
     first_step: Option<u64>,
     pub flaws: Flaws,
@@ -126,6 +128,11 @@ impl Run {
         self.stats.outcome
     }
 
+    /// All starts together, from each one's beginning to its end or to its last sign of life.
+    pub fn run_time(&self) -> Nanos {
+        self.earlier + self.stats.run_time()
+    }
+
     /// A setting or a fact of the machine that was written down at the start.
     pub fn fact(&self, name: &str) -> Option<&str> {
         let facts = &self.stats.started.as_ref()?.facts;
@@ -154,6 +161,7 @@ impl Reading {
             Event::RunStarted(_) => {
                 self.phase = None;
                 run.starts += 1;
+                run.earlier = run.earlier + run.stats.run_time();
                 run.first_step_after = None;
                 run.first_step = None;
                 run.slow.clear();

@@ -94,6 +94,36 @@ pub fn valid_frames(step: &Step) -> f64 {
     step.values.get("frames").copied().unwrap_or(0.0)
 }
 
+/// Clips that were trained on; rows of the shape where the log does not say.
+pub fn clips(step: &Step) -> f64 {
+    let rows = || step.shape.as_deref()?.split('x').next()?.parse().ok();
+    let told = step.values.get("clips").copied();
+    told.or_else(rows).unwrap_or(0.0)
+}
+
+/// The first steps of a start pay for what is done once: kernels, buffers, the first use of memory.
+pub const WARM_UP_STEPS: usize = 3;
+
+/// Without the first steps of each start. All of them where hardly any would be left.
+pub fn without_warm_up(steps: &[Step]) -> Vec<Step> {
+    let mut since_start = 0;
+    let mut before = None;
+    let warm = steps.iter().filter(|step| {
+        // Each start has a clock of its own: where it runs backwards, another one began.
+        if step.ended.is_some() && step.ended < before {
+            since_start = 0;
+        }
+        before = step.ended.or(before);
+        since_start += 1;
+        since_start > WARM_UP_STEPS
+    });
+    let warm: Vec<Step> = warm.cloned().collect();
+    match 2 * warm.len() > steps.len() {
+        true => warm,
+        false => steps.to_vec(),
+    }
+}
+
 /// The model thread's time, in seconds: `train + waited + gap` is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
@@ -170,7 +200,7 @@ pub fn variation(steps: &[Step]) -> f64 {
     }
 }
 
-fn by_shape(steps: &[Step]) -> BTreeMap<&str, Vec<f64>> {
+pub(crate) fn by_shape(steps: &[Step]) -> BTreeMap<&str, Vec<f64>> {
     let mut shapes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for step in steps {
         let shape = step.shape.as_deref().unwrap_or("");
@@ -195,7 +225,7 @@ impl Ratio {
     }
 }
 
-const RESAMPLES: usize = 500;
+pub(crate) const RESAMPLES: usize = 500;
 
 /// How long `steps` took against `base`, shape by shape, so that it does not matter which shapes came up
 /// how often. `None` without a shape in common.
@@ -249,7 +279,7 @@ pub fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     Some(interval(value, resampled))
 }
 
-fn interval(value: f64, mut resampled: Vec<f64>) -> Ratio {
+pub(crate) fn interval(value: f64, mut resampled: Vec<f64>) -> Ratio {
     resampled.retain(|ratio| ratio.is_finite());
     resampled.sort_by(f64::total_cmp);
     Ratio {
@@ -356,6 +386,25 @@ mod tests {
         let ratio = matched_ratio(&noisy(0), &noisy(5)).unwrap();
         assert!(!ratio.differs_from(1.0), "{ratio:?}");
         assert_eq!(matched_ratio(&noisy(0), &noisy(5)), Some(ratio));
+    }
+
+    #[test]
+    fn the_first_steps_of_each_start_are_warm_up() {
+        let at = |ended: u64| Step {
+            ended: Some(Nanos(ended)),
+            ..step("a", 0, 100)
+        };
+        let steps: Vec<Step> = (10..20).chain(1..11).map(at).collect();
+        assert_eq!(without_warm_up(&steps).len(), 14);
+        assert_eq!(
+            without_warm_up(&steps[..5]).len(),
+            5,
+            "too few to leave out"
+        );
+        let mut counted = step("8x100x20", 0, 1);
+        assert_eq!(clips(&counted), 8.0);
+        counted.values.insert("clips".to_owned(), 7.0);
+        assert_eq!(clips(&counted), 7.0);
     }
 
     #[test]

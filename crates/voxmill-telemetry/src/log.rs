@@ -232,6 +232,11 @@ struct Kind {
     event: String,
 }
 
+/// Whether a process writes this log now. Where the system cannot tell, none does.
+pub fn is_being_written(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| is_locked(&file))
+}
+
 /// A start of a run and what happened until its end, a kill or the next start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Segment {

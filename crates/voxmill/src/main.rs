@@ -37,7 +37,9 @@ fn keep_freed_memory() {
 fn main() -> ExitCode {
     keep_freed_memory();
     let outcome = match args::Cli::parse().verb {
+        args::Verb::Compare(args) => commands::compare::run(args),
         args::Verb::Prepare(args) => commands::prepare::run(*args),
+        args::Verb::Scale(args) => commands::scale::run(*args),
         args::Verb::Analyze(args) => commands::analyze::run(*args),
         args::Verb::Profile(args) => commands::profile::run(*args),
         args::Verb::Synthesize(args) => commands::synthesize::run(*args),

@@ -1,12 +1,16 @@
 //! Findings for a person at a terminal: 80 columns, marks always with words beside them.
 
+mod compare;
 mod data_side;
 mod profile;
+mod scaling;
 mod shape;
 mod table;
 
+pub use compare::comparison_text;
 pub use data_side::data_side_text;
 pub use profile::profile_text;
+pub use scaling::scaling_text;
 pub use shape::{bar, sparkline};
 pub use table::{Align, Table};
 

@@ -1,6 +1,8 @@
 //! What was typed. `settings/` turns it into what is meant.
 
+mod compare;
 mod profile;
+mod scale;
 mod synthesize;
 mod train;
 
@@ -13,7 +15,9 @@ use voxmill_speech::language::Language;
 use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 
+pub(crate) use compare::CompareArgs;
 pub(crate) use profile::{AnalyzeArgs, ProfileArgs};
+pub(crate) use scale::ScaleArgs;
 pub(crate) use synthesize::SynthesizeArgs;
 pub(crate) use train::{
     CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs, RunArgs,
@@ -65,6 +69,10 @@ Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
     Analyze(Box<AnalyzeArgs>),
     /// Say a text with a trained voice
     Synthesize(Box<SynthesizeArgs>),
+    /// Hold runs against each other: speed, stability, memory, loss, with the noise shown
+    Compare(CompareArgs),
+    /// Measure several batch sizes, or numbers of workers: where more gains nothing, and what would not fit
+    Scale(Box<ScaleArgs>),
     /// Show what the text front-end makes of a sentence
     #[command(after_help = "\
 Examples:

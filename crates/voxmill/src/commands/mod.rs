@@ -1,8 +1,10 @@
 //! One file a verb.
 
 pub(crate) mod analyze;
+pub(crate) mod compare;
 pub(crate) mod prepare;
 pub(crate) mod profile;
+pub(crate) mod scale;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;

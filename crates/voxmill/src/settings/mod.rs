@@ -9,6 +9,7 @@ mod devices;
 mod optimization;
 mod prepare;
 mod resolver;
+mod scale;
 mod synthesize;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub(crate) use data::DataSettings;
 pub(crate) use devices::{DeviceName, DeviceSettings, Devices, PrepareOn, Present};
 pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
 pub(crate) use prepare::PrepareSettings;
+pub(crate) use scale::{ScaleSettings, for_train};
 pub(crate) use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
 pub(crate) use text::TextSettings;
 pub(crate) use train::{RunFolder, Start, TrainSettings};

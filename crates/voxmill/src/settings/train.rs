@@ -409,7 +409,12 @@ fn evaluation(
         return Ok(Some(Evaluation { every, patience }));
     }
     let useless = [
-        (patience.is_some(), &keys::EARLY_STOPPING_PATIENCE),
+        // A flag beats the file, also where the file goes into more detail.
+        (
+            patience.is_some()
+                && (!args.no_evaluation || r.is_typed(&keys::EARLY_STOPPING_PATIENCE)),
+            &keys::EARLY_STOPPING_PATIENCE,
+        ),
         (
             r.is_typed(&keys::EVALUATION_INTERVAL),
             &keys::EVALUATION_INTERVAL,

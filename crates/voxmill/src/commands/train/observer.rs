@@ -543,6 +543,7 @@ pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step
         ("gradient_norm", report.gradient_norm),
         ("learning_rate", report.rate),
         ("frames", report.frames as f64),
+        ("clips", report.clips.len() as f64),
     ];
     let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
     Step {

@@ -1,5 +1,6 @@
 //! A run's folder: where it is, what is in it, which is the newest.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -160,6 +161,21 @@ pub(in crate::commands) fn settings_yaml(shown: &[Shown]) -> String {
     text
 }
 
+/// Every setting that a run's file names, also what nobody gave. `None` where there is no such file.
+pub(crate) fn settings_of(run: &Path) -> Option<BTreeMap<String, String>> {
+    let text = std::fs::read_to_string(run.join(SETTINGS)).ok()?;
+    Some(text.lines().filter_map(setting).collect())
+}
+
+/// A line as [`settings_yaml`] writes it, comment or not.
+fn setting(line: &str) -> Option<(String, String)> {
+    let line = line.strip_prefix("  ")?;
+    let (name, rest) = line.strip_prefix("# ").unwrap_or(line).split_once(": ")?;
+    let (value, _origin) = rest.rsplit_once("  # ").unwrap_or((rest, ""));
+    let quoted = serde_json::from_str::<String>(value).ok();
+    Some((name.to_owned(), quoted.unwrap_or_else(|| value.to_owned())))
+}
+
 fn in_a_file(kind: Kind, value: &str) -> String {
     match kind {
         // A run may be resumed from another folder. Quoted as in JSON, which YAML reads.
@@ -207,6 +223,30 @@ fn date(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let line = |key, value: &str, origin| Shown {
+            key,
+            value: value.to_owned(),
+            origin,
+        };
+        let yaml = settings_yaml(&[
+            line(&keys::BATCH_SIZE, "4", Origin::Flag),
+            line(&keys::NUM_WORKERS, "1", Origin::Auto("few: cores")),
+            line(&keys::CACHE_DIR, "/a b: \"c\"", Origin::Flag),
+            line(&keys::LEXICON, "none", Origin::Default),
+        ]);
+        let read: BTreeMap<_, _> = yaml.lines().filter_map(setting).collect();
+        let expected = [
+            ("batch_size", "4"),
+            ("num_workers", "1"),
+            ("cache_dir", "/a b: \"c\""),
+            ("lexicon", "none"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(read, expected.into());
+    }
 
     #[test]
     fn times_are_written_as_dates() {

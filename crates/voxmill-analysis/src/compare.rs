@@ -1,0 +1,457 @@
+//! Runs held against the first of them: what differs, by how much, and whether that can be told from noise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use voxmill_telemetry::event::{Outcome, Step};
+
+use crate::resampling::{Change, Sums, difference, mean_of_pairs, ratio, variation_difference};
+use crate::run::{Run, fact};
+use crate::timing::{
+    Spread, by_shape, frame_time_ratio, matched_ratio, step_time, variation, without_warm_up,
+};
+
+/// Grows when a reader of the JSON would misread it.
+pub const COMPARISON_VERSION: u32 = 1;
+
+/// A run and what its log does not say of it.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub name: String,
+    pub run: Run,
+    /// Somebody writes its log now.
+    pub in_progress: bool,
+    /// `None` where they are not kept.
+    pub settings: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub version: u32,
+    /// The first is what the others are held against.
+    pub runs: Vec<Side>,
+    pub against_first: Vec<Against>,
+    /// Settings and facts that are not the same in all runs.
+    pub differing: Vec<Differing>,
+    /// A share; a run whose step time is worse by more than that fails.
+    pub fail_above: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Finished,
+    Interrupted,
+    Failed,
+    InProgress,
+    /// The log ends without an end.
+    Killed,
+}
+
+/// One run by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    pub name: String,
+    pub state: State,
+    pub starts: usize,
+    pub steps: u64,
+    pub last_step: u64,
+    /// Not in what is measured below: they pay for what is done once.
+    pub warm_up_steps: u64,
+    /// All starts, with all that is done before, between and after steps.
+    pub total_seconds: f64,
+    pub step_ms: Spread,
+    pub frames_per_second: f64,
+    pub busy: f64,
+    pub stall: f64,
+    pub variation: f64,
+    /// Bytes at most.
+    pub process_memory: Option<u64>,
+    pub device_memory: BTreeMap<String, u64>,
+    /// The share of the machine's cores that other programs took, where the number of cores is known.
+    pub others: Option<f64>,
+    pub settings_known: bool,
+    /// Events that are missing, and lines that could not be read.
+    pub lost: u64,
+}
+
+/// A later run against the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    pub run: String,
+    pub steps_matched: Matched,
+    pub differences: Vec<Difference>,
+    pub loss: Option<Loss>,
+    /// With a limit: whether the step time is within it.
+    pub verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Matched {
+    /// Steps were compared with steps of the same shape.
+    ByShape,
+    /// The shapes are others: times for each padded frame were compared.
+    ByFrame,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    StepTime,
+    Throughput,
+    Busy,
+    Stall,
+    Variation,
+}
+
+impl Measure {
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Measure::Throughput | Measure::Busy)
+    }
+
+    /// A share: its change is in points, not in parts of what it was.
+    pub fn is_share(self) -> bool {
+        matches!(self, Measure::Busy | Measure::Stall | Measure::Variation)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    pub measure: Measure,
+    /// `None` where it could not be measured.
+    pub change: Option<Change>,
+    pub told: Told,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    Better,
+    Worse,
+    /// The interval contains no change, or it is too small to be shown.
+    NoDifference,
+    NotMeasured,
+}
+
+/// At steps that both runs did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    pub common_steps: u64,
+    /// Every one of them: the runs computed the same.
+    pub same_to_the_last_bit: bool,
+    /// Whether as many frames were trained on, to within a tenth.
+    pub same_amount_of_data: bool,
+    /// The last one is the last common step.
+    pub at: Vec<LossAt>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossAt {
+    pub step: u64,
+    /// So many steps up to this one are averaged.
+    pub averaged: u64,
+    pub first: f64,
+    pub this: f64,
+    pub change: Change,
+    pub told: Told,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Within,
+    /// Worse by more than the limit, but the interval reaches below it.
+    Uncertain,
+    /// Worse by more than the limit, the whole interval.
+    Worse,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Differing {
+    pub name: String,
+    /// One for each run; `None` where the run does not say.
+    pub values: Vec<Option<String>>,
+}
+
+impl Comparison {
+    pub fn failed(&self) -> bool {
+        let verdicts = self.against_first.iter();
+        verdicts
+            .map(|against| against.verdict)
+            .any(|verdict| verdict == Some(Verdict::Worse))
+    }
+}
+
+/// All later runs against the first. Runs without steps have nothing to compare: who asks sees to that.
+pub fn compare(runs: &[Candidate], fail_above: Option<f64>) -> Comparison {
+    let warm: Vec<Vec<Step>> = runs
+        .iter()
+        .map(|candidate| without_warm_up(&candidate.run.steps))
+        .collect();
+    let sides = runs.iter().zip(&warm);
+    let against = |(candidate, steps): (&Candidate, &Vec<Step>)| {
+        against(candidate, steps, &runs[0], &warm[0], fail_above)
+    };
+    Comparison {
+        version: COMPARISON_VERSION,
+        runs: sides.clone().map(|(run, warm)| side(run, warm)).collect(),
+        against_first: sides.skip(1).map(against).collect(),
+        differing: differing(runs),
+        fail_above,
+    }
+}
+
+fn side(candidate: &Candidate, warm: &[Step]) -> Side {
+    let run = &candidate.run;
+    let sums = Sums::all(warm);
+    let stats = &run.stats;
+    // The library's own pools where they are told of, else what the driver says.
+    let pools = stats.budgets.iter().filter_map(|(name, budget)| {
+        let device = name.strip_prefix("memory of ")?;
+        Some((device.to_owned(), budget.peak))
+    });
+    let driver = stats.devices.iter().filter_map(|(name, device)| {
+        let peak = device.memory_used.peak()?;
+        Some((name.clone(), peak as u64))
+    });
+    Side {
+        name: candidate.name.clone(),
+        state: match run.outcome() {
+            Some(Outcome::Finished) => State::Finished,
+            Some(Outcome::Interrupted) => State::Interrupted,
+            Some(Outcome::Failed) => State::Failed,
+            None if candidate.in_progress => State::InProgress,
+            None => State::Killed,
+        },
+        starts: run.starts,
+        steps: run.steps.len() as u64,
+        last_step: run.steps.last().map_or(0, |step| step.step),
+        warm_up_steps: (run.steps.len() - warm.len()) as u64,
+        total_seconds: run.run_time().seconds(),
+        step_ms: Spread::of(warm.iter().map(step_time)),
+        frames_per_second: or_zero(sums.frames_per_second()),
+        busy: or_zero(sums.busy()),
+        stall: or_zero(sums.stall()),
+        variation: variation(warm),
+        process_memory: stats.host.process_memory.peak().map(|bytes| bytes as u64),
+        device_memory: driver.chain(pools).collect(),
+        others: others(run),
+        settings_known: candidate.settings.is_some(),
+        lost: stats.lost + run.flaws.damaged,
+    }
+}
+
+/// What is measured beside busy neighbours is not the run's own pace.
+fn others(run: &Run) -> Option<f64> {
+    let cores = run
+        .number(fact::MACHINE_CORES)
+        .or(run.number(fact::CORES))?;
+    let all = run.stats.host.cpu_percent.mean()? / 100.0;
+    let own = run.stats.host.process_cpu_percent.mean()? / 100.0 / cores.max(1.0);
+    Some((all - own).max(0.0))
+}
+
+fn or_zero(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
+fn against(
+    candidate: &Candidate,
+    steps: &[Step],
+    first: &Candidate,
+    base: &[Step],
+    fail_above: Option<f64>,
+) -> Against {
+    let (steps_matched, step_time) = step_time_change(steps, base);
+    let throughput = ratio(steps, base, Sums::frames_per_second).map(Change::from);
+    let changes = [
+        (Measure::StepTime, step_time),
+        (Measure::Throughput, throughput),
+        (Measure::Busy, difference(steps, base, Sums::busy)),
+        (Measure::Stall, difference(steps, base, Sums::stall)),
+        (Measure::Variation, variation_difference(steps, base)),
+    ];
+    let differences = changes.map(|(measure, change)| Difference {
+        measure,
+        change,
+        told: change.map_or(Told::NotMeasured, |change| {
+            told(change, measure.more_is_better())
+        }),
+    });
+    Against {
+        run: candidate.name.clone(),
+        steps_matched,
+        differences: differences.into(),
+        loss: loss(&candidate.run.steps, &first.run.steps),
+        verdict: fail_above
+            .zip(step_time)
+            .map(|(limit, change)| verdict(change, limit)),
+    }
+}
+
+/// Like with like: shape by shape, where both runs mostly have the same shapes.
+fn step_time_change(steps: &[Step], base: &[Step]) -> (Matched, Option<Change>) {
+    let (ours, theirs) = (by_shape(steps), by_shape(base));
+    let shared = |a: &BTreeMap<&str, Vec<f64>>, b: &BTreeMap<&str, Vec<f64>>, all: usize| {
+        let found = a.iter().filter(|(shape, _)| b.contains_key(*shape));
+        2 * found.map(|(_, times)| times.len()).sum::<usize>() >= all
+    };
+    let mostly = shared(&ours, &theirs, steps.len()) && shared(&theirs, &ours, base.len());
+    let by_shape = mostly.then(|| matched_ratio(steps, base)).flatten();
+    match by_shape {
+        Some(ratio) => (Matched::ByShape, Some(ratio.into())),
+        None => (
+            Matched::ByFrame,
+            frame_time_ratio(steps, base).map(Change::from),
+        ),
+    }
+}
+
+/// A tenth of a per cent, or of a point: less is shown as nothing.
+const WORTH_TELLING: f64 = 0.001;
+
+fn told(change: Change, more_is_better: bool) -> Told {
+    if !change.can_be_told() || change.value.abs() < WORTH_TELLING {
+        return Told::NoDifference;
+    }
+    match (change.value > 0.0) == more_is_better {
+        true => Told::Better,
+        false => Told::Worse,
+    }
+}
+
+fn verdict(step_time: Change, limit: f64) -> Verdict {
+    if step_time.value <= limit {
+        Verdict::Within
+    } else if step_time.low <= limit {
+        Verdict::Uncertain
+    } else {
+        Verdict::Worse
+    }
+}
+
+/// At most so many steps are averaged into one loss.
+const WIDEST: usize = 20;
+
+fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
+    let of = |step: &Step| step.values.get("loss").copied();
+    let theirs: BTreeMap<u64, &Step> = base.iter().map(|step| (step.step, step)).collect();
+    let both: Vec<(u64, f64, f64)> = steps
+        .iter()
+        .filter_map(|step| Some((step.step, of(theirs.get(&step.step)?)?, of(step)?)))
+        .collect();
+    let (last, ..) = *both.last()?;
+    let frames = |steps: &[Step]| {
+        let done: Vec<Step> = (steps.iter())
+            .filter(|step| step.step <= last)
+            .cloned()
+            .collect();
+        Sums::all(&done).frames
+    };
+    let data = frames(steps) / frames(base);
+    let finite: Vec<(u64, f64, f64)> = both
+        .iter()
+        .filter(|(_, first, this)| first.is_finite() && this.is_finite())
+        .copied()
+        .collect();
+    let count = finite.len();
+    let width = (count / 8).clamp(1, WIDEST);
+    // The quarters of what they have in common; of very few steps some fall together.
+    let ends: BTreeSet<usize> = (1..=4).map(|n| n * count / 4).filter(|n| *n > 0).collect();
+    Some(Loss {
+        common_steps: both.len() as u64,
+        same_to_the_last_bit: both.iter().all(|(_, a, b)| a.to_bits() == b.to_bits()),
+        same_amount_of_data: data.is_nan() || (data - 1.0).abs() <= 0.1,
+        at: ends
+            .into_iter()
+            .filter_map(|end| loss_at(&finite[end.saturating_sub(width)..end]))
+            .collect(),
+    })
+}
+
+fn loss_at(window: &[(u64, f64, f64)]) -> Option<LossAt> {
+    let mean =
+        |of: fn(&(u64, f64, f64)) -> f64| window.iter().map(of).sum::<f64>() / window.len() as f64;
+    // In pairs: with the same seed both runs saw the same clips at a step.
+    let pairs: Vec<f64> = window.iter().map(|(_, first, this)| this - first).collect();
+    let change = mean_of_pairs(&pairs)?;
+    let first = mean(|(_, first, _)| *first);
+    let slight = change.value.abs() < WORTH_TELLING * first.abs();
+    Some(LossAt {
+        step: window.last()?.0,
+        averaged: window.len() as u64,
+        first,
+        this: mean(|(.., this)| *this),
+        change,
+        // One pair has no noise to be told from.
+        told: match window.len() < 2 || slight {
+            true => Told::NoDifference,
+            false => told(change, false),
+        },
+    })
+}
+
+/// Facts that say what a setting does, by another name.
+const SETTINGS_TOO: [&str; 6] = [
+    fact::MODEL_SIZE,
+    fact::WORKERS,
+    fact::BUFFER,
+    fact::SLOTS,
+    fact::OVERLAP,
+    fact::PADDING,
+];
+
+/// Where and under which name a run is written is not what makes it differ.
+const PLACES: [&str; 4] = ["name", "run_dir", "checkpoint_dir", "tensorboard_log_dir"];
+
+fn differing(runs: &[Candidate]) -> Vec<Differing> {
+    let settings = |candidate: &Candidate| candidate.settings.clone().unwrap_or_default();
+    let facts = |candidate: &Candidate| {
+        let started = candidate.run.stats.started.clone();
+        let mut facts = BTreeMap::new();
+        if let Some(started) = started {
+            facts.extend(started.facts);
+            facts.insert("program".to_owned(), started.program);
+        }
+        facts
+    };
+    let settings: Vec<_> = runs.iter().map(settings).collect();
+    let facts: Vec<_> = runs.iter().map(facts).collect();
+    let mut all = rows(&settings);
+    all.retain(|row| !PLACES.contains(&row.name.as_str()));
+    // `batch size` of the facts says what `batch_size` of the settings does.
+    let known: BTreeSet<String> = all.iter().map(|row| row.name.replace('_', " ")).collect();
+    let more = rows(&facts);
+    let all_known = runs.iter().all(|candidate| candidate.settings.is_some());
+    all.extend(more.into_iter().filter(|row| {
+        let name = row.name.as_str();
+        let again = known.contains(name) || (all_known && SETTINGS_TOO.contains(&name));
+        // It is a measure, and is in the total time.
+        !again && name != fact::SECONDS_BEFORE
+    }));
+    all
+}
+
+fn rows(runs: &[BTreeMap<String, String>]) -> Vec<Differing> {
+    let names: BTreeSet<&String> = runs.iter().flat_map(BTreeMap::keys).collect();
+    // A run that kept nothing at all differs in nothing that is known.
+    let silent: Vec<bool> = runs.iter().map(BTreeMap::is_empty).collect();
+    let row = |name: &String| Differing {
+        name: name.clone(),
+        values: runs.iter().map(|run| run.get(name).cloned()).collect(),
+    };
+    let differs = |row: &Differing| {
+        let spoken = row
+            .values
+            .iter()
+            .zip(&silent)
+            .filter(|(_, silent)| !**silent);
+        let distinct: BTreeSet<_> = spoken.map(|(value, _)| value).collect();
+        distinct.len() > 1
+    };
+    names.into_iter().map(row).filter(differs).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! How far a difference between two sets of steps can be trusted: the steps are drawn again and again, and
+//! nine in ten of the differences that come out make the interval.
+//!
+//! That is the noise from step to step within the two sets. What differs from one start of a program to the
+//! next is in no interval of two runs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use voxmill_telemetry::event::Step;
+
+use crate::timing::{
+    Draws, RESAMPLES, Ratio, by_shape, clips, interval, padded_frames, valid_frames,
+};
+
+/// What a measure of many steps is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    pub steps: f64,
+    /// Seconds of the model thread: training, waits, and what lies between steps.
+    pub seconds: f64,
+    pub train: f64,
+    pub waited: f64,
+    pub frames: f64,
+    pub padded_frames: f64,
+    pub clips: f64,
+}
+
+impl Sums {
+    pub fn of(step: &Step) -> Sums {
+        Sums {
+            steps: 1.0,
+            seconds: (step.waited + step.service + step.overhead).seconds(),
+            train: step.service.seconds(),
+            waited: step.waited.seconds(),
+            frames: valid_frames(step),
+            padded_frames: padded_frames(step),
+            clips: clips(step),
+        }
+    }
+
+    pub fn all(steps: &[Step]) -> Sums {
+        steps.iter().map(Sums::of).fold(Sums::default(), Sums::plus)
+    }
+
+    fn plus(self, other: Sums) -> Sums {
+        Sums {
+            steps: self.steps + other.steps,
+            seconds: self.seconds + other.seconds,
+            train: self.train + other.train,
+            waited: self.waited + other.waited,
+            frames: self.frames + other.frames,
+            padded_frames: self.padded_frames + other.padded_frames,
+            clips: self.clips + other.clips,
+        }
+    }
+
+    pub fn frames_per_second(&self) -> f64 {
+        self.frames / self.seconds
+    }
+
+    pub fn busy(&self) -> f64 {
+        self.train / self.seconds
+    }
+
+    pub fn stall(&self) -> f64 {
+        self.waited / self.seconds
+    }
+}
+
+/// By how much something changed, 0 being not at all, and how far that can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub value: f64,
+    /// Nine in ten resamples lie within.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Change {
+    /// Whether it can be told from no change.
+    pub fn can_be_told(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+}
+
+impl From<Ratio> for Change {
+    fn from(ratio: Ratio) -> Change {
+        Change {
+            value: ratio.value - 1.0,
+            low: ratio.low - 1.0,
+            high: ratio.high - 1.0,
+        }
+    }
+}
+
+/// `measure` of `steps` as a multiple of that of `base`. `None` where it is no number.
+pub fn ratio(steps: &[Step], base: &[Step], measure: fn(&Sums) -> f64) -> Option<Ratio> {
+    both(steps, base, |ours, theirs| measure(ours) / measure(theirs))
+}
+
+/// `measure` of `steps` less that of `base`.
+pub fn difference(steps: &[Step], base: &[Step], measure: fn(&Sums) -> f64) -> Option<Change> {
+    both(steps, base, |ours, theirs| measure(ours) - measure(theirs)).map(same_numbers)
+}
+
+fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Option<Ratio> {
+    let value = of(&Sums::all(steps), &Sums::all(base));
+    if !value.is_finite() {
+        return None;
+    }
+    let (ours, theirs) = (groups(steps), groups(base));
+    let mut draws = Draws::new(steps.len() as u64);
+    let mut drawn = |groups: &[Vec<Sums>]| {
+        let mut sums = Sums::default();
+        for group in groups {
+            for _ in 0..group.len() {
+                sums = sums.plus(group[draws.below(group.len())]);
+            }
+        }
+        sums
+    };
+    let resampled = (0..RESAMPLES)
+        .map(|_| of(&drawn(&ours), &drawn(&theirs)))
+        .collect();
+    Some(interval(value, resampled))
+}
+
+/// Fewer steps of a shape than this say too little of their own noise.
+const ENOUGH_OF_A_SHAPE: usize = 5;
+
+/// Steps that are drawn for each other. How often a shape comes up is the plan's doing and no noise, so these
+/// are the steps of one shape; where there are too few of each, all steps.
+fn groups(steps: &[Step]) -> Vec<Vec<Sums>> {
+    let mut shapes: BTreeMap<&str, Vec<Sums>> = BTreeMap::new();
+    for step in steps {
+        let shape = step.shape.as_deref().unwrap_or("");
+        shapes.entry(shape).or_default().push(Sums::of(step));
+    }
+    match steps.len() >= ENOUGH_OF_A_SHAPE * shapes.len() {
+        true => shapes.into_values().collect(),
+        false => vec![shapes.into_values().flatten().collect()],
+    }
+}
+
+/// The step time's variation within shapes, less that of `base`.
+pub fn variation_difference(steps: &[Step], base: &[Step]) -> Option<Change> {
+    let (ours, theirs) = (squares(steps), squares(base));
+    if ours.is_empty() || theirs.is_empty() {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let value = mean(&ours).sqrt() - mean(&theirs).sqrt();
+    let mut draws = Draws::new(ours.len() as u64);
+    let resampled = (0..RESAMPLES)
+        .map(|_| draws.resampled_mean(&ours).sqrt() - draws.resampled_mean(&theirs).sqrt())
+        .collect();
+    Some(same_numbers(interval(value, resampled)))
+}
+
+/// Each step's squared distance from its shape's mean, such that their mean is the variation squared.
+fn squares(steps: &[Step]) -> Vec<f64> {
+    let mut squares = Vec::new();
+    let mut degrees = 0.0;
+    for times in by_shape(steps).into_values() {
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        if times.len() > 1 && mean > 0.0 {
+            squares.extend(times.iter().map(|time| (time / mean - 1.0).powi(2)));
+            degrees += times.len() as f64 - 1.0;
+        }
+    }
+    let scale = squares.len() as f64 / degrees;
+    squares.into_iter().map(|square| square * scale).collect()
+}
+
+/// The mean of differences between pairs.
+pub fn mean_of_pairs(differences: &[f64]) -> Option<Change> {
+    let value = differences.iter().sum::<f64>() / differences.len() as f64;
+    if !value.is_finite() {
+        return None;
+    }
+    let mut draws = Draws::new(differences.len() as u64);
+    let resampled = (0..RESAMPLES)
+        .map(|_| draws.resampled_mean(differences))
+        .collect();
+    Some(same_numbers(interval(value, resampled)))
+}
+
+/// An interval is one whatever it is of.
+fn same_numbers(Ratio { value, low, high }: Ratio) -> Change {
+    Change { value, low, high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing::variation;
+    use voxmill_telemetry::event::Nanos;
+
+    fn steps(count: u64, service_ms: u64, waited_ms: u64) -> Vec<Step> {
+        let one = |n: u64| Step {
+            step: n,
+            waited: Nanos((waited_ms + n % 3) * 1_000_000),
+            service: Nanos((service_ms + n * 7 % 5) * 1_000_000),
+            shape: Some("8x100x20".to_owned()),
+            values: [("frames".to_owned(), 700.0)].into(),
+            ..Step::default()
+        };
+        (1..=count).map(one).collect()
+    }
+
+    #[test]
+    fn what_is_twice_as_fast_is_told_so() {
+        let faster = ratio(
+            &steps(30, 50, 0),
+            &steps(30, 100, 0),
+            Sums::frames_per_second,
+        );
+        let faster = faster.unwrap();
+        assert!((faster.value - 1.94).abs() < 0.02, "{faster:?}");
+        assert!(faster.low > 1.9 && faster.high < 2.0, "{faster:?}");
+        let waits = difference(&steps(30, 100, 100), &steps(30, 100, 0), Sums::stall).unwrap();
+        assert!(waits.can_be_told() && waits.value > 0.4, "{waits:?}");
+    }
+
+    #[test]
+    fn the_same_steps_are_no_difference() {
+        let some = steps(30, 100, 0);
+        for change in [
+            difference(&some, &some, Sums::busy).unwrap(),
+            variation_difference(&some, &some).unwrap(),
+            ratio(&some, &some, Sums::frames_per_second).unwrap().into(),
+        ] {
+            assert!(
+                change.value.abs() < 1e-12 && !change.can_be_told(),
+                "{change:?}"
+            );
+        }
+        assert!(ratio(&some, &[], Sums::frames_per_second).is_none());
+        assert!(variation_difference(&some, &[]).is_none());
+        assert!(mean_of_pairs(&[]).is_none());
+    }
+
+    #[test]
+    fn squares_are_of_the_variation() {
+        let some = steps(31, 100, 0);
+        let squares = squares(&some);
+        let mean = squares.iter().sum::<f64>() / squares.len() as f64;
+        assert!((mean.sqrt() - variation(&some)).abs() < 1e-12);
+    }
+}

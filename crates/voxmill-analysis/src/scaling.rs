@@ -1,0 +1,419 @@
+//! One setting at several sizes: how much faster each is than the one before, where that ends, and what
+//! would not fit.
+
+use serde::{Deserialize, Serialize};
+use voxmill_telemetry::event::Step;
+
+use crate::resampling::{Sums, ratio};
+use crate::timing::{Ratio, Spread, WARM_UP_STEPS, step_time, variation};
+
+/// Grows when a reader of the JSON would misread it.
+pub const SCALING_VERSION: u32 = 1;
+
+/// A size that gains less than this over the one before is not worth it.
+pub const WORTH_IT: f64 = 0.05;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Swept {
+    BatchSize,
+    Workers,
+    Prefetch,
+}
+
+impl Swept {
+    pub fn name(self) -> &'static str {
+        match self {
+            Swept::BatchSize => "batch size",
+            Swept::Workers => "workers",
+            Swept::Prefetch => "batches ahead",
+        }
+    }
+
+    /// A size in words.
+    pub fn of(self, size: u64) -> String {
+        match (self, size) {
+            (Swept::BatchSize, size) => format!("batch size {size}"),
+            (Swept::Workers, 1) => "1 worker".to_owned(),
+            (Swept::Workers, size) => format!("{size} workers"),
+            (Swept::Prefetch, 1) => "1 batch ahead".to_owned(),
+            (Swept::Prefetch, size) => format!("{size} batches ahead"),
+        }
+    }
+
+    pub fn flag(self) -> &'static str {
+        match self {
+            Swept::BatchSize => "--batch-size",
+            Swept::Workers => "--num-workers",
+            Swept::Prefetch => "--prefetch-buffer-size",
+        }
+    }
+}
+
+/// What came of one size.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    pub size: u64,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Ran {
+        steps: Vec<Step>,
+        /// Bytes at most.
+        host_memory: Option<u64>,
+        device_memory: Option<u64>,
+        /// The share of its clips whose features were made while it ran.
+        decoded: f64,
+    },
+    Died {
+        reason: String,
+        /// Where it was refused for memory.
+        refused: Option<Shortage>,
+    },
+}
+
+/// Bytes that a run needs beside those that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortage {
+    pub needs: u64,
+    pub limit: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    pub version: u32,
+    pub swept: Swept,
+    pub flag: String,
+    /// In ascending order.
+    pub sizes: Vec<Row>,
+    /// `None` where no size ran.
+    pub knee: Option<Knee>,
+    pub memory: MemoryLimit,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub size: u64,
+    /// `None`: it died.
+    pub measured: Option<Measured>,
+    pub died: Option<String>,
+    pub refused: Option<Shortage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    pub steps: u64,
+    pub frames_per_second: f64,
+    pub clips_per_second: f64,
+    pub step_ms: Spread,
+    pub busy: f64,
+    pub stall: f64,
+    pub variation: f64,
+    /// Throughput as a multiple of the size before that ran; `None` for the first.
+    pub gain: Option<Ratio>,
+    pub host_memory: Option<u64>,
+    pub device_memory: Option<u64>,
+    pub decoded: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "size")]
+pub enum Knee {
+    /// Only one size ran: there is nothing to say.
+    OneSize(u64),
+    /// The last size that ran still gained: the knee is beyond it.
+    StillRises(u64),
+    /// Sizes above this one gain hardly anything that can be told from noise.
+    At(u64),
+}
+
+impl Knee {
+    /// The size to take.
+    pub fn size(self) -> u64 {
+        match self {
+            Knee::OneSize(size) | Knee::StillRises(size) | Knee::At(size) => size,
+        }
+    }
+}
+
+/// What is known of the largest size that fits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// The first size that was refused or died.
+    pub first_that_died: Option<u64>,
+    /// Not measured: a straight line through the peaks that were.
+    pub extrapolated: Option<Extrapolated>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Extrapolated {
+    /// Bytes of host memory for each one more.
+    pub bytes_each: f64,
+    pub available: u64,
+    /// The first size whose peak would be above what is available.
+    pub first_that_would_not_fit: u64,
+}
+
+/// `available`: bytes of the machine's memory that a run could have.
+pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> Scaling {
+    tried.sort_by_key(|tried| tried.size);
+    let mut sizes = Vec::new();
+    let mut before: Option<Vec<Step>> = None;
+    for Tried { size, outcome } in tried {
+        sizes.push(match outcome {
+            Outcome::Died { reason, refused } => Row {
+                size,
+                measured: None,
+                died: Some(reason),
+                refused,
+            },
+            Outcome::Ran {
+                steps,
+                host_memory,
+                device_memory,
+                decoded,
+            } => {
+                let steps = steps.get(WARM_UP_STEPS..).unwrap_or(&[]).to_vec();
+                let gain = before
+                    .as_deref()
+                    .and_then(|before| ratio(&steps, before, Sums::frames_per_second));
+                let measured = measured(&steps, gain, host_memory, device_memory, decoded);
+                let died = measured.is_none();
+                if !died {
+                    before = Some(steps);
+                }
+                Row {
+                    size,
+                    measured,
+                    died: died.then(|| "it did no step after the first ones".to_owned()),
+                    refused: None,
+                }
+            }
+        });
+    }
+    Scaling {
+        version: SCALING_VERSION,
+        swept,
+        flag: swept.flag().to_owned(),
+        knee: knee(&sizes),
+        memory: MemoryLimit {
+            first_that_died: sizes
+                .iter()
+                .find(|row| row.measured.is_none())
+                .map(|row| row.size),
+            extrapolated: match swept {
+                Swept::BatchSize => available.and_then(|bytes| extrapolate(&sizes, bytes)),
+                // Others take memory for batches that are bounded by a budget.
+                Swept::Workers | Swept::Prefetch => None,
+            },
+        },
+        sizes,
+    }
+}
+
+fn measured(
+    steps: &[Step],
+    gain: Option<Ratio>,
+    host_memory: Option<u64>,
+    device_memory: Option<u64>,
+    decoded: f64,
+) -> Option<Measured> {
+    let sums = Sums::all(steps);
+    (sums.seconds > 0.0).then(|| Measured {
+        steps: steps.len() as u64,
+        frames_per_second: sums.frames_per_second(),
+        clips_per_second: sums.clips / sums.seconds,
+        step_ms: Spread::of(steps.iter().map(step_time)),
+        busy: sums.busy(),
+        stall: sums.stall(),
+        variation: variation(steps),
+        gain,
+        host_memory,
+        device_memory,
+        decoded,
+    })
+}
+
+/// The last size whose gain is beyond noise and worth it: the whole interval is.
+fn knee(rows: &[Row]) -> Option<Knee> {
+    let ran: Vec<(u64, Option<Ratio>)> = rows
+        .iter()
+        .filter_map(|row| Some((row.size, row.measured.as_ref()?.gain)))
+        .collect();
+    let (last, _) = *ran.last()?;
+    if ran.len() == 1 {
+        return Some(Knee::OneSize(last));
+    }
+    let gains = |gain: &Option<Ratio>| gain.is_some_and(|gain| gain.low > 1.0 + WORTH_IT);
+    let found = ran.iter().rev().find(|(_, gain)| gains(gain));
+    Some(match found {
+        Some((size, _)) if *size == last => Knee::StillRises(last),
+        Some((size, _)) => Knee::At(*size),
+        None => Knee::At(ran[0].0),
+    })
+}
+
+/// A straight line, by least squares, through the peaks of host memory. `None` where it does not rise.
+fn extrapolate(rows: &[Row], available: u64) -> Option<Extrapolated> {
+    let points: Vec<(f64, f64)> = rows
+        .iter()
+        .filter_map(|row| {
+            let peak = row.measured.as_ref()?.host_memory?;
+            Some((row.size as f64, peak as f64))
+        })
+        .collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let together: f64 = points
+        .iter()
+        .map(|point| (point.0 - x) * (point.1 - y))
+        .sum();
+    let bytes_each = together / spread;
+    let largest = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    // Beyond what ran: a size that was measured did fit.
+    let first = (x + (available as f64 - y) / bytes_each).floor() + 1.0;
+    (bytes_each > 0.0 && bytes_each.is_finite()).then(|| Extrapolated {
+        bytes_each,
+        available,
+        first_that_would_not_fit: first.max(largest + 1.0) as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use voxmill_telemetry::event::Nanos;
+
+    /// Steps of so many rows that take so long, the first of them much longer.
+    fn ran(size: u64, ms: u64, memory: u64) -> Tried {
+        let step = |n: u64| Step {
+            step: n,
+            service: Nanos((ms + n * 7 % 5 + if n < 3 { 500 } else { 0 }) * 1_000_000),
+            shape: Some(format!("{size}x100x20")),
+            values: [("frames".to_owned(), size as f64 * 90.0)].into(),
+            ..Step::default()
+        };
+        Tried {
+            size,
+            outcome: Outcome::Ran {
+                steps: (0..33).map(step).collect(),
+                host_memory: Some(memory),
+                device_memory: None,
+                decoded: 0.0,
+            },
+        }
+    }
+
+    fn died(size: u64, reason: &str) -> Tried {
+        Tried {
+            size,
+            outcome: Outcome::Died {
+                reason: reason.to_owned(),
+                refused: None,
+            },
+        }
+    }
+
+    #[test]
+    fn throughput_that_rises_to_the_end_has_no_knee() {
+        // Larger batches for hardly more time.
+        let tried = vec![ran(16, 120, 300), ran(8, 100, 200), ran(32, 150, 500)];
+        let scaling = scaling(Swept::BatchSize, tried, None);
+        let sizes: Vec<u64> = scaling.sizes.iter().map(|row| row.size).collect();
+        assert_eq!(sizes, [8, 16, 32]);
+        assert_eq!(scaling.knee, Some(Knee::StillRises(32)));
+        let measured = scaling.sizes[1].measured.as_ref().unwrap();
+        assert_eq!(measured.steps, 30, "warm-up is left out");
+        assert!((measured.step_ms.mean - 122.0).abs() < 0.5);
+        assert!((measured.clips_per_second - 16.0 / 0.122).abs() < 1.0);
+        let gain = measured.gain.unwrap();
+        assert!((gain.value - 2.0 * 102.0 / 122.0).abs() < 0.01, "{gain:?}");
+        assert_eq!(scaling.memory, MemoryLimit::default());
+    }
+
+    #[test]
+    fn the_knee_is_the_last_size_that_gained() {
+        let tried = vec![
+            ran(4, 100, 0),
+            ran(8, 110, 0),
+            ran(16, 218, 0),
+            ran(32, 436, 0),
+        ];
+        assert_eq!(
+            scaling(Swept::BatchSize, tried, None).knee,
+            Some(Knee::At(8))
+        );
+        let flat = vec![ran(4, 100, 0), ran(8, 200, 0)];
+        assert_eq!(
+            scaling(Swept::BatchSize, flat, None).knee,
+            Some(Knee::At(4))
+        );
+        let one = scaling(Swept::Workers, vec![ran(4, 100, 0)], None);
+        assert_eq!(one.knee, Some(Knee::OneSize(4)));
+    }
+
+    #[test]
+    fn a_size_that_died_is_a_row_and_the_next_is_held_against_the_one_before() {
+        let tried = vec![ran(4, 100, 0), died(8, "killed"), ran(16, 120, 0)];
+        let scaling = scaling(Swept::BatchSize, tried, None);
+        assert_eq!(scaling.memory.first_that_died, Some(8));
+        assert_eq!(scaling.sizes[1].died.as_deref(), Some("killed"));
+        let gain = scaling.sizes[2].measured.as_ref().unwrap().gain.unwrap();
+        assert!((gain.value - 4.0 * 102.0 / 122.0).abs() < 0.02, "{gain:?}");
+        assert_eq!(scaling.knee, Some(Knee::StillRises(16)));
+    }
+
+    #[test]
+    fn where_all_died_nothing_is_claimed() {
+        let scaling = scaling(
+            Swept::BatchSize,
+            vec![died(8, "no"), died(16, "no")],
+            Some(1),
+        );
+        assert_eq!(scaling.knee, None);
+        assert_eq!(scaling.memory.first_that_died, Some(8));
+        assert_eq!(scaling.memory.extrapolated, None);
+        let mut short = ran(8, 100, 0);
+        if let Outcome::Ran { steps, .. } = &mut short.outcome {
+            steps.truncate(2);
+        }
+        let none = super::scaling(Swept::Workers, vec![short], None);
+        assert!(none.sizes[0].died.is_some(), "only warm-up");
+    }
+
+    #[test]
+    fn memory_goes_on_in_a_straight_line() {
+        let tried = || vec![ran(8, 100, 1_080), ran(16, 100, 1_160), ran(32, 100, 1_320)];
+        let found = scaling(Swept::BatchSize, tried(), Some(2_005))
+            .memory
+            .extrapolated;
+        let found = found.unwrap();
+        assert!((found.bytes_each - 10.0).abs() < 1e-9);
+        assert_eq!(found.first_that_would_not_fit, 101);
+        // What ran did fit, whatever the line says.
+        let tight = scaling(Swept::BatchSize, tried(), Some(1_000))
+            .memory
+            .extrapolated;
+        assert_eq!(tight.unwrap().first_that_would_not_fit, 33);
+        assert_eq!(
+            scaling(Swept::Workers, tried(), Some(2_005))
+                .memory
+                .extrapolated,
+            None
+        );
+        let level = vec![ran(8, 100, 1_000), ran(16, 100, 1_000)];
+        assert_eq!(
+            scaling(Swept::BatchSize, level, Some(2_005))
+                .memory
+                .extrapolated,
+            None
+        );
+    }
+}

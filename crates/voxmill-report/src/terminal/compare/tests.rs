@@ -1,0 +1,158 @@
+//! What it looks like, with numbers that were made up.
+
+use std::collections::BTreeMap;
+
+use voxmill_analysis::compare::{COMPARISON_VERSION, Difference, LossAt};
+use voxmill_analysis::timing::Spread;
+
+use super::*;
+use crate::terminal::COLUMNS;
+
+fn side(name: &str, state: State) -> Side {
+    Side {
+        name: name.to_owned(),
+        state,
+        starts: 1,
+        steps: 1_200,
+        last_step: 1_200,
+        warm_up_steps: 3,
+        total_seconds: 312.4,
+        step_ms: Spread {
+            count: 1_197,
+            mean: 251.3,
+            std: 12.6,
+            p95: 270.2,
+            ..Spread::default()
+        },
+        frames_per_second: 10_345.0,
+        busy: 0.978,
+        stall: 0.011,
+        variation: 0.046,
+        process_memory: Some(812_000_000),
+        device_memory: BTreeMap::new(),
+        others: Some(0.04),
+        settings_known: true,
+        lost: 0,
+    }
+}
+
+fn change(value: f64, low: f64, high: f64) -> Change {
+    Change { value, low, high }
+}
+
+fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
+    let difference = |measure, change, told| Difference {
+        measure,
+        change: Some(change),
+        told,
+    };
+    Against {
+        run: run.to_owned(),
+        steps_matched: Matched::ByShape,
+        differences: vec![
+            difference(Measure::StepTime, step_time, Told::Worse),
+            difference(
+                Measure::Throughput,
+                change(-0.104, -0.12, -0.09),
+                Told::Worse,
+            ),
+            difference(
+                Measure::Busy,
+                change(0.0004, -0.001, 0.002),
+                Told::NoDifference,
+            ),
+            difference(Measure::Stall, change(-0.021, -0.025, -0.017), Told::Better),
+            Difference {
+                measure: Measure::Variation,
+                change: None,
+                told: Told::NotMeasured,
+            },
+        ],
+        loss: Some(Loss {
+            common_steps: 1_200,
+            same_to_the_last_bit: false,
+            same_amount_of_data: false,
+            at: vec![LossAt {
+                step: 1_200,
+                averaged: 20,
+                first: 0.4321,
+                this: 0.4301,
+                change: change(-0.002, -0.005, 0.001),
+                told: Told::NoDifference,
+            }],
+        }),
+        verdict,
+    }
+}
+
+fn two() -> Comparison {
+    Comparison {
+        version: COMPARISON_VERSION,
+        runs: vec![
+            side("before", State::Finished),
+            side("after-a-long-evening-of-changes", State::Killed),
+        ],
+        against_first: vec![against(
+            "after-a-long-evening-of-changes",
+            change(0.116, 0.101, 0.131),
+            Some(Verdict::Worse),
+        )],
+        differing: vec![Differing {
+            name: "num_workers".to_owned(),
+            values: vec![Some("1".to_owned()), Some("4".to_owned())],
+        }],
+        fail_above: Some(0.05),
+    }
+}
+
+#[track_caller]
+fn fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= COLUMNS, "{line}");
+    }
+}
+
+#[test]
+fn two_runs() {
+    let text = comparison_text(&two(), Paint::plain());
+    fits(&text);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn many_runs_go_into_several_tables() {
+    let mut many = two();
+    let mut grown = side("third", State::InProgress);
+    grown.starts = 2;
+    grown.lost = 1_234;
+    grown.others = Some(0.42);
+    grown.settings_known = false;
+    grown
+        .device_memory
+        .insert("cuda:0".to_owned(), 3_200_000_000);
+    many.runs.extend([grown, side("fourth", State::Failed)]);
+    let mut third = against("third", change(0.06, 0.03, 0.09), Some(Verdict::Uncertain));
+    third.steps_matched = Matched::ByFrame;
+    third.loss = None;
+    let mut fourth = against("fourth", change(0.0, -0.01, 0.01), Some(Verdict::Within));
+    fourth.loss = Some(Loss {
+        common_steps: 1_200,
+        same_to_the_last_bit: true,
+        same_amount_of_data: true,
+        at: Vec::new(),
+    });
+    many.against_first.extend([third, fourth]);
+    for row in &mut many.differing {
+        row.values.extend([None, Some("8".to_owned())]);
+    }
+    let text = comparison_text(&many, Paint::plain());
+    fits(&text);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn nothing_has_no_sign() {
+    assert_eq!(signed(-0.0004, 1), "0.0");
+    assert_eq!(signed(-1.25, 1), "−1.2");
+    assert_eq!(signed(3.0, 1), "+3.0");
+}

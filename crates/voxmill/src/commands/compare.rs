@@ -1,0 +1,150 @@
+//! `voxmill compare`: runs held against the first of them, from their logs alone.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use voxmill_analysis::compare::{Candidate, compare};
+use voxmill_analysis::run::Run;
+use voxmill_report::terminal::comparison_text;
+use voxmill_telemetry::log::{LogError, is_being_written};
+
+use super::train::run_folder::{EVENTS, settings_of};
+use super::profile::paint;
+use super::say;
+use crate::args::CompareArgs;
+use crate::complaint::Complaint;
+
+pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
+    if args.runs.len() < 2 {
+        return Err(Complaint::new(
+            "there is one run, and nothing to hold it against",
+            "give two runs or more: voxmill compare runs/a runs/b",
+        )
+        .into());
+    }
+    let names = names(&args.runs);
+    let runs = args.runs.iter().zip(names);
+    let candidates = runs
+        .map(|(path, name)| candidate(path, name))
+        .collect::<anyhow::Result<Vec<Candidate>>>()?;
+    let comparison = compare(&candidates, args.fail_above);
+    say(&match args.json {
+        true => serde_json::to_string_pretty(&comparison)?,
+        false => comparison_text(&comparison, paint()),
+    })?;
+    Ok(match comparison.failed() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The last part of each path; where two are alike, the paths as they were typed.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let last = |path: &PathBuf| {
+        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let named = match whole.file_name().is_some_and(|name| name == EVENTS) {
+            true => whole.parent().map(Path::to_owned).unwrap_or(whole),
+            false => whole,
+        };
+        let name = named.file_name().unwrap_or(named.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let short: Vec<String> = paths.iter().map(last).collect();
+    let distinct: BTreeSet<&String> = short.iter().collect();
+    match distinct.len() == short.len() {
+        true => short,
+        false => paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    }
+}
+
+fn candidate(path: &Path, name: String) -> anyhow::Result<Candidate> {
+    let log = log_of(path)?;
+    // Asked before the log is read: a run that ends meanwhile has said so in what is read.
+    let in_progress = is_being_written(&log);
+    let run = Run::read(&log).map_err(of_log)?;
+    check_steps(&run, &log, in_progress)?;
+    let folder = log.parent().filter(|_| log.ends_with(EVENTS));
+    Ok(Candidate {
+        name,
+        run,
+        in_progress,
+        settings: folder.and_then(settings_of),
+    })
+}
+
+fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
+    if !path.is_dir() {
+        if path.exists() {
+            return Ok(path.to_owned());
+        }
+        return Err(Complaint::new(
+            format!("there is no `{}`", path.display()),
+            "give the folder of a run, such as runs/<time>-<name>, or its log",
+        )
+        .into());
+    }
+    let log = path.join(EVENTS);
+    if log.is_file() {
+        return Ok(log);
+    }
+    let runs = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let holds_runs = runs
+        .into_iter()
+        .any(|run| run.path().join(EVENTS).is_file());
+    Err(Complaint::new(
+        format!("the folder `{}` has no {EVENTS}", path.display()),
+        match holds_runs {
+            true => "it holds runs: give two of the folders in it",
+            false => "give the folder of a run, such as runs/<time>-<name>, or its log",
+        },
+    )
+    .into())
+}
+
+fn of_log(error: LogError) -> anyhow::Error {
+    let hint = match &error {
+        LogError::NewerVersion { .. } => "a newer voxmill wrote it; take that one",
+        _ => "look whether it is there and can be read",
+    };
+    Complaint::new("the run cannot be compared", hint)
+        .because(error)
+        .into()
+}
+
+/// A run with steps, or why it has none.
+fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), Complaint> {
+    if !run.steps.is_empty() {
+        return Ok(());
+    }
+    let shown = log.display();
+    let flaws = &run.flaws;
+    if run.starts == 0 && flaws.damaged + flaws.unknown > 0 {
+        return Err(Complaint::new(
+            format!("`{shown}` is not the log of a run: no line of it is an event"),
+            format!("the log of a run is {EVENTS} in its folder"),
+        ));
+    }
+    if run.starts == 0 {
+        return Err(Complaint::new(
+            format!("the log `{shown}` is empty"),
+            "its run ended before it began; give another one",
+        ));
+    }
+    let hint = if run.name() == "prepare" {
+        "it is a log of `prepare`, which trains nothing; compare runs of `train`"
+    } else if !run.phases.is_empty() {
+        "all that was measured in it belongs to other phases of a profile"
+    } else if in_progress {
+        "the run has just begun, and steps are written every --log-every of them: wait a little"
+    } else {
+        "its run ended before the first steps were written; give another one"
+    };
+    Err(Complaint::new(
+        format!("the log `{shown}` has no step in it"),
+        hint,
+    ))
+}

@@ -1,0 +1,167 @@
+//! `voxmill scale`: a short run of each size, each in a process of its own, and what they say together.
+
+mod child;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use voxmill_analysis::scaling::{Outcome, Scaling, Tried, scaling};
+use voxmill_analysis::timing::WARM_UP_STEPS;
+use voxmill_report::terminal::{bytes, scaling_text, time, whole};
+use voxmill_telemetry::probes::{Roots, usable_memory};
+
+use super::profile::paint;
+use super::{say, show_settings, tell};
+use crate::args::ScaleArgs;
+use crate::complaint::Complaint;
+use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::settings::{ScaleSettings, for_train};
+use child::{Child, Ended};
+
+pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<ExitCode> {
+    let show = args.config.show_settings;
+    let settings = ScaleSettings::resolve(args)?;
+    for note in &settings.notes {
+        tell(&format!("note: {note}"));
+    }
+    if show {
+        show_settings(&settings.shown, settings.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = interrupt::watch()?;
+    let (tried, available) = measure(&settings, stop)?;
+    let interrupted = stop.load(Ordering::Relaxed);
+    if interrupted && tried.is_empty() {
+        tell("interrupted before a size was measured");
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    let measured = tried.len();
+    let result = scaling(settings.swept, tried, available);
+    say(&match settings.json {
+        true => serde_json::to_string_pretty(&result)?,
+        false => scaling_text(&result, paint()),
+    })?;
+    if interrupted {
+        tell(&format!(
+            "interrupted: {measured} of {} sizes were measured",
+            settings.sizes.len()
+        ));
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    match result.knee {
+        Some(_) => Ok(ExitCode::SUCCESS),
+        None => Err(all_died(&result).into()),
+    }
+}
+
+fn all_died(result: &Scaling) -> Complaint {
+    let reasons = result.sizes.iter().filter_map(|row| row.died.as_deref());
+    Complaint::new(
+        "no size ran",
+        match reasons.clone().all(|reason| reason.contains("memory")) {
+            true => format!(
+                "try smaller sizes, or a smaller --model-size: {}",
+                result.flag
+            ),
+            false => "`voxmill train` with the same flags says more".to_owned(),
+        },
+    )
+}
+
+/// What came of each size, and the bytes of memory that a run could have. An interrupted size is left out.
+fn measure(
+    settings: &ScaleSettings,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Vec<Tried>, Option<u64>)> {
+    let scratch = tempfile::tempdir().context("cannot make a folder for temporary files")?;
+    // The program's own name and the verb come first.
+    let typed = for_train(std::env::args_os().skip(2));
+    let progress = Progress::new(settings.sizes.len());
+    let mut tried = Vec::new();
+    let mut available = None;
+    for (number, &size) in settings.sizes.iter().enumerate() {
+        let begin = Instant::now();
+        let of = settings.swept.of(size);
+        let folder = scratch.path().join(size.to_string());
+        let mut child = Child::start(
+            &typed,
+            (settings.swept.flag(), size),
+            settings.steps + WARM_UP_STEPS as u64,
+            &folder,
+        )?;
+        let ended = child.wait(stop, || progress.look(number, &of))?;
+        let Ended { outcome, memory } = match ended {
+            Some(ended) => ended,
+            None => break,
+        };
+        available = available.max(memory);
+        progress.done(number, &of, &outcome, begin.elapsed());
+        tried.push(Tried { size, outcome });
+        // Weights of a large model are large; a full disk would be this program's own doing.
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    progress.finish();
+    let most = usable_memory(&Roots::default());
+    Ok((
+        tried,
+        available.map(|bytes| bytes.min(most.unwrap_or(u64::MAX))),
+    ))
+}
+
+/// A bar on a terminal, a line for each size everywhere.
+struct Progress {
+    sizes: usize,
+    bar: ProgressBar,
+}
+
+impl Progress {
+    fn new(sizes: usize) -> Progress {
+        let target = ProgressDrawTarget::stderr();
+        let bar = ProgressBar::with_draw_target(Some(sizes as u64), target);
+        let style = ProgressStyle::with_template("{bar:20} {pos}/{len} sizes  {msg}  {elapsed}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Progress { sizes, bar }
+    }
+
+    fn look(&self, number: usize, of: &str) {
+        self.bar.set_position(number as u64);
+        self.bar.set_message(format!("{of} runs"));
+    }
+
+    fn done(&self, number: usize, of: &str, outcome: &Outcome, took: Duration) {
+        let what = match outcome {
+            Outcome::Ran {
+                steps, host_memory, ..
+            } => {
+                let seconds: f64 = (steps.iter().skip(WARM_UP_STEPS))
+                    .map(|step| (step.waited + step.service + step.overhead).seconds())
+                    .sum();
+                let frames: f64 = (steps.iter().skip(WARM_UP_STEPS))
+                    .filter_map(|step| step.values.get("frames"))
+                    .sum();
+                let count = steps.len().saturating_sub(WARM_UP_STEPS).max(1);
+                let memory = host_memory.map_or(String::new(), |peak| format!(", {}", bytes(peak)));
+                format!(
+                    "{} frames/s, {} a step{memory}",
+                    whole(frames / seconds.max(1e-9)),
+                    time(seconds * 1e3 / count as f64)
+                )
+            }
+            Outcome::Died { reason, .. } => format!("died: {reason}"),
+        };
+        let line = format!(
+            "{}/{}  {of}: {what}  ({:.1} s)",
+            number + 1,
+            self.sizes,
+            took.as_secs_f64()
+        );
+        self.bar.suspend(|| tell(&line));
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

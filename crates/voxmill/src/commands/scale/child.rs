@@ -1,0 +1,285 @@
+//! One size: this program itself, as a child that trains for a few steps into a folder that is thrown away.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use voxmill_analysis::run::Run;
+use voxmill_analysis::scaling::{Outcome, Shortage};
+
+use super::super::train::run_folder::EVENTS;
+use crate::config::value::{Kind, Value};
+use crate::interrupt::EXIT_INTERRUPTED;
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
+/// More than any run has: what a file says of its length is not meant for a few steps.
+const NO_LIMIT: &str = "1000000";
+
+#[derive(Debug)]
+pub(super) struct Child {
+    process: std::process::Child,
+    log: PathBuf,
+    said: Option<JoinHandle<String>>,
+    /// Bytes of its memory, the most that were seen.
+    peak: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// Bytes that were free for it, its own among them.
+    pub(super) memory: Option<u64>,
+}
+
+impl Child {
+    /// `typed`: the person's own flags for `train`.
+    pub(super) fn start(
+        typed: &[OsString],
+        (flag, size): (&str, u64),
+        steps: u64,
+        folder: &Path,
+    ) -> anyhow::Result<Child> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut process = Command::new(program)
+            .arg("train")
+            .args(typed)
+            .args([flag, &size.to_string()])
+            .args(["--max-steps", &steps.to_string()])
+            .args(["--epochs", NO_LIMIT, "--max-minutes", NO_LIMIT])
+            .args(["--no-evaluation", "--no-dashboard", "--sample-every", "0"])
+            .args(["--checkpoint-every", NO_LIMIT])
+            // All of it, whatever a file says: nothing of the person's is written or replaced.
+            .arg("--run-dir")
+            .arg(folder)
+            .arg("--checkpoint-dir")
+            .arg(folder.join("checkpoints"))
+            .arg("--tensorboard-log-dir")
+            .arg(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot start a run")?;
+        // Read as it comes: a full pipe would stop the child.
+        let said = process.stderr.take().map(|mut pipe| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // What was said until the pipe broke is what there is.
+                let _ = pipe.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        });
+        Ok(Child {
+            process,
+            log: folder.join(EVENTS),
+            said,
+            peak: None,
+        })
+    }
+
+    /// Until it ends. `None` where this program is asked to stop: then the child is ended first.
+    pub(super) fn wait(
+        &mut self,
+        stop: &AtomicBool,
+        look: impl Fn(),
+    ) -> anyhow::Result<Option<Ended>> {
+        let status = loop {
+            if stop.load(Ordering::Relaxed) {
+                self.end();
+                return Ok(None);
+            }
+            if let Some(status) = self.process.try_wait().context("cannot wait for a run")? {
+                break status;
+            }
+            self.peak = self.peak.max(peak_of(self.process.id()));
+            look();
+            std::thread::sleep(BETWEEN_LOOKS);
+        };
+        let said = self.said.take().and_then(|thread| thread.join().ok());
+        let said = said.unwrap_or_default();
+        // Ctrl-C reaches both, and the child may be faster.
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let run = Run::read(&self.log).ok();
+        let memory = run.as_ref().and_then(|run| {
+            let host = &run.stats.host;
+            let own = self.peak.or(host.process_memory.peak().map(|b| b as u64));
+            Some(host.least_memory_available? + own?)
+        });
+        let outcome = match run.filter(|_| status.success()) {
+            Some(run) => ran(run, self.peak),
+            None => {
+                let reason = reason(status, &said);
+                let refused = shortage(&reason);
+                Outcome::Died { reason, refused }
+            }
+        };
+        Ok(Some(Ended { outcome, memory }))
+    }
+
+    /// At once: there is nothing to save.
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Child {
+    /// Whatever ends this program in good order ends the child, too.
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.end();
+        }
+    }
+}
+
+fn ran(run: Run, seen: Option<u64>) -> Outcome {
+    let stats = &run.stats;
+    let count = |name: &str| stats.stage(name).map_or(0, |stage| stage.service.count());
+    let sampled = stats.host.process_memory.peak().map(|bytes| bytes as u64);
+    // The library's own pools where it tells of them, else what the driver says.
+    let pools = stats.budgets.iter();
+    let pools = pools.filter(|(name, _)| name.starts_with("memory of "));
+    let pools = pools.map(|(_, budget)| budget.peak).max();
+    let driver = stats.devices.values();
+    let driver = driver.filter_map(|device| device.memory_used.peak());
+    let driver = driver.map(|bytes| bytes as u64).max();
+    Outcome::Ran {
+        host_memory: seen.max(sampled),
+        device_memory: pools.or(driver),
+        decoded: count("featurize.decode") as f64 / count("featurize").max(1) as f64,
+        steps: run.steps,
+    }
+}
+
+/// The most memory that a process had so far.
+fn peak_of(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+const KILLED: i32 = 9;
+const ABORTED: i32 = 6;
+
+/// Why a run ended, in one line.
+fn reason(status: ExitStatus, said: &str) -> String {
+    let allocation = said
+        .lines()
+        .find(|line| line.contains("memory allocation of"));
+    match (status.signal(), status.code()) {
+        (Some(KILLED), _) => {
+            return "it was killed (signal 9), as the system does where memory runs out".to_owned();
+        }
+        (Some(ABORTED), _) if allocation.is_some() => {
+            return format!("memory ran out: {}", allocation.unwrap_or_default());
+        }
+        (Some(signal), _) => return format!("it was ended by signal {signal}"),
+        (_, Some(code)) if code == i32::from(EXIT_INTERRUPTED) => {
+            return "somebody interrupted it".to_owned();
+        }
+        _ => {}
+    }
+    let mut lines = said.lines().skip_while(|line| !line.starts_with("error: "));
+    if let Some(what) = lines.next() {
+        let mut text = what.trim_start_matches("error: ").to_owned();
+        for cause in lines.map_while(|line| line.trim_start().strip_prefix("because: ")) {
+            text.push_str(": ");
+            text.push_str(cause);
+        }
+        return text;
+    }
+    let mut lines = said
+        .lines()
+        .skip_while(|line| !line.contains("panicked at"));
+    if let Some(what) = lines.nth(1) {
+        return format!("it panicked: {what}");
+    }
+    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+    let code = status.code().unwrap_or_default();
+    format!("exit {code}: {}", last.unwrap_or("it said nothing"))
+}
+
+/// What `train` says it needs and may have, where it refused a run for that.
+fn shortage(reason: &str) -> Option<Shortage> {
+    let size = |text: &str| match Kind::Bytes.parse(text.trim_end_matches([',', '.', ';'])) {
+        Ok(Value::Whole(bytes)) => Some(bytes),
+        _ => None,
+    };
+    let behind = |words: &str| {
+        let rest = reason.split(words).nth(1)?;
+        size(rest.split_whitespace().next()?)
+    };
+    let needs = ["it needs ", "that takes ", "takes up to "];
+    let limits = [
+        "--model-gpu-memory is ",
+        "--data-gpu-memory is ",
+        "while it is made, and ",
+    ];
+    Some(Shortage {
+        needs: needs.into_iter().find_map(behind)?,
+        limit: limits.into_iter().find_map(behind)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    #[test]
+    fn the_reason_is_the_error_with_its_causes() {
+        let said =
+            "note: a\nerror: the batches cannot be made\n  because: too little\n\nhint: more";
+        assert_eq!(
+            reason(exit(1), said),
+            "the batches cannot be made: too little"
+        );
+        let said = "\nthread 'main' panicked at src/a.rs:1:2:\nno such thing\n";
+        assert_eq!(reason(exit(101), said), "it panicked: no such thing");
+        assert_eq!(reason(exit(3), "one\ntwo\n\n"), "exit 3: two");
+        assert_eq!(reason(exit(3), ""), "exit 3: it said nothing");
+        assert!(reason(ExitStatus::from_raw(9), "").contains("memory runs out"));
+        let said = "memory allocation of 800 bytes failed\n";
+        assert!(reason(ExitStatus::from_raw(6), said).contains("of 800 bytes"));
+        assert_eq!(
+            reason(ExitStatus::from_raw(11), said),
+            "it was ended by signal 11"
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_how_far_off_it_is() {
+        let of = |needs, limit| Some(Shortage { needs, limit });
+        assert_eq!(
+            shortage(
+                "the run does not fit on cpu: it needs 120MB (1MB for weights), and --model-gpu-memory is 30MB"
+            ),
+            of(120_000_000, 30_000_000)
+        );
+        assert_eq!(
+            shortage(
+                "the batches cannot be made: one batch takes up to 900 bytes while it is made, and 70 are given to batches"
+            ),
+            of(900, 70)
+        );
+        assert_eq!(
+            shortage(
+                "cpu cannot prepare the largest batch: that takes 3MB, and --data-gpu-memory is 2MB"
+            ),
+            of(3_000_000, 2_000_000)
+        );
+        assert_eq!(shortage("it was killed"), None);
+    }
+}
