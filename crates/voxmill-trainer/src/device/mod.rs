@@ -15,6 +15,7 @@ use std::str::FromStr;
 pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
+pub(crate) use find::without_panic;
 pub use find::{Found, found, open, panic_words};
 pub use memory::{DeviceMemory, memory_in_use};
 
