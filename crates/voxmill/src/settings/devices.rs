@@ -38,7 +38,7 @@ impl FromValue for DeviceName {
 
 impl DeviceName {
     /// `None` is `auto`.
-    fn id(&self) -> Option<DeviceId> {
+    pub(crate) fn id(&self) -> Option<DeviceId> {
         self.0.parse().ok()
     }
 }
@@ -115,8 +115,14 @@ impl DeviceSettings {
             model_device: model_device.filter(|_| named_pair),
         };
         let chosen = choose(&asked, present, &|key| r.called(key))?;
+        let of_gpus = r.is_given(&keys::MODEL_GPU);
+        let about = if of_gpus {
+            &keys::MODEL_GPU
+        } else {
+            &keys::MODEL_DEVICE
+        };
         for note in chosen.notes {
-            r.remark(note);
+            r.remark(about, note);
         }
         let name = DeviceName(chosen.devices.model().to_string());
         let origin = match device {
@@ -136,6 +142,7 @@ impl DeviceSettings {
                 ),
                 "give two devices, or --prepare-on model",
             )
+            .mend(&keys::PREPARE_ON, Some("host"))
             .into());
         }
         let masks = r.pick(&keys::AUGMENT_MASKS, args.augment_masks, 0);
@@ -154,6 +161,7 @@ impl DeviceSettings {
                 ),
                 "leave it out, or give --mixed-precision=false where a file turns it on",
             )
+            .mend(&keys::MIXED_PRECISION, Some("false"))
             .into());
         }
         Ok(DeviceSettings {
@@ -175,7 +183,7 @@ fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -
     for key in keys {
         if r.is_given(key) {
             let note = format!("{} is passed over: --device beats it", r.called(key));
-            r.remark(note);
+            r.remark(key, note);
         }
     }
     true
@@ -207,14 +215,15 @@ fn limits(
         if passed_over(r, &asked, device_is_typed) {
             return Ok(MemoryLimits::default());
         }
-        return Err(Complaint::new(
+        let refused = Complaint::new(
             format!(
                 "{} limits the memory of a device, and this run trains on the CPU alone",
                 r.called(first)
             ),
             "leave it out; --ram-budget bounds the memory of clips and batches",
-        )
-        .into());
+        );
+        let out = |refused: Complaint, key: &&'static Key| refused.mend(key, None);
+        return Err(asked.iter().fold(refused, out).into());
     }
     if !devices.is_pair() && data.is_some() {
         return Err(Complaint::new(
@@ -224,6 +233,7 @@ fn limits(
             ),
             "leave it out; --model-gpu-memory limits the one device",
         )
+        .mend(&keys::DATA_GPU_MEMORY, None)
         .into());
     }
     if !isolation {
@@ -234,6 +244,7 @@ fn limits(
             ),
             "give --enable-memory-isolation, or leave the limit out",
         )
+        .mend(&keys::ENABLE_MEMORY_ISOLATION, Some("true"))
         .into());
     }
     if data.is_none() && model.is_none() {
@@ -241,6 +252,7 @@ fn limits(
             "--enable-memory-isolation has no limit to hold",
             "give --model-gpu-memory, --data-gpu-memory or both",
         )
+        .mend(&keys::ENABLE_MEMORY_ISOLATION, Some("false"))
         .into());
     }
     Ok(MemoryLimits { data, model })
