@@ -1,83 +1,23 @@
 //! Memory of the devices: whether a run fits, asked before it begins, and what it takes, looked at
 //! while it runs.
 
-use voxmill_speech::batch_plan::Shape;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{Device, memory_in_use};
-use voxmill_trainer::need::{ModelNeed, StepForm, prepare_need};
-use voxmill_trainer::train::{FeedError, Training};
+use voxmill_trainer::need::ModelNeed;
+use voxmill_trainer::train::FeedError;
 
+use crate::checks::Needs;
+pub(super) use crate::checks::memory::megabytes;
+use crate::checks::need::Smaller;
 use crate::complaint::Complaint;
 use crate::config::value::show_bytes;
 use crate::feed::train::BatchFeed;
 use crate::settings::TrainSettings;
 
-/// What the run needs, by the sums of [`voxmill_trainer::need`].
-#[derive(Clone, Debug)]
-pub(super) struct Needs {
-    pub(super) model: ModelNeed,
-    /// Batches on the model device, the one in training included.
-    pub(super) slots: usize,
-    pub(super) data: u64,
-}
-
-impl Needs {
-    pub(super) fn of(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> Needs {
-        let plan = batches.plan();
-        let form = form(settings, training, batches);
-        let shapes = plan.buckets().iter().map(|bucket| bucket.shape);
-        let slots = settings.feeding.device_slots + 1;
-        let all = shapes.clone().map(|shape| form.need(shape));
-        let largest = all.max_by_key(|need| need.with_slots(slots));
-        let audio = &settings.data.audio;
-        let made = settings.devices.prepare_on.0 != PrepareOn::Host;
-        let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
-        let preparing = shapes.map(|shape| preparing(&form, shape, frames)).max();
-        let preparing = preparing.unwrap_or(0);
-        // Where one device does both, it needs room for both.
-        let apart =
-            settings.devices.devices.is_pair() && settings.devices.prepare_on.0 != PrepareOn::Model;
-        let (on_model, data) = match apart {
-            true => (0, preparing),
-            false => (preparing, 0),
-        };
-        let mut model = largest.unwrap_or(ModelNeed {
-            weights: 0,
-            activations: 0,
-            batch: 0,
-        });
-        model.activations += on_model;
-        Needs { model, slots, data }
-    }
-
-    fn on_model(&self) -> u64 {
-        self.model.with_slots(self.slots)
-    }
-}
-
-fn form(settings: &TrainSettings, training: &Training, batches: &BatchFeed) -> StepForm {
-    StepForm {
-        shape: training.shape().clone(),
-        parameters: training.parameters(),
-        mel_channels: settings.data.audio.n_mels,
-        reference_frames: batches.plan().settings().reference_frames.get() as usize,
-        recompute: settings.gradient_checkpointing && settings.devices.devices.model().is_cpu(),
-    }
-}
-
-fn preparing(form: &StepForm, shape: Shape, frames: Option<(usize, usize)>) -> u64 {
-    prepare_need(shape, form.reference_frames, form.mel_channels, frames)
-}
-
 /// Refuses a run that cannot fit, with what would.
-pub(super) fn check(
-    settings: &TrainSettings,
-    training: &Training,
-    batches: &BatchFeed,
-) -> Result<Needs, Complaint> {
-    let needs = Needs::of(settings, training, batches);
+pub(super) fn check(settings: &TrainSettings, batches: &BatchFeed) -> Result<Needs, Complaint> {
+    let needs = Needs::of(settings, batches.plan());
     let limits = settings.devices.limits;
     let devices = settings.devices.devices;
     if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {
@@ -88,7 +28,7 @@ pub(super) fn check(
                 megabytes(needs.data),
                 show_bytes(limit)
             ),
-            fitting(settings, |share| scaled(needs.data, share) <= limit),
+            fitting(needs.fitting_on_data(settings, limit)),
         ));
     }
     if let Some(limit) = limits.model.filter(|limit| needs.on_model() > *limit) {
@@ -97,10 +37,6 @@ pub(super) fn check(
             activations,
             batch,
         } = needs.model;
-        let fits = |share: f64| {
-            weights + scaled(activations, share) + scaled(batch, share) * needs.slots as u64
-                <= limit
-        };
         return Err(Complaint::new(
             format!(
                 "the run does not fit on {}: it needs {} ({} for weights and their moments, {} for the largest batch in training, {} for {} batches), and --model-gpu-memory is {}",
@@ -112,33 +48,18 @@ pub(super) fn check(
                 needs.slots,
                 show_bytes(limit)
             ),
-            fitting(settings, fits),
+            fitting(needs.fitting_on_model(settings, limit)),
         ));
     }
     Ok(needs)
 }
 
-/// Whole megabytes, upwards: more digits than that would be pretence.
-pub(super) fn megabytes(bytes: u64) -> String {
-    show_bytes(bytes.div_ceil(1_000_000) * 1_000_000)
-}
-
-fn scaled(bytes: u64, share: f64) -> u64 {
-    (bytes as f64 * share).ceil() as u64
-}
-
 /// The largest batch that fits, with what keeps the effective batch; or what else would help.
-fn fitting(settings: &TrainSettings, fits: impl Fn(f64) -> bool) -> String {
-    let size = settings.data.batches.batch_size.get();
-    let accumulate = settings.optimization.gradient_accumulation_steps.get();
-    let smaller = (1..size)
-        .rev()
-        .find(|&n| fits(f64::from(n) / f64::from(size)));
+fn fitting(smaller: Option<Smaller>) -> String {
     match smaller {
-        Some(n) => format!(
-            "--batch-size {n} fits, and with --grad-accum {} the model still learns from {} clips a step; a smaller --prefetch-buffer-size takes less, too",
-            u64::from(size).div_ceil(u64::from(n)) * u64::from(accumulate),
-            u64::from(size) * u64::from(accumulate)
+        Some(smaller) => format!(
+            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; a smaller --prefetch-buffer-size takes less, too",
+            smaller.batch_size, smaller.accumulate, smaller.clips_a_step
         ),
         None => {
             "no batch fits: give more memory, a smaller --model-size, or --device cpu".to_owned()

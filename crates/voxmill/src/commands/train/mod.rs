@@ -4,7 +4,7 @@
 
 mod checks;
 mod complaints;
-mod data;
+pub(crate) mod data;
 mod feed;
 mod memory;
 mod observer;
@@ -67,7 +67,10 @@ pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
     take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
     for note in &settings.notes {
-        tell(&format!("note: {note}"));
+        match note.strip_prefix("warning: ") {
+            Some(warning) => tell(&format!("warning: {warning}")),
+            None => tell(&format!("note: {note}")),
+        }
     }
     if show {
         show_settings(&settings.shown, settings.json)?;
@@ -263,7 +266,7 @@ fn train(
         return Ok(code);
     }
 
-    let needs = memory::check(settings, &training, &batches)?;
+    let needs = memory::check(settings, &batches)?;
 
     // The run's folder: made when hardly anything can go wrong any more.
     if resumed.is_none() {
@@ -287,7 +290,7 @@ fn train(
     start::Told {
         settings,
         run: &run,
-        data: &data.train,
+        data: &data,
         batches: &batches,
         shelf: &shelf,
         parameters: training.parameters(),
