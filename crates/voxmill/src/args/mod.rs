@@ -1,7 +1,9 @@
 //! What was typed. `settings/` turns it into what is meant.
 
+mod devices;
 mod synthesize;
 mod train;
+mod validate;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -12,11 +14,13 @@ use voxmill_speech::language::Language;
 use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 
+pub(crate) use devices::DevicesArgs;
 pub(crate) use synthesize::SynthesizeArgs;
 pub(crate) use train::{
-    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs, RunArgs,
-    TrainArgs,
+    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, ModelArgs, OptimizationArgs,
+    RunArgs, TrainArgs,
 };
+pub(crate) use validate::ValidateArgs;
 
 /// A parser for clap that takes the range of a flag from the table of keys, so that a flag and
 /// its key in the file accept the same values.
@@ -57,6 +61,10 @@ Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
     Prepare(Box<PrepareArgs>),
     /// Train a voice
     Train(Box<TrainArgs>),
+    /// Check settings, dataset and machine against each other before training
+    Validate(Box<ValidateArgs>),
+    /// Show the devices there are, how they are linked, and how fast batches get across
+    Devices(DevicesArgs),
     /// Say a text with a trained voice
     Synthesize(Box<SynthesizeArgs>),
     /// Show what the text front-end makes of a sentence
@@ -111,7 +119,7 @@ pub(crate) struct TextArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct ConfigArgs {
     /// A YAML file with the sections data:, model: and training:
@@ -122,7 +130,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) show_settings: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Dataset")]
 pub(crate) struct DatasetArgs {
     /// The folder with metadata.csv and wavs/ [default: the built-in demo corpus]
@@ -148,7 +156,7 @@ pub(crate) struct DatasetArgs {
     pub(crate) max_mel_frames: Option<u32>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Text")]
 pub(crate) struct FrontEndArgs {
     /// Pronunciations of your own: a file of lines `word<TAB>PH ON EM ES`
@@ -159,7 +167,7 @@ pub(crate) struct FrontEndArgs {
     pub(crate) espeak: Option<bool>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Audio")]
 pub(crate) struct AudioArgs {
     /// Samples per second that clips are brought to [default: 22050]
@@ -188,7 +196,7 @@ pub(crate) struct AudioArgs {
     pub(crate) loudness_lufs: Option<f32>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Batches")]
 pub(crate) struct BatchArgs {
     /// Clips in a batch at the mean length [default: 16; 8 for the built-in corpus]
@@ -205,7 +213,7 @@ pub(crate) struct BatchArgs {
     pub(crate) seed: Option<u64>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cache")]
 pub(crate) struct CacheArgs {
     /// Where the cache is kept [default: voxmill-cache in the dataset's folder]
@@ -228,7 +236,7 @@ pub(crate) struct CheckArgs {
     pub(crate) gc: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Work")]
 pub(crate) struct WorkArgs {
     /// Threads that read clips and make features [default: one for each core; `train` shares the cores with the model]

@@ -1,9 +1,11 @@
 //! One file a verb.
 
+pub(crate) mod devices;
 pub(crate) mod prepare;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
+pub(crate) mod validate;
 
 use std::io::Write as _;
 
