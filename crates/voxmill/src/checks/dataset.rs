@@ -116,7 +116,7 @@ fn nothing_held_out(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     };
     let check = facts.about(level, &keys::VAL_FRACTION, what);
     // So that one clip is, at the least.
-    let needed = (1.5 / data.rows.max(1) as f64).max(0.05).min(0.5);
+    let needed = (1.5 / data.rows.max(1) as f64).clamp(0.05, 0.5);
     Some(check.write(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
 }
 
