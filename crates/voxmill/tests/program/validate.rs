@@ -103,7 +103,7 @@ fn a_file_that_is_no_yaml() {
     let fixed = validate(&["--config", "my.yaml", "--fix"], home.path());
     assert_eq!(fixed.status.code(), Some(1), "{}", said(&fixed));
     assert!(
-        said(&fixed).contains("nothing can be fixed without you"),
+        said(&fixed).contains("cannot be fixed without you"),
         "{}",
         said(&fixed)
     );
@@ -226,6 +226,18 @@ fn a_dataset_that_is_not_there_is_an_error_at_its_line() {
     let output = validate(&["--config", "my.yaml"], home.path());
     assert_eq!(output.status.code(), Some(1));
     assert_findings!(output, home.path());
+}
+
+#[test]
+fn a_refusal_that_names_a_setting_points_at_it() {
+    let home = tempfile::tempdir().unwrap();
+    let text = "data:\n  n_fft: 1000\n  hop_length: 2000\n";
+    fs::write(home.path().join("my.yaml"), text).unwrap();
+    let output = validate(&["--config", "my.yaml", "--json"], home.path());
+    let report = json(&output);
+    assert_eq!(report["checks"][0]["key"], "hop_length", "{report:#}");
+    assert_eq!(report["checks"][0]["place"]["line"], 3);
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -150,12 +150,13 @@ fn settings(
 fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigFile) -> Check {
     let complaint = error.downcast_ref::<Complaint>();
     let mends = complaint.map(Complaint::mends).unwrap_or_default();
-    let key = mends.first().map(|mend| mend.key).or(about);
     let told = describe(error);
     let told = told.split("\n\nhint: ").next().unwrap_or_default();
     let what = told
         .trim_start_matches("error: ")
         .replace("\n  because: ", ": ");
+    let named = || named_in(&what, config);
+    let key = mends.first().map(|mend| mend.key).or(about).or_else(named);
     let place = match key.and_then(|key| config.place(key)) {
         Some(place) => Where::File(place.clone()),
         None => match key {
@@ -178,6 +179,13 @@ fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigF
         write: lines.collect(),
         hint: complaint.map(|complaint| complaint.hint().to_owned()),
     }
+}
+
+/// The first setting of the file that a text names.
+fn named_in(text: &str, config: &ConfigFile) -> Option<&'static Key> {
+    let in_file = keys::KEYS.iter().filter(|key| config.place(key).is_some());
+    let named = in_file.filter_map(|&key| Some((text.find(key.name)?, key)));
+    named.min_by_key(|(at, _)| *at).map(|(_, key)| key)
 }
 
 fn remarks(settings: &TrainSettings, config: &ConfigFile) -> Vec<Check> {

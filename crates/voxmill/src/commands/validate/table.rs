@@ -223,9 +223,9 @@ fn advice(lines: &[Line]) -> Option<String> {
 
 fn changes(page: &mut Page, fixed: &Fixed, examined: &Examined) {
     let Some(path) = &fixed.path else {
-        let why = match examined.is_ready() {
+        let why = match examined.is_ready() && examined.count(Level::Warning) == 0 {
             true => "nothing to fix: no copy was written",
-            false => "nothing can be fixed without you: no copy was written",
+            false => "what is found cannot be fixed without you: no copy was written",
         };
         page.line("fixed", why);
         page.blank();
