@@ -2,12 +2,23 @@
 
 use std::fmt;
 
+use crate::config::keys::Key;
+
 /// An error that knows its hint. Printed as `error: …`, causes, a blank line, `hint: …`.
 #[derive(Debug)]
 pub(crate) struct Complaint {
     what: String,
     hint: String,
     source: Option<anyhow::Error>,
+    mends: Vec<Mend>,
+}
+
+/// A setting that, written so, ends a complaint.
+#[derive(Clone, Debug)]
+pub(crate) struct Mend {
+    pub(crate) key: &'static Key,
+    /// `None`: leave it out.
+    pub(crate) value: Option<String>,
 }
 
 impl Complaint {
@@ -16,7 +27,23 @@ impl Complaint {
             what: what.into(),
             hint: hint.into(),
             source: None,
+            mends: Vec::new(),
         }
+    }
+
+    /// What `voxmill validate` may write in place of the setting that is complained of.
+    pub(crate) fn mend(mut self, key: &'static Key, value: Option<&str>) -> Self {
+        let value = value.map(str::to_owned);
+        self.mends.push(Mend { key, value });
+        self
+    }
+
+    pub(crate) fn hint(&self) -> &str {
+        &self.hint
+    }
+
+    pub(crate) fn mends(&self) -> &[Mend] {
+        &self.mends
     }
 
     pub(crate) fn because(mut self, source: impl Into<anyhow::Error>) -> Self {

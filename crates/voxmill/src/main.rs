@@ -1,6 +1,7 @@
 //! The program: parse what was typed, run the verb, print what went wrong, pick the exit code.
 
 mod args;
+mod checks;
 mod commands;
 mod complaint;
 mod config;
@@ -9,6 +10,8 @@ mod dataset;
 mod demo_folder;
 mod feed;
 mod interrupt;
+mod machine;
+mod page;
 mod progress;
 mod recording;
 mod settings;
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
         args::Verb::Profile(args) => commands::profile::run(*args),
         args::Verb::Synthesize(args) => commands::synthesize::run(*args),
         args::Verb::Train(args) => commands::train::run(*args),
+        args::Verb::Validate(args) => commands::validate::run(*args),
+        args::Verb::Devices(args) => commands::devices::run(&args).map(|()| ExitCode::SUCCESS),
         args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

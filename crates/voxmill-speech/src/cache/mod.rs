@@ -48,7 +48,7 @@ pub use error::{CacheError, DamagedShard, Warning};
 pub use fingerprint::{AudioStamp, FeatureSettings, Fingerprint, Freshness, Hash128, Reason};
 pub use gc::Collected;
 pub use reader::Cache;
-pub use room::{clip_bytes, free_space};
+pub use room::{clip_bytes, free_space, may_write};
 pub use writer::{Added, CacheWriter, WriterOptions};
 
 /// Version of the layout and of the columns. Settings and front-ends have their own fingerprints;

@@ -39,6 +39,15 @@ pub fn free_space(dir: &Path) -> io::Result<u64> {
     }
 }
 
+/// Whether this process may write where `dir` is or will be, as far as can be told without writing.
+pub fn may_write(dir: &Path) -> bool {
+    let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let existing = whole.ancestors().find(|path| path.exists());
+    existing.is_some_and(|path| {
+        path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +57,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(free_space(dir.path()).unwrap() > 0);
         assert!(free_space(&dir.path().join("not/yet/there")).unwrap() > 0);
+        assert!(may_write(&dir.path().join("not/yet/there")));
+        assert!(!may_write(Path::new("/dev/null/below")));
         assert!(free_space(Path::new("not-yet-there")).unwrap() > 0);
     }
 }

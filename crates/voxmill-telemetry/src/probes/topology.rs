@@ -5,6 +5,7 @@
 //! maker invented, so there a link is a guess; between real slots it is what the copies go through.
 
 mod address;
+mod driver;
 #[cfg(test)]
 #[cfg(unix)]
 mod fake_sys;
@@ -41,6 +42,7 @@ mod nvidia {
 }
 
 pub use address::{InvalidPciAddress, PciAddress};
+pub use driver::driver;
 pub use gpus::{GpuFacts, Source, Vendor, gpus};
 pub use links::{Link, Links, link_between, links};
 pub use pair::{Pair, best_pair};

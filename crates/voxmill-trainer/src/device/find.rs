@@ -89,7 +89,7 @@ fn open_found(id: DeviceId) -> Result<Device, String> {
 
 /// Runs what may panic, and gives the panic's words instead. The library panics where a driver is
 /// missing; its message is for people, its backtrace is not.
-pub(super) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // The hook is the whole program's: one at a time.
     static HOOK: Mutex<()> = Mutex::new(());
     let _one_at_a_time = HOOK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

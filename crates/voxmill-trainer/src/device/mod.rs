@@ -17,6 +17,7 @@ use std::str::FromStr;
 pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
+pub(crate) use find::without_panic;
 pub use find::{Found, found, open, panic_words};
 pub(crate) use gradients::{tracked_on, with_gradients};
 pub use memory::{DeviceMemory, memory_in_use};

@@ -120,6 +120,11 @@ impl Voice {
         Self { half, ..self }
     }
 
+    /// How many weights there are.
+    pub fn parameters(&self) -> usize {
+        self.num_params()
+    }
+
     /// Blocks keep only their inputs and make the rest again in the backward pass.
     pub(crate) fn recomputing(mut self, recompute: bool) -> Self {
         for block in (self.encoder.iter_mut())

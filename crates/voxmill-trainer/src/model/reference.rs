@@ -10,7 +10,7 @@ use super::shape::ModelShape;
 use super::spans::Spans;
 
 pub(crate) const WIDTH: usize = 5;
-const WIDEN: usize = 4;
+pub(super) const WIDEN: usize = 4;
 
 #[derive(Module, Debug)]
 pub(super) struct ReferenceEncoder {

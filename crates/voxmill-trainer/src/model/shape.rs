@@ -5,6 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::reference::{WIDEN as REFERENCE_WIDEN, WIDTH as REFERENCE_WIDTH};
+use super::{DECODER_WIDTH, DURATION_WIDTH, ENCODER_WIDTH, Vocabulary};
+use crate::align::PLACES;
+
 /// How wide and how deep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelShape {
@@ -18,6 +22,37 @@ pub struct ModelShape {
     pub reference_blocks: usize,
     /// Length of the style vector.
     pub style: usize,
+}
+
+impl ModelShape {
+    /// How many weights a voice of this shape has, without making it: a large one takes seconds to make.
+    pub fn parameters(&self, vocabulary: Vocabulary) -> usize {
+        let (d, style, mels) = (self.channels, self.style, vocabulary.mel_channels);
+        let dense = |inputs: usize, outputs: usize| (inputs + 1) * outputs;
+        let norm = |channels: usize| 2 * channels;
+        let block = |channels: usize, width: usize, widen: usize| {
+            width * channels
+                + norm(channels)
+                + dense(channels, widen * channels)
+                + dense(widen * channels, channels)
+        };
+        let bent = |width: usize, widen: usize| block(d, width, widen) + dense(style, 2 * d);
+        let r = self.reference_channels;
+        let reference = dense(mels, r)
+            + self.reference_blocks * block(r, REFERENCE_WIDTH, REFERENCE_WIDEN)
+            + norm(r)
+            + dense(2 * r, style);
+        (vocabulary.tokens + vocabulary.languages) * d
+            + self.encoder_blocks * bent(ENCODER_WIDTH, self.encoder_widen)
+            + dense(d, mels)
+            + 2 * bent(DURATION_WIDTH, 1)
+            + dense(d, 1)
+            + dense(d + PLACES, d)
+            + self.decoder_blocks * bent(DECODER_WIDTH, self.decoder_widen)
+            + norm(d)
+            + dense(d, mels)
+            + reference
+    }
 }
 
 /// The named shapes.

@@ -7,6 +7,7 @@ mod augment;
 mod mel;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use voxmill_speech::batch_plan::{Position, Shape};
 use voxmill_speech::language::Language;
 
 pub use augment::Augment;
+pub use transfer::{Transfer, time_transfer};
 
 use crate::align::Lengths;
 use crate::device;

@@ -15,7 +15,6 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use voxmill_speech::batch::Batch;
@@ -249,7 +248,7 @@ impl Training {
     }
 
     pub fn parameters(&self) -> usize {
-        self.model.num_params()
+        self.model.parameters()
     }
 
     /// How batches come to this run's device, by way of another one or not.

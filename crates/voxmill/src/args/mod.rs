@@ -1,10 +1,12 @@
 //! What was typed. `settings/` turns it into what is meant.
 
 mod compare;
+mod devices;
 mod profile;
 mod scale;
 mod synthesize;
 mod train;
+mod validate;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -16,13 +18,15 @@ use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 
 pub(crate) use compare::CompareArgs;
+pub(crate) use devices::DevicesArgs;
 pub(crate) use profile::{AnalyzeArgs, ProfileArgs};
 pub(crate) use scale::ScaleArgs;
 pub(crate) use synthesize::SynthesizeArgs;
 pub(crate) use train::{
-    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, OptimizationArgs, RunArgs,
-    TrainArgs,
+    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, ModelArgs, OptimizationArgs,
+    RunArgs, TrainArgs,
 };
+pub(crate) use validate::ValidateArgs;
 
 /// A parser for clap that takes the range of a flag from the table of keys, so that a flag and
 /// its key in the file accept the same values.
@@ -67,6 +71,10 @@ Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
     Profile(Box<ProfileArgs>),
     /// Measure the data side alone: text, audio, disk, and what a model would wait for
     Analyze(Box<AnalyzeArgs>),
+    /// Check settings, dataset and machine against each other before training
+    Validate(Box<ValidateArgs>),
+    /// Show the devices there are, how they are linked, and how fast batches get across
+    Devices(DevicesArgs),
     /// Say a text with a trained voice
     Synthesize(Box<SynthesizeArgs>),
     /// Hold runs against each other: speed, stability, memory, loss, with the noise shown
@@ -125,7 +133,7 @@ pub(crate) struct TextArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct ConfigArgs {
     /// A YAML file with the sections data:, model: and training:
@@ -136,7 +144,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) show_settings: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Dataset")]
 pub(crate) struct DatasetArgs {
     /// The folder with metadata.csv and wavs/ [default: the built-in demo corpus]
@@ -162,7 +170,7 @@ pub(crate) struct DatasetArgs {
     pub(crate) max_mel_frames: Option<u32>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Text")]
 pub(crate) struct FrontEndArgs {
     /// Pronunciations of your own: a file of lines `word<TAB>PH ON EM ES`
@@ -173,7 +181,7 @@ pub(crate) struct FrontEndArgs {
     pub(crate) espeak: Option<bool>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Audio")]
 pub(crate) struct AudioArgs {
     /// Samples per second that clips are brought to [default: 22050]
@@ -202,7 +210,7 @@ pub(crate) struct AudioArgs {
     pub(crate) loudness_lufs: Option<f32>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Batches")]
 pub(crate) struct BatchArgs {
     /// Clips in a batch at the mean length [default: 16; 8 for the built-in corpus]
@@ -219,7 +227,7 @@ pub(crate) struct BatchArgs {
     pub(crate) seed: Option<u64>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cache")]
 pub(crate) struct CacheArgs {
     /// Where the cache is kept [default: voxmill-cache in the dataset's folder]
@@ -242,7 +250,7 @@ pub(crate) struct CheckArgs {
     pub(crate) gc: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Work")]
 pub(crate) struct WorkArgs {
     /// Threads that read clips and make features [default: one for each core; `train` shares the cores with the model]

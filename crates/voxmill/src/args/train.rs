@@ -29,7 +29,7 @@ Examples:
 
 Exit: 0 done, 1 failed, 130 interrupted (a checkpoint is saved; --resume goes on from it)";
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct TrainArgs {
     pub(crate) run: RunArgs,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Feeding the model")]
 pub(crate) struct FeedArgs {
     /// Threads that the model computes with [default: the cores that the workers leave]
@@ -90,7 +90,7 @@ pub(crate) struct FeedArgs {
     pub(crate) no_cache: Option<bool>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct DeviceArgs {
     /// auto, cpu, wgpu, vulkan, metal, cuda or rocm, a GPU with or without its number (vulkan:0) [default: auto]
@@ -134,7 +134,7 @@ pub(crate) struct DeviceArgs {
     pub(crate) mixed_precision: Option<bool>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// tiny, small, base (or normal), big; nano is for tests [default: tiny]
@@ -145,7 +145,7 @@ pub(crate) struct ModelArgs {
     pub(crate) enable_gradient_checkpointing: Option<bool>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Length (what is reached first ends the run)")]
 pub(crate) struct LengthArgs {
     /// Stop after this many times through the data
@@ -159,7 +159,7 @@ pub(crate) struct LengthArgs {
     pub(crate) max_minutes: Option<f64>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Optimization")]
 pub(crate) struct OptimizationArgs {
     /// basic, enhanced, experimental or plateau_breaker: see below [default: enhanced]
@@ -194,7 +194,7 @@ pub(crate) struct OptimizationArgs {
     pub(crate) replay: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub(crate) struct CheckpointArgs {
     /// Begin with the weights of this run or checkpoint; new speakers and symbols are added
@@ -217,7 +217,7 @@ pub(crate) struct CheckpointArgs {
     pub(crate) keep: Option<NonZero<usize>>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Evaluation")]
 pub(crate) struct EvaluationArgs {
     /// Measure the loss on the held-out clips: on unless turned off
@@ -237,7 +237,7 @@ pub(crate) struct EvaluationArgs {
     pub(crate) sample_every: Option<u64>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Run and output")]
 pub(crate) struct RunArgs {
     /// The folder of this run [default: a new one in --runs-dir]

@@ -9,9 +9,9 @@ use voxmill_analysis::run::Run;
 use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::{LogError, is_being_written};
 
-use super::train::run_folder::{EVENTS, settings_of};
 use super::profile::paint;
 use super::say;
+use super::train::run_folder::{EVENTS, settings_of};
 use crate::args::CompareArgs;
 use crate::complaint::Complaint;
 

@@ -2,12 +2,14 @@
 
 pub(crate) mod analyze;
 pub(crate) mod compare;
+pub(crate) mod devices;
 pub(crate) mod prepare;
 pub(crate) mod profile;
 pub(crate) mod scale;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
+pub(crate) mod validate;
 
 use std::io::Write as _;
 

@@ -12,14 +12,14 @@ use super::value::{FromValue, Kind, Value};
 use crate::complaint::Complaint;
 
 /// A configuration file whose every key is known and whose every value is in range.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ConfigFile {
     entries: HashMap<&'static str, Entry>,
     /// Keys that were given and have no effect, in file order, for one line to the person.
     pub(crate) without_meaning: Vec<&'static Key>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     value: Value,
     place: Place,
@@ -45,6 +45,21 @@ impl ConfigFile {
         parse(&text, path)
     }
 
+    /// What is good in a text, and all that is wrong with it. `None`: it is no YAML.
+    pub(crate) fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
+        examine(text, path)
+    }
+
+    /// Where a key stands.
+    pub(crate) fn place(&self, key: &Key) -> Option<&Place> {
+        self.entries.get(key.name).map(|entry| &entry.place)
+    }
+
+    /// A value as it was read, for comparing.
+    pub(crate) fn value(&self, key: &Key) -> Option<&Value> {
+        self.entries.get(key.name).map(|entry| &entry.value)
+    }
+
     pub(crate) fn get<T: FromValue>(&self, key: &Key) -> Option<(T, Place)> {
         let entry = self.entries.get(key.name)?;
         let value = T::from_value(entry.value.clone())?;
@@ -53,15 +68,32 @@ impl ConfigFile {
 }
 
 /// One thing wrong in the file.
-struct Fault {
-    line: usize,
-    column: usize,
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
     width: usize,
-    what: String,
-    hint: String,
+    pub(crate) what: String,
+    pub(crate) hint: String,
+    pub(crate) way_out: WayOut,
+}
+
+/// What can be done about a fault without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WayOut {
+    /// Nothing.
+    None,
+    /// The key on this line was meant to be another one.
+    Rename { line: usize, to: &'static str },
+    /// The key on this line can be left out.
+    TakeOut { line: usize },
 }
 
 impl Fault {
+    fn with(self, way_out: WayOut) -> Fault {
+        Fault { way_out, ..self }
+    }
+
     fn at(marker: Marker, width: usize, what: String, hint: String) -> Fault {
         Fault {
             line: marker.line(),
@@ -69,11 +101,20 @@ impl Fault {
             width,
             what,
             hint,
+            way_out: WayOut::None,
         }
     }
 }
 
 fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
+    let (config, faults) = examine(text, path);
+    match config {
+        Some(config) if faults.is_empty() => Ok(config),
+        _ => Err(complain(faults, text, path)),
+    }
+}
+
+fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
     let mut loader = YamlLoader::<MarkedYaml>::default();
     // Scalars stay as they are written, so that flags and file share one parser of values.
     loader.early_parse(false);
@@ -85,7 +126,7 @@ fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
             format!("this is not valid YAML: {}", error.info()),
             "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place".into(),
         );
-        return Err(complain(vec![fault], text, path));
+        return (None, vec![fault]);
     }
     let mut reading = Reading {
         path,
@@ -96,11 +137,7 @@ fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
     for document in &documents {
         reading.document(document);
     }
-    if reading.faults.is_empty() {
-        Ok(reading.config)
-    } else {
-        Err(complain(reading.faults, text, path))
-    }
+    (Some(reading.config), reading.faults)
 }
 
 struct Reading<'a> {
@@ -173,7 +210,13 @@ impl Reading<'_> {
         let name = scalar_text(key_node).unwrap_or_default();
         let at = key_node.span.start;
         let Some(mut key) = keys::find(section, name) else {
-            let hint = match keys::nearest(section, name) {
+            let line = at.line();
+            let nearest = keys::nearest(section, name);
+            let way_out = match nearest {
+                Some(key) if key.section == section => WayOut::Rename { line, to: key.name },
+                _ => WayOut::TakeOut { line },
+            };
+            let hint = match nearest {
                 Some(key) if key.section == section => format!("did you mean `{}`?", key.name),
                 Some(key) => format!(
                     "did you mean `{}` under `{}:`?",
@@ -187,7 +230,7 @@ impl Reading<'_> {
             };
             let what = format!("unknown key `{name}` under `{}:`", section.name());
             self.faults
-                .push(Fault::at(at, name.chars().count(), what, hint));
+                .push(Fault::at(at, name.chars().count(), what, hint).with(way_out));
             return;
         };
         if is_null(&value_node.data) {
@@ -195,8 +238,16 @@ impl Reading<'_> {
             return;
         }
         match self.value(key, value_node) {
-            Err(fault) => self.faults.push(fault),
+            Err(fault) => {
+                let line = at.line();
+                self.faults.push(fault.with(WayOut::TakeOut { line }));
+            }
             Ok(value) => {
+                let place = Place {
+                    file: self.path.to_owned(),
+                    line: at.line(),
+                    column: at.col() + 1,
+                };
                 match key.role {
                     Role::NoMeaning(_) => self.config.without_meaning.push(key),
                     Role::Alias(target) => {
@@ -206,23 +257,16 @@ impl Reading<'_> {
                     }
                     Role::Acts => {}
                 }
-                let place = Place {
-                    file: self.path.to_owned(),
-                    line: at.line(),
-                    column: at.col() + 1,
-                };
                 if let Some(earlier) = self.config.entries.insert(key.name, Entry { value, place })
                 {
                     let what = format!(
                         "`{name}` sets `{}`, which line {} has set already",
                         key.name, earlier.place.line
                     );
-                    self.faults.push(Fault::at(
-                        at,
-                        name.chars().count(),
-                        what,
-                        "keep one of the two".into(),
-                    ));
+                    self.faults.push(
+                        Fault::at(at, name.chars().count(), what, "keep one of the two".into())
+                            .with(WayOut::TakeOut { line: at.line() }),
+                    );
                 }
             }
         }

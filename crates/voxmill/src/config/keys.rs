@@ -45,6 +45,13 @@ pub(crate) struct Key {
     pub(crate) role: Role,
 }
 
+impl PartialEq for Key {
+    /// Names are unique.
+    fn eq(&self, other: &Key) -> bool {
+        self.name == other.name
+    }
+}
+
 const fn whole(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max }
 }

@@ -87,6 +87,7 @@ impl DataSettings {
                 "--val-fraction and --val-data both say which clips are for validation",
                 "leave one of the two out",
             )
+            .mend(&keys::VAL_FRACTION, None)
             .into());
         }
         Ok(DataSettings {

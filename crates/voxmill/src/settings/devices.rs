@@ -38,7 +38,7 @@ impl FromValue for DeviceName {
 
 impl DeviceName {
     /// `None` is `auto`.
-    fn id(&self) -> Option<DeviceId> {
+    pub(crate) fn id(&self) -> Option<DeviceId> {
         self.0.parse().ok()
     }
 }
@@ -119,8 +119,14 @@ impl DeviceSettings {
             model_device: model_device.filter(|_| named_pair),
         };
         let chosen = choose(&asked, present, &|key| r.called(key))?;
+        let of_gpus = r.is_given(&keys::MODEL_GPU);
+        let about = if of_gpus {
+            &keys::MODEL_GPU
+        } else {
+            &keys::MODEL_DEVICE
+        };
         for note in chosen.notes {
-            r.remark(note);
+            r.remark(about, note);
         }
         let name = DeviceName(chosen.devices.model().to_string());
         let origin = match device {
@@ -140,6 +146,7 @@ impl DeviceSettings {
                 ),
                 "give two devices, or --prepare-on model",
             )
+            .mend(&keys::PREPARE_ON, Some("host"))
             .into());
         }
         let masks = r.pick(&keys::AUGMENT_MASKS, args.augment_masks, 0);
@@ -189,10 +196,8 @@ fn mixed_precision(
         && devices.model().is_cpu()
         && device_is_typed
     {
-        r.remark(format!(
-            "`{}` ({place}) is passed over: --device beats it",
-            key.name
-        ));
+        let passed = format!("`{}` ({place}) is passed over: --device beats it", key.name);
+        r.remark(key, passed);
         return Ok(r.note(key, (false, Origin::Auto("for the CPU"))));
     }
     let wanted = r.pick(key, asked, false);
@@ -206,6 +211,7 @@ fn mixed_precision(
         ),
         "leave it out, or give --mixed-precision=false where a file turns it on",
     )
+    .mend(key, Some("false"))
     .into())
 }
 
@@ -218,7 +224,7 @@ fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -
     for key in keys {
         if r.is_given(key) {
             let note = format!("{} is passed over: --device beats it", r.called(key));
-            r.remark(note);
+            r.remark(key, note);
         }
     }
     true
@@ -250,14 +256,15 @@ fn limits(
         if passed_over(r, &asked, device_is_typed) {
             return Ok(MemoryLimits::default());
         }
-        return Err(Complaint::new(
+        let refused = Complaint::new(
             format!(
                 "{} limits the memory of a device, and this run trains on the CPU alone",
                 r.called(first)
             ),
             "leave it out; --ram-budget bounds the memory of clips and batches",
-        )
-        .into());
+        );
+        let out = |refused: Complaint, key: &&'static Key| refused.mend(key, None);
+        return Err(asked.iter().fold(refused, out).into());
     }
     if !devices.is_pair() && data.is_some() {
         return Err(Complaint::new(
@@ -267,6 +274,7 @@ fn limits(
             ),
             "leave it out; --model-gpu-memory limits the one device",
         )
+        .mend(&keys::DATA_GPU_MEMORY, None)
         .into());
     }
     if !isolation {
@@ -277,6 +285,7 @@ fn limits(
             ),
             "give --enable-memory-isolation, or leave the limit out",
         )
+        .mend(&keys::ENABLE_MEMORY_ISOLATION, Some("true"))
         .into());
     }
     if data.is_none() && model.is_none() {
@@ -284,6 +293,7 @@ fn limits(
             "--enable-memory-isolation has no limit to hold",
             "give --model-gpu-memory, --data-gpu-memory or both",
         )
+        .mend(&keys::ENABLE_MEMORY_ISOLATION, Some("false"))
         .into());
     }
     Ok(MemoryLimits { data, model })

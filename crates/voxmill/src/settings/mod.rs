@@ -22,10 +22,12 @@ use std::fmt;
 pub(crate) use data::DataSettings;
 pub(crate) use devices::{DeviceName, DeviceSettings, Devices, PrepareOn, Present};
 pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
-pub(crate) use prepare::PrepareSettings;
+pub(crate) use prepare::{PrepareSettings, cores};
+pub(crate) use resolver::Repairs;
 pub(crate) use scale::{ScaleSettings, for_train};
 pub(crate) use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
 pub(crate) use text::TextSettings;
+pub(crate) use threads::crowd;
 pub(crate) use train::{RunFolder, Start, TrainSettings};
 
 use crate::config::file::Place;

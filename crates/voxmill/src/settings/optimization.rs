@@ -31,6 +31,18 @@ impl ModelSize {
         }
     }
 
+    /// The same as the trainer has it.
+    pub(crate) fn of_model(self) -> voxmill_trainer::model::ModelSize {
+        use voxmill_trainer::model;
+        match self {
+            ModelSize::Nano => model::ModelSize::Nano,
+            ModelSize::Tiny => model::ModelSize::Tiny,
+            ModelSize::Small => model::ModelSize::Small,
+            ModelSize::Base => model::ModelSize::Base,
+            ModelSize::Big => model::ModelSize::Big,
+        }
+    }
+
     /// Whether a run takes minutes, so that looks at it should be frequent.
     pub(super) fn is_quick(self) -> bool {
         self <= ModelSize::Tiny
@@ -223,6 +235,7 @@ impl Optimization {
                 ),
                 "give fewer steps to warm up, or leave it out",
             )
+            .mend(&keys::WARMUP_STEPS, None)
             .into());
         }
         let decay = preset.weight_decay;

@@ -54,7 +54,7 @@ impl PrepareSettings {
 }
 
 /// The cores that this process may use.
-pub(super) fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -1,5 +1,6 @@
 //! Picks each value by flag > file > auto > default, and remembers which it was.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{Origin, Shown, is_given, origin};
@@ -12,8 +13,20 @@ pub(super) struct Resolver {
     file: ConfigFile,
     path: Option<PathBuf>,
     pub(super) shown: Vec<Shown>,
-    remarks: Vec<String>,
+    remarks: Vec<Remark>,
+    repairs: Repairs,
 }
+
+/// Something that the person should hear once, and the setting that it is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Remark {
+    pub(crate) key: &'static Key,
+    pub(crate) text: String,
+}
+
+/// Settings taken otherwise than they were given, by name; `None` is as if they were not given. So
+/// `validate` sees what is behind the first refusal.
+pub(crate) type Repairs = HashMap<&'static str, Option<String>>;
 
 impl Resolver {
     pub(super) fn new(path: Option<&Path>) -> anyhow::Result<Resolver> {
@@ -23,7 +36,19 @@ impl Resolver {
             path: path.map(Path::to_owned),
             shown: Vec::new(),
             remarks: Vec::new(),
+            repairs: Repairs::new(),
         })
+    }
+
+    /// With a file that was read already, some settings repaired.
+    pub(super) fn repaired(file: ConfigFile, path: Option<&Path>, repairs: Repairs) -> Resolver {
+        Resolver {
+            file,
+            path: path.map(Path::to_owned),
+            shown: Vec::new(),
+            remarks: Vec::new(),
+            repairs,
+        }
     }
 
     pub(super) fn given<T: FromValue>(
@@ -31,6 +56,10 @@ impl Resolver {
         key: &'static Key,
         flag: Option<T>,
     ) -> Option<(T, Origin)> {
+        if let Some(repair) = self.repairs.get(key.name) {
+            let value = key.kind.parse(repair.as_deref()?).ok()?;
+            return Some((T::from_value(value)?, Origin::Auto("as mended")));
+        }
         match flag {
             Some(value) => Some((value, Origin::Flag)),
             None => self
@@ -135,13 +164,18 @@ impl Resolver {
     }
 
     /// Something that the person should hear once.
-    pub(super) fn remark(&mut self, remark: String) {
-        self.remarks.push(remark);
+    pub(super) fn remark(&mut self, key: &'static Key, text: String) {
+        self.remarks.push(Remark { key, text });
+    }
+
+    pub(super) fn remarks(&self) -> Vec<Remark> {
+        self.remarks.clone()
     }
 
     /// What the person should hear once: the remarks, and the keys that have no effect here.
     pub(super) fn notes(&self) -> Vec<String> {
-        let mut notes = self.remarks.clone();
+        let remarks = self.remarks.iter();
+        let mut notes: Vec<String> = remarks.map(|remark| remark.text.clone()).collect();
         let Some(path) = &self.path else {
             return notes;
         };

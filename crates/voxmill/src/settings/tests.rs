@@ -440,12 +440,12 @@ fn a_run_is_resumed_with_the_file_it_began_with() {
 }
 
 #[test]
-fn more_threads_than_cores_are_taken_with_a_note() {
+fn more_threads_than_cores_are_taken_and_left_to_the_checks() {
     let settings = train(|args| {
         args.work.num_workers = Some(4);
         args.feed.compute_threads = Some(4);
     });
-    let notes = settings.unwrap().notes;
-    assert!(notes[0].contains("share 4 cores"), "{notes:?}");
-    assert!(notes[0].contains("1 and 3"), "{notes:?}");
+    let settings = settings.unwrap();
+    assert_eq!((settings.feeding.workers, settings.compute_threads), (4, 4));
+    assert_eq!(settings.feeding.usual_threads, (1, 3));
 }

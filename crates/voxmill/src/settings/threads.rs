@@ -78,7 +78,7 @@ pub(super) fn divide(
 }
 
 /// Whether so many threads get in each other's way, by the rule above.
-pub(super) fn crowd(cores: usize, workers: usize, compute: usize) -> bool {
+pub(crate) fn crowd(cores: usize, workers: usize, compute: usize) -> bool {
     let most = if cores <= 2 { cores + 1 } else { cores };
     workers + compute > most
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use voxmill_telemetry::plan::Order;
 
 use super::prepare::{cores, spread};
-use super::resolver::Resolver;
+use super::resolver::{Remark, Repairs, Resolver};
 use super::threads::{self, Threads};
 use super::{
     DataSettings, DeviceSettings, Devices, ModelSize, Optimization, Origin, Present, Shown,
@@ -16,6 +16,7 @@ use crate::args::{
     CheckpointArgs, EvaluationArgs, FeedArgs, LengthArgs, RunArgs, TrainArgs, WorkArgs,
 };
 use crate::complaint::Complaint;
+use crate::config::file::ConfigFile;
 use crate::config::keys;
 use crate::feed::Hindrance;
 
@@ -53,6 +54,8 @@ pub(crate) struct TrainSettings {
     pub(crate) trace: Option<PathBuf>,
     pub(crate) json: bool,
     pub(crate) notes: Vec<String>,
+    /// Of the notes, those that are about one setting.
+    pub(crate) remarks: Vec<Remark>,
     pub(crate) shown: Vec<Shown>,
 }
 
@@ -77,6 +80,8 @@ pub(crate) struct Feeding {
     pub(crate) caching: bool,
     /// Nothing, but in a profile that is to find it.
     pub(crate) hindrance: Hindrance,
+    /// Workers and compute threads that this machine would be given if nobody said.
+    pub(crate) usual_threads: (usize, usize),
 }
 
 /// Where a run ends: at what is reached first. At least one of them is there.
@@ -139,12 +144,33 @@ impl TrainSettings {
     }
 
     /// On a machine with so many cores and these devices.
-    pub(super) fn resolve_on(
+    pub(crate) fn resolve_on(
         args: TrainArgs,
         cores: usize,
         present: &Present,
     ) -> anyhow::Result<TrainSettings> {
-        let mut resolver = Resolver::new(args.config.config.as_deref())?;
+        let resolver = Resolver::new(args.config.config.as_deref())?;
+        Self::resolve_by(args, resolver, cores, present)
+    }
+
+    /// With a file that was read already, and some settings otherwise than they were given.
+    pub(crate) fn resolve_repaired(
+        args: TrainArgs,
+        file: ConfigFile,
+        repairs: Repairs,
+        cores: usize,
+        present: &Present,
+    ) -> anyhow::Result<TrainSettings> {
+        let resolver = Resolver::repaired(file, args.config.config.as_deref(), repairs);
+        Self::resolve_by(args, resolver, cores, present)
+    }
+
+    fn resolve_by(
+        args: TrainArgs,
+        mut resolver: Resolver,
+        cores: usize,
+        present: &Present,
+    ) -> anyhow::Result<TrainSettings> {
         let r = &mut resolver;
         let data = DataSettings::resolve(
             r,
@@ -213,6 +239,7 @@ impl TrainSettings {
             trace: args.run.trace,
             json: args.run.json,
             notes: resolver.notes(),
+            remarks: resolver.remarks(),
             shown: resolver.shown,
         })
     }
@@ -236,7 +263,9 @@ fn feeding(
     let typed = [&keys::CACHE_DIR, &keys::CACHE_BUDGET];
     if let Some(key) = typed.into_iter().find(|key| !caching && r.is_typed(key)) {
         let what = format!("{} has no effect without a cache", r.called(key));
-        return Err(Complaint::new(what, "leave it out, or keep the cache").into());
+        return Err(Complaint::new(what, "leave it out, or keep the cache")
+            .mend(key, None)
+            .into());
     }
     let static_shapes = args.enable_static_shapes;
     let static_shapes = args
@@ -248,6 +277,7 @@ fn feeding(
             "static shapes cannot be turned off: every batch is padded to one of a few shapes",
             "leave them on; to pad less, allow more shapes with --buckets (up to 64)",
         )
+        .mend(&keys::ENABLE_STATIC_SHAPES, Some("true"))
         .into());
     }
     let at_work = match devices {
@@ -277,15 +307,7 @@ fn feeding(
         compute,
         compute_why,
     );
-    let asked = r.is_given(&keys::NUM_WORKERS) || r.is_given(&keys::COMPUTE_THREADS);
-    if asked && threads::crowd(cores, spread.workers, compute_threads) {
-        let better = threads::divide(cores, at_work, None, None);
-        r.remark(format!(
-            "{} workers and {compute_threads} compute threads share {cores} cores and will take them from each other; \
-             {} and {} are what this machine would be given",
-            spread.workers, better.workers, better.compute
-        ));
-    }
+    let usual = threads::divide(cores, at_work, None, None);
     let buffered_batches = r.pick(&keys::BUFFER_SIZE, args.buffer_size, 50);
     let (least, why) = match devices.is_pair() {
         true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
@@ -295,10 +317,11 @@ fn feeding(
     let given = args.prefetch_buffer_size;
     let mut device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, given, slots, why);
     if devices.is_pair() && device_slots < LEAST_SLOTS_OF_A_PAIR {
-        r.remark(format!(
-            "{} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, one being prepared, one ready, one in training",
+        let told = format!(
+            "warning: {} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, one being prepared, one ready, one in training",
             r.called(&keys::PREFETCH_BUFFER_SIZE)
-        ));
+        );
+        r.remark(&keys::PREFETCH_BUFFER_SIZE, told);
         device_slots = LEAST_SLOTS_OF_A_PAIR;
     }
     let start_delay = r.pick(&keys::MODEL_START_DELAY, args.model_start_delay, 2.0);
@@ -314,6 +337,7 @@ fn feeding(
         start_delay: Duration::from_secs_f64(start_delay),
         caching,
         hindrance: Hindrance::default(),
+        usual_threads: (usual.workers, usual.compute),
     };
     Ok((feeding, compute_threads))
 }
@@ -425,6 +449,7 @@ fn evaluation(
             format!("{} has no effect without evaluation", r.called(key)),
             "leave it out, or evaluate",
         )
+        .mend(key, None)
         .into()),
         None => Ok(None),
     }

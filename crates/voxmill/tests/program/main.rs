@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod dataset;
+mod devices;
 mod measuring;
 #[cfg(feature = "wgpu")]
 mod on_gpu;
@@ -17,6 +18,7 @@ mod survival;
 mod text;
 mod train;
 mod two_devices;
+mod validate;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -25,6 +25,19 @@ pub enum Link {
 }
 
 impl Link {
+    /// As `nvidia-smi topo` writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Link::Same => "same",
+            Link::Nvlink => "NVLink",
+            Link::Pix => "PIX",
+            Link::Pxb => "PXB",
+            Link::Phb => "PHB",
+            Link::Node => "NODE",
+            Link::Sys => "SYS",
+        }
+    }
+
     /// To follow "they are linked".
     pub fn describe(self) -> &'static str {
         match self {

@@ -220,7 +220,7 @@ fn measure(
     let speakers = data.train.speakers.clone();
     let accumulate = options.accumulate as u64;
     let training = Training::new(options, voice, Value::Null, speakers, &opened.model);
-    super::train::memory::check(settings, precision, &training, &batches)?;
+    super::train::memory::check(settings, precision, &batches)?;
 
     let folder = run_folder::planned(&settings.run_folder);
     run_folder::create(&folder)?;

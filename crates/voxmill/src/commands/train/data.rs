@@ -24,17 +24,17 @@ const HELD_SHARE: u64 = 4;
 const VALIDATION_SHARE: u64 = 8;
 
 /// The dataset, scanned.
-pub(in crate::commands) struct Data {
-    pub(in crate::commands) folder: Folder,
-    pub(in crate::commands) train: Manifest,
+pub(crate) struct Data {
+    pub(crate) folder: Folder,
+    pub(crate) train: Manifest,
     /// Of its manifest, good and bad.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Of another folder, where one is given.
-    pub(super) held_out: Option<(Folder, Manifest)>,
+    pub(crate) held_out: Option<(Folder, Manifest)>,
 }
 
 impl Data {
-    pub(super) fn held_out(&self) -> &Manifest {
+    pub(crate) fn held_out(&self) -> &Manifest {
         self.held_out
             .as_ref()
             .map_or(&self.train, |(_, manifest)| manifest)
@@ -45,6 +45,12 @@ pub(in crate::commands) fn read_data(
     settings: &TrainSettings,
     resumed: Option<&Resumed>,
 ) -> anyhow::Result<Data> {
+    let frozen = resumed.map(|resumed| &resumed.checkpoint.facts().quarantine);
+    read(settings, frozen.map_or(&[], Vec::as_slice))
+}
+
+/// Without the clips that are out of it already.
+pub(crate) fn read(settings: &TrainSettings, frozen: &[String]) -> anyhow::Result<Data> {
     let mut all = folders(&settings.data)?.into_iter();
     let folder = all.next().context("there is always a folder to train on")?;
     let mut train = folder.scan(&settings.data)?;
@@ -79,17 +85,9 @@ pub(in crate::commands) fn read_data(
         }
         None => None,
     };
-    if let Some(resumed) = resumed {
-        // The plan must be the one that the run began with: what was bad then stays out.
-        let frozen: HashSet<&str> = resumed
-            .checkpoint
-            .facts()
-            .quarantine
-            .iter()
-            .map(String::as_str)
-            .collect();
-        train.clips.retain(|clip| !frozen.contains(&*clip.id));
-    }
+    // The plan must be the one that the run began with: what was bad then stays out.
+    let frozen: HashSet<&str> = frozen.iter().map(String::as_str).collect();
+    train.clips.retain(|clip| !frozen.contains(&*clip.id));
     if settings.shuffle_texts {
         shuffle_texts(&mut train.clips, settings.data.batches.seed);
     }
@@ -127,7 +125,7 @@ fn shuffle_texts(clips: &mut [Clip], seed: u64) {
     }
 }
 
-pub(in crate::commands) fn open_shelf(
+pub(crate) fn open_shelf(
     settings: &TrainSettings,
     recipe: &Recipe,
     folder: &Folder,
@@ -215,7 +213,7 @@ pub(super) fn frozen_quarantine(resumed: Option<&Resumed>, bad: &Quarantine) -> 
     all.into_iter().collect()
 }
 
-pub(in crate::commands) fn feed_settings(settings: &TrainSettings) -> FeedSettings {
+pub(crate) fn feed_settings(settings: &TrainSettings) -> FeedSettings {
     let feeding = &settings.feeding;
     FeedSettings {
         workers: feeding.workers,

@@ -1,82 +1,19 @@
 //! Memory of the devices: whether a run fits, asked before it begins, and what it takes, looked at
 //! while it runs.
 
-use voxmill_speech::batch_plan::Shape;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{Device, Precision, memory_in_use};
-use voxmill_trainer::need::{ModelNeed, Recompute, StepForm, prepare_need};
-use voxmill_trainer::train::{FeedError, Training};
+use voxmill_trainer::need::ModelNeed;
+use voxmill_trainer::train::FeedError;
 
+use crate::checks::Needs;
+pub(super) use crate::checks::memory::megabytes;
+use crate::checks::need::Smaller;
 use crate::complaint::Complaint;
 use crate::config::value::show_bytes;
 use crate::feed::train::BatchFeed;
 use crate::settings::{DeviceSettings, TrainSettings};
-
-/// What the run needs, by the sums of [`voxmill_trainer::need`].
-#[derive(Clone, Debug)]
-pub(in crate::commands) struct Needs {
-    pub(super) model: ModelNeed,
-    /// Batches on the model device, the one in training included.
-    pub(super) slots: usize,
-    pub(super) data: u64,
-}
-
-impl Needs {
-    fn of(settings: &TrainSettings, form: &StepForm, batches: &BatchFeed) -> Needs {
-        let plan = batches.plan();
-        let shapes = plan.buckets().iter().map(|bucket| bucket.shape);
-        let slots = settings.feeding.device_slots + 1;
-        let all = shapes.clone().map(|shape| form.need(shape));
-        let largest = all.max_by_key(|need| need.with_slots(slots));
-        let audio = &settings.data.audio;
-        let made = settings.devices.prepare_on.0 != PrepareOn::Host;
-        let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
-        let preparing = shapes.map(|shape| preparing(form, shape, frames)).max();
-        let preparing = preparing.unwrap_or(0);
-        // Where one device does both, it needs room for both.
-        let apart =
-            settings.devices.devices.is_pair() && settings.devices.prepare_on.0 != PrepareOn::Model;
-        let (on_model, data) = match apart {
-            true => (0, preparing),
-            false => (preparing, 0),
-        };
-        let mut model = largest.unwrap_or(ModelNeed {
-            weights: 0,
-            activations: 0,
-            batch: 0,
-        });
-        model.activations += on_model;
-        Needs { model, slots, data }
-    }
-
-    /// Fewer batches ahead where that makes the run fit: a slot is the cheapest thing to give up.
-    fn drop_slots(&mut self, limit: u64, asked: usize, is_pair: bool) {
-        let least = if is_pair {
-            LEAST_OF_A_PAIR
-        } else {
-            LEAST_SLOTS
-        };
-        let fits = |slots: usize| self.model.with_slots(slots + 1) <= limit;
-        if let Some(slots) = (least..=asked).rev().find(|&slots| fits(slots)) {
-            self.slots = slots + 1;
-        }
-    }
-
-    /// Batches ahead of the one in training.
-    pub(in crate::commands) fn slots_ahead(&self) -> usize {
-        self.slots - 1
-    }
-
-    fn on_model(&self) -> u64 {
-        self.model.with_slots(self.slots)
-    }
-}
-
-/// One being prepared, one ready; with two devices one more.
-const LEAST_SLOTS: usize = 2;
-const LEAST_OF_A_PAIR: usize = 3;
 
 /// What a run may take of a device, and who says so.
 #[derive(Clone, Copy)]
@@ -105,47 +42,19 @@ impl std::fmt::Display for Bound {
     }
 }
 
-fn form(
-    settings: &TrainSettings,
-    precision: Precision,
-    training: &Training,
-    batches: &BatchFeed,
-) -> StepForm {
-    let by_hand = settings.devices.devices.model().is_cpu();
-    StepForm {
-        shape: training.shape().clone(),
-        parameters: training.parameters(),
-        mel_channels: settings.data.audio.n_mels,
-        reference_frames: batches.plan().settings().reference_frames.get() as usize,
-        recompute: match (settings.gradient_checkpointing, by_hand) {
-            (false, _) => Recompute::Nothing,
-            (true, true) => Recompute::Blocks,
-            (true, false) => Recompute::Cheap,
-        },
-        precision,
-    }
-}
-
-fn preparing(form: &StepForm, shape: Shape, frames: Option<(usize, usize)>) -> u64 {
-    prepare_need(shape, form.reference_frames, form.mel_channels, frames)
-}
-
 /// Refuses a run that cannot fit, with what would.
 pub(in crate::commands) fn check(
     settings: &TrainSettings,
     precision: Precision,
-    training: &Training,
     batches: &BatchFeed,
 ) -> Result<Needs, Complaint> {
-    let form = form(settings, precision, training, batches);
-    let needs = Needs::of(settings, &form, batches);
+    let mut needs = Needs::of(settings, precision, batches.plan());
     let DeviceSettings {
         devices,
         limits,
         free,
         ..
     } = &settings.devices;
-    let mut needs = needs;
     let data = Bound::of(limits.data, free.data, "--data-gpu-memory");
     if let Some(bound) = data.filter(|bound| needs.data > bound.bytes) {
         return Err(Complaint::new(
@@ -154,7 +63,7 @@ pub(in crate::commands) fn check(
                 devices.data(),
                 megabytes(needs.data),
             ),
-            fitting(settings, |share| scaled(needs.data, share) <= bound.bytes),
+            fitting(needs.fitting_on_data(settings, bound.bytes)),
         ));
     }
     let model = Bound::of(limits.model, free.model, "--model-gpu-memory");
@@ -171,10 +80,6 @@ pub(in crate::commands) fn check(
             activations,
             batch,
         } = needs.model;
-        let fits = |share: f64| {
-            weights + scaled(activations, share) + scaled(batch, share) * needs.slots as u64
-                <= bound.bytes
-        };
         return Err(Complaint::new(
             format!(
                 "the run does not fit on {}: it needs {} ({} for weights and their moments, {} for the largest batch in training, {} for {} batches), and {bound}",
@@ -185,33 +90,18 @@ pub(in crate::commands) fn check(
                 megabytes(batch * needs.slots as u64),
                 needs.slots,
             ),
-            fitting(settings, fits),
+            fitting(needs.fitting_on_model(settings, bound.bytes)),
         ));
     }
     Ok(needs)
 }
 
-/// Whole megabytes, upwards: more digits than that would be pretence.
-pub(super) fn megabytes(bytes: u64) -> String {
-    show_bytes(bytes.div_ceil(1_000_000) * 1_000_000)
-}
-
-fn scaled(bytes: u64, share: f64) -> u64 {
-    (bytes as f64 * share).ceil() as u64
-}
-
 /// The largest batch that fits, with what keeps the effective batch; or what else would help.
-fn fitting(settings: &TrainSettings, fits: impl Fn(f64) -> bool) -> String {
-    let size = settings.data.batches.batch_size.get();
-    let accumulate = settings.optimization.gradient_accumulation_steps.get();
-    let smaller = (1..size)
-        .rev()
-        .find(|&n| fits(f64::from(n) / f64::from(size)));
+fn fitting(smaller: Option<Smaller>) -> String {
     match smaller {
-        Some(n) => format!(
-            "--batch-size {n} fits, and with --grad-accum {} the model still learns from {} clips a step; a smaller --prefetch-buffer-size takes less, too",
-            u64::from(size).div_ceil(u64::from(n)) * u64::from(accumulate),
-            u64::from(size) * u64::from(accumulate)
+        Some(smaller) => format!(
+            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; a smaller --prefetch-buffer-size takes less, too",
+            smaller.batch_size, smaller.accumulate, smaller.clips_a_step
         ),
         None => {
             "no batch fits: give more memory, a smaller --model-size, or --device cpu".to_owned()
@@ -327,33 +217,6 @@ impl MemoryWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_given_up_before_the_run_is() {
-        let needs = |slots| Needs {
-            model: ModelNeed {
-                weights: 100,
-                activations: 100,
-                batch: 10,
-            },
-            slots,
-            data: 0,
-        };
-        let left = |limit, is_pair| {
-            let mut needs = needs(9);
-            needs.drop_slots(limit, 8, is_pair);
-            needs.slots_ahead()
-        };
-        assert_eq!(left(290, false), 8);
-        assert_eq!(left(250, false), 4);
-        assert_eq!(left(230, false), 2);
-        assert_eq!(
-            left(230, true),
-            8,
-            "too few for two devices: refused as it is"
-        );
-        assert_eq!(left(200, false), 8, "nor would fewer help");
-    }
 
     #[test]
     fn growth_is_told_once_and_only_after_all_shapes_have_come_by() {

@@ -4,7 +4,7 @@
 
 mod checks;
 pub(super) mod complaints;
-pub(super) mod data;
+pub(crate) mod data;
 pub(super) mod feed;
 mod measures;
 pub(super) mod memory;
@@ -69,7 +69,10 @@ pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
     take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
     for note in &settings.notes {
-        tell(&format!("note: {note}"));
+        match note.strip_prefix("warning: ") {
+            Some(warning) => tell(&format!("warning: {warning}")),
+            None => tell(&format!("note: {note}")),
+        }
     }
     if show {
         show_settings(&settings.shown, settings.json)?;
@@ -273,7 +276,7 @@ fn train(
         return Ok(code);
     }
 
-    let needs = memory::check(settings, precision, &training, &batches)?;
+    let needs = memory::check(settings, precision, &batches)?;
     let asked = settings.feeding.device_slots;
     let batches = match needs.slots_ahead() < asked {
         true => {
@@ -317,7 +320,7 @@ fn train(
     start::Told {
         settings,
         run: &run,
-        data: &data.train,
+        data: &data,
         batches: &batches,
         shelf: &shelf,
         parameters: training.parameters(),

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 use voxmill_analysis::run::fact;
-use voxmill_speech::manifest::Manifest;
 use voxmill_telemetry::probes::topology::Link;
+use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId, Precision};
 use voxmill_trainer::model;
@@ -15,20 +15,17 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::{Decay, Schedule};
 use voxmill_trainer::train::{Limits, TrainOptions};
 
-use super::memory::{Needs, megabytes};
+use super::data::{Data, feed_settings};
+use super::memory::megabytes;
+use crate::checks::{self, Level, Needs};
 use crate::commands::tell;
+use crate::config::keys;
 use crate::config::value::show_bytes;
 use crate::feed::train::{BatchFeed, Shelf};
 use crate::settings::{self, ModelSize, Shown, TrainSettings};
 
 pub(super) fn size(size: ModelSize) -> model::ModelSize {
-    match size {
-        ModelSize::Nano => model::ModelSize::Nano,
-        ModelSize::Tiny => model::ModelSize::Tiny,
-        ModelSize::Small => model::ModelSize::Small,
-        ModelSize::Base => model::ModelSize::Base,
-        ModelSize::Big => model::ModelSize::Big,
-    }
+    size.of_model()
 }
 
 /// The same as a setting.
@@ -188,7 +185,7 @@ fn machine_cores() -> Option<usize> {
 pub(super) struct Told<'a> {
     pub(super) settings: &'a TrainSettings,
     pub(super) run: &'a Path,
-    pub(super) data: &'a Manifest,
+    pub(super) data: &'a Data,
     pub(super) batches: &'a BatchFeed,
     pub(super) shelf: &'a Shelf,
     pub(super) parameters: usize,
@@ -219,7 +216,7 @@ impl Told<'_> {
             self.parameters as f64 / 1e6
         ));
         let held_out = self.held_out.map_or(0, |feed| feed.plan().clips().len());
-        let speakers = self.data.speakers.len();
+        let speakers = self.data.train.speakers.len();
         tell(&format!(
             "data      {} clips to train on, {held_out} held out, {speakers} {}; {} batches an epoch in {} shapes",
             plan.clips().len(),
@@ -244,7 +241,10 @@ impl Told<'_> {
                 "; one after another (--no-overlap)"
             },
         ));
-        let (bad, filtered) = (self.data.quarantine.len(), self.data.filtered.total());
+        let (bad, filtered) = (
+            self.data.train.quarantine.len(),
+            self.data.train.filtered.total(),
+        );
         if bad + filtered > 0 {
             tell(&format!(
                 "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"
@@ -315,11 +315,6 @@ impl Told<'_> {
                 }
             ),
         ];
-        if self.link.is_some_and(Link::is_slow) {
-            lines.push(
-                "warning: that link is slow; two GPUs on one PCIe switch or host bridge pass batches on faster".to_owned(),
-            );
-        }
         lines.extend(self.memory());
         lines
     }
@@ -353,33 +348,39 @@ impl Told<'_> {
         Some(line + ", by calculation")
     }
 
-    /// Settings that are plainly off, with the better value.
+    /// What is plainly off, by the checks of `validate`: what headers and the plan tell, no disk.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let settings = self.settings;
         let plan = self.batches.plan();
-        let (clips, size) = (
-            plan.clips().len(),
-            plan.settings().batch_size.get() as usize,
-        );
-        if plan.batches_per_epoch() < 8 && size > 1 {
-            let better = (clips / 16).max(1);
-            if better < size {
-                warnings.push(format!(
-                    "an epoch has only {} batches of {size} clips: the model learns in few large steps; \
-                     --batch-size {better} gives it more",
-                    plan.batches_per_epoch()
-                ));
-            }
-        }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = self.settings.feeding.workers;
-        if workers > cores {
-            warnings.push(format!(
-                "{workers} workers on {cores} cores take time from the model; --num-workers {} is enough",
-                (cores / 4).max(1)
-            ));
-        }
-        warnings
+        let facts = checks::Facts {
+            settings,
+            file: false,
+            cores: settings::cores(),
+            memory: usable_memory(&Roots::default()),
+            cards: &[],
+            model_card: None,
+            data_card: None,
+            data: Some(checks::DataFacts {
+                plan,
+                rows: self.data.rows,
+                bad: self.data.train.quarantine.len(),
+                filtered: self.data.train.filtered,
+                longest: None,
+                held_out: self.held_out.map_or(0, |feed| feed.plan().clips().len()),
+                audio_seconds: self.batches.audio_seconds(),
+                making: self.batches.most_bytes(),
+                batch_budget: feed_settings(settings).ram_budget,
+                needs: self.needs.clone(),
+            }),
+            disk: None,
+        };
+        let found = checks::check(&facts).into_iter();
+        // How many clips are left out has a line of its own.
+        let told_already = |check: &checks::Check| check.key == Some(&keys::TRAIN_DATA);
+        found
+            .filter(|check| check.level <= Level::Warning && !told_already(check))
+            .map(|check| check.line())
+            .collect()
     }
 }
 

@@ -153,6 +153,17 @@ impl BatchFeed {
         self
     }
 
+    /// What the batches that the consumer holds take while the last of them is made.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.rows.most_for_a_batch() * self.settings.held_at_once.max(1) as u64
+    }
+
+    /// Of all clips of the plan, as their headers say.
+    pub(crate) fn audio_seconds(&self) -> f64 {
+        let clips = 0..self.rows.numbers.len();
+        clips.map(|clip| self.clip(clip).header.seconds()).sum()
+    }
+
     pub(crate) fn plan(&self) -> &BatchPlan {
         &self.rows.plan
     }

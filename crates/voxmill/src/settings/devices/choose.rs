@@ -87,8 +87,17 @@ impl Present {
         }
     }
 
+    /// What the buses say of a device of the best backend, where they list as many cards as it does.
+    pub(crate) fn card(&self, id: DeviceId) -> Option<&GpuFacts> {
+        let gpus = self.gpus();
+        let place = gpus.iter().position(|gpu| *gpu == id)?;
+        self.cards
+            .get(place)
+            .filter(|_| self.cards.len() == gpus.len())
+    }
+
     /// The real GPUs of the best backend that has any.
-    fn gpus(&self) -> Vec<DeviceId> {
+    pub(crate) fn gpus(&self) -> Vec<DeviceId> {
         let of_backend = |(_, found): &(Backend, Result<Vec<Found>, DeviceError>)| {
             let found = found.as_deref().unwrap_or_default();
             let real = found.iter().filter(|device| !device.is_software);
@@ -99,7 +108,7 @@ impl Present {
     }
 
     /// Whether a device is there; if not, what is wrong and what to do.
-    fn check(&self, called: &str, id: DeviceId) -> Result<(), Complaint> {
+    pub(crate) fn check(&self, called: &str, id: DeviceId) -> Result<(), Complaint> {
         if id.is_cpu() {
             return Ok(());
         }
@@ -148,7 +157,7 @@ impl Present {
     }
 
     /// What is used when nobody says.
-    fn usual(&self) -> DeviceId {
+    pub(crate) fn usual(&self) -> DeviceId {
         self.gpus().first().copied().unwrap_or(DeviceId::CPU)
     }
 }
@@ -163,32 +172,50 @@ pub(super) fn choose(
     let gpus = match (&asked.data_gpu, &asked.model_gpu) {
         (None, None) => None,
         (Some(data), Some(model)) => Some((data.as_str(), model.as_str())),
-        (Some(one), None) => return Err(alone(&data_gpu, one, "--model-gpu")),
-        (None, Some(one)) => return Err(alone(&model_gpu, one, "--data-gpu")),
+        (Some(one), None) => {
+            return Err(alone(&data_gpu, one, "--model-gpu").mend(&keys::DATA_GPU, None));
+        }
+        (None, Some(one)) => {
+            return Err(alone(&model_gpu, one, "--data-gpu").mend(&keys::MODEL_GPU, None));
+        }
     };
     let pair = match (&asked.data_device, &asked.model_device) {
         (None, None) => None,
         (Some(data), Some(model)) => Some((data, model)),
-        (Some(one), None) => return Err(alone(&data_device, &one.0, "--model-device")),
-        (None, Some(one)) => return Err(alone(&model_device, &one.0, "--data-device")),
+        (Some(one), None) => {
+            let refused = alone(&data_device, &one.0, "--model-device");
+            return Err(refused.mend(&keys::DATA_DEVICE, None));
+        }
+        (None, Some(one)) => {
+            let refused = alone(&model_device, &one.0, "--data-device");
+            return Err(refused.mend(&keys::MODEL_DEVICE, None));
+        }
     };
     match (gpus, pair) {
         (Some(_), Some(_)) => Err(Complaint::new(
             format!("{data_gpu} and {data_device} both say which device prepares batches"),
             "give one pair: --data-gpu and --model-gpu, or --data-device and --model-device",
-        )),
+        )
+        .mend(&keys::DATA_GPU, None)
+        .mend(&keys::MODEL_GPU, None)),
         (Some((data, model)), None) => two_gpus(data, model, present, &data_gpu, &model_gpu),
         (None, Some((data, model))) => {
             let usual = present.usual();
             let data = data.id().unwrap_or(usual);
             let model = model.id().unwrap_or(usual);
-            present.check(&data_device, data)?;
-            present.check(&model_device, model)?;
+            let neither = |refused: Complaint| {
+                let refused = refused.mend(&keys::DATA_DEVICE, None);
+                refused.mend(&keys::MODEL_DEVICE, None)
+            };
+            present.check(&data_device, data).map_err(neither)?;
+            present.check(&model_device, model).map_err(neither)?;
             Ok(two_devices(data, model))
         }
         (None, None) => {
             if let Some(device) = asked.device {
-                present.check(&called(&keys::DEVICE), device)?;
+                let refused = |refused: Complaint| refused.mend(&keys::DEVICE, None);
+                let called = called(&keys::DEVICE);
+                present.check(&called, device).map_err(refused)?;
             }
             Ok(one_device(asked.device, present))
         }
@@ -240,7 +267,9 @@ fn two_gpus(
                 gpus.len()
             ),
             hint,
-        ));
+        )
+        .mend(&keys::DATA_GPU, None)
+        .mend(&keys::MODEL_GPU, None));
     }
     if both_auto {
         return Ok(best_pair(&gpus, present));

@@ -1,0 +1,98 @@
+//! How long the run is, against what is to happen in it.
+
+use super::{Check, Facts, Level, count, thousands};
+use crate::config::keys;
+
+pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
+    let Some(steps) = steps(facts) else {
+        return Vec::new();
+    };
+    let all = [warmup(facts, steps), checkpoints(facts, steps)];
+    all.into_iter().flatten().collect()
+}
+
+/// Where the run's length is known in steps.
+pub(crate) fn steps(facts: &Facts<'_>) -> Option<u64> {
+    let settings = facts.settings;
+    let accumulate = u64::from(settings.optimization.gradient_accumulation_steps.get());
+    let of_epochs = settings.stop_at.epochs.and_then(|epochs| {
+        let batches = facts.data.as_ref()?.plan.batches_per_epoch();
+        Some((epochs * batches).div_ceil(accumulate))
+    });
+    match (settings.stop_at.steps, of_epochs) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn warmup(facts: &Facts<'_>, steps: u64) -> Option<Check> {
+    let warmup = facts.settings.optimization.warmup_steps;
+    if warmup < steps || warmup == 0 {
+        return None;
+    }
+    let what = format!(
+        "the run ends after {} and warms up for {}: the learning rate never reaches its highest",
+        count(steps, "step"),
+        thousands(warmup)
+    );
+    let check = facts.about(Level::Warning, &keys::WARMUP_STEPS, what);
+    let lr = facts.settings.optimization.peak_learning_rate;
+    let reached = lr * steps as f64 / warmup as f64;
+    Some(
+        check
+            .costs(format!("it ends at {reached:.1e} instead of {lr:.1e}"))
+            .write(&keys::WARMUP_STEPS, steps / 10),
+    )
+}
+
+fn checkpoints(facts: &Facts<'_>, steps: u64) -> Option<Check> {
+    let every = facts.settings.checkpoints.every.get();
+    if every <= steps {
+        return None;
+    }
+    let what = format!(
+        "a checkpoint every {} steps, and the run has {}: only its end is saved",
+        thousands(every),
+        thousands(steps)
+    );
+    let check = facts.about(Level::Note, &keys::CHECKPOINT_EVERY, what);
+    Some(
+        check
+            .costs(format!("a kill loses up to {}", count(steps, "step")))
+            .write(&keys::CHECKPOINT_EVERY, (steps / 4).max(1)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Machine, found};
+    use super::*;
+
+    #[test]
+    fn epochs_that_end_before_the_warm_up_are_told() {
+        let machine = Machine::with("--epochs 1 --warmup-steps 500", 2);
+        let check = found(&machine.facts(), &keys::WARMUP_STEPS).unwrap();
+        assert!(
+            check.what.starts_with("the run ends after"),
+            "{}",
+            check.what
+        );
+        let machine = Machine::with("--epochs 100", 2);
+        assert!(found(&machine.facts(), &keys::WARMUP_STEPS).is_none());
+    }
+
+    #[test]
+    fn a_run_that_never_saves_on_the_way_is_a_note() {
+        let machine = Machine::with("--max-steps 200", 2);
+        let check = found(&machine.facts(), &keys::CHECKPOINT_EVERY).unwrap();
+        assert_eq!(check.level, Level::Note);
+        assert_eq!(check.write[0].in_file().unwrap(), "checkpoint_every: 50");
+        let machine = Machine::with("--max-steps 2000", 2);
+        assert!(found(&machine.facts(), &keys::CHECKPOINT_EVERY).is_none());
+    }
+
+    #[test]
+    fn a_run_by_the_clock_has_no_length_in_steps() {
+        assert_eq!(steps(&Machine::with("--max-minutes 3", 2).facts()), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! What is wrong, costly or worth knowing about a run before it begins. Pure: facts in, findings out.
+//!
+//! `validate` shows all of it, `train` the warnings. A figure in here was measured or computed from
+//! the facts; where a cost can only be measured by training, none is named.
+
+mod batches;
+mod dataset;
+mod devices;
+mod disk;
+mod feeding;
+mod length;
+pub(crate) mod memory;
+pub(crate) mod need;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod write;
+
+use voxmill_speech::batch_plan::BatchPlan;
+use voxmill_speech::manifest::Filtered;
+use voxmill_telemetry::probes::topology::GpuFacts;
+
+use crate::config::file::Place;
+use crate::config::keys::Key;
+use crate::settings::{Origin, TrainSettings};
+
+pub(crate) use batches::waste;
+pub(crate) use disk::{DiskFacts, Reading, Room};
+pub(crate) use need::Needs;
+pub(crate) use write::{Line, flag};
+
+/// The smaller, the graver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// `train` would refuse it, or could not do it.
+    Error,
+    /// It costs time, memory or clips.
+    Warning,
+    Note,
+}
+
+impl Level {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note => "note",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    pub(crate) level: Level,
+    /// The setting that it is about; `None`: the file as a whole, the machine or the data.
+    pub(crate) key: Option<&'static Key>,
+    pub(crate) place: Where,
+    pub(crate) what: String,
+    /// Measured or computed.
+    pub(crate) costs: Option<String>,
+    /// What would mend it, in the file or as flags.
+    pub(crate) write: Vec<Line>,
+    /// The next move where no setting mends it.
+    pub(crate) hint: Option<String>,
+}
+
+/// Where the thing that a finding is about was said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Where {
+    File(Place),
+    /// With its value, where that is known.
+    Flag(Option<String>),
+    /// Nobody said it.
+    Usual {
+        value: String,
+        why: Option<&'static str>,
+        /// Whether there is a file that could have said it.
+        file: bool,
+    },
+    /// It is no setting.
+    Elsewhere,
+}
+
+/// All that is looked at.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) settings: &'a TrainSettings,
+    /// Whether there is a configuration file.
+    pub(crate) file: bool,
+    pub(crate) cores: usize,
+    /// Bytes of host memory that this process may use.
+    pub(crate) memory: Option<u64>,
+    /// The cards as the machine's buses show them, used or not.
+    pub(crate) cards: &'a [GpuFacts],
+    pub(crate) model_card: Option<&'a GpuFacts>,
+    pub(crate) data_card: Option<&'a GpuFacts>,
+    /// `None`: the dataset could not be read, which is told apart.
+    pub(crate) data: Option<DataFacts<'a>>,
+    /// `None`: not looked at.
+    pub(crate) disk: Option<DiskFacts>,
+}
+
+/// What headers, texts and the plan of an epoch say.
+#[derive(Debug)]
+pub(crate) struct DataFacts<'a> {
+    pub(crate) plan: &'a BatchPlan,
+    pub(crate) rows: usize,
+    pub(crate) bad: usize,
+    pub(crate) filtered: Filtered,
+    /// What limits would leave no clip out; `None`: not looked at.
+    pub(crate) longest: Option<Longest>,
+    pub(crate) held_out: usize,
+    /// Of the clips to train on.
+    pub(crate) audio_seconds: f64,
+    /// Bytes of host memory that the largest batch takes while it is made.
+    pub(crate) making: u64,
+    /// What of `ram_budget` is for batches.
+    pub(crate) batch_budget: u64,
+    pub(crate) needs: Needs,
+}
+
+/// Of all clips, those left out included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Longest {
+    pub(crate) frames: u32,
+    pub(crate) characters: u32,
+}
+
+/// Everything that there is to say, the gravest first.
+pub(crate) fn check(facts: &Facts<'_>) -> Vec<Check> {
+    let parts = [
+        threads::check,
+        feeding::check,
+        devices::check,
+        memory::check,
+        dataset::check,
+        batches::check,
+        length::check,
+        disk::check,
+    ];
+    let mut all: Vec<Check> = parts.iter().flat_map(|part| part(facts)).collect();
+    all.sort_by_key(|check| check.level);
+    all
+}
+
+impl<'a> Facts<'a> {
+    /// A finding about a setting.
+    fn about(&self, level: Level, key: &'static Key, what: impl Into<String>) -> Check {
+        Check {
+            level,
+            key: Some(key),
+            place: self.place(key),
+            what: what.into(),
+            costs: None,
+            write: Vec::new(),
+            hint: None,
+        }
+    }
+
+    fn place(&self, key: &Key) -> Where {
+        let mut shown = self.settings.shown.iter();
+        match shown.find(|line| line.key.name == key.name) {
+            None => Where::Elsewhere,
+            Some(line) => match &line.origin {
+                Origin::File(place) => Where::File(place.clone()),
+                Origin::Flag => Where::Flag(Some(line.value.clone())),
+                Origin::Auto(why) => Where::Usual {
+                    value: line.value.clone(),
+                    why: Some(why),
+                    file: self.file,
+                },
+                Origin::Default => Where::Usual {
+                    value: line.value.clone(),
+                    why: None,
+                    file: self.file,
+                },
+            },
+        }
+    }
+
+    /// Whether a flag or the file says it.
+    fn given(&self, key: &Key) -> bool {
+        matches!(self.place(key), Where::File(_) | Where::Flag(_))
+    }
+
+    /// The key of the model device that was said, for pointing at.
+    fn model_key(&self) -> &'static Key {
+        use crate::config::keys;
+        let said = [&keys::MODEL_GPU, &keys::MODEL_DEVICE];
+        let said = said.into_iter().find(|key| self.given(key));
+        said.unwrap_or(&keys::DEVICE)
+    }
+}
+
+impl Check {
+    fn costs(mut self, costs: impl Into<String>) -> Check {
+        self.costs = Some(costs.into());
+        self
+    }
+
+    fn write(mut self, key: &'static Key, value: impl ToString) -> Check {
+        let value = Some(value.to_string());
+        self.write.push(Line { key, value });
+        self
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Check {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// In one line, for `train`: there flags are what one types next.
+    pub(crate) fn line(&self) -> String {
+        let mut text = self.what.clone();
+        if let Some(costs) = &self.costs {
+            text += &format!("; {costs}");
+        }
+        let flags: Vec<String> = self.write.iter().filter_map(Line::flag).collect();
+        if !flags.is_empty() {
+            text += &format!("; try {}", flags.join(" "));
+        } else if let Some(hint) = &self.hint {
+            text += &format!("; {hint}");
+        }
+        text
+    }
+}
+
+/// 1 batch, 2 batches.
+fn count(n: impl Into<u64>, one: &str) -> String {
+    let n = n.into();
+    let es = if one.ends_with("ch") || one.ends_with('x') {
+        "es"
+    } else {
+        "s"
+    };
+    match n {
+        1 => format!("1 {one}"),
+        _ => format!("{} {one}{es}", thousands(n)),
+    }
+}
+
+/// 13100 → 13,100.
+pub(crate) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size for reading: 1.24 GB.
+pub(crate) fn size(bytes: u64) -> String {
+    let n = bytes as f64;
+    match n {
+        0.0..1e3 => format!("{n} B"),
+        1e3..1e6 => format!("{:.0} kB", n / 1e3),
+        1e6..1e9 => format!("{:.0} MB", n / 1e6),
+        _ => format!("{:.1} GB", n / 1e9),
+    }
+}
+
+/// A length of time for reading.
+pub(crate) fn span(seconds: f64) -> String {
+    match seconds {
+        0.0..0.01 => format!("{:.1} ms", seconds * 1e3),
+        0.01..1.0 => format!("{:.0} ms", seconds * 1e3),
+        1.0..120.0 => format!("{seconds:.1} s"),
+        120.0..5_400.0 => format!("{:.1} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+/// A share for reading: small ones with a digit more.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        10.0.. => format!("{percent:.0} %"),
+        _ => format!("{percent:.1} %"),
+    }
+}

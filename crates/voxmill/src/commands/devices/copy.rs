@@ -1,0 +1,36 @@
+//! How fast batches get from one device to another, measured by the trainer's own move.
+
+use voxmill_trainer::device::{self, DeviceId};
+use voxmill_trainer::prepare::{Transfer, time_transfer};
+
+use crate::complaint::Complaint;
+
+/// From a short batch to one that is larger than any cache.
+const SIZES: [u64; 4] = [100_000, 1_000_000, 8_000_000, 64_000_000];
+const ROUNDS: usize = 9;
+
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) data: DeviceId,
+    pub(super) model: DeviceId,
+    /// Each size, or why nothing could be measured.
+    pub(super) sizes: Result<Vec<Transfer>, String>,
+}
+
+pub(super) fn measure(data: DeviceId, model: DeviceId) -> anyhow::Result<Copied> {
+    let open = |id: DeviceId| {
+        device::open(id).map_err(|error| {
+            Complaint::new(
+                error.to_string(),
+                "give another device; cpu is always there",
+            )
+        })
+    };
+    let (from, to) = (open(data)?, open(model)?);
+    let sizes = SIZES.map(|bytes| time_transfer(&from, &to, bytes, ROUNDS));
+    Ok(Copied {
+        data,
+        model,
+        sizes: sizes.into_iter().collect(),
+    })
+}

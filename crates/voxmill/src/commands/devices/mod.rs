@@ -1,0 +1,79 @@
+//! `voxmill devices`: what there is to train on, how it is linked, and how fast batches get across.
+
+mod copy;
+mod inventory;
+mod report;
+mod table;
+
+use voxmill_telemetry::probes::Roots;
+use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
+use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
+
+use super::say;
+use crate::args::DevicesArgs;
+use crate::machine::Host;
+use crate::settings::Present;
+use copy::Copied;
+use inventory::Gpu;
+
+/// All that is told.
+#[derive(Debug)]
+struct Devices {
+    host: Host,
+    backends: Vec<(Backend, Result<Vec<Found>, DeviceError>)>,
+    cards: Vec<GpuFacts>,
+    /// Of each card.
+    drivers: Vec<Option<String>>,
+    links: Links,
+    gpus: Vec<Gpu>,
+    /// The best pair of cards, where there are two.
+    pair: Option<Pair>,
+    /// What a run takes when nobody says.
+    usual: DeviceId,
+    copied: Option<Copied>,
+}
+
+pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
+    let present = Present::look();
+    let mut devices = Devices::look(&present);
+    if let (Some(data), Some(model)) = (&args.data_device, &args.model_device) {
+        let usual = present.usual();
+        let (data, model) = (data.id().unwrap_or(usual), model.id().unwrap_or(usual));
+        present.check("--data-device", data)?;
+        present.check("--model-device", model)?;
+        devices.copied = Some(copy::measure(data, model)?);
+    }
+    match args.json {
+        true => say(&serde_json::to_string_pretty(&report::json(&devices))?),
+        false => say(&table::render(&devices)),
+    }
+}
+
+impl Devices {
+    fn look(present: &Present) -> Devices {
+        let roots = Roots::default();
+        let cards = topology::gpus(&roots);
+        let compiled = Backend::compiled().filter(|backend| *backend != Backend::Cpu);
+        let backends: Vec<_> = compiled.map(|backend| (backend, found(backend))).collect();
+        let links = topology::links(&cards, &roots);
+        let driver = |card: &GpuFacts| topology::driver(&card.pci?, &roots);
+        Devices {
+            host: Host::look(&roots),
+            gpus: inventory::gpus(&backends, &cards),
+            pair: topology::best_pair(&cards, &links),
+            drivers: cards.iter().map(driver).collect(),
+            usual: present.usual(),
+            backends,
+            cards,
+            links,
+            copied: None,
+        }
+    }
+
+    /// Real GPUs that a backend of this build can use.
+    fn usable(&self) -> impl Iterator<Item = &Gpu> {
+        self.gpus
+            .iter()
+            .filter(|gpu| !gpu.is_software && !gpu.ids.is_empty())
+    }
+}

@@ -1,0 +1,414 @@
+//! One look at one file: everything wrong in it, the settings that are left, the dataset, the checks.
+
+use std::path::Path;
+
+use voxmill_speech::batch_plan::PaddingWaste;
+use voxmill_speech::cache::clip_bytes;
+use voxmill_speech::manifest::{Limits, Split};
+use voxmill_speech::text::FrontEnd;
+use voxmill_trainer::checkpoint::{PrepareOn, checkpoint_bytes};
+
+use super::busy::{self, Busy};
+use super::look::{Here, room};
+use super::{File, report};
+use crate::args::TrainArgs;
+use voxmill_trainer::device::Precision;
+
+use crate::checks::{self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where};
+use crate::commands::train::data::{feed_settings, open_shelf, read};
+use crate::complaint::{Complaint, describe};
+use crate::config::file::{ConfigFile, Fault, Place, WayOut};
+use crate::config::keys::{self, Key, Role};
+use crate::dataset::MIN_SECONDS;
+use crate::feed::train::{BatchFeed, FeedSettings};
+use crate::feed::{self, Recipe};
+use crate::settings::{Repairs, TrainSettings};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Examined {
+    /// The gravest first.
+    pub(super) checks: Vec<Check>,
+    /// What can be done about faults of the file itself.
+    pub(super) ways_out: Vec<WayOut>,
+    /// `None`: the settings contradict each other, or the dataset cannot be read.
+    pub(super) data: Option<report::Dataset>,
+    pub(super) disk: Option<DiskFacts>,
+    /// The device that trains, and the one that prepares where that is another one.
+    pub(super) devices: Vec<String>,
+    pub(super) busy: Option<Busy>,
+}
+
+impl Examined {
+    pub(super) fn count(&self, level: Level) -> usize {
+        self.checks
+            .iter()
+            .filter(|check| check.level == level)
+            .count()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.count(Level::Error) == 0
+    }
+}
+
+pub(super) fn examine(args: &TrainArgs, file: Option<&File>, here: &Here) -> Examined {
+    let mut found = Examined::default();
+    let path = file.map_or(Path::new(""), |file| &file.path);
+    let (config, faults) = match file {
+        Some(file) => ConfigFile::examine(&file.text, path),
+        None => (Some(ConfigFile::default()), Vec::new()),
+    };
+    for fault in faults {
+        found.ways_out.push(fault.way_out);
+        found.checks.push(of_fault(fault, path));
+    }
+    let Some(config) = config else {
+        return found;
+    };
+    found.checks.extend(without_meaning(&config));
+    if let Some(settings) = settings(args, &config, here, &mut found.checks) {
+        look_at(&settings, file.is_some(), here, &mut found);
+    }
+    found.checks.sort_by_key(|check| check.level);
+    found
+}
+
+fn of_fault(fault: Fault, path: &Path) -> Check {
+    Check {
+        level: Level::Error,
+        key: None,
+        place: Where::File(Place {
+            file: path.to_owned(),
+            line: fault.line,
+            column: fault.column,
+        }),
+        what: fault.what,
+        costs: None,
+        write: Vec::new(),
+        hint: Some(fault.hint),
+    }
+}
+
+fn without_meaning(config: &ConfigFile) -> Vec<Check> {
+    let notes = config.without_meaning.iter().filter_map(|&key| {
+        let Role::NoMeaning(why) = key.role else {
+            return None;
+        };
+        Some(Check {
+            level: Level::Note,
+            key: Some(key),
+            place: Where::File(config.place(key)?.clone()),
+            what: format!("`{}` has no meaning here: {why}", key.name),
+            costs: None,
+            write: Vec::new(),
+            hint: None,
+        })
+    });
+    notes.collect()
+}
+
+/// The settings as `train` resolves them. What it would refuse becomes a finding, is taken as it
+/// should have been, and the rest is looked at all the same.
+fn settings(
+    args: &TrainArgs,
+    config: &ConfigFile,
+    here: &Here,
+    checks: &mut Vec<Check>,
+) -> Option<TrainSettings> {
+    let mut repairs = Repairs::new();
+    loop {
+        let resolved = TrainSettings::resolve_repaired(
+            args.clone(),
+            config.clone(),
+            repairs.clone(),
+            here.host.cores,
+            &here.present,
+        );
+        let error = match resolved {
+            Ok(settings) => {
+                checks.extend(remarks(&settings, config));
+                return Some(settings);
+            }
+            Err(error) => error,
+        };
+        let refused = of_error(&error, None, config);
+        let lines = refused.write.clone();
+        checks.push(refused);
+        let new = lines
+            .iter()
+            .filter(|line| !repairs.contains_key(line.key.name));
+        let new: Vec<_> = new
+            .map(|line| (line.key.name, line.value.clone()))
+            .collect();
+        if new.is_empty() {
+            return None;
+        }
+        repairs.extend(new);
+    }
+}
+
+/// An error as a finding. `about` is the setting that it is blamed on where it does not say itself.
+fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigFile) -> Check {
+    let complaint = error.downcast_ref::<Complaint>();
+    let mends = complaint.map(Complaint::mends).unwrap_or_default();
+    let told = describe(error);
+    let told = told.split("\n\nhint: ").next().unwrap_or_default();
+    let what = told
+        .trim_start_matches("error: ")
+        .replace("\n  because: ", ": ");
+    let named = || named_in(&what, config);
+    let key = mends.first().map(|mend| mend.key).or(about).or_else(named);
+    let place = match key.and_then(|key| config.place(key)) {
+        Some(place) => Where::File(place.clone()),
+        None => match key {
+            Some(key) if what.contains(&format!("--{}", key.name.replace('_', "-"))) => {
+                Where::Flag(None)
+            }
+            _ => Where::Elsewhere,
+        },
+    };
+    let lines = mends.iter().map(|mend| Line {
+        key: mend.key,
+        value: mend.value.clone(),
+    });
+    Check {
+        level: Level::Error,
+        key,
+        place,
+        what,
+        costs: None,
+        write: lines.collect(),
+        hint: complaint.map(|complaint| complaint.hint().to_owned()),
+    }
+}
+
+/// The first setting of the file that a text names.
+fn named_in(text: &str, config: &ConfigFile) -> Option<&'static Key> {
+    let in_file = keys::KEYS.iter().filter(|key| config.place(key).is_some());
+    let named = in_file.filter_map(|&key| Some((text.find(key.name)?, key)));
+    named.min_by_key(|(at, _)| *at).map(|(_, key)| key)
+}
+
+fn remarks(settings: &TrainSettings, config: &ConfigFile) -> Vec<Check> {
+    let remarks = settings.remarks.iter().map(|remark| {
+        let warning = remark.text.strip_prefix("warning: ");
+        Check {
+            level: warning.map_or(Level::Note, |_| Level::Warning),
+            key: Some(remark.key),
+            place: match config.place(remark.key) {
+                Some(place) => Where::File(place.clone()),
+                None => Where::Flag(None),
+            },
+            what: warning.unwrap_or(&remark.text).to_owned(),
+            costs: None,
+            write: Vec::new(),
+            hint: None,
+        }
+    });
+    remarks.collect()
+}
+
+/// The dataset, the disks and the checks.
+fn look_at(settings: &TrainSettings, file: bool, here: &Here, found: &mut Examined) {
+    let devices = settings.devices.devices;
+    found.devices.push(devices.model().to_string());
+    if devices.is_pair() {
+        found.devices.push(devices.data().to_string());
+    }
+    found.busy = busy::newest_like(settings);
+    let mut facts = Facts {
+        settings,
+        file,
+        cores: here.host.cores,
+        memory: here.host.memory,
+        cards: &here.cards,
+        model_card: here.present.card(devices.model()),
+        data_card: here.present.card(devices.data()),
+        data: None,
+        disk: None,
+    };
+    match Planned::read(settings) {
+        Ok(planned) => {
+            let epoch = found
+                .busy
+                .as_ref()
+                .map(|busy| busy.seconds_a_step * planned.steps_an_epoch(settings));
+            facts.disk = Some(planned.disk(settings, here, epoch));
+            facts.data = Some(planned.facts(settings));
+            found.checks.extend(checks::check(&facts));
+            found.data = facts.data.as_ref().map(|data| planned.report(data));
+            found.disk = facts.disk;
+        }
+        Err(error) => {
+            let about = Some(&keys::TRAIN_DATA);
+            let mut check = of_error(&error, about, &ConfigFile::default());
+            let mut shown = settings.shown.iter();
+            if let Some(line) = shown.find(|line| line.key == &keys::TRAIN_DATA)
+                && let crate::settings::Origin::File(place) = &line.origin
+            {
+                check.place = Where::File(place.clone());
+            }
+            found.checks.push(check);
+            found.checks.extend(checks::check(&facts));
+        }
+    }
+}
+
+/// The dataset with the plan of its batches, as `train` makes it.
+struct Planned {
+    data: crate::commands::train::data::Data,
+    batches: BatchFeed,
+    found_in_cache: usize,
+    longest: Option<Longest>,
+}
+
+impl Planned {
+    fn read(settings: &TrainSettings) -> anyhow::Result<Planned> {
+        let data = read(settings, &[])?;
+        let recipe = Recipe {
+            front_end: FrontEnd::new(settings.data.text.clone())?.into(),
+            audio: settings.data.audio.clone().into(),
+            language: settings.data.language,
+        };
+        let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
+        let feed_of = match settings.devices.prepare_on.0 {
+            PrepareOn::Host => BatchFeed::new,
+            PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
+        };
+        // Whether it fits is for the checks to say.
+        let unbounded = FeedSettings {
+            ram_budget: u64::MAX,
+            ..feed_settings(settings)
+        };
+        let batches = feed_of(&shelf, Split::Train, settings.data.batches, unbounded)?;
+        let longest = match data.train.filtered.total() {
+            0 => None,
+            _ => longest(settings, &data.folder),
+        };
+        Ok(Planned {
+            found_in_cache: shelf.found_in_cache(),
+            data,
+            batches,
+            longest,
+        })
+    }
+
+    fn steps_an_epoch(&self, settings: &TrainSettings) -> f64 {
+        let accumulate = settings.optimization.gradient_accumulation_steps.get();
+        self.batches.plan().batches_per_epoch() as f64 / f64::from(accumulate)
+    }
+
+    fn facts<'a>(&'a self, settings: &TrainSettings) -> DataFacts<'a> {
+        let held_out = |clip: &&voxmill_speech::manifest::Clip| clip.split == Split::Validation;
+        let plan = self.batches.plan();
+        DataFacts {
+            plan,
+            rows: self.data.rows,
+            bad: self.data.train.quarantine.len(),
+            filtered: self.data.train.filtered,
+            longest: self.longest,
+            held_out: self.data.held_out().clips.iter().filter(held_out).count(),
+            audio_seconds: self.batches.audio_seconds(),
+            making: self.batches.most_bytes(),
+            batch_budget: feed_settings(settings).ram_budget,
+            // In 16 bits it takes less; which kind there is, only the open device says.
+            needs: Needs::of(settings, Precision::Single, plan),
+        }
+    }
+
+    fn disk(&self, settings: &TrainSettings, here: &Here, epoch_seconds: Option<f64>) -> DiskFacts {
+        let parameters = checks::need::parameters(settings);
+        // The kept ones, the best, and the one that is being written.
+        let kept = settings.checkpoints.keep.get() as u64 + 2;
+        let folder = settings.checkpoints.dir.as_ref();
+        let folder = folder.unwrap_or(&settings.run_folder.runs_dir);
+        let audio = &settings.data.audio;
+        let clips = &self.data.train.clips;
+        let tokens = |text: &str| text.chars().count() as u64;
+        let sizes = clips.iter().map(|clip| {
+            let frames = audio.frames_for_header(&clip.header) as u64;
+            clip_bytes(
+                frames,
+                audio.n_mels as u64,
+                tokens(&clip.text),
+                clip.text.len() as u64,
+            )
+        });
+        let missing =
+            (clips.len() - self.found_in_cache.min(clips.len())) as f64 / clips.len().max(1) as f64;
+        let cache = (sizes.sum::<u64>() as f64 * missing) as u64;
+        DiskFacts {
+            checkpoints: room(folder, kept * checkpoint_bytes(parameters)),
+            cache: room(&self.data.folder.cache_dir(), cache),
+            reading: here.reading(clips),
+            audio_bytes: clips.iter().map(|clip| clip.audio_bytes).sum(),
+            epoch_seconds,
+        }
+    }
+
+    fn report(&self, data: &DataFacts<'_>) -> report::Dataset {
+        let plan = data.plan;
+        let mut clips: Vec<_> = (self.data.train.clips.iter())
+            .map(|clip| (clip.id.to_string(), clip.header.seconds()))
+            .collect();
+        clips.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        clips.truncate(3);
+        let largest = data.needs.largest;
+        report::Dataset {
+            folder: self.data.folder.path.display().to_string(),
+            demo: self.data.folder.demo,
+            rows: data.rows,
+            to_train_on: plan.clips().len(),
+            held_out: data.held_out,
+            bad: data.bad,
+            left_out_for_length: data.filtered.total(),
+            audio_seconds: data.audio_seconds,
+            longest: clips,
+            batch_size: plan.settings().batch_size.get(),
+            batches_an_epoch: plan.batches_per_epoch(),
+            shapes: plan.buckets().len(),
+            padding_waste: checks::waste(plan),
+            padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(plan.clips())
+                .frames
+                .waste(),
+            largest_batch: [largest.rows, largest.frames, largest.tokens],
+            model_device_bytes: data.needs.on_model(),
+            weights_bytes: data.needs.model.weights,
+            training_bytes: data.needs.model.activations,
+            waiting_bytes: data.needs.model.batch * data.needs.slots as u64,
+            waiting_batches: data.needs.slots,
+            data_device_bytes: data.needs.data,
+            making_bytes: data.making,
+            batch_budget_bytes: data.batch_budget,
+            cached_clips: self.found_in_cache,
+            all_clips: self.data.train.clips.len(),
+        }
+    }
+}
+
+/// The lengths of all clips, those included that limits leave out: the headers are read once more.
+fn longest(settings: &TrainSettings, folder: &crate::dataset::Folder) -> Option<Longest> {
+    let limits = Limits {
+        audio: settings.data.audio.clone(),
+        max_mel_frames: None,
+        max_text_length: None,
+        min_seconds: MIN_SECONDS,
+    };
+    let scan = feed::scan(
+        &folder.path,
+        folder.given,
+        &limits,
+        settings.data.val_fraction,
+    )
+    .ok()?;
+    let clips = scan.manifest.clips.iter();
+    let frames = clips
+        .clone()
+        .map(|clip| settings.data.audio.frames_for_header(&clip.header));
+    let characters = clips.map(|clip| clip.text.chars().count());
+    Some(Longest {
+        frames: u32::try_from(frames.max()?).unwrap_or(u32::MAX),
+        characters: u32::try_from(characters.max()?).unwrap_or(u32::MAX),
+    })
+}

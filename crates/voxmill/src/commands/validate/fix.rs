@@ -1,0 +1,231 @@
+//! `--fix`: a copy of the file with what the checks say, checked again.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::File;
+use super::edit::{Change, Edit, apply};
+use super::examine::{Examined, examine};
+use super::look::Here;
+use crate::args::TrainArgs;
+use crate::checks::{Level, Where};
+use crate::complaint::Complaint;
+use crate::config::file::WayOut;
+
+/// What was written.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    /// `None`: there was nothing to write.
+    pub(super) path: Option<PathBuf>,
+    pub(super) changes: Vec<Change>,
+    /// What is found in the copy; `None` where there is none.
+    pub(super) left: Option<Examined>,
+}
+
+/// A change may bring up what was hidden behind it; more than this comes to an end by itself.
+const ROUNDS: usize = 6;
+
+/// How a file begins that may be written over.
+const MARK: &str = "# Written by `voxmill validate --fix`";
+
+pub(super) fn fix(
+    file: &File,
+    output: Option<&Path>,
+    args: &TrainArgs,
+    first: &Examined,
+    here: &Here,
+) -> anyhow::Result<Fixed> {
+    let path = place_of_copy(file, output)?;
+    let mut copy = File {
+        path: path.clone(),
+        text: marked(file),
+    };
+    let shifted = copy.text.lines().count() != file.text.lines().count();
+    let mut done: HashSet<&'static str> = HashSet::new();
+    let mut changes = Vec::new();
+    let mut left: Option<Examined> = None;
+    for _ in 0..ROUNDS {
+        let found = left.as_ref().unwrap_or(first);
+        let ahead = usize::from(left.is_none() && shifted);
+        let edits = edits(found, ahead, &mut done);
+        let before = changes.len();
+        for edit in edits {
+            let applied = apply(&copy.text, &edit).or_else(|| match edit {
+                // The key that was meant is there already.
+                Edit::Rename { line, .. } => apply(&copy.text, &Edit::TakeOut { line }),
+                _ => None,
+            });
+            if let Some((text, change)) = applied {
+                copy.text = text;
+                changes.push(change);
+            }
+        }
+        if changes.len() == before {
+            break;
+        }
+        let mut quiet = args.clone();
+        quiet.config.config = Some(path.clone());
+        left = Some(examine(&quiet, Some(&copy), here));
+    }
+    if changes.is_empty() {
+        return Ok(Fixed {
+            path: None,
+            changes,
+            left: None,
+        });
+    }
+    changes.sort_by_key(|change| change.line);
+    write(&copy)?;
+    Ok(Fixed {
+        path: Some(path),
+        changes,
+        left,
+    })
+}
+
+/// What errors and warnings ask for, each setting once; notes are left to the person.
+fn edits(found: &Examined, ahead: usize, done: &mut HashSet<&'static str>) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    for way_out in &found.ways_out {
+        match *way_out {
+            WayOut::None => {}
+            WayOut::Rename { line, to } => edits.push(Edit::Rename {
+                line: line + ahead,
+                to,
+            }),
+            WayOut::TakeOut { line } => edits.push(Edit::TakeOut { line: line + ahead }),
+        }
+    }
+    let worth_it = found
+        .checks
+        .iter()
+        .filter(|check| check.level <= Level::Warning);
+    // A flag beats the file: writing there would change nothing.
+    for check in worth_it.filter(|check| !matches!(check.place, Where::Flag(_))) {
+        let new = check.write.iter().all(|line| !done.contains(line.key.name));
+        if !new {
+            continue;
+        }
+        for line in &check.write {
+            done.insert(line.key.name);
+            edits.push(Edit::Set(line.clone()));
+        }
+    }
+    edits
+}
+
+fn marked(file: &File) -> String {
+    if file.text.starts_with(MARK) {
+        return file.text.clone();
+    }
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+    let end = if file.text.contains("\r\n") {
+        "\r\n"
+    } else {
+        "\n"
+    };
+    format!(
+        "{MARK} from {name}: it may be written over.{end}{}",
+        file.text
+    )
+}
+
+fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let path = match output {
+        Some(path) => path.to_owned(),
+        None => {
+            let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
+            file.path.with_file_name(format!("{stem}.fixed.yaml"))
+        }
+    };
+    let same = |a: &Path, b: &Path| {
+        let (a, b) = (a.canonicalize(), b.canonicalize());
+        a.is_ok_and(|a| b.is_ok_and(|b| a == b))
+    };
+    if same(&path, &file.path) {
+        return Err(Complaint::new(
+            format!(
+                "`{}` is the file itself: --fix writes a copy",
+                path.display()
+            ),
+            "give another file to --output",
+        )
+        .into());
+    }
+    let theirs =
+        std::fs::read_to_string(&path).map_or(path.exists(), |text| !text.starts_with(MARK));
+    if output.is_none() && theirs {
+        return Err(Complaint::new(
+            format!(
+                "there is a file `{}`, and --fix did not write it",
+                path.display()
+            ),
+            "move it away, or say with --output where the copy goes",
+        )
+        .into());
+    }
+    Ok(path)
+}
+
+/// Whole or not at all.
+fn write(copy: &File) -> anyhow::Result<()> {
+    let temporary = copy
+        .path
+        .with_extension(format!("{}.part", std::process::id()));
+    let written = std::fs::write(&temporary, &copy.text)
+        .and_then(|()| std::fs::rename(&temporary, &copy.path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        Complaint::new(
+            format!("cannot write `{}`", copy.path.display()),
+            "say with --output where the copy goes",
+        )
+        .because(error)
+        .into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(dir: &Path, name: &str, text: &str) -> File {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        File {
+            path,
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = file(dir.path(), "my.yaml", "data:\n");
+        let copy = dir.path().join("my.fixed.yaml");
+        assert_eq!(place_of_copy(&config, None).unwrap(), copy);
+        std::fs::write(&copy, "data:\n").unwrap();
+        let refused = place_of_copy(&config, None).unwrap_err().to_string();
+        assert!(refused.contains("--fix did not write it"), "{refused}");
+        assert!(
+            place_of_copy(&config, Some(&copy)).is_ok(),
+            "it was asked for"
+        );
+        std::fs::write(&copy, marked(&config)).unwrap();
+        assert!(place_of_copy(&config, None).is_ok(), "it is our own");
+        let itself = place_of_copy(&config, Some(&config.path))
+            .unwrap_err()
+            .to_string();
+        assert!(itself.contains("is the file itself"), "{itself}");
+    }
+
+    #[test]
+    fn the_mark_is_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = file(dir.path(), "my.yaml", "data:\n  seed: 1\n");
+        let once = marked(&config);
+        assert!(once.ends_with("over.\ndata:\n  seed: 1\n"), "{once}");
+        let again = file(dir.path(), "my.fixed.yaml", &once);
+        assert_eq!(marked(&again), once);
+    }
+}

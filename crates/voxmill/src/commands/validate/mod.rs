@@ -1,0 +1,92 @@
+//! `voxmill validate`: settings, dataset and machine against each other, before a run.
+//!
+//! Reads the file, resolves the settings as `train` would, scans the dataset, plans an epoch, and
+//! gives all that to [`crate::checks`]. Nothing is trained and nothing is left on disk but the copy
+//! that `--fix` asks for.
+
+mod busy;
+mod edit;
+mod examine;
+mod fix;
+mod look;
+mod report;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use super::{say, show_settings};
+use crate::args::ValidateArgs;
+use crate::complaint::Complaint;
+use crate::settings::TrainSettings;
+use examine::examine;
+use fix::Fixed;
+use look::Here;
+
+/// A configuration file in memory.
+#[derive(Clone, Debug)]
+struct File {
+    path: PathBuf,
+    text: String,
+}
+
+impl File {
+    fn read(path: &Path) -> anyhow::Result<File> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Complaint::new(
+                format!("cannot read the configuration file `{}`", path.display()),
+                "give the path of a YAML file to --config, or leave the flag out",
+            )
+            .because(error)
+        })?;
+        Ok(File {
+            path: path.to_owned(),
+            text,
+        })
+    }
+}
+
+pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<ExitCode> {
+    let train = args.of_train();
+    let json = args.mending.json;
+    if args.config.show_settings {
+        show_settings(&TrainSettings::resolve(train)?.shown, json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = args.config.config.as_deref();
+    let file = path.map(File::read).transpose()?;
+    let here = Here::look();
+    let examined = examine(&train, file.as_ref(), &here);
+    let fixed = match (&file, args.mending.fix) {
+        (Some(file), true) => {
+            let output = args.mending.output.as_deref();
+            Some(fix::fix(file, output, &train, &examined, &here)?)
+        }
+        _ => None,
+    };
+    let last = match &fixed {
+        Some(Fixed {
+            left: Some(left), ..
+        }) => left,
+        _ => &examined,
+    };
+    let ready = last.is_ready();
+    if json {
+        let report = report::json(file.as_ref(), &examined, fixed.as_ref(), last, &here);
+        say(&serde_json::to_string_pretty(&report).context("the report is no JSON")?)?;
+    } else {
+        say(&table::render(
+            file.as_ref(),
+            &examined,
+            fixed.as_ref(),
+            last,
+            &here,
+        ))?;
+    }
+    Ok(match ready {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
