@@ -6,11 +6,13 @@
 )]
 
 mod bad_input;
+mod compare;
 mod dataset;
 #[cfg(feature = "wgpu")]
 mod on_gpu;
 mod prepare;
 mod road;
+mod scale;
 mod survival;
 mod text;
 mod train;
