@@ -55,7 +55,7 @@ fn heads(out: &mut String, comparison: &Comparison, paint: Paint) {
         }
         let head = format!("  {}  {} ", number + 1, paint.mark(mark));
         let _ = writeln!(out, "{}", wrap(&head, 7, &text));
-        if let Some(others) = side.others.filter(|others| *others > thresholds::RIVALS) {
+        if let Some(others) = disturbed(side) {
             let text = format!(
                 "other programs took {:.0} % of the cores meanwhile: its times are not its own pace",
                 100.0 * others
@@ -72,6 +72,11 @@ fn heads(out: &mut String, comparison: &Comparison, paint: Paint) {
             let _ = writeln!(out, "{}", wrap(&head, 7, &text));
         }
     }
+}
+
+/// The share of the cores that others took, where it is too large to be passed over.
+fn disturbed(side: &Side) -> Option<f64> {
+    side.others.filter(|others| *others > thresholds::RIVALS)
 }
 
 fn of_steps(steps: u64) -> String {
@@ -303,6 +308,12 @@ fn verdicts(out: &mut String, comparison: &Comparison, paint: Paint) {
     let text = "The intervals hold the noise from step to step. A run that is started again may differ by more: \
                 compare two equal runs to see by how much.";
     let _ = writeln!(out, "{}", wrap("", 0, text));
+    if comparison.runs.iter().any(|side| disturbed(side).is_some()) {
+        let text = "Other programs had a part in these times: what is told better or worse may be their doing. Measure again \
+                    when they are done.";
+        let head = format!("{} ", paint.mark(Mark::Warn));
+        let _ = writeln!(out, "{}", wrap(&head, 2, text));
+    }
     let Some(limit) = comparison.fail_above else {
         return;
     };

@@ -127,7 +127,7 @@ fn died(out: &mut String, scaling: &Scaling, paint: Paint) {
         if let Some(short) = refused {
             let _ = write!(
                 text,
-                " — {} more than there may be",
+                "; that is {} more than there may be",
                 bytes(short.needs.saturating_sub(short.limit))
             );
         }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use voxmill_analysis::compare::{Candidate, compare};
 use voxmill_analysis::run::Run;
 use voxmill_report::terminal::comparison_text;
-use voxmill_telemetry::log::{LogError, is_being_written};
+use voxmill_telemetry::log::is_being_written;
 
-use super::profile::paint;
+use super::profile::{paint, read_run};
 use super::say;
 use super::train::run_folder::{EVENTS, settings_of};
 use crate::args::CompareArgs;
@@ -65,7 +65,7 @@ fn candidate(path: &Path, name: String) -> anyhow::Result<Candidate> {
     let log = log_of(path)?;
     // Asked before the log is read: a run that ends meanwhile has said so in what is read.
     let in_progress = is_being_written(&log);
-    let run = Run::read(&log).map_err(of_log)?;
+    let run = read_run(&log)?;
     check_steps(&run, &log, in_progress)?;
     let folder = log.parent().filter(|_| log.ends_with(EVENTS));
     Ok(Candidate {
@@ -103,16 +103,6 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
         },
     )
     .into())
-}
-
-fn of_log(error: LogError) -> anyhow::Error {
-    let hint = match &error {
-        LogError::NewerVersion { .. } => "a newer voxmill wrote it; take that one",
-        _ => "look whether it is there and can be read",
-    };
-    Complaint::new("the run cannot be compared", hint)
-        .because(error)
-        .into()
 }
 
 /// A run with steps, or why it has none.

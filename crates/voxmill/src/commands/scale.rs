@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use voxmill_analysis::scaling::{Outcome, Scaling, Tried, scaling};
+use voxmill_analysis::scaling::{Outcome, Row, Scaling, Tried, scaling};
 use voxmill_analysis::timing::WARM_UP_STEPS;
-use voxmill_report::terminal::{bytes, scaling_text, time, whole};
+use voxmill_report::terminal::{bytes, scaling_text, time, whole, wrap};
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use super::profile::paint;
@@ -58,15 +58,15 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn all_died(result: &Scaling) -> Complaint {
-    let reasons = result.sizes.iter().filter_map(|row| row.died.as_deref());
+    let short = |row: &Row| {
+        let reason = row.died.as_deref().unwrap_or_default();
+        row.refused.is_some() || reason.contains("memory")
+    };
     Complaint::new(
         "no size ran",
-        match reasons.clone().all(|reason| reason.contains("memory")) {
-            true => format!(
-                "try smaller sizes, or a smaller --model-size: {}",
-                result.flag
-            ),
-            false => "`voxmill train` with the same flags says more".to_owned(),
+        match result.sizes.iter().all(short) {
+            true => "smaller sizes take less memory, and so does a smaller --model-size",
+            false => "`voxmill train` with the same flags says more",
         },
     )
 }
@@ -152,12 +152,9 @@ impl Progress {
             }
             Outcome::Died { reason, .. } => format!("died: {reason}"),
         };
-        let line = format!(
-            "{}/{}  {of}: {what}  ({:.1} s)",
-            number + 1,
-            self.sizes,
-            took.as_secs_f64()
-        );
+        let head = format!("{}/{}  ", number + 1, self.sizes);
+        let text = format!("{of}: {what} ({:.1} s)", took.as_secs_f64());
+        let line = wrap(&head, head.len(), &text);
         self.bar.suspend(|| tell(&line));
     }
 

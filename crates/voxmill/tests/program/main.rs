@@ -6,6 +6,7 @@
 )]
 
 mod bad_input;
+mod compare;
 mod dataset;
 mod devices;
 mod measuring;
@@ -13,6 +14,7 @@ mod measuring;
 mod on_gpu;
 mod prepare;
 mod road;
+mod scale;
 mod schema;
 mod survival;
 mod text;
