@@ -216,6 +216,27 @@ fn a_corrected_copy_keeps_comments_and_order_and_is_ready() {
 }
 
 #[test]
+fn a_limit_is_mended_before_what_it_decides() {
+    let home = tempfile::tempdir().unwrap();
+    let dataset = Dataset::new(40);
+    // Seven of nine clips are longer: with so few left a batch of 4 would look too large.
+    let text = "data:\n  batch_size: 4\n  max_mel_frames: 70\n";
+    fs::write(home.path().join("my.yaml"), text).unwrap();
+    let folder = dataset.path().to_str().unwrap();
+    let args = ["--config", "my.yaml", "--train-data", folder];
+    let before = json(&validate(&[&args[..], &["--json"]].concat(), home.path()));
+    assert!(
+        keys(&before["checks"], "warning").contains(&"batch_size"),
+        "{before:#}"
+    );
+    let output = validate(&[&args[..], &["--fix"]].concat(), home.path());
+    assert!(output.status.success(), "{}", said(&output));
+    let copy = fs::read_to_string(home.path().join("my.fixed.yaml")).unwrap();
+    assert!(copy.contains("\n  batch_size: 4\n"), "{copy}");
+    assert!(!copy.contains("max_mel_frames: 70\n"), "{copy}");
+}
+
+#[test]
 fn a_dataset_that_is_not_there_is_an_error_at_its_line() {
     let home = tempfile::tempdir().unwrap();
     fs::write(

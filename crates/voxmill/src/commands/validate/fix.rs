@@ -8,9 +8,10 @@ use super::edit::{Change, Edit, apply};
 use super::examine::{Examined, examine};
 use super::look::Here;
 use crate::args::TrainArgs;
-use crate::checks::{Level, Where};
+use crate::checks::{Check, Level, Where};
 use crate::complaint::Complaint;
 use crate::config::file::WayOut;
+use crate::config::keys;
 
 /// What was written.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(super) struct Fixed {
 }
 
 /// A change may bring up what was hidden behind it; more than this comes to an end by itself.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 10;
 
 /// How a file begins that may be written over.
 const MARK: &str = "# Written by `voxmill validate --fix`";
@@ -47,25 +48,24 @@ pub(super) fn fix(
     for _ in 0..ROUNDS {
         let found = left.as_ref().unwrap_or(first);
         let ahead = usize::from(left.is_none() && shifted);
-        let edits = edits(found, ahead, &mut done);
         let before = changes.len();
-        for edit in edits {
-            let applied = apply(&copy.text, &edit).or_else(|| match edit {
-                // The key that was meant is there already.
-                Edit::Rename { line, .. } => apply(&copy.text, &Edit::TakeOut { line }),
-                _ => None,
-            });
-            if let Some((text, change)) = applied {
-                copy.text = text;
-                changes.push(change);
+        for stage in STAGES {
+            for edit in edits(found, stage, ahead, &mut done) {
+                if let Some((text, change)) = applied(&copy.text, &edit) {
+                    copy.text = text;
+                    changes.push(change);
+                }
+            }
+            if changes.len() > before {
+                break;
             }
         }
         if changes.len() == before {
             break;
         }
-        let mut quiet = args.clone();
-        quiet.config.config = Some(path.clone());
-        left = Some(examine(&quiet, Some(&copy), here));
+        let mut of_copy = args.clone();
+        of_copy.config.config = Some(path.clone());
+        left = Some(examine(&of_copy, Some(&copy), here));
     }
     if changes.is_empty() {
         return Ok(Fixed {
@@ -83,27 +83,51 @@ pub(super) fn fix(
     })
 }
 
-/// What errors and warnings ask for, each setting once; notes are left to the person.
-fn edits(found: &Examined, ahead: usize, done: &mut HashSet<&'static str>) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    for way_out in &found.ways_out {
-        match *way_out {
-            WayOut::None => {}
-            WayOut::Rename { line, to } => edits.push(Edit::Rename {
+/// What hides or decides other things is mended first, and all is looked at anew behind it: a batch
+/// size that was misspelt, or worked out for a quarter of the clips, would be the wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Faults,
+    Errors,
+    Limits,
+    Warnings,
+}
+
+const STAGES: [Stage; 4] = [Stage::Faults, Stage::Errors, Stage::Limits, Stage::Warnings];
+
+/// What a stage asks for, each setting once; notes are left to the person.
+fn edits(
+    found: &Examined,
+    stage: Stage,
+    ahead: usize,
+    done: &mut HashSet<&'static str>,
+) -> Vec<Edit> {
+    if stage == Stage::Faults {
+        let ways_out = found.ways_out.iter().filter_map(|way_out| match *way_out {
+            WayOut::None => None,
+            WayOut::Rename { line, to } => Some(Edit::Rename {
                 line: line + ahead,
                 to,
             }),
-            WayOut::TakeOut { line } => edits.push(Edit::TakeOut { line: line + ahead }),
-        }
+            WayOut::TakeOut { line } => Some(Edit::TakeOut { line: line + ahead }),
+        });
+        return ways_out.collect();
     }
-    let worth_it = found
-        .checks
-        .iter()
-        .filter(|check| check.level <= Level::Warning);
+    let limits = [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH];
+    let of_stage = |check: &&Check| match stage {
+        Stage::Faults => false,
+        Stage::Errors => check.level == Level::Error,
+        Stage::Limits => {
+            let key = check.key.is_some_and(|key| limits.contains(&key));
+            key && check.level == Level::Warning
+        }
+        Stage::Warnings => check.level == Level::Warning,
+    };
+    let mut edits = Vec::new();
     // A flag beats the file: writing there would change nothing.
-    for check in worth_it.filter(|check| !matches!(check.place, Where::Flag(_))) {
-        let new = check.write.iter().all(|line| !done.contains(line.key.name));
-        if !new {
+    let in_file = |check: &&Check| !matches!(check.place, Where::Flag(_));
+    for check in found.checks.iter().filter(of_stage).filter(in_file) {
+        if check.write.iter().any(|line| done.contains(line.key.name)) {
             continue;
         }
         for line in &check.write {
@@ -112,6 +136,14 @@ fn edits(found: &Examined, ahead: usize, done: &mut HashSet<&'static str>) -> Ve
         }
     }
     edits
+}
+
+fn applied(text: &str, edit: &Edit) -> Option<(String, Change)> {
+    apply(text, edit).or_else(|| match edit {
+        // The key that was meant is there already.
+        Edit::Rename { line, .. } => apply(text, &Edit::TakeOut { line: *line }),
+        _ => None,
+    })
 }
 
 fn marked(file: &File) -> String {
