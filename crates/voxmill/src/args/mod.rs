@@ -44,7 +44,6 @@ fn of<T: FromValue + Clone + Send + Sync + 'static>(
     name = "voxmill",
     version,
     about = "Trains text-to-speech voices and keeps the GPUs busy while it does",
-    after_help = "This version reads and prepares datasets. Training comes next: see the README's list of what works so far.",
     disable_help_subcommand = true,
     arg_required_else_help = true
 )]

@@ -85,7 +85,7 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
     let feeding = match pace {
         Some((step_ms, from)) => {
             tell(&format!("feeding   a batch every {step_ms:.0} ms"));
-            let fed = road.feed_at(step_ms)?;
+            let fed = road.feed_at(!warm.is_empty(), step_ms)?;
             let needed = fed.clips_per_batch / (step_ms / 1e3);
             Some(FeedingAt {
                 step_ms,

@@ -60,7 +60,7 @@ impl Measured<'_> {
         };
         let batches = self.settings.data.batches;
         let feed = BatchFeed::new(&shelf, Split::Train, batches, ours);
-        Ok(feed.map_err(of_feed)?)
+        feed.map_err(of_feed)
     }
 
     fn capacity(&self, warm: bool, workers: usize) -> anyhow::Result<Capacity> {
@@ -121,10 +121,11 @@ impl Measured<'_> {
         })
     }
 
-    /// As the settings have it, with a consumer that sleeps for each batch as long as a step takes.
-    pub(super) fn feed_at(&self, step_ms: f64) -> anyhow::Result<Fed> {
+    /// As the settings have it, with a consumer that sleeps for each batch as long as a step takes. A cache that does not
+    /// have everything is left alone: to look at the data is not to change it.
+    pub(super) fn feed_at(&self, warm: bool, step_ms: f64) -> anyhow::Result<Fed> {
         let step = Duration::from_secs_f64(step_ms / 1e3);
-        let feed = self.feed(self.settings.feeding.caching, feed_settings(self.settings))?;
+        let feed = self.feed(warm, feed_settings(self.settings))?;
         let mut running = feed
             .start(RoadPosition::default(), None, Recorder::off())
             .map_err(of_feed)?;
