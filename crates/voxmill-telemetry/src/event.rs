@@ -297,7 +297,13 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
     /// When it ended, where it was told only later: losses are read from a device after several steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The log has it in whole milliseconds: there are many steps, and nobody needs it closer.
+    #[serde(
+        default,
+        rename = "end_ms",
+        with = "whole_milliseconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ended: Option<Nanos>,
     /// What was measured with it, where that is not the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,6 +315,28 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(with = "any_float")]
     pub values: BTreeMap<String, f64>,
+}
+
+mod whole_milliseconds {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Nanos;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<Nanos>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(|time| time.0 / MILLISECOND).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Nanos>, D::Error> {
+        let time = Option::<u64>::deserialize(deserializer)?;
+        Ok(time.map(|time| Nanos(time.saturating_mul(MILLISECOND))))
+    }
 }
 
 /// JSON has no word for a loss that is not a number, and that is the loss one looks for in a log.
