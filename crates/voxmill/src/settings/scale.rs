@@ -109,7 +109,7 @@ pub(crate) fn for_train(typed: impl IntoIterator<Item = OsString>) -> Vec<OsStri
             continue;
         }
         let joined = |flag: &&str| arg.to_string_lossy().starts_with(&format!("{flag}="));
-        if arg != "--json" && !WITH_VALUE.iter().any(|flag| joined(flag)) {
+        if arg != "--json" && !WITH_VALUE.iter().any(joined) {
             kept.push(arg);
         }
     }
