@@ -236,20 +236,10 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
         variation: variation(warm),
         process_memory: stats.host.process_memory.peak().map(|bytes| bytes as u64),
         device_memory: driver.chain(pools).collect(),
-        others: others(run),
+        others: run.others(),
         settings_known: candidate.settings.is_some(),
         lost: stats.lost + run.flaws.damaged,
     }
-}
-
-/// What is measured beside busy neighbours is not the run's own pace.
-fn others(run: &Run) -> Option<f64> {
-    let cores = run
-        .number(fact::MACHINE_CORES)
-        .or(run.number(fact::CORES))?;
-    let all = run.stats.host.cpu_percent.mean()? / 100.0;
-    let own = run.stats.host.process_cpu_percent.mean()? / 100.0 / cores.max(1.0);
-    Some((all - own).max(0.0))
 }
 
 fn or_zero(value: f64) -> f64 {

@@ -143,6 +143,16 @@ impl Run {
         self.fact(fact)?.parse().ok()
     }
 
+    /// The share of the machine's cores that other programs took: beside busy neighbours, times are not a run's
+    /// own. `None` where the number of cores is not known.
+    pub fn others(&self) -> Option<f64> {
+        let cores = self.number(fact::MACHINE_CORES);
+        let cores = cores.or(self.number(fact::CORES))?.max(1.0);
+        let all = self.stats.host.cpu_percent.mean()? / 100.0;
+        let own = self.stats.host.process_cpu_percent.mean()? / 100.0 / cores;
+        Some((all - own).max(0.0))
+    }
+
     pub fn phase(&self, name: &str) -> &[Step] {
         self.phases.get(name).map_or(&[], Vec::as_slice)
     }

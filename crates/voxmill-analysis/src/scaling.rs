@@ -66,6 +66,8 @@ pub enum Outcome {
         device_memory: Option<u64>,
         /// The share of its clips whose features were made while it ran.
         decoded: f64,
+        /// The share of the cores that other programs took.
+        others: Option<f64>,
     },
     Died {
         reason: String,
@@ -116,6 +118,7 @@ pub struct Measured {
     pub host_memory: Option<u64>,
     pub device_memory: Option<u64>,
     pub decoded: f64,
+    pub others: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,12 +177,20 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                 host_memory,
                 device_memory,
                 decoded,
+                others,
             } => {
                 let steps = steps.get(WARM_UP_STEPS..).unwrap_or(&[]).to_vec();
                 let gain = before
                     .as_deref()
                     .and_then(|before| ratio(&steps, before, Sums::frames_per_second));
-                let measured = measured(&steps, gain, host_memory, device_memory, decoded);
+                let measured = measured(&steps).map(|measured| Measured {
+                    gain,
+                    host_memory,
+                    device_memory,
+                    decoded,
+                    others,
+                    ..measured
+                });
                 let died = measured.is_none();
                 if !died {
                     before = Some(steps);
@@ -213,13 +224,8 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
     }
 }
 
-fn measured(
-    steps: &[Step],
-    gain: Option<Ratio>,
-    host_memory: Option<u64>,
-    device_memory: Option<u64>,
-    decoded: f64,
-) -> Option<Measured> {
+/// What the steps alone say. `None` where there are none.
+fn measured(steps: &[Step]) -> Option<Measured> {
     let sums = Sums::all(steps);
     (sums.seconds > 0.0).then(|| Measured {
         steps: steps.len() as u64,
@@ -229,10 +235,11 @@ fn measured(
         busy: sums.busy(),
         stall: sums.stall(),
         variation: variation(steps),
-        gain,
-        host_memory,
-        device_memory,
-        decoded,
+        gain: None,
+        host_memory: None,
+        device_memory: None,
+        decoded: 0.0,
+        others: None,
     })
 }
 
@@ -307,6 +314,7 @@ mod tests {
                 host_memory: Some(memory),
                 device_memory: None,
                 decoded: 0.0,
+                others: None,
             },
         }
     }

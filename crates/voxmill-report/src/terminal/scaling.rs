@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use voxmill_analysis::bottleneck::thresholds;
 use voxmill_analysis::scaling::{Knee, Measured, Row, Scaling, Swept, WORTH_IT};
 use voxmill_analysis::timing::{Ratio, WARM_UP_STEPS};
 
@@ -20,6 +21,7 @@ pub fn scaling_text(scaling: &Scaling, paint: Paint) -> String {
     knee(&mut out, scaling, paint);
     memory(&mut out, scaling, paint);
     cold(&mut out, scaling, paint);
+    others(&mut out, scaling, paint);
     out.truncate(out.trim_end().len());
     out
 }
@@ -214,6 +216,20 @@ fn cold(out: &mut String, scaling: &Scaling, paint: Paint) {
     }
 }
 
+fn others(out: &mut String, scaling: &Scaling, paint: Paint) {
+    let most = ran(scaling)
+        .filter_map(|(_, measured)| measured.others)
+        .fold(0.0, f64::max);
+    if most > thresholds::RIVALS {
+        let text = format!(
+            "other programs took up to {:.0} % of the cores meanwhile: what gains and what does not may be their doing; \
+             measure again when they are done",
+            100.0 * most
+        );
+        point(out, paint, Mark::Warn, &text);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,6 +255,7 @@ mod tests {
                 host_memory: Some(300_000_000 + size * 11_000_000),
                 device_memory: None,
                 decoded: 0.0,
+                others: Some(0.05),
             }),
             died: None,
             refused: None,
@@ -314,6 +331,7 @@ mod tests {
             if let Some(measured) = &mut row.measured {
                 measured.device_memory = Some(60_000_000 * row.size);
                 measured.decoded = 0.4;
+                measured.others = Some(0.6);
             }
         }
         let scaling = of(Swept::BatchSize, sizes, Some(Knee::At(16)));

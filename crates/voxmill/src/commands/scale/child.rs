@@ -155,6 +155,7 @@ fn ran(run: Run, seen: Option<u64>) -> Outcome {
         host_memory: seen.max(sampled),
         device_memory: pools.or(driver),
         decoded: count("featurize.decode") as f64 / count("featurize").max(1) as f64,
+        others: run.others(),
         steps: run.steps,
     }
 }
