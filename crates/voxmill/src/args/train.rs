@@ -21,7 +21,7 @@ Peak rate and warm-up go with the size: 2e-3 after 50 steps (nano, tiny), 1e-3 a
 5e-4 after 2000 (base, big); warm-up never takes more than a tenth of --max-steps by itself.
 
 Examples:
-  voxmill train                                     the tiny voice on the built-in corpus, 8 minutes
+  voxmill train                                     the tiny voice on the built-in corpus, 9 minutes
   voxmill train --train-data ~/LJSpeech-1.1         a dataset of your own
   voxmill train --config my.yaml --max-minutes 60   settings from a file, one hour
   voxmill train --resume                            go on with the newest run
@@ -154,7 +154,7 @@ pub(crate) struct LengthArgs {
     /// Stop after this many steps [default where no length is given: 20000 for nano and tiny, 100000 for small, 200000 for base, 300000 for big]
     #[arg(long, value_name = "N", value_parser = of::<u64>(&keys::MAX_STEPS))]
     pub(crate) max_steps: Option<u64>,
-    /// Stop after this many minutes [default where no length is given: 8 on the built-in corpus]
+    /// Stop after this many minutes [default where no length is given: 9 on the built-in corpus]
     #[arg(long, value_name = "MINUTES", value_parser = of::<f64>(&keys::MAX_MINUTES))]
     pub(crate) max_minutes: Option<f64>,
 }

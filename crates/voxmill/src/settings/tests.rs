@@ -211,7 +211,7 @@ fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
     let settings = train(|_| ()).unwrap();
     assert_eq!(settings.model_size, ModelSize::Tiny);
     assert_eq!(settings.devices.devices, Devices::Single(DeviceId::CPU));
-    assert_eq!(settings.stop_at.minutes, Some(8.0));
+    assert_eq!(settings.stop_at.minutes, Some(9.0));
     assert_eq!(
         (settings.stop_at.steps, settings.stop_at.epochs),
         (None, None)

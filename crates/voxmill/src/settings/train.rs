@@ -136,7 +136,7 @@ pub(crate) struct RunFolder {
 
 /// How long the voice of the built-in corpus is trained: with what comes before and after, it
 /// stays below ten minutes.
-const DEMO_MINUTES: f64 = 8.0;
+const DEMO_MINUTES: f64 = 9.0;
 
 impl TrainSettings {
     pub(crate) fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {

@@ -1,0 +1,340 @@
+//! What costs time or memory beside waiting for batches.
+
+use voxmill_telemetry::event::Nanos;
+
+use super::{Cause, Change, Finding, Level, Sight, evidence, thresholds};
+use crate::run::fact;
+
+impl Sight<'_> {
+    /// Others take the cores.
+    pub(super) fn rivals(&self) -> Option<Finding> {
+        let host = self.profile.host_cpu_percent? / 100.0;
+        let own = self.run.stats.host.process_cpu_percent.mean()? / 100.0 / self.cores;
+        let others = host - own;
+        let (workers, threads) = (
+            self.run.number(fact::WORKERS).unwrap_or(0.0),
+            self.run.number(fact::COMPUTE_THREADS).unwrap_or(0.0),
+        );
+        if others > thresholds::RIVALS && host > 0.9 {
+            let shown = evidence(
+                "share of all cores that other programs took",
+                others,
+                thresholds::RIVALS,
+            );
+            let what = format!(
+                "other programs took {:.1} of {:.0} cores, and none was free: what is measured here is not this program's own pace",
+                others * self.cores,
+                self.cores
+            );
+            let change = Change::words("end the other programs, or measure when they are done");
+            return self.finding(
+                Cause::Oversubscribed,
+                Level::Bottleneck,
+                others,
+                what,
+                vec![shown],
+                vec![change],
+            );
+        }
+        let asked = workers + threads;
+        if asked > 2.0 * self.cores && host > 0.9 {
+            let shown = evidence("threads for each core", asked / self.cores, 2.0);
+            let what = format!(
+                "{asked:.0} threads share {:.0} cores: {workers:.0} workers and {threads:.0} that compute",
+                self.cores
+            );
+            let change = Change::words(
+                "leave --num-workers and --compute-threads out: the cores are then shared out",
+            );
+            let costs = 1.0 - self.cores / asked;
+            return self.finding(
+                Cause::Oversubscribed,
+                Level::Warning,
+                costs.min(0.5),
+                what,
+                vec![shown],
+                vec![change],
+            );
+        }
+        None
+    }
+
+    /// The model is slower while the workers work.
+    pub(super) fn interference(&self) -> Option<Finding> {
+        let ratio = self.profile.feeding.interference?;
+        let more = ratio.value - 1.0;
+        if more < thresholds::INTERFERENCE || ratio.low < 1.0 + thresholds::INTERFERENCE / 2.0 {
+            return None;
+        }
+        let shown = evidence(
+            "longer step while the workers work",
+            more,
+            thresholds::INTERFERENCE,
+        );
+        let what = format!(
+            "a step takes {:.0} % longer while the workers work: they share the cores or the memory with the model",
+            100.0 * more
+        );
+        let changes = vec![
+            Change::words(
+                "`voxmill prepare` once: with a warm cache the workers have little to do",
+            ),
+            Change::words("fewer --num-workers, or a --compute-threads that leaves them a core"),
+        ];
+        self.finding(
+            Cause::Interference,
+            Level::Warning,
+            more / ratio.value,
+            what,
+            vec![shown],
+            changes,
+        )
+    }
+
+    pub(super) fn padding(&self) -> Option<Finding> {
+        let waste = self.profile.padding_waste;
+        if waste < thresholds::PADDING {
+            return None;
+        }
+        let shown = evidence(
+            "share of all frames that is padding",
+            waste,
+            thresholds::PADDING,
+        );
+        let change = match self.run.fact(fact::PADDING) {
+            Some("fixed") => Change {
+                what: "pad to a few shapes instead of to the longest clip".to_owned(),
+                flag: Some("--pad-to-fixed-length=false".to_owned()),
+                config: Some("data: { pad_to_fixed_length: false }".to_owned()),
+            },
+            _ => Change::set(
+                "buckets",
+                16,
+                "more shapes pad less; so do clips of like length (--max-mel-frames)",
+            ),
+        };
+        let what = format!(
+            "{:.0} % of what the model computes is padding",
+            100.0 * waste
+        );
+        let costs = waste * self.line.busy();
+        self.finding(
+            Cause::Padding,
+            Level::Bottleneck,
+            costs,
+            what,
+            vec![shown],
+            vec![change],
+        )
+    }
+
+    pub(super) fn gaps(&self) -> Option<Finding> {
+        let gap = self.line.share(self.line.gap);
+        if gap < thresholds::GAP {
+            return None;
+        }
+        let shown = evidence("share of the time between steps", gap, thresholds::GAP);
+        let what = format!(
+            "{:.0} % of the time goes into what lies between steps: saving, validating, reading losses",
+            100.0 * gap
+        );
+        let changes = vec![Change::words(
+            "larger --checkpoint-every, --evaluation-interval and --log-every",
+        )];
+        self.finding(Cause::Gaps, Level::Warning, gap, what, vec![shown], changes)
+    }
+
+    pub(super) fn variation(&self) -> Option<Finding> {
+        let variation = self.profile.variation;
+        // What waiting does to the steps is told there.
+        if variation < thresholds::VARIATION || self.line.stall() >= thresholds::STALL {
+            return None;
+        }
+        let shown = evidence(
+            "standard deviation of the step time within a shape, of its mean",
+            variation,
+            thresholds::VARIATION,
+        );
+        let what = format!(
+            "steps of the same shape vary by {:.0} %, though batches are there: something else takes the device at times",
+            100.0 * variation
+        );
+        let changes = vec![Change::words(
+            "see what else runs on this machine; `voxmill profile --trace FILE` shows each step",
+        )];
+        self.finding(
+            Cause::Variation,
+            Level::Warning,
+            0.0,
+            what,
+            vec![shown],
+            changes,
+        )
+    }
+
+    pub(super) fn data_device(&self) -> Option<Finding> {
+        let busy = self.profile.data_device_busy?;
+        if busy < thresholds::DATA_BUSY {
+            return None;
+        }
+        let shown = evidence(
+            "share of the time that the data device was preparing",
+            busy,
+            thresholds::DATA_BUSY,
+        );
+        let what = format!(
+            "the data device is busy {:.0} % of the time: it has hardly anything left",
+            100.0 * busy
+        );
+        let changes = vec![Change::words(
+            "--prepare-on host lets the workers and the cache make the frames",
+        )];
+        self.finding(
+            Cause::DataDeviceFull,
+            Level::Warning,
+            self.line.stall(),
+            what,
+            vec![shown],
+            changes,
+        )
+    }
+
+    pub(super) fn memory_hardly_used(&self) -> Option<Finding> {
+        let model = self.run.fact(fact::DEVICE)?;
+        let memory = self.profile.memory.devices.get(model)?;
+        let used = memory.peak? as f64 / memory.total.filter(|total| *total > 0)? as f64;
+        if used > thresholds::MEMORY_HARDLY_USED {
+            return None;
+        }
+        let batch = self.run.number(fact::BATCH_SIZE).unwrap_or(16.0);
+        let shown = evidence(
+            "share of the device's memory in use at the most",
+            used,
+            thresholds::MEMORY_HARDLY_USED,
+        );
+        let what = format!("only {:.0} % of {model}'s memory was used", 100.0 * used);
+        let change = Change::set(
+            "batch-size",
+            (batch * 2.0) as u64,
+            "larger batches use the device better; `voxmill scale` measures by how much",
+        );
+        self.finding(
+            Cause::BatchTooSmall,
+            Level::Note,
+            0.0,
+            what,
+            vec![shown],
+            vec![change],
+        )
+    }
+
+    pub(super) fn swap(&self) -> Option<Finding> {
+        let traffic = self.run.stats.host.swap_traffic.mean()?;
+        if traffic <= 0.0 {
+            return None;
+        }
+        let shown = evidence("bytes a second to and from swap", traffic, 0.0);
+        let what = format!(
+            "the machine is short of memory: {:.1} MB/s go to and from swap",
+            traffic / 1e6
+        );
+        let changes = vec![Change::words(
+            "a smaller --ram-budget or --buffer-size, or end other programs",
+        )];
+        self.finding(
+            Cause::SwapInUse,
+            Level::Warning,
+            self.line.stall(),
+            what,
+            vec![shown],
+            changes,
+        )
+    }
+
+    /// Only in a run that is long enough for every shape to have come by.
+    pub(super) fn growth(&self) -> Option<Finding> {
+        const LONG_ENOUGH_SECONDS: f64 = 300.0;
+        let memory = &self.run.memory;
+        let (first, last) = (memory.first()?.0, memory.last()?.0);
+        if last.since(first).seconds() < LONG_ENOUGH_SECONDS {
+            return None;
+        }
+        let mean = |part: &[(Nanos, u64)]| {
+            part.iter().map(|(_, bytes)| *bytes as f64).sum::<f64>() / part.len().max(1) as f64
+        };
+        let quarter = memory.len() / 4;
+        let early = mean(&memory[quarter..2 * quarter]);
+        let late = mean(&memory[3 * quarter..]);
+        let growth = late / early.max(1.0) - 1.0;
+        if growth < thresholds::MEMORY_GROWTH {
+            return None;
+        }
+        let shown = evidence(
+            "growth of the process's memory over the second half",
+            growth,
+            thresholds::MEMORY_GROWTH,
+        );
+        let what = format!(
+            "memory grew by {:.0} MB in the second half of the run",
+            (late - early) / 1e6
+        );
+        let changes = vec![Change::words(
+            "please report it with the run's events.jsonl",
+        )];
+        self.finding(
+            Cause::MemoryGrowing,
+            Level::Warning,
+            0.0,
+            what,
+            vec![shown],
+            changes,
+        )
+    }
+
+    pub(super) fn pinned(&self) -> Option<Finding> {
+        let machine = self.run.number(fact::MACHINE_CORES)?;
+        if machine <= self.cores {
+            return None;
+        }
+        let shown = evidence(
+            "cores that this process may use, of the machine's",
+            self.cores,
+            machine,
+        );
+        let what = format!(
+            "the process may use {:.0} of {machine:.0} cores (taskset, a container's limit)",
+            self.cores
+        );
+        let changes = vec![Change::words("give it more cores, if it was not meant so")];
+        self.finding(
+            Cause::CpuPinned,
+            Level::Note,
+            0.0,
+            what,
+            vec![shown],
+            changes,
+        )
+    }
+
+    pub(super) fn step_bound(&self) -> Finding {
+        let busy = self.line.busy();
+        Finding {
+            cause: Cause::StepBound,
+            bound_by: Cause::StepBound.bound_by().to_owned(),
+            level: Level::Note,
+            costs: 0.0,
+            what: format!(
+                "no major bottleneck: the model trained {:.1} % of the time and waited {:.1} %; what would help is a faster \
+                 device or a smaller model",
+                100.0 * busy,
+                100.0 * self.line.stall()
+            ),
+            evidence: vec![evidence(
+                "share of the time that the model waited",
+                self.line.stall(),
+                thresholds::STALL,
+            )],
+            changes: Vec::new(),
+        }
+    }
+}
