@@ -20,22 +20,27 @@ SEVERITIES = ("mild", "middle", "strong")
 # The state of the cache, and the flags of each severity. A step of the tiny model takes some 180 ms here.
 CAUSES = {
     "slow_disk": ("cold", "--plant read=25ms", "--plant read=40ms", "--plant read=120ms"),
-    "few_workers": ("off", "--plant mel=20ms", "--plant mel=24ms", "--plant mel=28ms"),
+    "few_workers": (
+        "off",
+        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=30ms",
+        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=36ms",
+        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=40ms",
+    ),
     "small_buffer": (
         "off",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=900ms",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=1200ms",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=1500ms",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=1600ms",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=2000ms",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=2400ms",
     ),
     "slow_resampling": ("cold", "--plant resample=25ms", "--plant resample=40ms", "--plant resample=120ms"),
     "huge_clip": ("cold", "--plant huge=1500ms", "--plant huge=3000ms", "--plant huge=6000ms"),
     "slow_transfer": ("warm", "--plant transfer=220ms", "--plant transfer=300ms", "--plant transfer=600ms"),
-    "slow_collating": ("warm", "--plant collate=220ms", "--plant collate=300ms", "--plant collate=600ms"),
+    "slow_collating": ("warm", "--plant collate=300ms", "--plant collate=450ms", "--plant collate=900ms"),
     "memory_budget": (
         "off",
-        "--ram-budget 16MB --plant read=15ms --num-workers 4",
-        "--ram-budget 12MB --plant read=20ms --num-workers 4",
-        "--ram-budget 12MB --plant read=30ms --num-workers 4",
+        "--ram-budget 10MB --plant read=30ms --num-workers 4",
+        "--ram-budget 8MB --plant read=40ms --num-workers 4",
+        "--ram-budget 8MB --plant read=80ms --num-workers 4",
     ),
     "model_too_small": (
         "off",
@@ -54,7 +59,7 @@ def arguments():
     parser.add_argument("--voxmill", type=pathlib.Path, required=True)
     parser.add_argument("--corpus", type=pathlib.Path, required=True, help="the unpacked demo corpus")
     parser.add_argument("--rounds", type=int, default=1, help="each with another seed [default: 1]")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--severities", default="middle", help="comma-separated [default: middle]")
     parser.add_argument("--healthy", type=int, default=20, help="runs with nothing planted [default: 20]")
     parser.add_argument("--only", default="", help="causes, comma-separated")

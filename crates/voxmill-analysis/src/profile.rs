@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use voxmill_telemetry::event::{Nanos, Outcome, Step, Wait};
+use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait};
 
 use crate::bottleneck::{Finding, find};
 use crate::run::{Run, Slow, fact, phase};
@@ -297,7 +297,18 @@ fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
         let planned = run
             .plan()
             .and_then(|plan| plan.stages.iter().find(|stage| stage.name == name));
-        planned.map(|stage| stage.workers.value as u64)
+        let planned = planned.map(|stage| stage.workers.value as u64);
+        // The controller may have added some.
+        let decided = run
+            .stats
+            .decisions
+            .iter()
+            .filter(|(_, d)| d.subject == name);
+        let decided = decided.filter_map(|(_, decision)| match decision.change {
+            DecidedChange::Workers { to, .. } => Some(to),
+            _ => None,
+        });
+        planned.max(decided.max())
     };
     // The consumer's time is the line itself.
     let consumer = run.plan().map_or("train", |plan| &plan.consumer);

@@ -2,7 +2,7 @@
 
 use voxmill_telemetry::event::Nanos;
 
-use super::{Cause, Change, Finding, Level, Sight, evidence, thresholds};
+use super::{Cause, Change, Evidence, Finding, Level, Sight, evidence, thresholds};
 use crate::run::fact;
 
 impl Sight<'_> {
@@ -66,13 +66,14 @@ impl Sight<'_> {
         if more < thresholds::INTERFERENCE || ratio.low < 1.0 + thresholds::INTERFERENCE / 2.0 {
             return None;
         }
-        let shown = evidence(
+        let mut shown = vec![evidence(
             "longer step while the workers work",
             more,
             thresholds::INTERFERENCE,
-        );
+        )];
+        let (cause, doing) = self.what_workers_do(&mut shown);
         let what = format!(
-            "a step takes {:.0} % longer while the workers work: they share the cores or the memory with the model",
+            "a step takes {:.0} % longer while the workers work, for they share the cores with the model: {doing}",
             100.0 * more
         );
         let changes = vec![
@@ -81,14 +82,54 @@ impl Sight<'_> {
             ),
             Change::words("fewer --num-workers, or a --compute-threads that leaves them a core"),
         ];
-        self.finding(
-            Cause::Interference,
-            Level::Warning,
-            more / ratio.value,
-            what,
-            vec![shown],
-            changes,
-        )
+        let level = Level::Warning;
+        self.finding(cause, level, more / ratio.value, what, shown, changes)
+    }
+
+    /// Work that takes the cores from the model has a cause, too: what most of it is.
+    fn what_workers_do(&self, shown: &mut Vec<Evidence>) -> (Cause, &'static str) {
+        let whole = self.data_seconds();
+        let of_stage = |name: &str| {
+            let stage = self.stage(name);
+            stage.map_or(0.0, |stage| stage.ms.mean / 1e3 * stage.ms.count as f64)
+        };
+        let mut most = |measure: &str, seconds: f64| {
+            let share = seconds / whole.max(1e-9);
+            let is_most = share > 0.5;
+            if is_most {
+                shown.push(evidence(measure, share, 0.5));
+            }
+            is_most
+        };
+        if most(
+            "share of the data side's work that is putting batches together",
+            of_stage("collate"),
+        ) {
+            return (Cause::SlowCollating, "batches are put together");
+        }
+        if most(
+            "share of the data side's work that is bringing batches to the device",
+            of_stage("prepare"),
+        ) {
+            return (Cause::SlowTransfer, "batches are brought to the device");
+        }
+        if most(
+            "share of the data side's work that is resampling",
+            of_stage("featurize.resample"),
+        ) {
+            return (Cause::SlowResampling, "clips are resampled");
+        }
+        let made = of_stage("featurize.decode") + of_stage("featurize.mel");
+        let cache = self.run.fact(fact::CACHE).unwrap_or("");
+        if cache != "off"
+            && most(
+                "share of the data side's work that is decoding files and making frames",
+                made,
+            )
+        {
+            return (Cause::ColdCache, "the cache is cold, so files are decoded");
+        }
+        (Cause::Interference, "they make features")
     }
 
     pub(super) fn padding(&self) -> Option<Finding> {

@@ -146,7 +146,7 @@ impl Sight<'_> {
     }
 
     /// All stages of the plan, their workers together; parts are in their stage.
-    fn data_seconds(&self) -> f64 {
+    pub(super) fn data_seconds(&self) -> f64 {
         let stages = self.profile.stages.iter();
         let whole = stages.filter(|stage| !stage.name.contains('.'));
         whole
