@@ -59,6 +59,7 @@ def arguments():
     parser.add_argument("--voxmill", type=pathlib.Path, required=True)
     parser.add_argument("--corpus", type=pathlib.Path, required=True, help="the unpacked demo corpus")
     parser.add_argument("--rounds", type=int, default=1, help="each with another seed [default: 1]")
+    parser.add_argument("--seed", type=int, default=1000, help="of the first round [default: 1000]")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--severities", default="middle", help="comma-separated [default: middle]")
     parser.add_argument("--healthy", type=int, default=20, help="runs with nothing planted [default: 20]")
@@ -115,7 +116,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         place = Place(args.corpus.resolve(), args.voxmill.resolve(), pathlib.Path(scratch))
         for round_number in range(args.rounds):
-            seed = 1000 + round_number
+            seed = args.seed + round_number
             for cause, (state, *by_severity) in CAUSES.items():
                 if only and cause not in only:
                     continue
@@ -126,8 +127,8 @@ def main():
                     results.append({"planted": cause, "severity": severity, "seed": seed, "found": found, "what": what})
                     print(f"{cause:16} {severity:7} -> {found:16} {what}", flush=True)
         for number in range(args.healthy):
-            found, what = place.first_finding("warm", "", args.steps, 2000 + number)
-            results.append({"planted": "nothing", "severity": "", "seed": 2000 + number, "found": found, "what": what})
+            found, what = place.first_finding("warm", "", args.steps, args.seed + 1000 + number)
+            results.append({"planted": "nothing", "severity": "", "seed": args.seed + 1000 + number, "found": found, "what": what})
             print(f"nothing                  -> {found:16} {what}", flush=True)
     args.output.write_text(json.dumps(results, indent=1) + "\n")
     print_matrix(results)

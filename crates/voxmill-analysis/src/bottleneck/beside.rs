@@ -5,6 +5,9 @@ use voxmill_telemetry::event::Nanos;
 use super::{Cause, Change, Evidence, Finding, Level, Sight, evidence, thresholds};
 use crate::run::fact;
 
+/// Of the time that steps take longer, the least that the data side must have worked.
+const PLAUSIBLE_WORK: f64 = 0.3;
+
 impl Sight<'_> {
     /// Others take the cores.
     pub(super) fn rivals(&self) -> Option<Finding> {
@@ -66,6 +69,12 @@ impl Sight<'_> {
         if more < thresholds::INTERFERENCE || ratio.low < 1.0 + thresholds::INTERFERENCE / 2.0 {
             return None;
         }
+        // Work of a millisecond does not take twenty from the model: that is the machine's own noise.
+        let extra = more * self.profile.feeding.floor_ms? / 1e3;
+        let work = self.data_seconds() / self.profile.steps.max(1) as f64;
+        if work < PLAUSIBLE_WORK * extra {
+            return None;
+        }
         let mut shown = vec![evidence(
             "longer step while the workers work",
             more,
@@ -82,7 +91,11 @@ impl Sight<'_> {
             ),
             Change::words("fewer --num-workers, or a --compute-threads that leaves them a core"),
         ];
-        let level = Level::Warning;
+        // Who waits for the same workers has been told of them.
+        let level = match self.line.stall() < thresholds::STALL {
+            true => Level::Warning,
+            false => Level::Note,
+        };
         self.finding(cause, level, more / ratio.value, what, shown, changes)
     }
 

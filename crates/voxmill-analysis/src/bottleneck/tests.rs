@@ -115,6 +115,7 @@ fn each_cause_is_told_by_its_signs() {
             Cause::Interference,
             MadeUp {
                 interference_ms: 130,
+                stage_ms: vec![("featurize", 5)],
                 ..MadeUp::default()
             },
         ),
@@ -125,6 +126,16 @@ fn each_cause_is_told_by_its_signs() {
         assert!(!found.evidence.is_empty(), "{cause:?} has evidence");
         assert!(!found.changes.is_empty(), "{cause:?} says what to do");
     }
+}
+
+#[test]
+fn a_slower_step_beside_idle_workers_is_noise() {
+    let noisy = MadeUp {
+        interference_ms: 130,
+        stage_ms: vec![("collate", 1)],
+        ..MadeUp::default()
+    };
+    assert_eq!(top(&noisy).cause, Cause::StepBound);
 }
 
 #[test]
