@@ -3,6 +3,7 @@
 mod compare;
 mod devices;
 mod profile;
+mod road;
 mod scale;
 mod synthesize;
 mod train;

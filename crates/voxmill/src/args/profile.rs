@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::train::ModelArgs;
-use super::{
-    AudioArgs, BatchArgs, CacheArgs, ConfigArgs, DatasetArgs, DeviceArgs, FeedArgs, FrontEndArgs,
-    TrainArgs, WorkArgs, of,
-};
+use super::of;
+use super::road::RoadArgs;
+use super::train::{DeviceArgs, ModelArgs, TrainArgs};
 use crate::config::keys;
+use crate::settings::ModelSize;
 
 const AFTER_HELP: &str = "\
 It trains for real and throws the model away. Beside the run itself it measures the floor (batches that are
@@ -52,6 +51,10 @@ pub(crate) struct ProfileArgs {
     pub(crate) plant: Vec<String>,
     #[command(flatten)]
     pub(crate) road: RoadArgs,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// Batches whose gradients make one step [default: 1]
     #[arg(long, value_name = "N", help_heading = "Model", value_parser = of::<NonZero<u32>>(&keys::GRADIENT_ACCUMULATION_STEPS))]
     pub(crate) grad_accum: Option<NonZero<u32>>,
@@ -63,58 +66,13 @@ pub(crate) struct ProfileArgs {
 impl ProfileArgs {
     /// The run that is measured: as `train` would do it.
     pub(crate) fn training(self) -> TrainArgs {
-        let mut train = self.road.training();
+        let mut train = self.road.measured(self.devices, self.model);
         train.optimization.grad_accum = self.grad_accum;
         train.run.runs_dir = self.runs_dir;
         train.run.name = Some("profile".to_owned());
         train.run.log_every = self.log_every;
         train.run.trace = self.trace;
         train.run.json = self.json;
-        train
-    }
-}
-
-/// From a dataset to a model, for verbs that measure it.
-#[derive(Debug, Default, Args)]
-pub(crate) struct RoadArgs {
-    #[command(flatten)]
-    pub(crate) config: ConfigArgs,
-    #[command(flatten)]
-    pub(crate) dataset: DatasetArgs,
-    #[command(flatten)]
-    pub(crate) text: FrontEndArgs,
-    #[command(flatten)]
-    pub(crate) audio: AudioArgs,
-    #[command(flatten)]
-    pub(crate) batches: BatchArgs,
-    #[command(flatten)]
-    pub(crate) cache: CacheArgs,
-    #[command(flatten)]
-    pub(crate) work: WorkArgs,
-    #[command(flatten)]
-    pub(crate) feed: FeedArgs,
-    #[command(flatten)]
-    pub(crate) devices: DeviceArgs,
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
-}
-
-impl RoadArgs {
-    pub(crate) fn training(self) -> TrainArgs {
-        let mut train = TrainArgs {
-            config: self.config,
-            dataset: self.dataset,
-            text: self.text,
-            audio: self.audio,
-            batches: self.batches,
-            cache: self.cache,
-            work: self.work,
-            feed: self.feed,
-            devices: self.devices,
-            model: self.model,
-            ..TrainArgs::default()
-        };
-        train.evaluation.no_evaluation = true;
         train
     }
 }
@@ -135,6 +93,9 @@ pub(crate) struct AnalyzeArgs {
     /// What a step of the model takes [default: as in the newest run of the same size, batch and device]
     #[arg(long, value_name = "MS", help_heading = "Analyze")]
     pub(crate) step_ms: Option<f64>,
+    /// The size of the model in the run that is looked for [default: tiny]
+    #[arg(long, value_name = "SIZE", help_heading = "Analyze", value_parser = of::<ModelSize>(&keys::SIZE))]
+    pub(crate) model_size: Option<ModelSize>,
     /// Where runs are looked for [default: runs]
     #[arg(long, value_name = "DIR", help_heading = "Analyze", value_parser = of::<PathBuf>(&keys::RUNS_DIR))]
     pub(crate) runs_dir: Option<PathBuf>,

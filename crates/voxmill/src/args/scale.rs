@@ -4,8 +4,9 @@ use std::num::NonZero;
 
 use clap::Args;
 
-use super::train::{DeviceArgs, FeedArgs, ModelArgs};
-use super::{AudioArgs, BatchArgs, CacheArgs, ConfigArgs, DatasetArgs, FrontEndArgs, WorkArgs, of};
+use super::of;
+use super::road::RoadArgs;
+use super::train::{DeviceArgs, ModelArgs};
 use crate::config::keys;
 
 const AFTER_HELP: &str = "\
@@ -26,21 +27,7 @@ pub(crate) struct ScaleArgs {
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
     #[command(flatten)]
-    pub(crate) config: ConfigArgs,
-    #[command(flatten)]
-    pub(crate) dataset: DatasetArgs,
-    #[command(flatten)]
-    pub(crate) text: FrontEndArgs,
-    #[command(flatten)]
-    pub(crate) audio: AudioArgs,
-    #[command(flatten)]
-    pub(crate) batches: BatchArgs,
-    #[command(flatten)]
-    pub(crate) cache: CacheArgs,
-    #[command(flatten)]
-    pub(crate) work: WorkArgs,
-    #[command(flatten)]
-    pub(crate) feed: FeedArgs,
+    pub(crate) road: RoadArgs,
     #[command(flatten)]
     pub(crate) devices: DeviceArgs,
     #[command(flatten)]

@@ -16,6 +16,7 @@ mod tests;
 mod threads;
 mod write;
 
+use voxmill_report::terminal::whole;
 use voxmill_speech::batch_plan::BatchPlan;
 use voxmill_speech::manifest::Filtered;
 use voxmill_telemetry::probes::topology::GpuFacts;
@@ -242,15 +243,7 @@ fn count(n: impl Into<u64>, one: &str) -> String {
 
 /// 13100 → 13,100.
 pub(crate) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    whole(n as f64)
 }
 
 /// A size for reading: 1.24 GB.

@@ -9,9 +9,9 @@ use voxmill_analysis::run::Run;
 use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::is_being_written;
 
-use super::profile::{paint, read_run};
-use super::say;
+use super::recorded::read_run;
 use super::train::run_folder::{EVENTS, settings_of};
+use super::{paint, say};
 use crate::args::CompareArgs;
 use crate::complaint::Complaint;
 

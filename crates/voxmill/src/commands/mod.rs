@@ -5,13 +5,16 @@ pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod prepare;
 pub(crate) mod profile;
+mod recorded;
 pub(crate) mod scale;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
 pub(crate) mod validate;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+
+use voxmill_report::terminal::Paint;
 
 use crate::settings::Shown;
 
@@ -27,6 +30,29 @@ pub(crate) fn say(text: &str) -> anyhow::Result<()> {
 /// Writes to standard error: everything that is not data. Nobody to hear it is no error.
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Colours where a person looks and has not asked for none.
+pub(crate) fn paint() -> Paint {
+    let asked_for_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Paint {
+        colour: std::io::stdout().is_terminal() && !asked_for_none,
+    }
+}
+
+/// Tells what settling the settings brought up. With `--show-settings` they are shown, and that is all:
+/// whether the verb goes on.
+fn goes_on(notes: &[String], shown: &[Shown], show: bool, json: bool) -> anyhow::Result<bool> {
+    for note in notes {
+        match note.starts_with("warning: ") {
+            true => tell(note),
+            false => tell(&format!("note: {note}")),
+        }
+    }
+    if show {
+        show_settings(shown, json)?;
+    }
+    Ok(!show)
 }
 
 /// `--show-settings`: the notes about the file, then each value with its origin.

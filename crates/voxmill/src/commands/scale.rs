@@ -13,8 +13,7 @@ use voxmill_analysis::timing::WARM_UP_STEPS;
 use voxmill_report::terminal::{bytes, scaling_text, time, whole, wrap};
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use super::profile::paint;
-use super::{say, show_settings, tell};
+use super::{goes_on, paint, say, tell};
 use crate::args::ScaleArgs;
 use crate::complaint::Complaint;
 use crate::interrupt::{self, EXIT_INTERRUPTED};
@@ -22,13 +21,9 @@ use crate::settings::{ScaleSettings, for_train};
 use child::{Child, Ended};
 
 pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<ExitCode> {
-    let show = args.config.show_settings;
+    let show = args.road.config.show_settings;
     let settings = ScaleSettings::resolve(args)?;
-    for note in &settings.notes {
-        tell(&format!("note: {note}"));
-    }
-    if show {
-        show_settings(&settings.shown, settings.json)?;
+    if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
         return Ok(ExitCode::SUCCESS);
     }
     let stop = interrupt::watch()?;

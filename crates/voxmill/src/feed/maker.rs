@@ -43,8 +43,6 @@ pub(crate) struct Hindrance {
     pub(crate) uneven: Duration,
     pub(crate) collate: Duration,
     pub(crate) transfer: Duration,
-    /// Threads that compute for nothing.
-    pub(crate) rivals: usize,
 }
 
 /// One clip at a time; each worker has its own.

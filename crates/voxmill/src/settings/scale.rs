@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use voxmill_analysis::scaling::Swept;
 
 use super::{ModelSize, Shown, TrainSettings};
-use crate::args::{EvaluationArgs, LengthArgs, ScaleArgs, TrainArgs};
+use crate::args::ScaleArgs;
 use crate::complaint::Complaint;
 
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl ScaleSettings {
             )
         };
         let (list, fixed) = match swept {
-            Swept::BatchSize => ("--batch-sizes", args.batches.batch_size.is_some()),
-            Swept::Workers => ("--workers", args.work.num_workers.is_some()),
-            Swept::Prefetch => ("--prefetch", args.feed.prefetch_buffer_size.is_some()),
+            Swept::BatchSize => ("--batch-sizes", args.road.batches.batch_size.is_some()),
+            Swept::Workers => ("--workers", args.road.work.num_workers.is_some()),
+            Swept::Prefetch => ("--prefetch", args.road.feed.prefetch_buffer_size.is_some()),
         };
         if fixed {
             return Err(Complaint::new(
@@ -49,27 +49,9 @@ impl ScaleSettings {
         }
         let (steps, json) = (sweep.num_steps, args.json);
         // What `train` would refuse whatever the size is refused here, once.
-        let train = TrainSettings::resolve(TrainArgs {
-            config: args.config,
-            dataset: args.dataset,
-            text: args.text,
-            audio: args.audio,
-            batches: args.batches,
-            cache: args.cache,
-            work: args.work,
-            feed: args.feed,
-            devices: args.devices,
-            model: args.model,
-            length: LengthArgs {
-                max_steps: Some(steps),
-                ..LengthArgs::default()
-            },
-            evaluation: EvaluationArgs {
-                no_evaluation: true,
-                ..EvaluationArgs::default()
-            },
-            ..TrainArgs::default()
-        })?;
+        let mut train = args.road.measured(args.devices, args.model);
+        train.length.max_steps = Some(steps);
+        let train = TrainSettings::resolve(train)?;
         let mut sizes = match given.is_empty() {
             true => ladder(train.model_size).to_vec(),
             false => given,
@@ -139,7 +121,7 @@ mod tests {
     #[test]
     fn what_is_swept_cannot_be_fixed_too() {
         let mut args = ScaleArgs::default();
-        args.batches.batch_size = std::num::NonZero::new(4);
+        args.road.batches.batch_size = std::num::NonZero::new(4);
         let refused = ScaleSettings::resolve(args).unwrap_err().to_string();
         assert!(
             refused.contains("--batch-size is what is measured"),

@@ -200,6 +200,8 @@ fn the_data_side_is_measured_without_a_model() {
     assert!(data["warm"].as_array().unwrap().is_empty(), "no cache yet");
     assert!(data["cold"][0]["clips_per_second"].as_f64().unwrap() > 0.0);
     assert_eq!(data["verdicts"].as_array().unwrap().len(), 3);
+    let refused = said(&bench.run("analyze", &["--compute-threads", "2"]));
+    assert!(refused.contains("hint: leave it out"), "{refused}");
     let without = bench.run("analyze", &[]);
     let text = said(&without);
     assert!(

@@ -14,10 +14,10 @@ use voxmill_report::terminal::data_side_text;
 use voxmill_speech::manifest::{Clip, Split};
 use voxmill_speech::text::FrontEnd;
 
-use super::profile::{newest_like, paint};
+use super::recorded::newest_like;
 use super::train::data::{open_shelf, read_data};
-use super::{say, show_settings, tell};
-use crate::args::AnalyzeArgs;
+use super::{goes_on, paint, say, tell};
+use crate::args::{AnalyzeArgs, DeviceArgs, ModelArgs};
 use crate::complaint::Complaint;
 use crate::feed::Recipe;
 use crate::settings::TrainSettings;
@@ -32,14 +32,21 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<ExitCode> {
         .into());
     }
     let show = args.road.config.show_settings;
-    let mut train = args.road.training();
+    if args.road.feed.compute_threads.is_some() {
+        return Err(Complaint::new(
+            "--compute-threads is for the model, and there is none here",
+            "leave it out; --num-workers is the number that is looked at",
+        )
+        .into());
+    }
+    let model = ModelArgs {
+        model_size: args.model_size,
+        ..ModelArgs::default()
+    };
+    let mut train = args.road.measured(DeviceArgs::default(), model);
     train.run.runs_dir = args.runs_dir;
     let settings = TrainSettings::resolve(train)?;
-    for note in &settings.notes {
-        tell(&format!("note: {note}"));
-    }
-    if show {
-        show_settings(&settings.shown, json)?;
+    if !goes_on(&settings.notes, &settings.shown, show, json)? {
         return Ok(ExitCode::SUCCESS);
     }
     let data = measure(&settings, step_ms)?;

@@ -23,7 +23,7 @@ use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
 
 use self::report::{FolderFacts, FolderReport, Timing};
-use super::{say, show_settings, tell};
+use super::{goes_on, say, tell};
 use crate::args::PrepareArgs;
 use crate::complaint::Complaint;
 use crate::dataset::{Folder, folders};
@@ -36,11 +36,7 @@ use crate::settings::PrepareSettings;
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
     let show = args.config.show_settings;
     let settings = PrepareSettings::resolve(args)?;
-    for note in &settings.notes {
-        tell(&format!("note: {note}"));
-    }
-    if show {
-        show_settings(&settings.shown, settings.json)?;
+    if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
         return Ok(ExitCode::SUCCESS);
     }
     let stop = interrupt::watch()?;

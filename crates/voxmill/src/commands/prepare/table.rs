@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
+use voxmill_report::terminal::whole;
+
 use super::report::{Batches, CacheFacts, FolderReport, Group, Percentiles, TimeFacts};
 
 /// Speakers and languages beyond this many are summed up in one word.
@@ -239,17 +241,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// 13100 → 13,100.
 fn count(n: usize) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    whole(n as f64)
 }
 
 pub(super) fn bytes(n: u64) -> String {

@@ -6,7 +6,6 @@ mod feed;
 mod observer;
 mod plant;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,22 +14,21 @@ use std::time::Instant;
 use anyhow::Context as _;
 use serde_json::Value;
 use voxmill_analysis::profile::{Profile, profile};
-use voxmill_analysis::run::{Run, fact};
 use voxmill_pipeline::position::Position as RoadPosition;
-use voxmill_report::terminal::{Paint, profile_text};
+use voxmill_report::terminal::profile_text;
 use voxmill_speech::manifest::Split;
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
-use voxmill_telemetry::log::LogError;
 use voxmill_trainer::checkpoint::{Checkpoints, PrepareOn};
 use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Training};
 
+use super::recorded::read_run;
 use super::train::complaints::{of_feed, of_training};
 use super::train::data::{feed_settings, open_shelf, read_data};
 use super::train::prepare::{self, open_devices};
 use super::train::voice::new_voice;
 use super::train::{run_folder, start};
-use super::{say, show_settings, tell};
+use super::{goes_on, paint, say, tell};
 use crate::args::ProfileArgs;
 use crate::complaint::Complaint;
 use crate::feed::Recipe;
@@ -57,15 +55,10 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<ExitCode> {
     let steps = args.num_steps.map_or(STEPS, |steps| u64::from(steps.get()));
     let warm_up = args.warmup.map_or(WARM_UP, u64::from);
     let mut settings = TrainSettings::resolve(args.training())?;
-    for note in &settings.notes {
-        tell(&format!("note: {note}"));
-    }
-    if show {
-        show_settings(&settings.shown, settings.json)?;
+    if !goes_on(&settings.notes, &settings.shown, show, json)? {
         return Ok(ExitCode::SUCCESS);
     }
     settings.feeding.hindrance = hindrance;
-    let _rivals = plant::Rivals::start(hindrance.rivals);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(settings.compute_threads)
         .thread_name(|number| format!("compute-{number}"))
@@ -92,14 +85,6 @@ fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {
     say(&profile_text(profile, paint()))
 }
 
-/// Colours where a person looks and has not asked for none.
-pub(crate) fn paint() -> Paint {
-    let asked_for_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Paint {
-        colour: std::io::stdout().is_terminal() && !asked_for_none,
-    }
-}
-
 /// What the log of a run says. Nothing but the log goes into it.
 fn replayed(path: &Path) -> anyhow::Result<Profile> {
     let run = read_run(path)?;
@@ -121,56 +106,6 @@ fn replayed(path: &Path) -> anyhow::Result<Profile> {
     }
     Ok(profile(&run))
 }
-
-/// A run's folder, or its log.
-pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
-    let log = match path.is_dir() {
-        true => path.join(run_folder::EVENTS),
-        false => path.to_owned(),
-    };
-    Run::read(&log).map_err(|error| {
-        let hint = match &error {
-            LogError::Open { .. } => {
-                "give the folder of a run, which has events.jsonl in it, or a log that --log wrote"
-            }
-            LogError::NewerVersion { .. } => "read it with the newer program that wrote it",
-            _ => "give another run",
-        };
-        Complaint::new(format!("cannot read the log of `{}`", path.display()), hint)
-            .because(error)
-            .into()
-    })
-}
-
-/// The newest run that is like the one asked for: the same model, batches and device. What it measured is
-/// the best guess of what comes.
-pub(crate) fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)> {
-    let mut logs: Vec<PathBuf> = std::fs::read_dir(&settings.run_folder.runs_dir)
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.join(run_folder::EVENTS).is_file())
-        .collect();
-    // Their names begin with the time.
-    logs.sort_by_key(|path| std::cmp::Reverse(path.file_name().map(ToOwned::to_owned)));
-    let wanted = [
-        (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
-        (
-            fact::BATCH_SIZE,
-            settings.data.batches.batch_size.to_string(),
-        ),
-        (fact::DEVICE, settings.devices.devices.model().to_string()),
-    ];
-    logs.into_iter().find_map(|path| {
-        let run = Run::read(&path.join(run_folder::EVENTS)).ok()?;
-        let like = |(name, value): &(&str, String)| run.fact(name) == Some(value);
-        let enough = run.steps.len() >= ENOUGH_STEPS;
-        (enough && wanted.iter().all(like)).then(|| (path, profile(&run)))
-    })
-}
-
-/// Fewer are warm-up.
-const ENOUGH_STEPS: usize = 20;
 
 /// Runs all phases. The folder then has the log.
 fn measure(

@@ -36,7 +36,7 @@ use voxmill_trainer::device::{self, Device};
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
 
-use super::{show_settings, tell};
+use super::{goes_on, tell};
 use crate::args::TrainArgs;
 use crate::complaint::Complaint;
 use crate::dashboard::{Dashboard, Goal};
@@ -68,14 +68,7 @@ pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
     let resumed = find_resumed(&mut args)?;
     take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
-    for note in &settings.notes {
-        match note.strip_prefix("warning: ") {
-            Some(warning) => tell(&format!("warning: {warning}")),
-            None => tell(&format!("note: {note}")),
-        }
-    }
-    if show {
-        show_settings(&settings.shown, settings.json)?;
+    if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
         return Ok(ExitCode::SUCCESS);
     }
     let stop = interrupt::watch()?;

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::commands::profile;
+use crate::commands::recorded;
 use crate::settings::TrainSettings;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub(super) struct Busy {
 }
 
 pub(super) fn newest_like(settings: &TrainSettings) -> Option<Busy> {
-    let (run, profile) = profile::newest_like(settings)?;
+    let (run, profile) = recorded::newest_like(settings)?;
     Some(Busy {
         run,
         share: profile.busy,
