@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 
 use crate::dashboard::restore_terminal;
-
-/// Exit code of a run that was interrupted and kept its work: 128 + SIGINT, as shells count.
-pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+use crate::exit::Exit;
 
 static ASKED_TO_STOP: AtomicBool = AtomicBool::new(false);
 
@@ -21,7 +19,7 @@ pub(crate) fn watch() -> anyhow::Result<&'static AtomicBool> {
     ctrlc::set_handler(|| {
         if ASKED_TO_STOP.swap(true, Ordering::Relaxed) {
             restore_terminal();
-            std::process::exit(i32::from(EXIT_INTERRUPTED));
+            Exit::Interrupted.leave();
         }
     })
     .context("cannot listen for Ctrl-C")?;

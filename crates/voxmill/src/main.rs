@@ -8,6 +8,7 @@ mod config;
 mod dashboard;
 mod dataset;
 mod demo_folder;
+mod exit;
 mod feed;
 mod interrupt;
 mod machine;
@@ -17,9 +18,9 @@ mod recording;
 mod settings;
 mod speech;
 
-use std::process::ExitCode;
-
 use clap::Parser as _;
+
+use exit::Exit;
 
 /// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The
 /// system's allocator lets memory grow by a third over 2,000 steps of that; this one stays level.
@@ -37,7 +38,7 @@ fn keep_freed_memory() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) };
 }
 
-fn main() -> ExitCode {
+fn main() {
     keep_freed_memory();
     let outcome = match args::Cli::parse().verb {
         args::Verb::Compare(args) => commands::compare::run(args),
@@ -48,11 +49,12 @@ fn main() -> ExitCode {
         args::Verb::Synthesize(args) => commands::synthesize::run(*args),
         args::Verb::Train(args) => commands::train::run(*args),
         args::Verb::Validate(args) => commands::validate::run(*args),
-        args::Verb::Devices(args) => commands::devices::run(&args).map(|()| ExitCode::SUCCESS),
-        args::Verb::Text(args) => commands::text::run(args).map(|()| ExitCode::SUCCESS),
+        args::Verb::Devices(args) => commands::devices::run(&args).map(|()| Exit::Done),
+        args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };
-    outcome.unwrap_or_else(|error| {
+    let exit = outcome.unwrap_or_else(|error| {
         commands::tell(&complaint::describe(&error));
-        ExitCode::FAILURE
-    })
+        Exit::Failed
+    });
+    exit.leave()
 }

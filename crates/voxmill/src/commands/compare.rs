@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use voxmill_analysis::compare::{Candidate, compare};
 use voxmill_analysis::run::Run;
@@ -14,8 +13,9 @@ use super::train::run_folder::{EVENTS, settings_of};
 use super::{paint, say};
 use crate::args::CompareArgs;
 use crate::complaint::Complaint;
+use crate::exit::Exit;
 
-pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     if args.runs.len() < 2 {
         return Err(Complaint::new(
             "there is one run, and nothing to hold it against",
@@ -34,8 +34,8 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
         false => comparison_text(&comparison, paint()),
     })?;
     Ok(match comparison.failed() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+        true => Exit::Failed,
+        false => Exit::Done,
     })
 }
 

@@ -2,7 +2,6 @@
 
 mod child;
 
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,22 +15,23 @@ use voxmill_telemetry::probes::{Roots, usable_memory};
 use super::{goes_on, paint, say, tell};
 use crate::args::ScaleArgs;
 use crate::complaint::Complaint;
-use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::exit::Exit;
+use crate::interrupt;
 use crate::settings::{ScaleSettings, for_train};
 use child::{Child, Ended};
 
-pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     let show = args.road.config.show_settings;
     let settings = ScaleSettings::resolve(args)?;
     if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
     let (tried, available) = measure(&settings, stop)?;
     let interrupted = stop.load(Ordering::Relaxed);
     if interrupted && tried.is_empty() {
         tell("interrupted before a size was measured");
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return Ok(Exit::Interrupted);
     }
     let measured = tried.len();
     let result = scaling(settings.swept, tried, available);
@@ -44,10 +44,10 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<ExitCode> {
             "interrupted: {measured} of {} sizes were measured",
             settings.sizes.len()
         ));
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return Ok(Exit::Interrupted);
     }
     match result.knee {
-        Some(_) => Ok(ExitCode::SUCCESS),
+        Some(_) => Ok(Exit::Done),
         None => Err(all_died(&result).into()),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -17,10 +16,11 @@ use super::train::run_folder::{self, Named};
 use super::{say, show_settings, tell};
 use crate::args::SynthesizeArgs;
 use crate::complaint::Complaint;
+use crate::exit::Exit;
 use crate::settings::{Output, SynthesizeSettings, TextSource, Voice};
 use crate::speech::{Mouth, Sound, symbols_fit};
 
-pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
     let show = args.config.show_settings;
     let settings = SynthesizeSettings::resolve(args)?;
     for note in &settings.notes {
@@ -28,7 +28,7 @@ pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<ExitCode> {
     }
     if show {
         show_settings(&settings.shown, settings.json)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(settings.compute_threads)
@@ -38,7 +38,7 @@ pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<ExitCode> {
     pool.install(|| synthesize(&settings))
 }
 
-fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
+fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let text = read_text(&settings.source)?;
     let found = find(settings)?;
     let device = voxmill_trainer::device::cpu();
@@ -89,7 +89,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<ExitCode> {
             say(&one.as_line())?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 fn read_text(source: &TextSource) -> anyhow::Result<String> {

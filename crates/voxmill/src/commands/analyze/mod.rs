@@ -4,7 +4,6 @@ mod clips;
 mod road;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use voxmill_analysis::data_side::{
@@ -19,10 +18,11 @@ use super::train::data::{open_shelf, read_data};
 use super::{goes_on, paint, say, tell};
 use crate::args::{AnalyzeArgs, DeviceArgs, ModelArgs};
 use crate::complaint::Complaint;
+use crate::exit::Exit;
 use crate::feed::Recipe;
 use crate::settings::TrainSettings;
 
-pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
     let (json, step_ms) = (args.json, args.step_ms);
     if step_ms.is_some_and(|ms| !(ms > 0.0 && ms.is_finite())) {
         return Err(Complaint::new(
@@ -47,14 +47,14 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<ExitCode> {
     train.run.runs_dir = args.runs_dir;
     let settings = TrainSettings::resolve(train)?;
     if !goes_on(&settings.notes, &settings.shown, show, json)? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let data = measure(&settings, step_ms)?;
     match json {
         true => say(&serde_json::to_string_pretty(&data)?)?,
         false => say(&data_side_text(&data, paint()))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<DataSide> {

@@ -8,7 +8,6 @@ mod table;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,17 +26,18 @@ use super::{goes_on, say, tell};
 use crate::args::PrepareArgs;
 use crate::complaint::Complaint;
 use crate::dataset::{Folder, folders};
+use crate::exit::Exit;
 use crate::feed::{BuildError, Building, Built, Prints, Recipe, Staleness};
-use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::interrupt;
 use crate::progress::ClipProgress;
 use crate::recording::Recording;
 use crate::settings::PrepareSettings;
 
-pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
     let show = args.config.show_settings;
     let settings = PrepareSettings::resolve(args)?;
     if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
     rayon::ThreadPoolBuilder::new()
@@ -60,7 +60,7 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<ExitCode> {
     )?;
     let outcome = prepare(&settings, &recipe, &recording.recorder(), stop);
     recording.finish(match &outcome {
-        Ok(code) if *code == ExitCode::SUCCESS => Outcome::Finished,
+        Ok(code) if *code == Exit::Done => Outcome::Finished,
         Ok(_) => Outcome::Interrupted,
         Err(_) => Outcome::Failed,
     });
@@ -73,7 +73,7 @@ fn prepare(
     recipe: &Recipe,
     recorder: &Recorder,
     stop: &AtomicBool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Exit> {
     let mut prepared: Vec<Prepared> = Vec::new();
     let mut failure = None;
     for folder in folders(&settings.data)? {
@@ -117,11 +117,11 @@ fn prepare(
     }
     if prepared.iter().any(|folder| folder.interrupted) {
         tell("interrupted: what is done is kept; the same command goes on from here");
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return Ok(Exit::Interrupted);
     }
     match prepared.into_iter().find_map(|folder| folder.refusal) {
         Some(refusal) => Err(refusal.into()),
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(Exit::Done),
     }
 }
 

@@ -7,7 +7,6 @@ mod observer;
 mod plant;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,9 +30,10 @@ use super::train::{run_folder, start};
 use super::{goes_on, paint, say, tell};
 use crate::args::ProfileArgs;
 use crate::complaint::Complaint;
+use crate::exit::Exit;
 use crate::feed::Recipe;
 use crate::feed::train::{BatchFeed, FeedSettings};
-use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::interrupt;
 use crate::recording::Recording;
 use crate::settings::TrainSettings;
 use feed::{Phases, ProfileFeed};
@@ -43,12 +43,12 @@ use observer::Profiling;
 const STEPS: u64 = 100;
 const WARM_UP: u64 = 5;
 
-pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let json = args.json;
     if let Some(path) = &args.replay {
         let profile = replayed(path)?;
         print(&profile, json)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let show = args.road.config.show_settings;
     let hindrance = plant::parse(&args.plant)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<ExitCode> {
     let warm_up = args.warmup.map_or(WARM_UP, u64::from);
     let mut settings = TrainSettings::resolve(args.training())?;
     if !goes_on(&settings.notes, &settings.shown, show, json)? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     settings.feeding.hindrance = hindrance;
     let pool = rayon::ThreadPoolBuilder::new()
@@ -67,7 +67,7 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<ExitCode> {
     let (folder, stopped) = pool.install(|| measure(&settings, steps, warm_up))?;
     if stopped == Stopped::Interrupted {
         tell("interrupted: nothing is said of half a profile");
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return Ok(Exit::Interrupted);
     }
     print(&replayed(&folder)?, json)?;
     tell(&format!(
@@ -75,7 +75,7 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<ExitCode> {
         folder.join(run_folder::EVENTS).display(),
         folder.display()
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {

@@ -15,7 +15,7 @@ use voxmill_analysis::scaling::{Outcome, Shortage};
 
 use super::super::train::run_folder::EVENTS;
 use crate::config::value::{Kind, Value};
-use crate::interrupt::EXIT_INTERRUPTED;
+use crate::exit::Exit;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
 /// More than any run has: what a file says of its length is not meant for a few steps.
@@ -184,7 +184,7 @@ fn reason(status: ExitStatus, said: &str) -> String {
             return format!("memory ran out: {}", allocation.unwrap_or_default());
         }
         (Some(signal), _) => return format!("it was ended by signal {signal}"),
-        (_, Some(code)) if code == i32::from(EXIT_INTERRUPTED) => {
+        (_, Some(code)) if code == Exit::Interrupted.code() => {
             return "somebody interrupted it".to_owned();
         }
         _ => {}

@@ -19,7 +19,6 @@ pub(super) mod voice;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,9 +39,10 @@ use super::{goes_on, tell};
 use crate::args::TrainArgs;
 use crate::complaint::Complaint;
 use crate::dashboard::{Dashboard, Goal};
+use crate::exit::Exit;
 use crate::feed::Recipe;
 use crate::feed::train::{BatchFeed, Shelf};
-use crate::interrupt::{self, EXIT_INTERRUPTED};
+use crate::interrupt;
 use crate::recording::Recording;
 use crate::settings::{Start, TrainSettings};
 use crate::speech::Mouth;
@@ -62,14 +62,14 @@ use voice::{from_other_voice, new_voice};
 /// The list of bad clips in the run's folder.
 const QUARANTINE: &str = "quarantine.csv";
 
-pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<Exit> {
     let begin = Instant::now();
     let show = args.config.show_settings;
     let resumed = find_resumed(&mut args)?;
     take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
     if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
     // Headers, texts and the model share one pool: they are never at work at the same time.
@@ -159,12 +159,12 @@ fn train(
     resumed: Option<Resumed>,
     begin: Instant,
     stop: &AtomicBool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Exit> {
     let interrupted = || {
         let asked = stop.load(Ordering::Relaxed);
         asked.then(|| {
             tell("interrupted before the first step: nothing was begun");
-            ExitCode::from(EXIT_INTERRUPTED)
+            Exit::Interrupted
         })
     };
     let data = read_data(settings, resumed.as_ref())?;
@@ -368,7 +368,7 @@ fn train(
     let summary = outcome?;
     if summary.step == 0 {
         tell("interrupted before the first step: there is nothing to save");
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return Ok(Exit::Interrupted);
     }
     summary::tell(&summary, &watching, settings, &run, &checkpoints, &shelf)?;
     if summary.stopped == Stopped::Interrupted {
@@ -376,9 +376,9 @@ fn train(
             "interrupted: the checkpoint is saved; `voxmill train --resume {}` goes on from here",
             run.display()
         ));
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return Ok(Exit::Interrupted);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 /// The last samples, said by the best voice.
@@ -453,11 +453,7 @@ fn watching<'a>(
         asked => asked.unwrap_or(on_a_terminal),
     };
     let dashboard = dashboard
-        .then(|| {
-            Dashboard::start(interrupt::ask, || {
-                std::process::exit(i32::from(EXIT_INTERRUPTED))
-            })
-        })
+        .then(|| Dashboard::start(interrupt::ask, || Exit::Interrupted.leave()))
         .transpose()
         .context("the dashboard cannot be drawn; --no-dashboard does without")?;
     if let Some(dashboard) = &dashboard {

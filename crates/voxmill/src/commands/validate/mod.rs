@@ -13,13 +13,13 @@ mod report;
 mod table;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 
 use super::{say, show_settings};
 use crate::args::ValidateArgs;
 use crate::complaint::Complaint;
+use crate::exit::Exit;
 use crate::settings::TrainSettings;
 use examine::examine;
 use fix::Fixed;
@@ -48,12 +48,12 @@ impl File {
     }
 }
 
-pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     let train = args.of_train();
     let json = args.mending.json;
     if args.config.show_settings {
         show_settings(&TrainSettings::resolve(train)?.shown, json)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Done);
     }
     let path = args.config.config.as_deref();
     let file = path.map(File::read).transpose()?;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<ExitCode> {
         ))?;
     }
     Ok(match ready {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+        true => Exit::Done,
+        false => Exit::Failed,
     })
 }
