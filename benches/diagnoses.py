@@ -11,47 +11,50 @@ import argparse
 import collections
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 
 SEVERITIES = ("mild", "middle", "strong")
 
-# The state of the cache, and the flags of each severity. A step of the tiny model takes some 180 ms here.
+# The state of the cache, and the flags of each severity. `1.6x` is a time: so many steps of this machine, as a run with
+# nothing planted takes them; `1.6t` likewise, of a model with one compute thread. A batch has 8 clips.
 CAUSES = {
-    "slow_disk": ("cold", "--plant read=25ms", "--plant read=40ms", "--plant read=120ms"),
+    "slow_disk": ("cold", "--plant read=0.14x", "--plant read=0.22x", "--plant read=0.7x"),
     "few_workers": (
         "off",
-        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=30ms",
-        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=36ms",
-        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=40ms",
+        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.12t",
+        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.14t",
+        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.16t",
     ),
     "small_buffer": (
         "off",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=1600ms",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=2000ms",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=2400ms",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=8x",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=12x",
+        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=18x",
     ),
-    "slow_resampling": ("cold", "--plant resample=25ms", "--plant resample=40ms", "--plant resample=120ms"),
-    "huge_clip": ("cold", "--plant huge=1500ms", "--plant huge=3000ms", "--plant huge=6000ms"),
-    "slow_transfer": ("warm", "--plant transfer=220ms", "--plant transfer=300ms", "--plant transfer=600ms"),
-    "slow_collating": ("warm", "--plant collate=300ms", "--plant collate=450ms", "--plant collate=900ms"),
+    "slow_resampling": ("cold", "--plant resample=0.14x", "--plant resample=0.22x", "--plant resample=0.7x"),
+    "huge_clip": ("cold", "--plant huge=8x", "--plant huge=16x", "--plant huge=32x"),
+    "slow_transfer": ("warm", "--plant transfer=1.25x", "--plant transfer=1.6x", "--plant transfer=3x"),
+    "slow_collating": ("warm", "--plant collate=1.8x", "--plant collate=2.5x", "--plant collate=5x"),
     "memory_budget": (
         "off",
-        "--ram-budget 10MB --plant read=30ms --num-workers 4",
-        "--ram-budget 8MB --plant read=40ms --num-workers 4",
-        "--ram-budget 8MB --plant read=80ms --num-workers 4",
+        "--ram-budget 10MB --plant read=0.16x --num-workers 4",
+        "--ram-budget 8MB --plant read=0.22x --num-workers 4",
+        "--ram-budget 8MB --plant read=0.44x --num-workers 4",
     ),
     "model_too_small": (
         "off",
-        "--model-size nano --batch-size 4 --plant mel=15ms",
-        "--model-size nano --batch-size 4 --plant mel=25ms",
-        "--model-size nano --batch-size 4 --plant mel=60ms",
+        "--model-size nano --batch-size 4 --plant mel=0.08x",
+        "--model-size nano --batch-size 4 --plant mel=0.14x",
+        "--model-size nano --batch-size 4 --plant mel=0.33x",
     ),
     "oversubscribed": ("warm", 1, 2, 4),
     "padding": ("warm", "--pad-to-fixed-length", "--pad-to-fixed-length", "--pad-to-fixed-length --batch-size 16"),
-    "cold_cache": ("cold", "--plant mel=25ms", "--plant mel=40ms", "--plant mel=120ms"),
+    "cold_cache": ("cold", "--plant mel=0.14x", "--plant mel=0.22x", "--plant mel=0.7x"),
 }
+UNITS = {"x": "", "t": "--compute-threads 1"}
 
 
 def arguments():
@@ -80,32 +83,55 @@ class Place:
             [voxmill, "prepare", "--train-data", corpus, "--cache-dir", self.warm],
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
+        self.units = {unit: self.step_ms(flags) for unit, flags in UNITS.items()}
+        told = ", ".join(f"1{unit} = {ms:.0f} ms" for unit, ms in self.units.items())
+        print(f"a step with nothing planted: {told}", flush=True)
+
+    def step_ms(self, flags):
+        """The machine's speed changes, so what is planted is told in its own steps."""
+        report, error = self.profile("warm", flags.split(), 20, 1)
+        if error:
+            raise SystemExit("\n".join(error))
+        return report["feeding"]["floor_ms"]
+
+    def in_ms(self, word):
+        in_steps = re.fullmatch(r"(.+=)([0-9.]+)([a-z])", word)
+        if not in_steps:
+            return word
+        part, number, unit = in_steps.groups()
+        return f"{part}{float(number) * self.units[unit]:.1f}ms"
 
     def first_finding(self, state, flags, steps, seed):
+        rivals, words = [], []
+        if isinstance(flags, int):
+            rivals = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(flags)]
+        else:
+            words = [self.in_ms(word) for word in flags.split()]
+        try:
+            report, error = self.profile(state, words, steps, seed)
+        finally:
+            for rival in rivals:
+                rival.kill()
+                rival.wait()
+        if error:
+            return "failed", error
+        finding = report["findings"][0]
+        return finding["cause"], finding["what"]
+
+    def profile(self, state, words, steps, seed):
         shutil.rmtree(self.cold, ignore_errors=True)
         cache = ["--no-cache"] if state == "off" else ["--cache-dir", self.warm if state == "warm" else self.cold]
         command = [
             self.voxmill, "profile", "--train-data", self.data, "--batch-size", "8", "--num-steps", str(steps),
             "--warmup", "3", "--runs-dir", self.runs, "--seed", str(seed), "--json", *cache,
         ]
-        rivals = []
-        if isinstance(flags, int):
-            rivals = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(flags)]
-        else:
-            words = flags.split()
-            if "--batch-size" in words:
-                del command[command.index("--batch-size"):command.index("--batch-size") + 2]
-            command += words
-        try:
-            done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-        finally:
-            for rival in rivals:
-                rival.kill()
-                rival.wait()
+        if "--batch-size" in words:
+            del command[command.index("--batch-size"):command.index("--batch-size") + 2]
+        command += words
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            return "failed", done.stderr.strip().splitlines()[-3:]
-        finding = json.loads(done.stdout)["findings"][0]
-        return finding["cause"], finding["what"]
+            return None, done.stderr.strip().splitlines()[-3:]
+        return json.loads(done.stdout), None
 
 
 def main():

@@ -1,7 +1,7 @@
-//! How far a difference between two sets of steps can be trusted: the steps are drawn again and again, and
-//! nine in ten of the differences that come out make the interval.
+//! How far a difference between two sets of steps can be trusted: the steps are drawn again and again, in
+//! stretches of neighbours, and nine in ten of the differences that come out make the interval.
 //!
-//! That is the noise from step to step within the two sets. What differs from one start of a program to the
+//! That is the noise within the two sets. What differs from one start of a program to the
 //! next is in no interval of two runs.
 
 use std::collections::BTreeMap;
@@ -114,8 +114,8 @@ fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Opti
     let mut drawn = |groups: &[Vec<Sums>]| {
         let mut sums = Sums::default();
         for group in groups {
-            for _ in 0..group.len() {
-                sums = sums.plus(group[draws.below(group.len())]);
+            for place in draws.stretches(group.len()) {
+                sums = sums.plus(group[place]);
             }
         }
         sums
@@ -221,6 +221,25 @@ mod tests {
         assert!(faster.low > 1.9 && faster.high < 2.0, "{faster:?}");
         let waits = difference(&steps(30, 100, 100), &steps(30, 100, 0), Sums::stall).unwrap();
         assert!(waits.can_be_told() && waits.value > 0.4, "{waits:?}");
+    }
+
+    #[test]
+    fn a_machine_that_is_slow_for_a_while_says_less() {
+        // A step in three is slow: scattered, or all at the end.
+        let slow = |which: fn(u64) -> bool| -> Vec<Step> {
+            let mut steps = steps(60, 100, 0);
+            for step in steps.iter_mut().filter(|step| which(step.step)) {
+                step.service = Nanos(130_000_000);
+            }
+            steps
+        };
+        let even = steps(60, 100, 0);
+        let width = |steps: &[Step]| {
+            let ratio = ratio(steps, &even, Sums::frames_per_second).unwrap();
+            ratio.high - ratio.low
+        };
+        let (scattered, drifting) = (slow(|n| n % 3 == 0), slow(|n| n > 40));
+        assert!(width(&drifting) > 1.5 * width(&scattered));
     }
 
     #[test]

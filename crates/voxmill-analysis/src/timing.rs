@@ -311,16 +311,26 @@ impl Draws {
         ((u128::from(z ^ (z >> 31)) * end as u128) >> 64) as usize
     }
 
+    /// As many places as there are, drawn in stretches of neighbours: a machine that is slow is slow for a
+    /// while, and places drawn one by one would take that for noise that evens out.
+    pub fn stretches(&mut self, places: usize) -> Vec<usize> {
+        let stretch = (places as f64).sqrt().ceil() as usize;
+        let mut drawn = Vec::with_capacity(places);
+        while drawn.len() < places {
+            let first = self.below(places);
+            let length = stretch.min(places - drawn.len());
+            drawn.extend((first..first + length).map(|place| place % places));
+        }
+        drawn
+    }
+
     pub fn resample<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
-        (0..values.len())
-            .map(|_| values[self.below(values.len())])
-            .collect()
+        let places = self.stretches(values.len()).into_iter();
+        places.map(|place| values[place]).collect()
     }
 
     pub fn resampled_mean(&mut self, values: &[f64]) -> f64 {
-        let sum: f64 = (0..values.len())
-            .map(|_| values[self.below(values.len())])
-            .sum();
+        let sum: f64 = self.resample(values).iter().sum();
         sum / values.len() as f64
     }
 }

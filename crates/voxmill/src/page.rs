@@ -1,7 +1,8 @@
 //! Text for a person: labels at the left, lines that end before the page does.
 
-/// Columns.
-pub(crate) const WIDTH: usize = 80;
+pub(crate) use voxmill_report::terminal::COLUMNS as WIDTH;
+use voxmill_report::terminal::wrap;
+
 /// Columns of a label.
 pub(crate) const LABEL: usize = 10;
 
@@ -25,23 +26,9 @@ impl Page {
 
     /// A text that goes on below itself, behind a head of any length.
     pub(crate) fn wrapped(&mut self, head: &str, text: &str) {
-        let indentation = " ".repeat(head.chars().count());
-        let mut line = head.to_owned();
-        let mut begun = false;
-        for word in words(text) {
-            let taken = line.chars().count() + usize::from(begun);
-            if begun && taken + word.chars().count() > WIDTH {
-                self.push(&line);
-                line.clone_from(&indentation);
-                begun = false;
-            }
-            if begun {
-                line.push(' ');
-            }
-            line.push_str(&word);
-            begun = true;
+        for line in wrap(head, head.chars().count(), text).lines() {
+            self.push(line);
         }
-        self.push(&line);
     }
 
     /// A line as it is.
@@ -54,40 +41,9 @@ impl Page {
     }
 }
 
-/// A number and its unit are one word: they are read together.
-fn words(text: &str) -> Vec<String> {
-    let is_unit = |word: &str| {
-        let word = word.trim_end_matches([',', '.', ';', ':', ')']);
-        let word = word.trim_end_matches("/s");
-        matches!(
-            word,
-            "B" | "kB" | "MB" | "GB" | "ms" | "s" | "min" | "h" | "%"
-        )
-    };
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match words.last_mut() {
-            Some(last) if is_unit(word) && last.ends_with(|c: char| c.is_ascii_digit()) => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
-        }
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_number_stays_with_its_unit() {
-        assert_eq!(
-            words("up to 7.2 GB, or 3 %"),
-            ["up", "to", "7.2 GB,", "or", "3 %"]
-        );
-    }
 
     #[test]
     fn long_texts_go_on_below_themselves() {

@@ -259,7 +259,7 @@ impl Sight<'_> {
             .filter(|slow| slow.stage == "featurize");
         let name = slowest
             .max_by_key(|slow| slow.service)
-            .map_or(String::new(), |slow| format!(" (`{}`)", slow.name));
+            .map_or(String::new(), |slow| format!(", such as {}", slow.name));
         let changes = vec![
             Change::words(format!(
                 "a few clips hold up all that comes after them{name}: leave them out with --max-mel-frames, or `voxmill prepare` once"

@@ -65,7 +65,7 @@ pub fn wrap(first: &str, shown_width: usize, text: &str) -> String {
     let mut width = shown_width;
     let indent = " ".repeat(shown_width);
     let mut begun = false;
-    for word in text.split_whitespace() {
+    for word in words(text) {
         let length = word.chars().count();
         if begun && width + 1 + length > COLUMNS {
             out.push('\n');
@@ -77,11 +77,34 @@ pub fn wrap(first: &str, shown_width: usize, text: &str) -> String {
             out.push(' ');
             width += 1;
         }
-        out.push_str(word);
+        out.push_str(&word);
         width += length;
         begun = true;
     }
     out
+}
+
+/// A number and its unit are one word: they are read together.
+fn words(text: &str) -> Vec<String> {
+    let is_unit = |word: &str| {
+        let word = word.trim_end_matches([',', '.', ';', ':', ')']);
+        let word = word.trim_end_matches("/s");
+        matches!(
+            word,
+            "B" | "kB" | "MB" | "GB" | "ms" | "s" | "min" | "h" | "%"
+        )
+    };
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if is_unit(word) && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// A time with the unit that suits it.
@@ -128,6 +151,14 @@ pub fn whole(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(
+            words("up to 7.2 GB, or 3 %"),
+            ["up", "to", "7.2 GB,", "or", "3 %"]
+        );
+    }
 
     #[test]
     fn numbers_carry_their_units() {

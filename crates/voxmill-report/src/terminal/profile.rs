@@ -275,7 +275,7 @@ fn slow_step(slow: &SlowStep) -> String {
     let waited = format!("step {} waited {}", slow.step, time(slow.waited_ms));
     match &slow.doing {
         Some(doing) => format!(
-            "{waited}: {} `{}` took {}",
+            "{waited}: {} {} took {}",
             doing_word(&doing.part),
             doing.item,
             time(doing.ms)

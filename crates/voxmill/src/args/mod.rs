@@ -6,6 +6,8 @@ mod profile;
 mod road;
 mod scale;
 mod synthesize;
+#[cfg(test)]
+mod table;
 mod train;
 mod validate;
 

@@ -39,10 +39,12 @@ pub(crate) struct Hindrance {
     pub(crate) mel: Duration,
     /// One clip in 50 takes so much longer, computing.
     pub(crate) huge: Duration,
-    /// One clip in 200 takes so much longer, asleep: on average there is time enough.
+    /// One of each worker's clips in 100 takes so much longer, asleep: on average there is time enough.
     pub(crate) uneven: Duration,
     pub(crate) collate: Duration,
     pub(crate) transfer: Duration,
+    /// The model takes so much longer, asleep.
+    pub(crate) step: Duration,
 }
 
 /// One clip at a time; each worker has its own.
@@ -111,7 +113,7 @@ impl Maker {
             true => time,
             false => Duration::ZERO,
         };
-        let asleep = every(200, self.hindrance.uneven);
+        let asleep = every(100, self.hindrance.uneven);
         let resample = self.hindrance.resample + every(50, self.hindrance.huge);
         compute_for(resample + self.hindrance.mel);
         std::thread::sleep(asleep);

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use crate::schema::assert_fits;
 use crate::train::{Run, ok};
 use crate::{said, voxmill};
 
@@ -66,6 +67,7 @@ fn two_runs_are_held_against_each_other() {
     let moved = compare(elsewhere.path(), &["run", "longer", "--json"]);
     assert_eq!(json.stdout, moved.stdout);
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_fits(&value, "compare");
     assert_eq!(value["version"], 1);
     assert_eq!(value["runs"][1]["last_step"], 8);
     assert_eq!(value["against_first"][0]["loss"]["common_steps"], 6);

@@ -2,12 +2,15 @@
 
 use serde_json::Value;
 
+use crate::schema::assert_fits;
 use crate::{said, voxmill};
 
 fn json(args: &[&str]) -> Value {
     let output = voxmill(&["devices", "--json"]).args(args).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let devices = serde_json::from_slice(&output.stdout).unwrap();
+    assert_fits(&devices, "devices");
+    devices
 }
 
 #[test]

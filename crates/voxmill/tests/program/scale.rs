@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::dataset::Dataset;
+use crate::schema::assert_fits;
 use crate::train::signal;
 use crate::{said, voxmill};
 
@@ -37,6 +38,7 @@ fn sizes_are_rows_whether_they_run_or_die() {
     let told = said(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_fits(&result, "scale");
     assert_eq!(result["version"], 1);
     let [small, large] = &result["sizes"].as_array().unwrap()[..] else {
         panic!("{told}")

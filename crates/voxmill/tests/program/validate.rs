@@ -7,6 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::dataset::Dataset;
+use crate::schema::assert_fits;
 use crate::{regex_escape, said, voxmill};
 
 fn validate(args: &[&str], home: &Path) -> Output {
@@ -16,8 +17,10 @@ fn validate(args: &[&str], home: &Path) -> Output {
 }
 
 fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}\n{}", said(output)))
+    let report = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}", said(output)));
+    assert_fits(&report, "validate");
+    report
 }
 
 /// The findings of one level, by key.

@@ -111,6 +111,8 @@ pub(super) struct ProfileFeed<'a> {
     /// The last batches of the run, for the floor.
     kept: Vec<Ready>,
     late: Option<String>,
+    /// Planted: the model takes so much longer, asleep.
+    asleep: Duration,
 }
 
 /// Batches that are kept for the floor: enough to have every shape.
@@ -122,6 +124,7 @@ impl<'a> ProfileFeed<'a> {
         phases: Phases,
         accumulate: u64,
         recorder: Recorder,
+        asleep: Duration,
     ) -> ProfileFeed<'a> {
         ProfileFeed {
             batches,
@@ -137,6 +140,7 @@ impl<'a> ProfileFeed<'a> {
             told: "",
             kept: Vec::new(),
             late: None,
+            asleep,
         }
     }
 
@@ -192,8 +196,8 @@ impl<'a> ProfileFeed<'a> {
     }
 }
 
-impl Feed for ProfileFeed<'_> {
-    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+impl ProfileFeed<'_> {
+    fn take(&mut self) -> Option<Result<Fed, FeedError>> {
         let step = self.given / self.accumulate + 1;
         self.given += 1;
         self.tell_phase(step);
@@ -230,6 +234,24 @@ impl Feed for ProfileFeed<'_> {
             self.kept.push(fed.ready.clone());
         }
         Some(fed)
+    }
+}
+
+impl Feed for ProfileFeed<'_> {
+    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        let asleep = self.asleep;
+        let fed = self.take()?;
+        Some(fed.map(|Fed { ready, done }| Fed {
+            ready,
+            done: match asleep.is_zero() {
+                true => done,
+                // Within the step: its batch is given back afterwards.
+                false => Box::new(move || {
+                    std::thread::sleep(asleep);
+                    done();
+                }),
+            },
+        }))
     }
 
     fn after(&self, position: Position) -> Position {

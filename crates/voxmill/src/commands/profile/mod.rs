@@ -181,7 +181,13 @@ fn measure(
         settings.trace.as_deref(),
     )?;
     let prepare = || prepare::stage(settings, &training, &opened);
-    let mut feed = ProfileFeed::new(&batches, phases.clone(), accumulate, recording.recorder());
+    let mut feed = ProfileFeed::new(
+        &batches,
+        phases.clone(),
+        accumulate,
+        recording.recorder(),
+        settings.feeding.hindrance.step,
+    );
     if phases.has_no_overlap() {
         let running = one_by_one.start_with(
             RoadPosition::default(),

@@ -12,7 +12,7 @@ pub(super) fn parse(planted: &[String]) -> anyhow::Result<Hindrance> {
         let wrong = || {
             Complaint::new(
                 format!("`{text}` cannot be planted"),
-                "give read, resample, mel, huge, uneven, collate or transfer with a time (read=20ms)",
+                "give read, resample, mel, huge, uneven, collate, transfer or step with a time (read=20ms)",
             )
         };
         let (part, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -27,6 +27,7 @@ pub(super) fn parse(planted: &[String]) -> anyhow::Result<Hindrance> {
             "uneven" => &mut all.uneven,
             "collate" => &mut all.collate,
             "transfer" => &mut all.transfer,
+            "step" => &mut all.step,
             _ => return Err(wrong().into()),
         };
         *place = time;

@@ -1,6 +1,9 @@
 //! Memory of the devices: whether a run fits, asked before it begins, and what it takes, looked at
 //! while it runs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::device::{Device, Precision, memory_in_use};
@@ -109,10 +112,39 @@ fn fitting(smaller: Option<Smaller>) -> String {
     }
 }
 
-/// Looks at the model device's pools while the run goes.
+/// What the data device's pools hold, as the thread that works on it reads them: the model's thread
+/// never touches that device.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct DataPools(AtomicU64);
+
+impl DataPools {
+    pub(super) fn look(&self, device: &Device, limit: Option<u64>) {
+        self.0
+            .store(reserved(device, limit).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+/// Bytes that a device's pools hold. Above the limit, what is only kept for later is given back first.
+fn reserved(device: &Device, limit: Option<u64>) -> Option<u64> {
+    let memory = memory_in_use(device)?;
+    if limit.is_none_or(|limit| memory.reserved <= limit) {
+        return Some(memory.reserved);
+    }
+    device.memory_cleanup();
+    memory_in_use(device).map(|memory| memory.reserved)
+}
+
+/// Who reads the pools.
+#[derive(Debug)]
+pub(super) enum Pools {
+    Model(Device),
+    Data(Arc<DataPools>),
+}
+
+/// Looks at a device's pools while the run goes.
 #[derive(Debug)]
 pub(super) struct MemoryWatch {
-    device: Device,
+    pools: Pools,
     name: String,
     limit: Option<u64>,
     last: u64,
@@ -128,14 +160,9 @@ const GROWTH: f64 = 0.05;
 
 impl MemoryWatch {
     /// `settle_after`: steps until every shape has been seen.
-    pub(super) fn new(
-        device: &Device,
-        name: String,
-        limit: Option<u64>,
-        settle_after: u64,
-    ) -> Self {
+    pub(super) fn new(pools: Pools, name: String, limit: Option<u64>, settle_after: u64) -> Self {
         Self {
-            device: device.clone(),
+            pools,
             name,
             limit,
             last: 0,
@@ -151,8 +178,9 @@ impl MemoryWatch {
         (self.last > 0).then_some(self.last)
     }
 
-    pub(super) fn peak(&self) -> Option<u64> {
-        (self.peak > 0).then_some(self.peak)
+    /// The device, and the most that its pools held; `None` where the backend does not say.
+    pub(super) fn peak(&self) -> Option<(&str, u64)> {
+        (self.peak > 0).then_some((&self.name, self.peak))
     }
 
     /// A warning to tell, or an error that ends the run: the limit holds.
@@ -161,32 +189,34 @@ impl MemoryWatch {
         step: u64,
         recorder: &Recorder,
     ) -> Result<Option<String>, FeedError> {
-        let Some(mut memory) = memory_in_use(&self.device) else {
+        let (bytes, flag) = match &self.pools {
+            Pools::Model(device) => (reserved(device, self.limit), "--model-gpu-memory"),
+            Pools::Data(pools) => {
+                let bytes = pools.0.load(Ordering::Relaxed);
+                ((bytes > 0).then_some(bytes), "--data-gpu-memory")
+            }
+        };
+        let Some(bytes) = bytes else {
             return Ok(None);
         };
-        if self.limit.is_some_and(|limit| memory.reserved > limit) {
-            // What is only kept for later is given back before the run is given up.
-            self.device.memory_cleanup();
-            memory = memory_in_use(&self.device).unwrap_or(memory);
-        }
-        self.last = memory.reserved;
-        self.peak = self.peak.max(memory.reserved);
+        self.last = bytes;
+        self.peak = self.peak.max(bytes);
         recorder.record(Event::BudgetLevel {
             budget: format!("memory of {}", self.name),
-            bytes: memory.reserved,
+            bytes,
             limit: self.limit.unwrap_or(0),
             peak: self.peak,
         });
-        if let Some(limit) = self.limit.filter(|limit| memory.reserved > *limit) {
+        if let Some(limit) = self.limit.filter(|limit| bytes > *limit) {
             return Err(format!(
-                "{} holds {} after step {step}, above --model-gpu-memory {}; the run stops with its checkpoint, and a smaller --batch-size with --grad-accum goes on within the limit",
+                "{} holds {} after step {step}, above {flag} {}; the run stops with its checkpoint, and a smaller --batch-size with --grad-accum goes on within the limit",
                 self.name,
-                megabytes(memory.reserved),
+                megabytes(bytes),
                 show_bytes(limit)
             )
             .into());
         }
-        Ok(self.growth(step, memory.reserved))
+        Ok(self.growth(step, bytes))
     }
 
     fn growth(&mut self, step: u64, reserved: u64) -> Option<String> {
@@ -220,8 +250,8 @@ mod tests {
 
     #[test]
     fn growth_is_told_once_and_only_after_all_shapes_have_come_by() {
-        let cpu = voxmill_trainer::device::cpu();
-        let mut watch = MemoryWatch::new(&cpu, "cpu".to_owned(), None, 100);
+        let cpu = Pools::Model(voxmill_trainer::device::cpu());
+        let mut watch = MemoryWatch::new(cpu, "cpu".to_owned(), None, 100);
         assert_eq!(watch.growth(50, 10_000_000), None);
         assert_eq!(watch.growth(100, 100_000_000), None, "it settles here");
         assert_eq!(watch.growth(200, 104_000_000), None);
@@ -229,5 +259,26 @@ mod tests {
         assert!(told.contains("20MB more than at step 100"), "{told}");
         assert!(told.contains("100000 bytes a step"), "{told}");
         assert_eq!(watch.growth(400, 140_000_000), None);
+    }
+
+    #[test]
+    fn a_data_device_above_its_limit_ends_the_run() {
+        let pools = Arc::new(DataPools::default());
+        let watched = Pools::Data(Arc::clone(&pools));
+        let mut watch = MemoryWatch::new(watched, "vulkan:1".to_owned(), Some(1_000_000), 100);
+        let recorder = Recorder::off();
+        assert_eq!(
+            watch.look(1, &recorder).unwrap(),
+            None,
+            "nothing was read yet"
+        );
+        pools.0.store(900_000, Ordering::Relaxed);
+        assert_eq!(watch.look(2, &recorder).unwrap(), None);
+        pools.0.store(2_000_000, Ordering::Relaxed);
+        let told = watch.look(3, &recorder).unwrap_err().to_string();
+        assert!(
+            told.contains("vulkan:1 holds 2MB") && told.contains("--data-gpu-memory"),
+            "{told}"
+        );
     }
 }

@@ -52,9 +52,9 @@ use complaints::{cannot_write, describe, of_feed, of_training};
 use data::{feed_settings, frozen_quarantine, held_out_feed, open_shelf, read_data};
 use feed::PipelineFeed;
 use measures::Measures;
-use memory::MemoryWatch;
+use memory::{MemoryWatch, Pools};
 use observer::{HostCpu, Sums, Watching, moment};
-use prepare::open_devices;
+use prepare::{Opened, open_devices};
 use run_folder::Named;
 use sentences::Sentence;
 use voice::{from_other_voice, new_voice};
@@ -332,7 +332,7 @@ fn train(
     let sentences = sentences::choose(&data.train, data.held_out(), settings.data.language);
     let mut watching = watching(
         settings, &run, &recipe, &batches, &shelf, &sentences, &options, &running, &recording,
-        &training, begin, &all_bad, data.rows, &device,
+        &training, begin, &all_bad, data.rows, &opened,
     )?;
     let mut feed = PipelineFeed {
         batches: &batches,
@@ -420,7 +420,7 @@ fn watching<'a>(
     begin: Instant,
     all_bad: &Quarantine,
     rows: usize,
-    device: &Device,
+    opened: &Opened,
 ) -> anyhow::Result<Watching<'a>> {
     let folder = settings
         .tensorboard_log_dir
@@ -478,6 +478,24 @@ fn watching<'a>(
             };
         });
     }
+    let limits = &settings.devices.limits;
+    let devices = settings.devices.devices;
+    // An epoch on, every shape has come by.
+    let settled = training.progress().step + batches.plan().batches_per_epoch();
+    let mut memory = vec![MemoryWatch::new(
+        Pools::Model(opened.model.clone()),
+        devices.model().to_string(),
+        limits.model,
+        settled,
+    )];
+    if devices.is_pair() {
+        memory.push(MemoryWatch::new(
+            Pools::Data(Arc::clone(&opened.data_pools)),
+            devices.data().to_string(),
+            limits.data,
+            settled,
+        ));
+    }
     Ok(Watching {
         recorder: recording.recorder(),
         control: running.control(),
@@ -505,11 +523,6 @@ fn watching<'a>(
         quarantine_file: run.join(QUARANTINE),
         host_cpu: HostCpu::default(),
         measures: Measures::new(run.join(run_folder::EVENTS)),
-        memory: MemoryWatch::new(
-            device,
-            settings.devices.devices.model().to_string(),
-            settings.devices.limits.model,
-            training.progress().step + batches.plan().batches_per_epoch(),
-        ),
+        memory,
     })
 }

@@ -1,13 +1,15 @@
 //! What a person, a log and TensorBoard get to see of a run.
 
+mod samples;
+mod shown;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use voxmill_pipeline::control::Control;
-use voxmill_report::picture::{Mel, alignment_png, mel_png, two_mels_png};
-use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment, Sound as SoundEvent};
-use voxmill_speech::audio::wav_bytes;
+use voxmill_report::picture::{Mel, alignment_png, two_mels_png};
+use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment};
 use voxmill_speech::batch_plan::Shape;
 use voxmill_speech::manifest::Quarantine;
 use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Nanos, Step};
@@ -20,12 +22,11 @@ use super::measures::Measures;
 use super::memory::MemoryWatch;
 use super::sentences::Sentence;
 use crate::commands::tell;
-use crate::dashboard::{BestValidation, Budget, BufferLevel, Dashboard, DeviceLoad, StepTimes};
+use crate::dashboard::{BestValidation, Dashboard};
 use crate::feed::train::{BatchFeed, Shelf};
 use crate::speech::Mouth;
+pub(super) use shown::{HostCpu, short_time};
 
-/// Plain lines are not told more often than this.
-const BETWEEN_LINES: Duration = Duration::from_secs(5);
 /// Steps that "now" looks back on.
 const RECENT: usize = 200;
 
@@ -47,7 +48,8 @@ pub(super) struct Watching<'a> {
     /// Notes of the cache that were told.
     pub(super) notes_told: usize,
     pub(super) host_cpu: HostCpu,
-    pub(super) memory: MemoryWatch,
+    /// The model device first.
+    pub(super) memory: Vec<MemoryWatch>,
     pub(super) measures: Measures,
     /// Every bad clip so far, and how many of the shelf's were told.
     pub(super) all_bad: Quarantine,
@@ -143,171 +145,6 @@ impl Watching<'_> {
             ));
         }
     }
-
-    /// The time that is left by the limits, at the pace so far.
-    fn time_left(&self, progress: &Progress) -> Option<Duration> {
-        let by_time = self
-            .limits
-            .seconds
-            .map(|most| (most - progress.seconds).max(0.0));
-        let per_step = self.begin.elapsed().as_secs_f64() / self.sums.steps.max(1) as f64;
-        let by_steps = self
-            .limits
-            .steps
-            .map(|most| most.saturating_sub(progress.step) as f64 * per_step);
-        let least = match (by_time, by_steps) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        least.map(Duration::from_secs_f64)
-    }
-
-    fn pace(&self) -> Pace {
-        let sum = |of: fn(&StepReport) -> Duration| self.recent.iter().map(of).sum::<Duration>();
-        let (waited, service, overhead) = (
-            sum(|step| step.waited),
-            sum(|step| step.service),
-            sum(|step| step.overhead),
-        );
-        let wall = (waited + service + overhead).as_secs_f64().max(1e-9);
-        let frames: u64 = self.recent.iter().map(|step| step.frames).sum();
-        let mut times: Vec<Duration> = self.recent.iter().map(|step| step.service).collect();
-        times.sort();
-        let at = |share: f64| {
-            let last = times.len().saturating_sub(1);
-            times
-                .get((last as f64 * share) as usize)
-                .copied()
-                .unwrap_or_default()
-        };
-        Pace {
-            frames_per_second: frames as f64 / wall,
-            stall: waited.as_secs_f64() / wall,
-            busy: service.as_secs_f64() / wall,
-            median: at(0.5),
-            p95: at(0.95),
-        }
-    }
-
-    fn show(&mut self, last: &StepReport, progress: &Progress) {
-        let pace = self.pace();
-        let left = self.time_left(progress);
-        if self.dashboard.is_some() {
-            self.show_on_dashboard(last, progress, &pace, left);
-            return;
-        }
-        if self
-            .last_line
-            .is_some_and(|then| then.elapsed() < BETWEEN_LINES)
-        {
-            return;
-        }
-        self.last_line = Some(Instant::now());
-        let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
-        tell(&format!(
-            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:>4.0} ms/step  waits {:>4.1} %  {:>6.0} frames/s{left}",
-            last.step,
-            progress.position.epoch + 1,
-            last.losses.total,
-            last.losses.mel,
-            pace.median.as_secs_f64() * 1e3,
-            pace.stall * 100.0,
-            pace.frames_per_second,
-        ));
-    }
-
-    fn show_on_dashboard(
-        &mut self,
-        last: &StepReport,
-        progress: &Progress,
-        pace: &Pace,
-        left: Option<Duration>,
-    ) {
-        let cpu = self.host_cpu.since_last(&self.recorder);
-        let memory = self.memory.now();
-        if let Some(dashboard) = &self.dashboard {
-            let snapshot = self.control.snapshot();
-            let reports: Vec<_> = self.recent.iter().rev().take(1).cloned().collect();
-            dashboard.update(|state| {
-                state.step = last.step;
-                state.epoch = progress.position.epoch as u32 + 1;
-                state.elapsed = Duration::from_secs_f64(progress.seconds);
-                state.time_left = left;
-                state.learning_rate = Some(last.rate);
-                state.gradient_norm = Some(last.gradient_norm);
-                for step in &reports {
-                    state.total_loss.push(step.step, step.losses.total);
-                    state.mel_loss.push(step.step, step.losses.mel);
-                    state.prior_loss.push(step.step, step.losses.mean);
-                    state.duration_loss.push(step.step, step.losses.duration);
-                }
-                state.step_times = Some(StepTimes {
-                    now: last.service,
-                    median: pace.median,
-                    p95: pace.p95,
-                });
-                state.stall_share = Some(pace.stall);
-                state.frames_per_second = Some(pace.frames_per_second);
-                state.buffers = snapshot
-                    .stages
-                    .iter()
-                    // The model itself has nothing behind it.
-                    .filter(|stage| stage.capacity > 0)
-                    .map(|stage| BufferLevel {
-                        name: stage.name.clone(),
-                        items: stage.buffered,
-                        capacity: stage.capacity,
-                    })
-                    .collect();
-                state.budget = snapshot.budgets.first().map(|budget| Budget {
-                    used_bytes: budget.in_use,
-                    limit_bytes: budget.limit,
-                });
-                // Its own time line: what part of it was training.
-                state.devices = vec![DeviceLoad {
-                    name: "model".to_owned(),
-                    busy_share: Some(pace.busy),
-                    memory_bytes: memory,
-                }];
-                state.host_cpu_share = cpu.map(|percent| percent / 100.0);
-                state.resident_bytes = resident_bytes();
-            });
-        }
-    }
-}
-
-/// The mean of the host's readings between two looks.
-#[derive(Debug, Default)]
-pub(super) struct HostCpu {
-    samples: u64,
-    sum: f64,
-    percent: Option<f64>,
-}
-
-impl HostCpu {
-    fn since_last(&mut self, recorder: &Recorder) -> Option<f64> {
-        let now = recorder.stats().host.cpu_percent;
-        if now.samples > self.samples {
-            self.percent = Some((now.sum - self.sum) / (now.samples - self.samples) as f64);
-            (self.samples, self.sum) = (now.samples, now.sum);
-        }
-        self.percent
-    }
-}
-
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
-struct Pace {
-    frames_per_second: f64,
-    stall: f64,
-    busy: f64,
-    median: Duration,
-    p95: Duration,
 }
 
 impl Observer for Watching<'_> {
@@ -353,7 +190,11 @@ impl Observer for Watching<'_> {
         }
         self.notes_told = notes.len();
         self.tell_of_bad_clips()?;
-        if let Some(growth) = self.memory.look(progress.step, &self.recorder)? {
+        let looks = self.memory.iter_mut();
+        let grown: Result<Vec<_>, _> = looks
+            .map(|watch| watch.look(progress.step, &self.recorder))
+            .collect();
+        for growth in grown?.into_iter().flatten() {
             self.warn(&growth);
         }
         if let Some(warning) = self.measures.look(self.recent.iter(), &self.recorder) {
@@ -457,80 +298,12 @@ impl Observer for Watching<'_> {
     }
 }
 
-impl Watching<'_> {
-    /// Says the sentences into wav files with a picture beside each. What cannot be said or written
-    /// costs a warning, not the run.
-    pub(super) fn say_samples(
-        &mut self,
-        name: &str,
-        step: Option<u64>,
-        speaker: &Speaker,
-    ) -> Vec<PathBuf> {
-        let mut written = Vec::new();
-        for (number, sentence) in self.sentences.iter().enumerate() {
-            match self.say_sample(name, number + 1, step, sentence, speaker) {
-                Ok(path) => written.extend(path),
-                Err(error) => self.warn(&format!("a sample could not be made: {error}")),
-            }
-        }
-        self.for_tensorboard(EventWriter::flush);
-        self.sums.samples.clone_from(&written);
-        written
-    }
-
-    fn say_sample(
-        &mut self,
-        name: &str,
-        number: usize,
-        step: Option<u64>,
-        sentence: &Sentence,
-        speaker: &Speaker,
-    ) -> Result<Option<PathBuf>, FeedError> {
-        let facts = speaker.facts();
-        let named = speaker.style_named(&sentence.speaker);
-        let style = named.or_else(|| speaker.style_named(&facts.main_speaker));
-        let Some(style) = style.map(<[f32]>::to_vec) else {
-            return Ok(None);
-        };
-        let sound = self
-            .mouth
-            .say(speaker, &sentence.text, sentence.language, &style, 1.0)?;
-        if sound.samples.is_empty() {
-            return Ok(None);
-        }
-        std::fs::create_dir_all(&self.samples)?;
-        let rate = facts.audio.sample_rate;
-        let wav = wav_bytes(&sound.samples, rate);
-        let png = mel_png(Mel::new(&sound.mel, facts.vocabulary.mel_channels));
-        let path = self.samples.join(format!("{name}-{number}.wav"));
-        write(&path, &wav)?;
-        write(&path.with_extension("png"), &png)?;
-        if let Some(step) = step {
-            self.for_tensorboard(|writer| {
-                let event = SoundEvent {
-                    wav: &wav,
-                    sample_rate_hz: rate,
-                    samples: sound.samples.len() as u64,
-                };
-                writer.sound(moment(step), &format!("sample/{number}"), event)?;
-                writer.picture(moment(step), &format!("sample/{number} mel"), &png)
-            });
-        }
-        Ok(Some(path))
-    }
-}
-
 /// An error with what lies behind it, in one line.
 fn with_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), FeedError> {
-    std::fs::write(path, bytes)
-        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
 pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step {
@@ -575,16 +348,5 @@ pub(super) fn moment(step: u64) -> Moment {
     Moment {
         wall_seconds: since_1970.map_or(0.0, |since| since.as_secs_f64()),
         step,
-    }
-}
-
-/// `3 min 20 s`
-pub(super) fn short_time(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 60.0 => format!("{s:.0} s"),
-        s if s < 3_600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
-        s => format!("{} h {:02} min", s as u64 / 3_600, s as u64 / 60 % 60),
     }
 }

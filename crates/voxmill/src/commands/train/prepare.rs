@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rayon::ThreadPool;
@@ -12,6 +13,7 @@ use voxmill_trainer::device::{self, Device, DeviceId, Precision};
 use voxmill_trainer::prepare::Ready;
 use voxmill_trainer::train::Training;
 
+use super::memory::DataPools;
 use crate::complaint::Complaint;
 use crate::settings::{DeviceSettings, Devices, TrainSettings};
 
@@ -20,6 +22,7 @@ use crate::settings::{DeviceSettings, Devices, TrainSettings};
 pub(in crate::commands) struct Opened {
     pub(in crate::commands) data: Device,
     pub(in crate::commands) model: Device,
+    pub(in crate::commands) data_pools: Arc<DataPools>,
 }
 
 pub(in crate::commands) fn open_devices(devices: Devices) -> anyhow::Result<Opened> {
@@ -34,6 +37,7 @@ pub(in crate::commands) fn open_devices(devices: Devices) -> anyhow::Result<Open
     Ok(Opened {
         data: open(devices.data())?,
         model: open(devices.model())?,
+        data_pools: Arc::default(),
     })
 }
 
@@ -58,13 +62,21 @@ fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, Complai
     })
 }
 
+/// How often the data device's pools are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+
 /// One worker, and so one thread of the data device for the whole run. On the CPU it computes in a
 /// pool of its own, so that it and the model never take turns on the same threads.
 pub(in crate::commands) fn stage(
     settings: &TrainSettings,
     training: &Training,
-    Opened { data, model }: &Opened,
+    opened: &Opened,
 ) -> anyhow::Result<Work<Batch, Ready>> {
+    let Opened {
+        data,
+        model,
+        data_pools,
+    } = opened;
     let devices = settings.devices.devices;
     // Frames that are made on the model device are also normalised there.
     let prepares = match settings.devices.prepare_on.0 {
@@ -76,6 +88,10 @@ pub(in crate::commands) fn stage(
         .transpose()?;
     let hindrance = settings.feeding.hindrance.transfer;
     let recipe = training.preparing(prepares, settings.devices.augment);
+    let limit = settings.devices.limits.data;
+    let watched = devices
+        .is_pair()
+        .then(|| (data.clone(), Arc::clone(data_pools)));
     Ok(Work::with_state(move || {
         let mut preparer = recipe.preparer();
         if let Some(lane) = &lane {
@@ -84,9 +100,18 @@ pub(in crate::commands) fn stage(
         if devices.are_lanes() {
             preparer = preparer.copying();
         }
+        let watched = watched.clone();
+        let mut looked: Option<Instant> = None;
         Ok::<_, Infallible>(move |batch: Batch| {
             std::thread::sleep(hindrance);
-            Ok::<_, Infallible>(preparer.prepare(batch))
+            let ready = preparer.prepare(batch);
+            if let Some((data, pools)) = &watched
+                && looked.is_none_or(|looked| looked.elapsed() >= EVERY)
+            {
+                pools.look(data, limit);
+                looked = Some(Instant::now());
+            }
+            Ok::<_, Infallible>(ready)
         })
     }))
 }

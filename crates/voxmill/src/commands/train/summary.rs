@@ -1,5 +1,6 @@
 //! The last words of a run.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{Stopped, Summary};
 
 use super::measures::{closing, top};
-use super::memory::megabytes;
+use super::memory::{MemoryWatch, megabytes};
 use super::observer::{Watching, short_time};
 use crate::commands::{self, say};
 use crate::feed::train::Shelf;
@@ -43,6 +44,9 @@ pub(super) fn tell(
     let wall = (sums.waited + sums.service + sums.overhead)
         .as_secs_f64()
         .max(1e-9);
+    let peaks: BTreeMap<&str, u64> = (watching.memory.iter())
+        .filter_map(MemoryWatch::peak)
+        .collect();
     let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
     if settings.json {
         let result = json!({
@@ -68,7 +72,7 @@ pub(super) fn tell(
             "padding_waste": measured.as_ref().map(|profile| profile.padding_waste),
             "peak_host_bytes": measured.as_ref().and_then(|profile| profile.memory.process_peak),
             "finding": measured.as_ref().and_then(top),
-            "peak_device_bytes": watching.memory.peak(),
+            "peak_bytes_by_device": peaks,
             "share_data_device_busy": data_busy,
         });
         return say(&serde_json::to_string_pretty(&result)?);
@@ -97,9 +101,11 @@ pub(super) fn tell(
     if let Some(busy) = data_busy {
         let _ = writeln!(text, "devices   {}", of_pair(settings, busy));
     }
-    if let Some(peak) = watching.memory.peak() {
-        let model = settings.devices.devices.model();
-        let _ = writeln!(text, "memory    {} at most on {model}", megabytes(peak));
+    let at_most: Vec<String> = (peaks.iter())
+        .map(|(device, peak)| format!("{} at most on {device}", megabytes(*peak)))
+        .collect();
+    if !at_most.is_empty() {
+        let _ = writeln!(text, "memory    {}", at_most.join(", "));
     }
     if let Some(first) = sums.first_step_after {
         let _ = writeln!(

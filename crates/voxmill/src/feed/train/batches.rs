@@ -402,10 +402,15 @@ impl Rows {
         }
     }
 
-    /// What a row is called where it is slow or fails: its clip.
+    /// What a row is called where it is slow or fails: its clip, with what makes one slow.
     fn name(&self, number: u64) -> String {
-        let row = self.epochs.row(number).row;
-        self.clip(row.clip).id.to_string()
+        let clip = self.clip(self.epochs.row(number).row.clip);
+        let kilohertz = f64::from(clip.header.sample_rate) / 1e3;
+        format!(
+            "{} ({:.1} s, {kilohertz} kHz)",
+            clip.id,
+            clip.header.seconds()
+        )
     }
 
     fn make(&self, number: u64, maker: &mut Maker) -> (Row, Vec<Effort>) {
