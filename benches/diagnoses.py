@@ -29,7 +29,7 @@ CAUSES = {
         "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.16t",
     ),
     "small_buffer": (
-        "off",
+        "warm",
         "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=8x",
         "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=12x",
         "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=18x",

@@ -1,5 +1,6 @@
-//! How far a difference between two sets of steps can be trusted: the steps are drawn again and again, in
-//! stretches of neighbours, and nine in ten of the differences that come out make the interval.
+//! How far a difference between two sets of steps can be trusted: how far steps are from those like them is drawn
+//! again and again, in stretches of neighbours, and nine in ten of the differences that come out make the
+//! interval.
 //!
 //! That is the noise within the two sets. What differs from one start of a program to the
 //! next is in no interval of two runs.
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::Step;
 
 use crate::timing::{
-    Draws, RESAMPLES, Ratio, by_shape, clips, interval, padded_frames, valid_frames,
+    Draws, RESAMPLES, Ratio, by_shape, clips, from_few, interval, padded_frames, step_time,
+    valid_frames,
 };
 
 /// What a measure of many steps is made of.
@@ -52,6 +54,18 @@ impl Sums {
             frames: self.frames + other.frames,
             padded_frames: self.padded_frames + other.padded_frames,
             clips: self.clips + other.clips,
+        }
+    }
+
+    fn times(self, factor: f64) -> Sums {
+        Sums {
+            steps: self.steps * factor,
+            seconds: self.seconds * factor,
+            train: self.train * factor,
+            waited: self.waited * factor,
+            frames: self.frames * factor,
+            padded_frames: self.padded_frames * factor,
+            clips: self.clips * factor,
         }
     }
 
@@ -109,19 +123,15 @@ fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Opti
     if !value.is_finite() {
         return None;
     }
-    let (ours, theirs) = (groups(steps), groups(base));
+    let (ours, theirs) = (noise(steps), noise(base));
+    let (all_ours, all_theirs) = (Sums::all(steps), Sums::all(base));
     let mut draws = Draws::new(steps.len() as u64);
-    let mut drawn = |groups: &[Vec<Sums>]| {
-        let mut sums = Sums::default();
-        for group in groups {
-            for place in draws.stretches(group.len()) {
-                sums = sums.plus(group[place]);
-            }
-        }
-        sums
+    let mut drawn = |all: Sums, noise: &[Sums]| {
+        let places = draws.stretches(noise.len()).into_iter();
+        places.fold(all, |sums, place| sums.plus(noise[place]))
     };
     let resampled = (0..RESAMPLES)
-        .map(|_| of(&drawn(&ours), &drawn(&theirs)))
+        .map(|_| of(&drawn(all_ours, &ours), &drawn(all_theirs, &theirs)))
         .collect();
     Some(interval(value, resampled))
 }
@@ -129,18 +139,23 @@ fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Opti
 /// Fewer steps of a shape than this say too little of their own noise.
 const ENOUGH_OF_A_SHAPE: usize = 5;
 
-/// Steps that are drawn for each other. How often a shape comes up is the plan's doing and no noise, so these
-/// are the steps of one shape; where there are too few of each, all steps.
-fn groups(steps: &[Step]) -> Vec<Vec<Sums>> {
-    let mut shapes: BTreeMap<&str, Vec<Sums>> = BTreeMap::new();
+/// How far each step is from those like it, in the order of the steps. How often a shape comes up is the plan's
+/// doing and no noise, so a step is like those of its shape; where there are too few of each, like all.
+fn noise(steps: &[Step]) -> Vec<Sums> {
+    let shape = |step: &Step| step.shape.clone().unwrap_or_default();
+    let mut shapes: BTreeMap<String, Sums> = BTreeMap::new();
     for step in steps {
-        let shape = step.shape.as_deref().unwrap_or("");
-        shapes.entry(shape).or_default().push(Sums::of(step));
+        let sums = shapes.entry(shape(step)).or_default();
+        *sums = sums.plus(Sums::of(step));
     }
-    match steps.len() >= ENOUGH_OF_A_SHAPE * shapes.len() {
-        true => shapes.into_values().collect(),
-        false => vec![shapes.into_values().flatten().collect()],
-    }
+    let all = Sums::all(steps);
+    let enough = steps.len() >= ENOUGH_OF_A_SHAPE * shapes.len();
+    let of = |step: &Step| {
+        let alike = if enough { shapes[&shape(step)] } else { all };
+        let from_mean = Sums::of(step).plus(alike.times(-1.0 / alike.steps));
+        from_mean.times(from_few(alike.steps as usize))
+    };
+    steps.iter().map(of).collect()
 }
 
 /// The step time's variation within shapes, less that of `base`.
@@ -158,17 +173,22 @@ pub fn variation_difference(steps: &[Step], base: &[Step]) -> Option<Change> {
     Some(same_numbers(interval(value, resampled)))
 }
 
-/// Each step's squared distance from its shape's mean, such that their mean is the variation squared.
+/// Each step's squared distance from its shape's mean, in the order of the steps, such that their mean is the
+/// variation squared.
 fn squares(steps: &[Step]) -> Vec<f64> {
-    let mut squares = Vec::new();
-    let mut degrees = 0.0;
-    for times in by_shape(steps).into_values() {
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        if times.len() > 1 && mean > 0.0 {
-            squares.extend(times.iter().map(|time| (time / mean - 1.0).powi(2)));
-            degrees += times.len() as f64 - 1.0;
-        }
-    }
+    let shapes = by_shape(steps);
+    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+    let counts = |times: &&Vec<f64>| times.len() > 1 && mean(times) > 0.0;
+    let degrees: f64 = shapes
+        .values()
+        .filter(counts)
+        .map(|times| times.len() as f64 - 1.0)
+        .sum();
+    let square = |step: &Step| {
+        let times = &shapes[step.shape.as_deref().unwrap_or("")];
+        counts(&times).then(|| (step_time(step) / mean(times) - 1.0).powi(2))
+    };
+    let squares: Vec<f64> = steps.iter().filter_map(square).collect();
     let scale = squares.len() as f64 / degrees;
     squares.into_iter().map(|square| square * scale).collect()
 }
@@ -240,6 +260,21 @@ mod tests {
         };
         let (scattered, drifting) = (slow(|n| n % 3 == 0), slow(|n| n > 40));
         assert!(width(&drifting) > 1.5 * width(&scattered));
+        // Shapes that take turns do not hide it.
+        let two_shapes = |mut steps: Vec<Step>| {
+            for step in &mut steps {
+                step.shape = Some(format!("8x{}x20", 100 + step.step % 2));
+            }
+            steps
+        };
+        let (scattered, drifting) = (two_shapes(scattered), two_shapes(drifting));
+        assert!(width(&drifting) > 1.5 * width(&scattered));
+    }
+
+    #[test]
+    fn two_values_are_not_certain() {
+        let change = mean_of_pairs(&[0.1, 0.3]).unwrap();
+        assert!(change.high - change.low > 0.1, "{change:?}");
     }
 
     #[test]

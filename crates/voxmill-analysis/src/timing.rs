@@ -231,28 +231,54 @@ pub(crate) const RESAMPLES: usize = 500;
 /// how often. `None` without a shape in common.
 pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
-    let pairs: Vec<(&[f64], &[f64])> = ours
-        .iter()
-        .filter_map(|(shape, ours)| Some((ours.as_slice(), theirs.get(shape)?.as_slice())))
-        .collect();
-    let ratio = |mean: &mut dyn FnMut(&[f64]) -> f64| {
-        let (mut took, mut would_take) = (0.0, 0.0);
-        for (ours, theirs) in &pairs {
-            let count = ours.len() as f64;
-            took += mean(ours) * count;
-            would_take += mean(theirs) * count;
-        }
-        took / would_take
+    let common = |shape: &str| Some((ours.get(shape)?, theirs.get(shape)?));
+    // Each of theirs stands for so many of ours.
+    let stands_for = |shape: &str| {
+        common(shape).map_or(0.0, |(ours, theirs)| {
+            ours.len() as f64 / theirs.len() as f64
+        })
     };
-    let value = ratio(&mut plain_mean);
+    let (mut took, mut would_take) = (0.0, 0.0);
+    for (shape, times) in &ours {
+        if common(shape).is_some() {
+            took += times.iter().sum::<f64>();
+            would_take += stands_for(shape) * theirs[shape].iter().sum::<f64>();
+        }
+    }
+    let value = took / would_take;
     if !value.is_finite() {
         return None;
     }
-    let mut draws = Draws::new(pairs.len() as u64);
-    let resampled: Vec<f64> = (0..RESAMPLES)
-        .map(|_| ratio(&mut |values| draws.resampled_mean(values)))
+    let is_common = |shape: &str| f64::from(u8::from(common(shape).is_some()));
+    let our_noise = noise(steps, &ours, is_common);
+    let their_noise = noise(base, &theirs, stands_for);
+    let mut draws = Draws::new(ours.len() as u64);
+    let mut drawn = |noise: &[f64]| draws.resample(noise).iter().sum::<f64>();
+    let resampled = (0..RESAMPLES)
+        .map(|_| (took + drawn(&our_noise)) / (would_take + drawn(&their_noise)))
         .collect();
     Some(interval(value, resampled))
+}
+
+/// How far each step is from the others of its shape, in the order of the steps: a machine that is slow is
+/// slow for a while, whatever the shapes.
+fn noise(
+    steps: &[Step],
+    shapes: &BTreeMap<&str, Vec<f64>>,
+    weight: impl Fn(&str) -> f64,
+) -> Vec<f64> {
+    let of = |step: &Step| {
+        let shape = step.shape.as_deref().unwrap_or("");
+        let alike = &shapes[shape];
+        weight(shape) * from_few(alike.len()) * (step_time(step) - plain_mean(alike))
+    };
+    steps.iter().map(of).collect()
+}
+
+/// So few values lie nearer to their own mean than to the true one by this factor.
+pub(crate) fn from_few(values: usize) -> f64 {
+    let count = values as f64;
+    (count / (count - 1.0).max(1.0)).sqrt()
 }
 
 /// How long a padded frame took in `steps` against `base`, whatever the shapes.
@@ -314,7 +340,7 @@ impl Draws {
     /// As many places as there are, drawn in stretches of neighbours: a machine that is slow is slow for a
     /// while, and places drawn one by one would take that for noise that evens out.
     pub fn stretches(&mut self, places: usize) -> Vec<usize> {
-        let stretch = (places as f64).sqrt().ceil() as usize;
+        let stretch = ((places as f64).sqrt() as usize).max(1);
         let mut drawn = Vec::with_capacity(places);
         while drawn.len() < places {
             let first = self.below(places);

@@ -44,15 +44,16 @@ pub(crate) fn pass(model: &Voice, batch: &Prepared, prior_weight: f32, whole: Co
     pass_aligned(model, batch, encoded, &style, durations, whole)
 }
 
-/// The same with an alignment that is known, and the scores for the next one.
+/// The same with an alignment that is known, and the scores for the next one where they are wanted.
 pub(crate) fn pass_with(
     model: &Voice,
     batch: &Prepared,
     durations: Durations,
+    wants_scores: bool,
     whole: Counts,
-) -> (Pass, Tensor<3>) {
+) -> (Pass, Option<Tensor<3>>) {
     let (style, encoded) = encode(model, batch);
-    let scores = scores(&encoded, batch);
+    let scores = wants_scores.then(|| scores(&encoded, batch));
     let pass = pass_aligned(model, batch, encoded, &style, durations, whole);
     (pass, scores)
 }

@@ -1,7 +1,5 @@
 //! How the program ends: what it tells the shell, and the way out.
 
-use std::io::Write as _;
-
 /// What came of a command that had no error to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -25,10 +23,9 @@ impl Exit {
     /// Ends the process without the exit handlers of C libraries. Threads that serve a GPU live as
     /// long as the process, and a driver that tears itself down under them may free memory twice:
     /// a finished training then ends with an abort, as was seen once on Mesa's software GPU.
+    /// What was printed must have been flushed.
     #[expect(unsafe_code, reason = "only C can leave without exit handlers")]
     pub(crate) fn leave(self) -> ! {
-        // What stays unwritten here could not be written: there is nobody left to tell.
-        let _ = std::io::stdout().flush();
         // SAFETY: ends the process; every file that matters was closed when its command returned.
         unsafe { libc::_exit(self.code()) }
     }

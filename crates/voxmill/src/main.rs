@@ -18,6 +18,8 @@ mod recording;
 mod settings;
 mod speech;
 
+use std::io::Write as _;
+
 use clap::Parser as _;
 
 use exit::Exit;
@@ -56,5 +58,7 @@ fn main() {
         commands::tell(&complaint::describe(&error));
         Exit::Failed
     });
+    // What stays unwritten here could not be written: there is nobody left to tell.
+    let _ = std::io::stdout().flush();
     exit.leave()
 }

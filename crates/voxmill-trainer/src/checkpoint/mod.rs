@@ -34,6 +34,7 @@ use crate::device::Precision;
 use crate::model::{ModelShape, ModelSize, Vocabulary, Voice};
 use crate::optimizer::OptimizerState;
 use crate::prepare::MelStatistics;
+use crate::train::Settling;
 use files::Stored;
 
 /// Changes when a program that reads the old layout would misread the new one.
@@ -102,6 +103,9 @@ pub struct Facts {
     pub alignments: Vec<(usize, Vec<u32>)>,
     /// What the last step found; it counts from the step after the next one on.
     pub pending_durations: Vec<PendingDurations>,
+    /// Whether the alignments still move.
+    #[serde(default)]
+    pub settling: Settling,
     /// Where waveforms become frames: it changes their rounding, so a run keeps to it.
     pub prepare_on: PrepareOn,
     /// What the model was computed in.

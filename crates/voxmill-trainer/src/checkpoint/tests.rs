@@ -36,6 +36,7 @@ fn facts(step: u64, best: Option<Best>) -> Facts {
         settings: json!({"learning_rate": 2e-3, "name": "سلام"}),
         quarantine: vec!["clip-7".to_owned()],
         alignments: vec![(9, vec![3, 1, 4])],
+        settling: Settling::default(),
         pending_durations: vec![PendingDurations {
             clips: vec![Some(4), None],
             durations: vec![vec![1, 2], vec![]],

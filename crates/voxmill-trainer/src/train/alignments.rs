@@ -4,7 +4,8 @@
 //! for them in every step, and the GPU for the host. So once the model knows roughly what belongs
 //! where, a clip is trained with the alignment of its last visit, and its new scores are read while
 //! the next step runs; what is found is for its next visit. Clips that have none yet, and all clips as
-//! long as the prior still pulls, are aligned within the step.
+//! long as the prior still pulls, are aligned within the step. Once alignments hardly move, most epochs
+//! keep them as they are (`settling`).
 //!
 //! What is found is taken over one step later, whether or not a checkpoint was written in between: how
 //! often a run is saved changes nothing.
@@ -21,6 +22,7 @@ use burn::tensor::{ExecutionError, Tensor, TensorData};
 use crate::align::{self, Durations, Lengths};
 use crate::checkpoint::PendingDurations;
 use crate::prepare::Ready;
+use crate::train::settling::Settling;
 
 type Reading = Pin<Box<dyn Future<Output = Result<TensorData, ExecutionError>> + Send>>;
 
@@ -29,8 +31,19 @@ type Reading = Pin<Box<dyn Future<Output = Result<TensorData, ExecutionError>> +
 pub(super) struct Alignments {
     on: bool,
     known: BTreeMap<usize, Vec<u32>>,
-    /// Of the last step.
+    settling: Settling,
+    /// Of the last step, and of the one under way.
     coming: Vec<Coming>,
+    /// So many of them are of the step under way.
+    of_this_step: usize,
+}
+
+/// What a checkpoint keeps of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Stored {
+    pub(super) known: Vec<(usize, Vec<u32>)>,
+    pub(super) pending: Vec<PendingDurations>,
+    pub(super) settling: Settling,
 }
 
 struct Coming {
@@ -58,20 +71,20 @@ impl std::fmt::Debug for Coming {
 
 impl Alignments {
     /// `on`: where reading from the device means waiting for it.
-    pub(super) fn new(
-        on: bool,
-        known: Vec<(usize, Vec<u32>)>,
-        pending: Vec<PendingDurations>,
-    ) -> Self {
-        let coming = pending.into_iter().map(|pending| Coming {
+    pub(super) fn new(on: bool, stored: Stored) -> Self {
+        // Where the search runs within the step, what was kept before would be out of date later.
+        let stored = if on { stored } else { Stored::default() };
+        let coming = stored.pending.into_iter().map(|pending| Coming {
             lengths: Vec::new(),
             clips: pending.clips,
             state: State::Found(pending.durations),
         });
         Self {
             on,
-            known: known.into_iter().collect(),
+            known: stored.known.into_iter().collect(),
+            settling: stored.settling,
             coming: coming.collect(),
+            of_this_step: 0,
         }
     }
 
@@ -99,9 +112,15 @@ impl Alignments {
         Some(Durations::new(all, tokens))
     }
 
+    /// Whether the scores of a batch that has an alignment are worth having; to be asked for every batch.
+    pub(super) fn are_due(&mut self, batch: &Ready) -> bool {
+        self.settling.is_due(batch.position.epoch)
+    }
+
     /// What a step found by itself.
     pub(super) fn found(&mut self, batch: &Ready, durations: &Durations) {
         if self.on {
+            self.of_this_step += 1;
             self.coming.push(Coming {
                 clips: batch.clips.clone(),
                 lengths: Vec::new(),
@@ -112,6 +131,7 @@ impl Alignments {
 
     /// Begins to read the scores of a batch: rows × time × tokens.
     pub(super) fn read_later(&mut self, batch: &Ready, scores: Tensor<3>) {
+        self.of_this_step += 1;
         let [_, time, tokens] = scores.dims();
         let mut scores: Reading = Box::pin(scores.into_data_async());
         // The first look sends the copy on its way, behind what the device has been asked for so far.
@@ -143,8 +163,10 @@ impl Alignments {
 
     /// Called once in every step, after its own work has been asked for: what the step before found
     /// becomes known. By now its scores are there, and the device has other things to do.
-    pub(super) fn take_over(&mut self, of_this_step: usize) {
-        let before = self.coming.len().saturating_sub(of_this_step);
+    /// Under the prior alignments move with it, which says nothing of how they move without.
+    pub(super) fn take_over(&mut self, prior_weight: f32) {
+        let before = self.coming.len() - self.of_this_step;
+        self.of_this_step = 0;
         for mut coming in self.coming.drain(..before) {
             coming.finish();
             let State::Found(rows) = coming.state else {
@@ -152,6 +174,11 @@ impl Alignments {
             };
             for (clip, durations) in coming.clips.into_iter().zip(rows) {
                 if let Some(clip) = clip {
+                    let before = self.known.get(&clip);
+                    let alike = before.filter(|before| before.len() == durations.len());
+                    if let (Some(before), true) = (alike, prior_weight == 0.0) {
+                        self.settling.count(before, &durations);
+                    }
                     self.known.insert(clip, durations);
                 }
             }
@@ -159,7 +186,7 @@ impl Alignments {
     }
 
     /// For a checkpoint: what is known, and what will be after the next step.
-    pub(super) fn stored(&mut self) -> (Vec<(usize, Vec<u32>)>, Vec<PendingDurations>) {
+    pub(super) fn stored(&mut self) -> Stored {
         let pending: Vec<_> = self
             .coming
             .iter_mut()
@@ -175,12 +202,13 @@ impl Alignments {
             })
             .collect();
         let known = self.known.iter();
-        (
-            known
+        Stored {
+            known: known
                 .map(|(clip, durations)| (*clip, durations.clone()))
                 .collect(),
             pending,
-        )
+            settling: self.settling,
+        }
     }
 }
 
@@ -256,16 +284,16 @@ mod tests {
     #[test]
     fn what_a_step_found_is_known_after_the_next_one() {
         let batch = batch();
-        let mut alignments = Alignments::new(true, Vec::new(), Vec::new());
+        let mut alignments = Alignments::new(true, Stored::default());
         assert_eq!(alignments.of(&batch, 0.0), None);
         alignments.read_later(&batch, scores(&batch));
-        alignments.take_over(1);
+        alignments.take_over(0.0);
         assert_eq!(
             alignments.of(&batch, 0.0),
             None,
             "the step has only just been asked for"
         );
-        alignments.take_over(0);
+        alignments.take_over(0.0);
         let durations = alignments.of(&batch, 0.0).unwrap();
         assert_eq!(durations.row(0).iter().sum::<u32>(), 9);
         assert_eq!(durations.row(1), [0; 4]);
@@ -281,16 +309,16 @@ mod tests {
     fn a_checkpoint_in_between_changes_nothing() {
         let batch = batch();
         let run = |saves: bool| {
-            let mut alignments = Alignments::new(true, Vec::new(), Vec::new());
+            let mut alignments = Alignments::new(true, Stored::default());
             alignments.read_later(&batch, scores(&batch));
-            alignments.take_over(1);
+            alignments.take_over(0.0);
             if saves {
-                let (known, pending) = alignments.stored();
-                assert!(known.is_empty());
-                alignments = Alignments::new(true, known, pending);
+                let stored = alignments.stored();
+                assert!(stored.known.is_empty());
+                alignments = Alignments::new(true, stored);
             }
             let before = alignments.of(&batch, 0.0);
-            alignments.take_over(0);
+            alignments.take_over(0.0);
             (before, alignments.of(&batch, 0.0))
         };
         assert_eq!(run(true), run(false));
@@ -299,17 +327,15 @@ mod tests {
     #[test]
     fn a_clip_that_has_changed_is_aligned_anew() {
         let batch = batch();
-        let known = vec![(0, vec![3, 3, 4]), (2, vec![2, 2])];
-        assert_eq!(
-            Alignments::new(true, known, Vec::new()).of(&batch, 0.0),
-            None
-        );
-        let known = vec![(0, vec![3, 3, 3]), (2, vec![2, 2])];
-        assert!(
-            Alignments::new(true, known, Vec::new())
-                .of(&batch, 0.0)
-                .is_some()
-        );
+        let knows = |known: Vec<(usize, Vec<u32>)>| {
+            let stored = Stored {
+                known,
+                ..Stored::default()
+            };
+            Alignments::new(true, stored).of(&batch, 0.0)
+        };
+        assert_eq!(knows(vec![(0, vec![3, 3, 4]), (2, vec![2, 2])]), None);
+        assert!(knows(vec![(0, vec![3, 3, 3]), (2, vec![2, 2])]).is_some());
         assert_eq!(
             Alignments::default().of(&batch, 0.0),
             None,

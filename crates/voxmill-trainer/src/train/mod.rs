@@ -6,6 +6,7 @@
 mod alignments;
 mod options;
 mod report;
+mod settling;
 mod styles;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use options::{Limits, TrainOptions};
 pub use report::{
     Losses, Observer, Saved, Shown, StepParts, StepReport, Stopped, Summary, Validation,
 };
+pub use settling::Settling;
 
 use crate::checkpoint::{
     Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, Progress, Snapshot, VoiceFacts,
@@ -35,7 +37,7 @@ use crate::optimizer::{FlatGradients, LossScale, OptimizerState, with_mean_weigh
 use crate::prepare::{Augment, Counts, Preparing, Ready};
 use crate::schedule::prior_weight;
 use crate::speak::Speaker;
-use alignments::Alignments;
+use alignments::{Alignments, Stored};
 use report::Pending;
 use styles::Styles;
 pub(crate) use styles::style_of;
@@ -187,7 +189,7 @@ impl Training {
             },
             lengths: Tensor::zeros([2], device),
             styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(!is_cpu(device), Vec::new(), Vec::new()),
+            alignments: Alignments::new(!is_cpu(device), Stored::default()),
             saved_at: None,
             validated_at: None,
             device: device.clone(),
@@ -208,6 +210,7 @@ impl Training {
     ) -> Result<Self, CheckpointError> {
         let restored = from.restore(&options.device_with_gradients(device))?;
         let lengths = restored.lengths;
+        let same_plan = restored.facts.settings.get("plan") == settings.get("plan");
         let model = restored.model.recomputing(options.recompute);
         let loss_scale = (options.precision == Precision::F16).then(|| match restored.loss_scale {
             Some(stored) => LossScale::from_stored(stored, device),
@@ -227,8 +230,15 @@ impl Training {
             styles: Styles::new(speakers.len()),
             alignments: Alignments::new(
                 !is_cpu(device),
-                restored.facts.alignments,
-                restored.facts.pending_durations,
+                match same_plan {
+                    true => Stored {
+                        known: restored.facts.alignments,
+                        pending: restored.facts.pending_durations,
+                        settling: restored.facts.settling,
+                    },
+                    // Its numbers are other clips'.
+                    false => Stored::default(),
+                },
             ),
             saved_at: None,
             validated_at: None,
@@ -326,10 +336,14 @@ impl Training {
                 self.styles.hear(&ready);
                 pending.add(&ready);
                 let prior = prior_weight(step);
+                let due = self.alignments.are_due(&ready);
                 let made = match self.alignments.of(&ready, prior) {
                     Some(known) => {
-                        let (made, scores) = pass_with(&self.model, &ready.prepared, known, whole);
-                        self.alignments.read_later(&ready, scores);
+                        let (made, scores) =
+                            pass_with(&self.model, &ready.prepared, known, due, whole);
+                        if let Some(scores) = scores {
+                            self.alignments.read_later(&ready, scores);
+                        }
                         made
                     }
                     None => {
@@ -374,7 +388,7 @@ impl Training {
                 .map(|scale| scale.after(&taken.counted, total));
             spent.optimizer = optimizing.elapsed();
             // By now the device is at work on this step; what the step before found is ready.
-            self.alignments.take_over(positions.len());
+            self.alignments.take_over(prior_weight(step));
 
             // The step is done: the feed may forget its batches.
             let last = *positions.last().expect("at least one batch");
@@ -645,7 +659,11 @@ impl Training {
         let begin = Instant::now();
         self.refresh_voice();
         self.progress.feed = feed.position();
-        let (alignments, pending_durations) = self.alignments.stored();
+        let Stored {
+            known: alignments,
+            pending: pending_durations,
+            settling,
+        } = self.alignments.stored();
         let facts = Facts {
             voice: self.voice.clone(),
             progress: self.progress.clone(),
@@ -653,6 +671,7 @@ impl Training {
             quarantine: feed.quarantine(),
             alignments,
             pending_durations,
+            settling,
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };

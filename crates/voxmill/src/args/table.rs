@@ -14,7 +14,7 @@ const INTRODUCTION: &str = "\
 
 Written by the program (`VOXMILL_WRITE_DOCS=1 cargo test -p voxmill the_table_of_flags` writes it anew). A flag beats the file given with
 `--config`, the file beats what is found out automatically, that beats the default; `--show-settings` prints each value with where it came
-from. A switch may be given a value: `--no-overlap=false`. What stands under *key* goes into the file, `data.batch_size` as `batch_size:` below `data:`.
+from. A switch that has a key may be given a value: `--no-overlap=false`. What stands under *key* goes into the file, `data.batch_size` as `batch_size:` below `data:`.
 ";
 
 /// A flag, and the verbs that have it with the same words.

@@ -39,7 +39,7 @@ pub(crate) struct Hindrance {
     pub(crate) mel: Duration,
     /// One clip in 50 takes so much longer, computing.
     pub(crate) huge: Duration,
-    /// One of each worker's clips in 100 takes so much longer, asleep: on average there is time enough.
+    /// One row in 160 takes so much longer, asleep: on average there is time enough.
     pub(crate) uneven: Duration,
     pub(crate) collate: Duration,
     pub(crate) transfer: Duration,
@@ -109,15 +109,12 @@ impl Maker {
     fn count(&mut self) {
         self.effort.made = self.featurizer.effort();
         self.clips += 1;
-        let every = |clips: u64, time: Duration| match self.clips.is_multiple_of(clips) {
-            true => time,
-            false => Duration::ZERO,
-        };
-        let asleep = every(100, self.hindrance.uneven);
-        let resample = self.hindrance.resample + every(50, self.hindrance.huge);
+        let mut resample = self.hindrance.resample;
+        if self.clips.is_multiple_of(50) {
+            resample += self.hindrance.huge;
+        }
         compute_for(resample + self.hindrance.mel);
-        std::thread::sleep(asleep);
-        self.effort.made.resample += resample + asleep;
+        self.effort.made.resample += resample;
         self.effort.made.mel += self.hindrance.mel;
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn tell(
     let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
     if settings.json {
         let result = json!({
-            "version": 1,
+            "version": 2,
             "run": run,
             "stopped": reason(summary.stopped),
             "step": summary.step,

@@ -229,7 +229,10 @@ impl BatchFeed {
             let worker = worker.fetch_add(1, Ordering::Relaxed);
             let lanes = PARTS.map(|part| part_recorder.lane(part, worker));
             let (rows, clock) = (Arc::clone(&made), part_recorder.clone());
-            Ok::<_, AudioSettingsError>(move |number| {
+            Ok::<_, AudioSettingsError>(move |number: u64| {
+                if number.is_multiple_of(UNEVEN) {
+                    std::thread::sleep(hindrance.uneven);
+                }
                 let (row, efforts) = rows.make(number, &mut maker);
                 tell_parts(&lanes, number, clock.now(), &efforts);
                 Ok::<_, Infallible>(row)
@@ -320,6 +323,9 @@ const PARTS: [&str; 4] = [
     "featurize.resample",
     "featurize.mel",
 ];
+
+/// Of so many rows one is held up by [`Hindrance::uneven`].
+const UNEVEN: u64 = 160;
 
 /// The parts of one row, one after another up to `end`.
 fn tell_parts(lanes: &[Lane; 4], number: u64, end: Nanos, efforts: &[Effort]) {
