@@ -44,7 +44,7 @@ def main():
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--train-data")
     parser.add_argument("--lanes", action="store_true", help="two devices instead, both the CPU")
-    parser.add_argument("--n-fft", default="512", help="with --lanes: balances the two [default: 512]")
+    parser.add_argument("--n-fft", default="256", help="with --lanes: balances the two [default: 256]")
     parser.add_argument("--only", help="cases whose names begin so, separated by semicolons")
     args = parser.parse_args()
     data = ["--model-size", args.size] + (["--train-data", args.train_data] if args.train_data else [])

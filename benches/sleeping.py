@@ -14,14 +14,13 @@ import subprocess
 import sys
 import tempfile
 
-CLIPS = 16
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--voxmill", default="target/release/voxmill")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=80)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--clips", type=int, default=4, help="in a batch; more of them, more computing [default: 4]")
     args = parser.parse_args()
     print("| a, ms | c, ms | c/a (90 % of resamples) | waited, ms a step | one after another / c |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -30,8 +29,8 @@ def main():
                 [os.path.abspath(args.voxmill), "profile", "--model-size", "nano", "--data-device", "cpu", "--model-device", "cpu",
                  "--compute-threads", "1", "--num-workers", "1", "--prefetch-buffer-size", "3", "--no-adapt", "--num-steps", str(args.steps),
                  "--seed", str(seed), "--runs-dir", f"{folder}/runs", "--json", "--no-cache",
-                 "--batch-size", str(CLIPS),
-                 "--plant", f"read={20 / CLIPS}ms", "--plant", "collate=10ms", "--plant", "transfer=15ms", "--plant", "step=150ms"],
+                 "--batch-size", str(args.clips),
+                 "--plant", f"read={20 / args.clips}ms", "--plant", "collate=10ms", "--plant", "transfer=15ms", "--plant", "step=150ms"],
                 capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(done.stderr)

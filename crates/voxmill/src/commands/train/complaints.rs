@@ -77,8 +77,8 @@ pub(in crate::commands) fn of_training(
         TrainError::Device(_) => Complaint::new(
             error.to_string(),
             format!(
-                "{go_on}; where memory ran out, a smaller --batch-size with --grad-accum, a smaller \
-                 --prefetch-buffer-size or a smaller --model-size takes less"
+                "{go_on}; where memory ran out, a smaller --batch-size with --grad-accum, \
+                 --enable-gradient-checkpointing, a smaller --prefetch-buffer-size or a smaller --model-size takes less"
             ),
         )
         .into(),

@@ -66,7 +66,7 @@ pub(in crate::commands) fn check(
                 devices.data(),
                 megabytes(needs.data),
             ),
-            fitting(needs.fitting_on_data(settings, bound.bytes)),
+            fitting(needs.fitting_on_data(settings, bound.bytes), ""),
         ));
     }
     let model = Bound::of(limits.model, free.model, "--model-gpu-memory");
@@ -78,6 +78,10 @@ pub(in crate::commands) fn check(
         );
     }
     if let Some(bound) = model.filter(|bound| needs.on_model() > bound.bytes) {
+        let recomputing = match settings.gradient_checkpointing {
+            true => "",
+            false => "--enable-gradient-checkpointing or ",
+        };
         let ModelNeed {
             weights,
             activations,
@@ -93,22 +97,22 @@ pub(in crate::commands) fn check(
                 megabytes(batch * needs.slots as u64),
                 needs.slots,
             ),
-            fitting(needs.fitting_on_model(settings, bound.bytes)),
+            fitting(needs.fitting_on_model(settings, bound.bytes), recomputing),
         ));
     }
     Ok(needs)
 }
 
 /// The largest batch that fits, with what keeps the effective batch; or what else would help.
-fn fitting(smaller: Option<Smaller>) -> String {
+fn fitting(smaller: Option<Smaller>, or_else: &str) -> String {
     match smaller {
         Some(smaller) => format!(
-            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; a smaller --prefetch-buffer-size takes less, too",
+            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; {or_else}a smaller --prefetch-buffer-size takes less, too",
             smaller.batch_size, smaller.accumulate, smaller.clips_a_step
         ),
-        None => {
-            "no batch fits: give more memory, a smaller --model-size, or --device cpu".to_owned()
-        }
+        None => format!(
+            "no batch fits: give more memory, {or_else}a smaller --model-size, or --device cpu"
+        ),
     }
 }
 
