@@ -85,7 +85,7 @@ pub(crate) struct FeedArgs {
     /// Refused: more --buckets pad less
     #[arg(long)]
     pub(crate) disable_static_shapes: bool,
-    /// Keep no features: make them anew in every epoch
+    /// Read and write no cache: features stay in memory as far as they fit, else they are made anew
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::ENABLE_CACHING))]
     pub(crate) no_cache: Option<bool>,
 }
