@@ -161,6 +161,32 @@ impl Alignments {
         });
     }
 
+    /// Nothing is to be searched: one number of the step is read instead, so that the host stays one step ahead of
+    /// the device and no further, and the time of a step is the device's.
+    pub(super) fn follow(&mut self, number: Tensor<1>) {
+        if !self.on {
+            return;
+        }
+        self.of_this_step += 1;
+        let mut number: Reading = Box::pin(number.into_data_async());
+        let looked = number
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        let state = match looked {
+            Poll::Pending => State::Reading {
+                scores: number,
+                time: 0,
+                tokens: 0,
+            },
+            Poll::Ready(_) => State::Found(Vec::new()),
+        };
+        self.coming.push(Coming {
+            clips: Vec::new(),
+            lengths: Vec::new(),
+            state,
+        });
+    }
+
     /// Called once in every step, after its own work has been asked for: what the step before found
     /// becomes known. By now its scores are there, and the device has other things to do.
     /// Under the prior alignments move with it, which says nothing of how they move without.
@@ -190,6 +216,7 @@ impl Alignments {
         let pending: Vec<_> = self
             .coming
             .iter_mut()
+            .filter(|coming| !coming.clips.is_empty())
             .filter_map(|coming| {
                 coming.finish();
                 match &coming.state {
@@ -224,8 +251,8 @@ impl Coming {
             return;
         };
         let found = match wait_for(scores.as_mut()) {
-            Ok(data) => search(data, *time, *tokens, &self.lengths),
-            Err(_) => Vec::new(),
+            Ok(data) if !self.lengths.is_empty() => search(data, *time, *tokens, &self.lengths),
+            Ok(_) | Err(_) => Vec::new(),
         };
         self.state = State::Found(found);
     }
@@ -322,6 +349,28 @@ mod tests {
             (before, alignments.of(&batch, 0.0))
         };
         assert_eq!(run(true), run(false));
+    }
+
+    #[test]
+    fn a_step_that_is_only_followed_leaves_what_is_known() {
+        let batch = batch();
+        let known = vec![(0, vec![3, 3, 3]), (2, vec![2, 2])];
+        let stored = Stored {
+            known,
+            ..Stored::default()
+        };
+        let mut alignments = Alignments::new(true, stored.clone());
+        alignments.follow(Tensor::zeros([1], &batch.prepared.mel.device()));
+        assert_eq!(alignments.coming.len(), 1);
+        assert_eq!(
+            alignments.stored(),
+            stored,
+            "there is nothing to keep of it"
+        );
+        alignments.take_over(0.0);
+        alignments.take_over(0.0);
+        assert!(alignments.coming.is_empty());
+        assert!(alignments.of(&batch, 0.0).is_some());
     }
 
     #[test]

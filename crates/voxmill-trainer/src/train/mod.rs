@@ -341,8 +341,9 @@ impl Training {
                     Some(known) => {
                         let (made, scores) =
                             pass_with(&self.model, &ready.prepared, known, due, whole);
-                        if let Some(scores) = scores {
-                            self.alignments.read_later(&ready, scores);
+                        match scores {
+                            Some(scores) => self.alignments.read_later(&ready, scores),
+                            None => self.alignments.follow(made.losses.mel.clone().inner()),
                         }
                         made
                     }
