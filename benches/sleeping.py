@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Do two devices in tandem hide what they should?
 
-Two CPU lanes with the program's own slots and threads, where each stage is asleep for as long as the design's example has it: 20 ms of
-reading, 10 ms of collating, 15 ms of transfer, 150 ms of training for a batch; decoding and the nano model's own computing come on top. A step of the run
+Two CPU lanes with the program's own slots and threads, where each stage is held up for as long as the design's example has it: 20 ms of
+reading, 10 ms of collating (computing), 15 ms of transfer, 150 ms of training for a batch, the others asleep; decoding and the nano model's own computing come on top. A step of the run
 is held against a step whose batch is on the device already (c/a), within one process.
 
     python3 benches/sleeping.py --voxmill target/release/voxmill --rounds 5

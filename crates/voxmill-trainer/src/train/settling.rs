@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Below this share of frames that went to another token, alignments have settled.
+/// Below this share of frames that went to another token, alignments have settled. Chosen, not measured.
 const STILL: f64 = 0.02;
-/// Settled ones are looked at again in one epoch of so many.
+/// Settled ones are looked at again in one epoch of so many. Chosen, not measured.
 const LOOK_AGAIN: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
