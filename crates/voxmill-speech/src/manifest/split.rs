@@ -4,7 +4,7 @@
 //! other clips does not move it. Two corners of small datasets break that rule for one clip each,
 //! because an empty set is worse: when no draw falls below the fraction, the clip with the
 //! smallest draw is held back; when all do, the one with the largest stays in training. A dataset
-//! of one clip trains on it.
+//! of one clip trains on it, until a second one comes.
 
 use super::Clip;
 use crate::draw::{draw, unit};
