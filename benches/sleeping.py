@@ -28,7 +28,7 @@ def main():
             done = subprocess.run(
                 [os.path.abspath(args.voxmill), "profile", "--model-size", "nano", "--data-device", "cpu", "--model-device", "cpu",
                  "--compute-threads", "1", "--num-workers", "1", "--prefetch-buffer-size", "3", "--no-adapt", "--num-steps", str(args.steps),
-                 "--seed", str(seed), "--runs-dir", f"{folder}/runs", "--json", "--no-cache",
+                 "--prepare-on", "host", "--seed", str(seed), "--runs-dir", f"{folder}/runs", "--json", "--no-cache",
                  "--batch-size", str(args.clips),
                  "--plant", f"read={20 / args.clips}ms", "--plant", "collate=10ms", "--plant", "transfer=15ms", "--plant", "step=150ms"],
                 capture_output=True, text=True, check=False)

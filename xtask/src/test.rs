@@ -12,7 +12,7 @@ pub(crate) struct TestArgs {
     /// Only the tests; leave out the format and lint checks
     #[arg(long)]
     tests_only: bool,
-    /// The tests on a GPU instead, with wgpu; installs Mesa's software GPU where no Vulkan driver is
+    /// The tests on a GPU instead, with wgpu, and a type check for CUDA; installs Mesa's software GPU where no Vulkan driver is
     #[arg(long)]
     gpu: bool,
 }
@@ -94,18 +94,35 @@ fn on_gpu(root: &Path, python: &Path) -> anyhow::Result<()> {
         cargo(root, &args, python)
     };
     test(&["--lib", "--"])?;
-    test(&["--test", "program", "on_gpu", "--"])
+    test(&["--test", "program", "on_gpu", "--"])?;
+    type_check(root, "cuda")
+}
+
+/// What cannot be run here, or not even linked, must at least be right by its types.
+fn type_check(root: &Path, feature: &str) -> anyhow::Result<()> {
+    let args = ["check", "-p", "voxmill", "--features", feature, "--locked"];
+    let mut command = cargo_command(root, &args);
+    // The build script then does without the compiler that it would fetch.
+    command.env("DOCS_RS", "1");
+    run_command(command, &args)
 }
 
 fn cargo(root: &Path, args: &[&str], python: &Path) -> anyhow::Result<()> {
-    tell(&format!("cargo {}", args.join(" ")));
+    let mut command = cargo_command(root, args);
+    command.env("VOXMILL_TEST_PYTHON", python);
+    run_command(command, args)
+}
+
+fn cargo_command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(args)
-        .current_dir(root)
-        .env("VOXMILL_TEST_PYTHON", python)
-        .status()
-        .context("cannot start cargo")?;
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(root);
+    command
+}
+
+fn run_command(mut command: Command, args: &[&str]) -> anyhow::Result<()> {
+    tell(&format!("cargo {}", args.join(" ")));
+    let status = command.status().context("cannot start cargo")?;
     ensure!(status.success(), "`cargo {}` failed", args.join(" "));
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 
-use crate::checkpoint::{Checkpoints, PrepareOn, Progress};
+use crate::checkpoint::{Checkpoints, PrepareOn, Progress, VoiceFacts};
 use crate::device::{self, Backend, DeviceId, Precision, read, test_devices};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
@@ -18,8 +18,19 @@ use crate::schedule::{Decay, Schedule};
 use crate::speak::Speaker;
 use crate::test_data::{TestClip, batch_of, small_voice};
 use crate::train::{
-    Fed, Feed, FeedError, Limits, Observer, Saved, StepReport, TrainOptions, Training, Validation,
+    Fed, Feed, FeedError, Limits, Observer, Saved, Split, StepReport, TrainError, TrainOptions,
+    Training, Validation,
 };
+
+/// The smallest limit that the library's pools can live with: 512 frames of the wide voice.
+const LARGEST_BUFFER: u64 = 8 << 20;
+
+/// 4,096 channels within a block.
+fn wide_voice() -> VoiceFacts {
+    let mut facts = small_voice();
+    facts.shape.decoder_widen = 256;
+    facts
+}
 
 fn gpu() -> Device {
     test_devices().remove(1)
@@ -216,12 +227,17 @@ impl Feed for TwoBatches {
 }
 
 #[derive(Default)]
-struct Heard(Vec<f32>);
+struct Heard {
+    losses: Vec<f32>,
+    splits: Vec<Split>,
+}
 
 impl Observer for Heard {
     fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
-        self.0
-            .extend(steps.iter().map(|step| step.losses.total as f32));
+        for step in steps {
+            self.losses.push(step.losses.total as f32);
+            self.splits.extend_from_slice(&step.splits);
+        }
         Ok(())
     }
     fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
@@ -236,6 +252,20 @@ impl Observer for Heard {
 }
 
 fn losses_of_twenty_steps(data: &Device, model: &Device, precision: Precision) -> Vec<f32> {
+    let clip = TestClip::new("c", 12, 60);
+    let batches = vec![batch(), batch_of(&[Some(&clip)], 16, 64, 32)];
+    let heard = trained(data, model, small_voice(), batches, 20, precision);
+    heard.expect("twenty steps").losses
+}
+
+fn trained(
+    data: &Device,
+    model: &Device,
+    voice: VoiceFacts,
+    batches: Vec<Batch>,
+    steps: u64,
+    precision: Precision,
+) -> Result<Heard, TrainError> {
     let options = TrainOptions {
         seed: 5,
         optimizer: AdamW::default(),
@@ -245,7 +275,7 @@ fn losses_of_twenty_steps(data: &Device, model: &Device, precision: Precision) -
             decay: Decay::Constant,
         },
         limits: Limits {
-            steps: Some(20),
+            steps: Some(steps),
             seconds: None,
         },
         accumulate: 1,
@@ -261,22 +291,17 @@ fn losses_of_twenty_steps(data: &Device, model: &Device, precision: Precision) -
     };
     let folder = tempfile::tempdir().expect("a folder");
     let speakers = vec!["one".to_owned()];
-    let training = Training::new(options, small_voice(), Value::Null, speakers, model);
+    let training = Training::new(options, voice, Value::Null, speakers, model);
     let mut feed = TwoBatches {
-        batches: vec![batch(), {
-            let clip = TestClip::new("c", 12, 60);
-            batch_of(&[Some(&clip)], 16, 64, 32)
-        }],
+        batches,
         next: 0,
         data: data.clone(),
         model: model.clone(),
     };
     let mut heard = Heard::default();
     let checkpoints = Checkpoints::new(folder.path(), 1);
-    training
-        .run(&mut feed, &checkpoints, &mut heard, &AtomicBool::new(false))
-        .expect("twenty steps");
-    heard.0
+    training.run(&mut feed, &checkpoints, &mut heard, &AtomicBool::new(false))?;
+    Ok(heard)
 }
 
 #[test]
@@ -298,6 +323,58 @@ fn twenty_steps_agree_wherever_batches_are_prepared() {
             "{data:?} {model:?}\n{on_cpu:?}\n{there:?}"
         );
     }
+}
+
+/// A device that refuses large buffers: four rows of 160 frames do not fit, half of them do.
+#[test]
+fn a_batch_that_does_not_fit_is_trained_in_parts_to_the_same_result() {
+    let clip = TestClip::new;
+    let (long, short) = (clip("long", 30, 150), clip("short", 12, 60));
+    let batches = || {
+        vec![
+            batch_of(&[Some(&long); 4], 32, 160, 32),
+            batch_of(&[Some(&short); 4], 16, 64, 32),
+        ]
+    };
+    let on = |device: &Device| {
+        trained(
+            device,
+            device,
+            wide_voice(),
+            batches(),
+            3,
+            Precision::Single,
+        )
+    };
+    let whole = on(&device::cpu()).expect("the CPU has memory");
+    assert_eq!(whole.splits, []);
+    let small = device::wgpu::open_small(LARGEST_BUFFER).expect("another logical device");
+    let parts = on(&small).expect("parts fit");
+    println!("{:?}", parts.splits);
+    let [split] = &parts.splits[..] else {
+        panic!("one shape does not fit: {:?}", parts.splits);
+    };
+    assert_eq!((split.shape.frames, split.parts), (160, 2));
+    assert!(
+        apart(&whole.losses, &parts.losses) < 1e-2,
+        "{:?} {:?}",
+        whole.losses,
+        parts.losses
+    );
+}
+
+/// Not even one row fits: the run ends with the device's reason, and no panic.
+#[test]
+fn a_clip_that_does_not_fit_ends_the_run_with_the_reason() {
+    let clip = TestClip::new("long", 60, 570);
+    let batches = vec![batch_of(&[Some(&clip); 2], 64, 576, 32); 2];
+    let small = device::wgpu::open_small(LARGEST_BUFFER).expect("another logical device");
+    let ended = trained(&small, &small, wide_voice(), batches, 2, Precision::Single);
+    let Err(TrainError::Device(why)) = ended else {
+        panic!("it cannot fit");
+    };
+    println!("{why}");
+    assert!(why.contains("alloc"), "{why}");
 }
 
 /// What lies on the device between the two passes. On a logical device of its own, whose pools no other

@@ -113,7 +113,7 @@ impl FlatGradients {
     }
 
     /// The norm of all gradients together, as if the loss had not been multiplied.
-    fn norm(&self, device: &Device) -> Tensor<1> {
+    pub(crate) fn norm(&self, device: &Device) -> Tensor<1> {
         let norm = self.squared_norm(device).sqrt();
         match &self.scaled_by {
             Some(factor) => norm / factor.clone(),

@@ -45,12 +45,12 @@ impl Schedule {
 }
 
 /// Steps until the alignment stands on the scores alone.
-const PRIOR_STEPS: f32 = 400.0;
+pub const PRIOR_STEPS: u64 = 400;
 const PRIOR_WEIGHT: f32 = 3.0;
 
 /// Draws alignments towards the diagonal while the model knows nothing.
 pub(crate) fn prior_weight(step: u64) -> f32 {
-    PRIOR_WEIGHT * (1.0 - step as f32 / PRIOR_STEPS).max(0.0)
+    PRIOR_WEIGHT * (1.0 - step as f32 / PRIOR_STEPS as f32).max(0.0)
 }
 
 #[cfg(test)]

@@ -100,11 +100,13 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     result.map_err(|panic| panic_words(&*panic))
 }
 
-/// The first line of what a panic says.
+/// The first line of what a panic says, or of its last cause.
 pub fn panic_words(panic: &(dyn Any + Send)) -> String {
     let words = (panic.downcast_ref::<String>().map(String::as_str))
         .or_else(|| panic.downcast_ref::<&str>().copied());
-    let line = words.unwrap_or("no reason given").lines().next();
+    let words = words.unwrap_or("no reason given");
+    let cause = words.rsplit("Caused by:").next().unwrap_or(words);
+    let line = cause.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().to_owned()
 }
 
@@ -116,6 +118,10 @@ mod tests {
     fn a_panic_of_the_library_becomes_a_sentence() {
         let why = without_panic(|| -> () { panic!("no driver: libnothing.so\nbacktrace") });
         assert_eq!(why, Err("no driver: libnothing.so".to_owned()));
+        let why = without_panic(|| -> () {
+            panic!("execution failed\nCaused by:\n  no room\nCaused by:\n  out of memory\ntrace")
+        });
+        assert_eq!(why, Err("out of memory".to_owned()));
         assert_eq!(without_panic(|| 3), Ok(3));
     }
 }

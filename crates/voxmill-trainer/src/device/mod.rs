@@ -9,7 +9,7 @@ mod gradients;
 mod memory;
 mod precision;
 #[cfg(feature = "wgpu")]
-mod wgpu;
+pub(crate) mod wgpu;
 
 use std::fmt;
 use std::str::FromStr;

@@ -72,11 +72,8 @@ fn open_in(open: &mut Vec<(DeviceId, Device, WgpuSetup)>, id: DeviceId) -> Resul
                 .map_err(|error| error.to_string())?
         }
         _ => {
-            let first = DeviceId { logical: 0, ..id };
-            open_in(open, first)?;
-            let (_, _, setup) = (open.iter().find(|(other, ..)| *other == first))
-                .ok_or("its adapter is not open")?;
-            let setup = second_logical(setup)?;
+            let first = setup_of(open, DeviceId { logical: 0, ..id })?;
+            let setup = second_logical(first, first.device.limits())?;
             let registered = Device::wgpu_options().setup(setup.clone()).init();
             (registered.map_err(|error| error.to_string())?, setup)
         }
@@ -85,12 +82,37 @@ fn open_in(open: &mut Vec<(DeviceId, Device, WgpuSetup)>, id: DeviceId) -> Resul
     Ok(device)
 }
 
-/// Another device and queue on the same adapter, able to do the same.
-fn second_logical(first: &WgpuSetup) -> Result<WgpuSetup, String> {
+fn setup_of(
+    open: &mut Vec<(DeviceId, Device, WgpuSetup)>,
+    id: DeviceId,
+) -> Result<&WgpuSetup, String> {
+    open_in(open, id)?;
+    let found = open.iter().find(|(other, ..)| *other == id);
+    let (_, _, setup) = found.ok_or("its adapter is not open")?;
+    Ok(setup)
+}
+
+/// A logical device of its own that refuses buffers above so many bytes.
+#[cfg(test)]
+pub(crate) fn open_small(largest_buffer: u64) -> Result<Device, String> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = setup_of(&mut open, DeviceId::new(Backend::Wgpu, 0))?;
+    let limits = wgpu::Limits {
+        max_storage_buffer_binding_size: largest_buffer,
+        max_buffer_size: largest_buffer,
+        ..first.device.limits()
+    };
+    let setup = second_logical(first, limits)?;
+    let registered = Device::wgpu_options().setup(setup).init();
+    registered.map_err(|error| error.to_string())
+}
+
+/// Another device and queue on the same adapter.
+fn second_logical(first: &WgpuSetup, limits: wgpu::Limits) -> Result<WgpuSetup, String> {
     let wanted = wgpu::DeviceDescriptor {
         label: Some("a second logical device"),
         required_features: first.device.features(),
-        required_limits: first.device.limits(),
+        required_limits: limits,
         ..Default::default()
     };
     let (device, queue) = now(first.adapter.request_device(&wanted))

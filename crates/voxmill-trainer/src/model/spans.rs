@@ -1,5 +1,6 @@
 //! How long the rows of a batch are: beyond that is padding, which no result may depend on.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -27,6 +28,14 @@ impl Spans {
         Self {
             lengths: Arc::clone(&self.lengths),
             mask: self.mask.clone().to_device(device),
+        }
+    }
+
+    /// Of some rows.
+    pub(crate) fn of_rows(&self, rows: Range<usize>) -> Self {
+        Self {
+            lengths: self.lengths[rows.clone()].into(),
+            mask: self.mask.clone().narrow(0, rows.start, rows.len()),
         }
     }
 

@@ -9,6 +9,7 @@ mod mel;
 mod tests;
 mod transfer;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -71,6 +72,43 @@ pub struct Ready {
     pub speakers: Vec<u32>,
     pub counts: Counts,
     pub(crate) prepared: Prepared,
+}
+
+impl Ready {
+    /// Until the device has it, whoever asked for it; in the device's words where it failed.
+    pub fn wait(&self) -> Result<(), String> {
+        let Prepared { mel, reference, .. } = &self.prepared;
+        let sums = [mel, reference].map(|sound| sound.clone().sum());
+        device::without_panic(|| device::read(Tensor::cat(sums.to_vec(), 0))).map(|_| ())
+    }
+
+    /// The same rows in so many batches, of equal size but for the last ones; at least one row in each.
+    pub(crate) fn split(&self, parts: usize) -> Vec<Ready> {
+        let rows = self.clips.len();
+        let of_one = rows.div_ceil(parts.max(1)).max(1);
+        let begins = (0..rows).step_by(of_one);
+        begins
+            .map(|begin| self.of_rows(begin..rows.min(begin + of_one)))
+            .collect()
+    }
+
+    fn of_rows(&self, rows: Range<usize>) -> Ready {
+        let lengths = self.prepared.lengths[rows.clone()].to_vec();
+        Ready {
+            position: self.position,
+            shape: Shape {
+                rows: rows.len() as u32,
+                ..self.shape
+            },
+            clips: self.clips[rows.clone()].to_vec(),
+            speakers: self.speakers[rows.clone()].to_vec(),
+            counts: Counts {
+                frames: lengths.iter().map(|row| row.frames as u64).sum(),
+                tokens: lengths.iter().map(|row| row.tokens as u64).sum(),
+            },
+            prepared: self.prepared.of_rows(rows, lengths),
+        }
+    }
 }
 
 /// A batch as the model takes it.
@@ -224,6 +262,20 @@ impl Prepared {
             frame_spans: self.frame_spans.to_device(device),
             reference: self.reference.clone().to_device(device),
             reference_spans: self.reference_spans.to_device(device),
+        }
+    }
+
+    fn of_rows(&self, rows: Range<usize>, lengths: Vec<Lengths>) -> Prepared {
+        let (first, count) = (rows.start, rows.len());
+        Prepared {
+            lengths,
+            tokens: self.tokens.clone().narrow(0, first, count),
+            token_spans: self.token_spans.of_rows(rows.clone()),
+            languages: self.languages.clone().narrow(0, first, count),
+            mel: self.mel.clone().narrow(0, first, count),
+            frame_spans: self.frame_spans.of_rows(rows.clone()),
+            reference: self.reference.clone().narrow(0, first, count),
+            reference_spans: self.reference_spans.of_rows(rows),
         }
     }
 

@@ -131,7 +131,6 @@ impl Alignments {
 
     /// Begins to read the scores of a batch: rows × time × tokens.
     pub(super) fn read_later(&mut self, batch: &Ready, scores: Tensor<3>) {
-        self.of_this_step += 1;
         let [_, time, tokens] = scores.dims();
         let mut scores: Reading = Box::pin(scores.into_data_async());
         // The first look sends the copy on its way, behind what the device has been asked for so far.
@@ -154,6 +153,7 @@ impl Alignments {
             // What is wrong with the device shows where the losses are read.
             Poll::Ready(Err(_)) => {}
         }
+        self.of_this_step += 1;
         self.coming.push(Coming {
             clips: batch.clips.clone(),
             lengths,
@@ -167,7 +167,6 @@ impl Alignments {
         if !self.on {
             return;
         }
-        self.of_this_step += 1;
         let mut number: Reading = Box::pin(number.into_data_async());
         let looked = number
             .as_mut()
@@ -180,11 +179,24 @@ impl Alignments {
             },
             Poll::Ready(_) => State::Found(Vec::new()),
         };
+        self.of_this_step += 1;
         self.coming.push(Coming {
             clips: Vec::new(),
             lengths: Vec::new(),
             state,
         });
+    }
+
+    /// How many batches of the step under way have come by.
+    pub(super) fn of_this_step(&self) -> usize {
+        self.of_this_step
+    }
+
+    /// Forgets those that came after so many: their pass failed and is made again.
+    pub(super) fn back_to(&mut self, of_this_step: usize) {
+        let failed = self.of_this_step - of_this_step;
+        self.coming.truncate(self.coming.len() - failed);
+        self.of_this_step = of_this_step;
     }
 
     /// Called once in every step, after its own work has been asked for: what the step before found

@@ -1,9 +1,10 @@
 //! The training loop.
 //!
 //! It reads top to bottom in [`Training::run`]. What it costs is marked: the host reads from the
-//! device only every `log_every` steps, and when it saves or validates.
+//! device only every `log_every` steps, when it saves or validates, and at the first batch of a shape.
 
 mod alignments;
+mod fitting;
 mod options;
 mod report;
 mod settling;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use voxmill_speech::batch::Batch;
 use voxmill_speech::batch_plan::Position;
 
+pub use fitting::Split;
 pub use options::{Limits, TrainOptions};
 pub use report::{
     Losses, Observer, Saved, Shown, StepParts, StepReport, Stopped, Summary, Validation,
@@ -34,10 +36,11 @@ use crate::device::{Precision, is_cpu, read};
 use crate::loss::{pass, pass_with};
 use crate::model::{ModelShape, Voice};
 use crate::optimizer::{FlatGradients, LossScale, OptimizerState, with_mean_weights};
-use crate::prepare::{Augment, Counts, Preparing, Ready};
+use crate::prepare::{Augment, Preparing, Ready};
 use crate::schedule::prior_weight;
 use crate::speak::Speaker;
 use alignments::{Alignments, Stored};
+use fitting::{Fitting, Passed, StepTask};
 use report::Pending;
 use styles::Styles;
 pub(crate) use styles::style_of;
@@ -113,6 +116,7 @@ pub struct Training {
     lengths: Tensor<1>,
     styles: Styles,
     alignments: Alignments,
+    fitting: Fitting,
     /// The last step of this start that was saved, and the last that was validated.
     saved_at: Option<u64>,
     validated_at: Option<u64>,
@@ -190,6 +194,7 @@ impl Training {
             lengths: Tensor::zeros([2], device),
             styles: Styles::new(speakers.len()),
             alignments: Alignments::new(!is_cpu(device), Stored::default()),
+            fitting: Fitting::default(),
             saved_at: None,
             validated_at: None,
             device: device.clone(),
@@ -240,6 +245,7 @@ impl Training {
                     false => Stored::default(),
                 },
             ),
+            fitting: Fitting::default(),
             saved_at: None,
             validated_at: None,
             device: device.clone(),
@@ -316,68 +322,56 @@ impl Training {
             let began = Instant::now();
             let late = feed.late();
 
-            // Forward and backward. Nothing here reads from the device but the alignment search.
-            let whole: Counts = fed.iter().map(|fed| fed.ready.counts).sum();
+            // Forward and backward. Nothing here reads from the device but the alignment search, and the
+            // first batch of each shape.
+            let task = StepTask {
+                step,
+                prior_weight: prior_weight(step),
+                counts: fed.iter().map(|fed| fed.ready.counts).sum(),
+                loss_scale: self.loss_scale.as_ref().map(LossScale::factor),
+            };
             let rate = options.rate(step, self.progress.seconds);
-            let mut gradients = FlatGradients::default();
-            let scale = self.loss_scale.as_ref().map(LossScale::factor);
-            let mut losses: Option<Tensor<1>> = None;
+            let mut passed: Option<Passed> = None;
             let mut positions = Vec::with_capacity(fed.len());
             let mut done = Vec::with_capacity(fed.len());
-            let mut spent = StepParts::default();
+            let mut splits = Vec::new();
+            let mut lengths = self.lengths.clone();
             for Fed {
                 ready,
                 done: is_done,
             } in fed
             {
-                positions.push(ready.position);
-                done.push(is_done);
-                let forward = Instant::now();
+                let (of_batch, split) = match self.pass_over(&ready, &task) {
+                    Ok(passed) => passed,
+                    Err(failed) => {
+                        trouble = Some(failed);
+                        break;
+                    }
+                };
+                lengths = self.lengths_after(lengths, &of_batch);
+                passed = Some(match passed {
+                    Some(before) => before.add(of_batch),
+                    None => of_batch,
+                });
                 self.styles.hear(&ready);
                 pending.add(&ready);
-                let prior = prior_weight(step);
-                let due = self.alignments.are_due(&ready);
-                let made = match self.alignments.of(&ready, prior) {
-                    Some(known) => {
-                        let (made, scores) =
-                            pass_with(&self.model, &ready.prepared, known, due, whole);
-                        match scores {
-                            Some(scores) => self.alignments.read_later(&ready, scores),
-                            None => self.alignments.follow(made.losses.mel.clone().inner()),
-                        }
-                        made
-                    }
-                    None => {
-                        let made = pass(&self.model, &ready.prepared, prior, whole);
-                        self.alignments.found(&ready, &made.durations);
-                        made
-                    }
-                };
-                let total = made.losses.total();
-                self.count_lengths(&made);
-                let parts = [
-                    &total,
-                    &made.losses.mel,
-                    &made.losses.mean,
-                    &made.losses.duration,
-                ];
-                let parts = Tensor::cat(parts.map(|part| part.clone().inner()).to_vec(), 0);
-                losses = Some(match losses {
-                    Some(sum) => sum + parts,
-                    None => parts,
-                });
-                let backward = Instant::now();
-                let scaled = match &scale {
-                    Some(scale) => total * scale.clone(),
-                    None => total,
-                };
-                gradients.add(FlatGradients::collect(&self.model, scaled.backward()));
-                spent.forward += backward - forward;
-                spent.backward += backward.elapsed();
+                splits.extend(split);
+                positions.push(ready.position);
+                done.push(is_done);
             }
+            if let Some(trouble) = trouble {
+                self.alignments.back_to(0);
+                break Err(trouble);
+            }
+            self.lengths = lengths;
+            let Passed {
+                losses,
+                gradients,
+                mut spent,
+                ..
+            } = passed.expect("at least one batch");
             let optimizing = Instant::now();
-            let losses = losses.expect("at least one batch");
-            let gradients = gradients.scaled_by(scale.clone());
+            let gradients = gradients.scaled_by(task.loss_scale.clone());
             let (model, optimizer, taken) =
                 options
                     .optimizer
@@ -389,7 +383,7 @@ impl Training {
                 .map(|scale| scale.after(&taken.counted, total));
             spent.optimizer = optimizing.elapsed();
             // By now the device is at work on this step; what the step before found is ready.
-            self.alignments.take_over(prior_weight(step));
+            self.alignments.take_over(task.prior_weight);
 
             // The step is done: the feed may forget its batches.
             let last = *positions.last().expect("at least one batch");
@@ -398,6 +392,7 @@ impl Training {
             self.progress.step += 1;
             let ended = Instant::now();
             self.progress.seconds = seconds_before + begin.elapsed().as_secs_f64();
+            let scale = task.loss_scale;
             let scale = scale.unwrap_or_else(|| Tensor::zeros([1], &self.device));
             pending.end(
                 Tensor::cat(vec![losses, taken.norm, taken.counted, scale], 0),
@@ -412,7 +407,8 @@ impl Training {
                     parts: is_cpu(&self.device).then_some(spent),
                     ended,
                     overhead: asked - line_end,
-                    frames: whole.frames,
+                    frames: task.counts.frames,
+                    splits,
                     rate,
                     losses: Losses::default(),
                     gradient_norm: 0.0,
@@ -455,6 +451,53 @@ impl Training {
                 }
                 Err(trouble)
             }
+        }
+    }
+
+    /// Forward and backward over a batch, or a part of one.
+    fn pass_over_part(&mut self, batch: &Ready, task: &StepTask) -> Passed {
+        let begin = Instant::now();
+        let due = self.alignments.are_due(batch);
+        let made = match self.alignments.of(batch, task.prior_weight) {
+            Some(known) => {
+                let (made, scores) =
+                    pass_with(&self.model, &batch.prepared, known, due, task.counts);
+                match scores {
+                    Some(scores) => self.alignments.read_later(batch, scores),
+                    None => self.alignments.follow(made.losses.mel.clone().inner()),
+                }
+                made
+            }
+            None => {
+                let made = pass(&self.model, &batch.prepared, task.prior_weight, task.counts);
+                self.alignments.found(batch, &made.durations);
+                made
+            }
+        };
+        let lengths = self.lengths_of(&made);
+        let total = made.losses.total();
+        let crate::loss::Losses {
+            mel,
+            mean,
+            duration,
+        } = made.losses;
+        let parts = [total.clone(), mel, mean, duration];
+        let losses = Tensor::cat(parts.map(Tensor::inner).to_vec(), 0);
+        let forward = begin.elapsed();
+        let scaled = match &task.loss_scale {
+            Some(scale) => total * scale.clone(),
+            None => total,
+        };
+        let gradients = FlatGradients::collect(&self.model, scaled.backward());
+        Passed {
+            losses,
+            lengths,
+            gradients,
+            spent: StepParts {
+                forward,
+                backward: begin.elapsed() - forward,
+                optimizer: Duration::ZERO,
+            },
         }
     }
 
@@ -529,8 +572,8 @@ impl Training {
         Ok(())
     }
 
-    /// True and predicted frames of a batch, into the running sums.
-    fn count_lengths(&mut self, made: &crate::loss::Pass) {
+    /// True and predicted frames of a batch.
+    fn lengths_of(&self, made: &crate::loss::Pass) -> Tensor<1> {
         let (_, mask) = made.durations.logs_and_mask();
         let device = &self.device;
         let shape = made.encoded.log_durations.dims();
@@ -538,11 +581,15 @@ impl Training {
         let predicted = (made.encoded.log_durations.clone().inner().exp() * mask).sum();
         let real: u32 = made.durations.all().iter().sum();
         let real = Tensor::from_floats([real as f32], device);
-        let both = Tensor::cat(vec![real, predicted], 0);
-        // A step that is not finite must not spoil the sums for good.
+        Tensor::cat(vec![real, predicted], 0)
+    }
+
+    /// The running sums with a batch more. One that is not finite must not spoil them for good.
+    fn lengths_after(&self, sums: Tensor<1>, passed: &Passed) -> Tensor<1> {
+        let both = passed.lengths.clone();
         let fine = both.clone().is_finite().all().expand([2]);
-        let next = self.lengths.clone() * LENGTHS_KEEP + both;
-        self.lengths = self.lengths.clone().mask_where(fine, next);
+        let next = sums.clone() * LENGTHS_KEEP + both;
+        sums.mask_where(fine, next)
     }
 
     fn tell(

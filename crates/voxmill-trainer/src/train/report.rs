@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Tensor;
 use voxmill_speech::batch_plan::{Position, Shape};
 
-use super::FeedError;
+use super::{FeedError, Split};
 use crate::checkpoint::{Progress, VoiceFacts};
 use crate::device::read;
 use crate::optimizer::LEAST_LOSS_SCALE;
@@ -44,6 +44,8 @@ pub struct StepReport {
     pub overhead: Duration,
     pub frames: u64,
     pub rate: f64,
+    /// Shapes that were found in this step not to fit as a whole.
+    pub splits: Vec<Split>,
     pub losses: Losses,
     pub gradient_norm: f64,
     /// Whether the step changed the weights: it does not if its gradients are not finite.
@@ -67,6 +69,18 @@ pub struct StepParts {
     pub forward: Duration,
     pub backward: Duration,
     pub optimizer: Duration,
+}
+
+impl std::ops::Add for StepParts {
+    type Output = StepParts;
+
+    fn add(self, other: StepParts) -> StepParts {
+        StepParts {
+            forward: self.forward + other.forward,
+            backward: self.backward + other.backward,
+            optimizer: self.optimizer + other.optimizer,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ mod bad_steps;
 mod ends;
 mod feed;
 mod half;
+mod parts;
 mod resuming;
 mod speaking;
 

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{AudioArgs, BatchArgs, CacheArgs, ConfigArgs, DatasetArgs, FrontEndArgs, WorkArgs, of};
 use crate::config::keys;
-use crate::settings::{DeviceName, ModelSize, OptimizationLevel, PrepareOn};
+use crate::settings::{DeviceName, ModelSize, OptimizationLevel, PreparePlace};
 
 const AFTER_HELP: &str = "\
 Optimization levels (each gives defaults; a flag or key of its own beats them):
@@ -108,9 +108,9 @@ pub(crate) struct DeviceArgs {
     /// The device that trains; needs --data-device
     #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceName>(&keys::MODEL_DEVICE))]
     pub(crate) model_device: Option<DeviceName>,
-    /// Where sound becomes log-mel frames: host (the workers and the cache), data or model (on that device) [default: host]
-    #[arg(long, value_name = "WHERE", value_parser = of::<PrepareOn>(&keys::PREPARE_ON))]
-    pub(crate) prepare_on: Option<PrepareOn>,
+    /// Where sound becomes log-mel frames: host (the workers and the cache), data or model (on that device), or auto, which is host with one device and measured with two [default: auto]
+    #[arg(long, value_name = "WHERE", value_parser = of::<PreparePlace>(&keys::PREPARE_ON))]
+    pub(crate) prepare_on: Option<PreparePlace>,
     /// Play references louder or softer by up to so much [default: 0]
     #[arg(long, value_name = "DB", value_parser = of::<f64>(&keys::AUGMENT_GAIN_DB))]
     pub(crate) augment_gain_db: Option<f64>,

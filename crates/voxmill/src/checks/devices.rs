@@ -113,12 +113,13 @@ fn two_lanes(facts: &Facts<'_>) -> Option<Check> {
 fn idle_data_device(facts: &Facts<'_>) -> Option<Check> {
     let devices = &facts.settings.devices;
     let data = devices.devices.data();
-    if !devices.devices.is_pair() || data.is_cpu() || devices.prepare_on.0 != PrepareOn::Host {
+    let to_host = devices.prepare_on == PrepareOn::Host && !devices.measures_prepare_on;
+    if !devices.devices.is_pair() || data.is_cpu() || !to_host {
         return None;
     }
     let what = format!("{data} only normalises and passes on: the workers make the frames");
     let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
-    Some(check.write(&keys::PREPARE_ON, "data"))
+    Some(check.write(&keys::PREPARE_ON, "auto"))
 }
 
 #[cfg(test)]
@@ -172,6 +173,8 @@ mod tests {
         assert_eq!(lines, ["data_gpu: 1", "model_gpu: 0"]);
         machine.cards.reverse();
         assert!(found(&machine.facts(), &keys::MODEL_GPU).is_none());
+        assert!(found(&machine.facts(), &keys::PREPARE_ON).is_none());
+        let machine = Machine::of_two_gpus("--data-gpu 0 --model-gpu 1 --prepare-on host");
         let idle = found(&machine.facts(), &keys::PREPARE_ON).unwrap();
         assert!(idle.what.starts_with("vulkan:0 only normalises"));
     }

@@ -143,7 +143,7 @@ fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
 
 fn is_made_on_device(facts: &Facts<'_>) -> bool {
     use voxmill_trainer::checkpoint::PrepareOn;
-    facts.settings.devices.prepare_on.0 != PrepareOn::Host
+    facts.settings.devices.prepare_on != PrepareOn::Host
 }
 
 #[cfg(test)]

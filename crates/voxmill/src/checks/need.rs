@@ -41,14 +41,14 @@ impl Needs {
         let all = shapes.clone().map(|shape| (form.need(shape), shape));
         let largest = all.max_by_key(|(need, _)| need.with_slots(slots));
         let audio = &settings.data.audio;
-        let made = settings.devices.prepare_on.0 != PrepareOn::Host;
+        let made = settings.devices.prepare_on != PrepareOn::Host;
         let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
         let preparing =
             |shape| prepare_need(shape, form.reference_frames, form.mel_channels, frames);
         let preparing = shapes.map(preparing).max().unwrap_or(0);
         // Where one device does both, it needs room for both.
         let apart =
-            settings.devices.devices.is_pair() && settings.devices.prepare_on.0 != PrepareOn::Model;
+            settings.devices.devices.is_pair() && settings.devices.prepare_on != PrepareOn::Model;
         let (on_model, data) = match apart {
             true => (0, preparing),
             false => (preparing, 0),

@@ -89,7 +89,7 @@ const TENSORFLOW: Role = Role::NoMeaning("it steered TensorFlow");
 const ALWAYS: Role = Role::NoMeaning("it is always so here");
 
 /// `normal` is another word for `base`; `nano` is for tests.
-const PREPARE_PLACES: &[&str] = &["host", "data", "model"];
+const PREPARE_PLACES: &[&str] = &["auto", "host", "data", "model"];
 const MODEL_SIZES: &[&str] = &["nano", "tiny", "small", "base", "normal", "big"];
 const OPTIMIZATION_LEVELS: &[&str] = &["basic", "enhanced", "experimental", "plateau_breaker"];
 

@@ -8,7 +8,7 @@ mod choose;
 mod tests;
 
 use voxmill_telemetry::probes::topology::Link;
-use voxmill_trainer::checkpoint;
+use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::DeviceId;
 use voxmill_trainer::prepare::Augment;
 
@@ -49,7 +49,10 @@ pub(crate) struct DeviceSettings {
     pub(crate) devices: Devices,
     /// How the two are linked, where that is known.
     pub(crate) link: Option<Link>,
+    /// Where sound becomes log-mel frames; until it is measured, `Host`.
     pub(crate) prepare_on: PrepareOn,
+    /// Whether that is to be measured.
+    pub(crate) measures_prepare_on: bool,
     pub(crate) augment: Augment,
     /// In 16 bits where it can be. Which kind, the open device says.
     pub(crate) mixed_precision: bool,
@@ -59,25 +62,31 @@ pub(crate) struct DeviceSettings {
     pub(crate) free: MemoryLimits,
 }
 
-/// Where sound becomes log-mel frames.
+/// Where sound is to become log-mel frames, as it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PrepareOn(pub(crate) checkpoint::PrepareOn);
+pub(crate) enum PreparePlace {
+    /// Where it is faster.
+    Auto,
+    On(PrepareOn),
+}
 
-impl FromValue for PrepareOn {
+impl FromValue for PreparePlace {
     fn from_value(value: Value) -> Option<Self> {
         match String::from_value(value)?.as_str() {
-            "host" => Some(PrepareOn(checkpoint::PrepareOn::Host)),
-            "data" => Some(PrepareOn(checkpoint::PrepareOn::Data)),
-            "model" => Some(PrepareOn(checkpoint::PrepareOn::Model)),
+            "auto" => Some(PreparePlace::Auto),
+            "host" => Some(PreparePlace::On(PrepareOn::Host)),
+            "data" => Some(PreparePlace::On(PrepareOn::Data)),
+            "model" => Some(PreparePlace::On(PrepareOn::Model)),
             _ => None,
         }
     }
 
     fn show(&self) -> String {
-        match self.0 {
-            checkpoint::PrepareOn::Host => "host",
-            checkpoint::PrepareOn::Data => "data",
-            checkpoint::PrepareOn::Model => "model",
+        match self {
+            PreparePlace::Auto => "auto",
+            PreparePlace::On(PrepareOn::Host) => "host",
+            PreparePlace::On(PrepareOn::Data) => "data",
+            PreparePlace::On(PrepareOn::Model) => "model",
         }
         .to_owned()
     }
@@ -136,9 +145,13 @@ impl DeviceSettings {
         r.note(&keys::DEVICE, (name, origin));
 
         let limits = limits(r, &limit_args, &chosen.devices, device_is_typed)?;
-        let host = PrepareOn(checkpoint::PrepareOn::Host);
-        let prepare_on = r.pick(&keys::PREPARE_ON, args.prepare_on, host);
-        if prepare_on.0 == checkpoint::PrepareOn::Data && !chosen.devices.is_pair() {
+        let is_pair = chosen.devices.is_pair();
+        let place = r.pick(&keys::PREPARE_ON, args.prepare_on, PreparePlace::Auto);
+        let prepare_on = match place {
+            PreparePlace::Auto => PrepareOn::Host,
+            PreparePlace::On(place) => place,
+        };
+        if prepare_on == PrepareOn::Data && !is_pair {
             return Err(Complaint::new(
                 format!(
                     "{} data needs a device of its own for data, and one device does all here",
@@ -163,6 +176,8 @@ impl DeviceSettings {
             devices: chosen.devices,
             link: choose::link(chosen.devices, present),
             prepare_on,
+            // A single device has its hands full with the model.
+            measures_prepare_on: place == PreparePlace::Auto && is_pair,
             augment,
             mixed_precision,
             limits,

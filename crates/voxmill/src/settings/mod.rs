@@ -20,7 +20,7 @@ mod train;
 use std::fmt;
 
 pub(crate) use data::DataSettings;
-pub(crate) use devices::{DeviceName, DeviceSettings, Devices, PrepareOn, Present};
+pub(crate) use devices::{DeviceName, DeviceSettings, Devices, PreparePlace, Present};
 pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
 pub(crate) use prepare::{PrepareSettings, cores};
 pub(crate) use resolver::Repairs;

@@ -20,7 +20,7 @@ use crate::config::file::ConfigFile;
 use crate::config::keys;
 use crate::feed::Hindrance;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TrainSettings {
     /// Its `batches.seed` is the seed of everything.
     pub(crate) data: DataSettings,

@@ -3,7 +3,15 @@
 use crate::said;
 use crate::train::{Run, kill_after_two_checkpoints, ok};
 
-const PAIR: [&str; 4] = ["--data-device", "wgpu:0", "--model-device", "wgpu:0+1"];
+const PAIR: [&str; 6] = [
+    "--data-device",
+    "wgpu:0",
+    "--model-device",
+    "wgpu:0+1",
+    // Measuring a software GPU takes its time.
+    "--prepare-on",
+    "host",
+];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     PAIR.iter().chain(more).copied().collect()

@@ -20,6 +20,8 @@ fn sizes_are_rows_whether_they_run_or_die() {
     let dataset = Dataset::new(24);
     // In lanes there are limits; the larger batch is above it.
     let limited = [
+        "--prepare-on",
+        "host",
         "--data-device",
         "cpu",
         "--model-device",

@@ -5,9 +5,48 @@ use crate::said;
 use crate::train::{Run, kill_after_two_checkpoints, ok};
 
 const LANES: [&str; 4] = ["--data-device", "cpu", "--model-device", "cpu"];
+/// What is measured may come out differently each time; losses are to be the same to the bit.
+const BY_THE_WORKERS: [&str; 2] = ["--prepare-on", "host"];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    LANES.iter().chain(more).copied().collect()
+    let lanes = LANES.iter().chain(&BY_THE_WORKERS);
+    lanes.chain(more).copied().collect()
+}
+
+#[test]
+fn where_frames_are_made_is_measured_once_and_stays_so() {
+    let run = Run::new();
+    let mut args = LANES.to_vec();
+    args.extend(["--max-steps", "3"]);
+    let told = said(&ok(run.train(&args)));
+    let line = told.lines().find(|line| line.starts_with("frames    by "));
+    let line = line.unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains(" ms a batch"), "{line}");
+    let dir = run.dir().to_str().unwrap().to_owned();
+    let told = said(&ok(run.train(&["--resume", &dir, "--max-steps", "5"])));
+    assert!(told.contains("as before the stop"), "{told}");
+}
+
+#[test]
+fn a_resumed_run_makes_frames_where_it_made_them() {
+    let run = Run::new();
+    let mut args = LANES.to_vec();
+    args.extend(["--max-steps", "2", "--prepare-on", "data"]);
+    ok(run.train(&args));
+    let dir = run.dir().to_str().unwrap().to_owned();
+    let told = said(&ok(run.train(&[
+        "--resume",
+        &dir,
+        "--max-steps",
+        "4",
+        "--prepare-on",
+        "auto",
+    ])));
+    assert!(
+        told.contains("frames    by cpu, as before the stop"),
+        "{told}"
+    );
+    assert!(!told.contains("is not what it was before"), "{told}");
 }
 
 #[test]

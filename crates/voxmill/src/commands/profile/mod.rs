@@ -15,15 +15,15 @@ use serde_json::Value;
 use voxmill_analysis::profile::{Profile, profile};
 use voxmill_pipeline::position::Position as RoadPosition;
 use voxmill_report::terminal::profile_text;
-use voxmill_speech::manifest::Split;
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
-use voxmill_trainer::checkpoint::{Checkpoints, PrepareOn};
+use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Training};
 
 use super::recorded::read_run;
 use super::train::complaints::{of_feed, of_training};
 use super::train::data::{feed_settings, open_shelf, read_data};
+use super::train::place;
 use super::train::prepare::{self, open_devices};
 use super::train::voice::new_voice;
 use super::train::{run_folder, start};
@@ -32,7 +32,7 @@ use crate::args::ProfileArgs;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::feed::Recipe;
-use crate::feed::train::{BatchFeed, FeedSettings};
+use crate::feed::train::FeedSettings;
 use crate::interrupt;
 use crate::recording::Recording;
 use crate::settings::TrainSettings;
@@ -122,12 +122,14 @@ fn measure(
         language: settings.data.language,
     };
     let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
-    let feed_of = match settings.devices.prepare_on.0 {
-        PrepareOn::Host => BatchFeed::new,
-        PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
-    };
+    let opened = open_devices(settings.devices.devices)?;
+    let (settings, place) = place::decided(settings, None, &shelf, &opened, stop);
+    let settings = &settings;
+    if let Some(place) = place {
+        tell(&place);
+    }
     let feed = |settings: &TrainSettings, feed_settings: FeedSettings| {
-        feed_of(&shelf, Split::Train, settings.data.batches, feed_settings).map_err(of_feed)
+        place::batch_feed(settings, &shelf, feed_settings).map_err(of_feed)
     };
     let batches = feed(settings, feed_settings(settings))?;
     let one_by_one = feed(
@@ -138,7 +140,6 @@ fn measure(
             ..feed_settings(settings)
         },
     )?;
-    let opened = open_devices(settings.devices.devices)?;
     let precision = prepare::precision(&settings.devices, &opened)?;
     let phases = Phases::new(steps, warm_up, settings.feeding.overlap);
     let options = TrainOptions {
@@ -180,7 +181,11 @@ fn measure(
         Some(&log),
         settings.trace.as_deref(),
     )?;
-    let prepare = || prepare::stage(settings, &training, &opened);
+    let prepare = || {
+        prepare::stage(settings, &opened, |device| {
+            training.preparing(device, settings.devices.augment)
+        })
+    };
     let mut feed = ProfileFeed::new(
         &batches,
         phases.clone(),
@@ -199,7 +204,11 @@ fn measure(
         feed.one_by_one = Some(running.map_err(of_feed)?);
     }
     feed.start_of_run = Some(prepare()?);
-    let mut observer = Profiling::new(recording.recorder(), phases);
+    let mut observer = Profiling::new(
+        recording.recorder(),
+        phases,
+        settings.data.batches.batch_size.get() as usize,
+    );
     // The trainer always saves at the end; this model is not worth keeping.
     let thrown_away = folder.join("thrown-away");
     let checkpoints = Checkpoints::new(&thrown_away, 1);

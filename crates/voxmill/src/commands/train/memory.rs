@@ -163,7 +163,7 @@ pub(super) struct MemoryWatch {
 const GROWTH: f64 = 0.05;
 
 impl MemoryWatch {
-    /// `settle_after`: steps until every shape has been seen.
+    /// `settle_after`: steps until every shape has been seen in steps as they will be from then on.
     pub(super) fn new(pools: Pools, name: String, limit: Option<u64>, settle_after: u64) -> Self {
         Self {
             pools,

@@ -9,6 +9,7 @@ pub(super) mod feed;
 mod measures;
 pub(super) mod memory;
 pub(super) mod observer;
+pub(super) mod place;
 pub(super) mod prepare;
 pub(crate) mod run_folder;
 mod sentences;
@@ -27,11 +28,12 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use voxmill_pipeline::position::Position as RoadPosition;
 use voxmill_report::tensorboard::{EventWriter, Start as EventStart};
-use voxmill_speech::manifest::{Quarantine, Split};
+use voxmill_speech::manifest::Quarantine;
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
-use voxmill_trainer::checkpoint::{CheckpointFolder, Checkpoints, PrepareOn};
+use voxmill_trainer::checkpoint::{CheckpointFolder, Checkpoints};
 use voxmill_trainer::device::{self, Device};
+use voxmill_trainer::schedule::PRIOR_STEPS;
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
 
@@ -183,24 +185,20 @@ fn train(
         Some((folder, manifest)) => open_shelf(settings, &recipe, folder, manifest),
         None => Arc::clone(&shelf),
     };
-    let feed_of = match settings.devices.prepare_on.0 {
-        PrepareOn::Host => BatchFeed::new,
-        PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
-    };
-    let batches = feed_of(
-        &shelf,
-        Split::Train,
-        settings.data.batches,
-        feed_settings(settings),
-    )
-    .map_err(of_feed)?;
-    let held_out = held_out_feed(settings, &data, &held_out_shelf)?;
+    // Clips that are found to be bad from here on are in the plan, and are told of when they come by.
     let mut all_bad = data.train.quarantine.clone();
     all_bad.extend(shelf.bad());
     let quarantine = frozen_quarantine(resumed.as_ref(), &all_bad);
+    let opened = open_devices(settings.devices.devices)?;
+    let before = resumed
+        .as_ref()
+        .map(|resumed| resumed.checkpoint.facts().prepare_on);
+    let (settings, place) = place::decided(settings, before, &shelf, &opened, stop);
+    let settings = &settings;
+    let batches = place::batch_feed(settings, &shelf, feed_settings(settings)).map_err(of_feed)?;
+    let held_out = held_out_feed(settings, &data, &held_out_shelf)?;
 
     // The model, fresh or as it was.
-    let opened = open_devices(settings.devices.devices)?;
     let precision = prepare::precision(&settings.devices, &opened)?;
     let options = start::options(settings, &batches, held_out.is_some(), precision);
     let device = opened.model.clone();
@@ -223,7 +221,7 @@ fn train(
         Some(resumed) => {
             check_fits(resumed, settings, &plan_hash)?;
             let from = &resumed.checkpoint;
-            if from.facts().prepare_on != settings.devices.prepare_on.0 {
+            if from.facts().prepare_on != settings.devices.prepare_on {
                 tell(
                     "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
                      not exactly those of a run that was never stopped",
@@ -320,12 +318,15 @@ fn train(
         needs: &needs,
         precision,
         link: settings.devices.link,
+        place,
         held_out: held_out.as_ref(),
         progress: training.progress(),
     }
     .tell();
 
-    let prepare = prepare::stage(settings, &training, &opened)?;
+    let prepare = prepare::stage(settings, &opened, |device| {
+        training.preparing(device, settings.devices.augment)
+    })?;
     let running = batches
         .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_feed)?;
@@ -480,8 +481,9 @@ fn watching<'a>(
     }
     let limits = &settings.devices.limits;
     let devices = settings.devices.devices;
-    // An epoch on, every shape has come by.
-    let settled = training.progress().step + batches.plan().batches_per_epoch();
+    // An epoch after steps have become what they stay, every shape has come by.
+    let begins = training.progress().step.max(PRIOR_STEPS);
+    let settled = begins + batches.plan().batches_per_epoch();
     let mut memory = vec![MemoryWatch::new(
         Pools::Model(opened.model.clone()),
         devices.model().to_string(),
@@ -517,7 +519,7 @@ fn watching<'a>(
         sums: Sums::default(),
         notes_told: 0,
         all_bad: all_bad.clone(),
-        bad_told: shelf.bad().len(),
+        bad_told: 0,
         rows,
         max_bad: settings.data.max_bad,
         quarantine_file: run.join(QUARANTINE),

@@ -16,7 +16,7 @@ use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Nanos, Step
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::speak::Speaker;
-use voxmill_trainer::train::{FeedError, Limits, Observer, Saved, StepReport, Validation};
+use voxmill_trainer::train::{FeedError, Limits, Observer, Saved, Split, StepReport, Validation};
 
 use super::measures::Measures;
 use super::memory::MemoryWatch;
@@ -179,6 +179,10 @@ impl Observer for Watching<'_> {
                     clips.join(", ")
                 ));
             }
+            for split in &report.splits {
+                let batch_size = self.batches.plan().settings().batch_size.get();
+                self.warn(&split_words(split, batch_size as usize));
+            }
             if self.recent.len() == RECENT {
                 self.recent.pop_front();
             }
@@ -304,6 +308,19 @@ fn with_cause(error: &dyn std::error::Error) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
+}
+
+/// `batch_size` is of clips of mean length; a batch of long ones has fewer rows.
+pub(in crate::commands) fn split_words(split: &Split, batch_size: usize) -> String {
+    format!(
+        "batches of {} clips of {} frames do not fit ({}): they are trained in {} parts, which add up to the same step; --batch-size {} with --grad-accum {} does without",
+        split.shape.rows,
+        split.shape.frames,
+        split.why,
+        split.parts,
+        (batch_size / split.parts).max(1),
+        split.parts
+    )
 }
 
 pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step {

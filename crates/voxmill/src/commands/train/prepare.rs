@@ -10,8 +10,7 @@ use voxmill_pipeline::stage::Work;
 use voxmill_speech::batch::Batch;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId, Precision};
-use voxmill_trainer::prepare::Ready;
-use voxmill_trainer::train::Training;
+use voxmill_trainer::prepare::{Preparing, Ready};
 
 use super::memory::DataPools;
 use crate::complaint::Complaint;
@@ -66,11 +65,12 @@ fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, Complai
 const EVERY: Duration = Duration::from_secs(1);
 
 /// One worker, and so one thread of the data device for the whole run. On the CPU it computes in a
-/// pool of its own, so that it and the model never take turns on the same threads.
+/// pool of its own, so that it and the model never take turns on the same threads. `recipe` is given the
+/// device that prepares.
 pub(in crate::commands) fn stage(
     settings: &TrainSettings,
-    training: &Training,
     opened: &Opened,
+    recipe: impl FnOnce(&Device) -> Preparing,
 ) -> anyhow::Result<Work<Batch, Ready>> {
     let Opened {
         data,
@@ -79,7 +79,7 @@ pub(in crate::commands) fn stage(
     } = opened;
     let devices = settings.devices.devices;
     // Frames that are made on the model device are also normalised there.
-    let prepares = match settings.devices.prepare_on.0 {
+    let prepares = match settings.devices.prepare_on {
         PrepareOn::Model => model,
         PrepareOn::Host | PrepareOn::Data => data,
     };
@@ -87,7 +87,7 @@ pub(in crate::commands) fn stage(
         .then(|| lane(settings))
         .transpose()?;
     let hindrance = settings.feeding.hindrance.transfer;
-    let recipe = training.preparing(prepares, settings.devices.augment);
+    let recipe = recipe(prepares);
     let limit = settings.devices.limits.data;
     let watched = devices
         .is_pair()

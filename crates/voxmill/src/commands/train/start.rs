@@ -101,7 +101,7 @@ pub(in crate::commands) fn options(
         max_bad_steps: settings.max_bad_steps,
         recompute: settings.gradient_checkpointing,
         precision,
-        prepare_on: settings.devices.prepare_on.0,
+        prepare_on: settings.devices.prepare_on,
     }
 }
 
@@ -159,7 +159,7 @@ pub(in crate::commands) fn facts(
         ),
         (
             fact::PREPARE_ON,
-            format!("{:?}", settings.devices.prepare_on.0).to_lowercase(),
+            format!("{:?}", settings.devices.prepare_on).to_lowercase(),
         ),
         (
             fact::SECONDS_BEFORE,
@@ -193,6 +193,8 @@ pub(super) struct Told<'a> {
     pub(super) precision: Precision,
     /// How the two devices are linked, where that is known.
     pub(super) link: Option<Link>,
+    /// Where frames are made and why, where there was a choice.
+    pub(super) place: Option<String>,
     pub(super) held_out: Option<&'a BatchFeed>,
     pub(super) progress: &'a Progress,
 }
@@ -315,6 +317,7 @@ impl Told<'_> {
                 }
             ),
         ];
+        lines.extend(self.place.clone());
         lines.extend(self.memory());
         lines
     }

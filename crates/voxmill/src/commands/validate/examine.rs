@@ -6,7 +6,7 @@ use voxmill_speech::batch_plan::PaddingWaste;
 use voxmill_speech::cache::clip_bytes;
 use voxmill_speech::manifest::{Limits, Split};
 use voxmill_speech::text::FrontEnd;
-use voxmill_trainer::checkpoint::{PrepareOn, checkpoint_bytes};
+use voxmill_trainer::checkpoint::checkpoint_bytes;
 
 use super::busy::{self, Busy};
 use super::look::{Here, room};
@@ -16,6 +16,7 @@ use voxmill_trainer::device::Precision;
 
 use crate::checks::{self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where};
 use crate::commands::train::data::{feed_settings, open_shelf, read};
+use crate::commands::train::place::batch_feed;
 use crate::complaint::{Complaint, describe};
 use crate::config::file::{ConfigFile, Fault, Place, WayOut};
 use crate::config::keys::{self, Key, Role};
@@ -272,16 +273,12 @@ impl Planned {
             language: settings.data.language,
         };
         let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
-        let feed_of = match settings.devices.prepare_on.0 {
-            PrepareOn::Host => BatchFeed::new,
-            PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
-        };
         // Whether it fits is for the checks to say.
         let unbounded = FeedSettings {
             ram_budget: u64::MAX,
             ..feed_settings(settings)
         };
-        let batches = feed_of(&shelf, Split::Train, settings.data.batches, unbounded)?;
+        let batches = batch_feed(settings, &shelf, unbounded)?;
         let longest = match data.train.filtered.total() {
             0 => None,
             _ => longest(settings, &data.folder),

@@ -147,6 +147,17 @@ impl Shelf {
         &self.clips
     }
 
+    /// Whether the frames of all clips, as their headers say, fit into what may be held in memory.
+    fn may_hold_all(&self) -> bool {
+        let audio = &self.recipe.audio;
+        let frames = self
+            .clips
+            .iter()
+            .map(|clip| audio.frames_for_header(&clip.header) as u64);
+        let bytes = frames.sum::<u64>() * audio.n_mels as u64 * size_of::<f32>() as u64;
+        bytes <= self.hold_bytes
+    }
+
     pub(crate) fn recipe(&self) -> &Recipe {
         &self.recipe
     }
@@ -167,8 +178,12 @@ impl Shelf {
         lock(&self.held).bytes
     }
 
+    /// Whether features that were made once are found again later: in the cache, or in memory.
+    pub(crate) fn finds_again(&self) -> bool {
+        self.keeps() || self.may_hold_all()
+    }
+
     /// Whether new features are being kept, as far as is known by now.
-    #[cfg(test)]
     pub(super) fn keeps(&self) -> bool {
         lock(&self.keeper).is_on()
     }

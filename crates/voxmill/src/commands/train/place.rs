@@ -1,0 +1,214 @@
+//! Where sound becomes log-mel frames: in the workers, or on a data device, whichever is faster.
+//!
+//! With two devices both ways are tried on the first batches: the same road as in training, with nobody who
+//! trains at its end. What is found is told and stays with the run: it changes how frames are rounded. The
+//! model's own device is never chosen: what it does for batches it does not do for the model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use voxmill_pipeline::position::Position as RoadPosition;
+use voxmill_pipeline::run::Delivery;
+use voxmill_speech::manifest::Split;
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::PrepareOn;
+use voxmill_trainer::device::Precision;
+use voxmill_trainer::prepare::{MelStatistics, Preparing};
+
+use super::data::feed_settings;
+use super::prepare::{self, Opened};
+use crate::checks::Needs;
+use crate::commands::tell;
+use crate::config::value::show_bytes;
+use crate::feed::train::{BatchFeed, FeedError, FeedSettings, Shelf};
+use crate::settings::TrainSettings;
+
+/// Batches that are taken before the clock starts: the road is full then, and kernels are compiled.
+const BEFORE: u64 = 4;
+/// Batches that are timed, unless they take longer than [`ENOUGH`] together.
+const TIMED: u64 = 8;
+const ENOUGH: Duration = Duration::from_secs(3);
+/// The data device has to be so much faster: with the workers, frames are kept from epoch to epoch.
+const CLEARLY: f64 = 0.9;
+
+/// Batches of frames, or of samples for a device that makes the frames itself.
+pub(in crate::commands) fn batch_feed(
+    settings: &TrainSettings,
+    shelf: &Arc<Shelf>,
+    feeding: FeedSettings,
+) -> Result<BatchFeed, FeedError> {
+    let of = match settings.devices.prepare_on {
+        PrepareOn::Host => BatchFeed::new,
+        PrepareOn::Data | PrepareOn::Model => BatchFeed::of_waveforms,
+    };
+    of(shelf, Split::Train, settings.data.batches, feeding)
+}
+
+/// The settings with the place decided, and a line that says why, where there was a choice. `before`: what a
+/// resumed run did.
+pub(in crate::commands) fn decided(
+    settings: &TrainSettings,
+    before: Option<PrepareOn>,
+    shelf: &Arc<Shelf>,
+    opened: &Opened,
+    stop: &AtomicBool,
+) -> (TrainSettings, Option<String>) {
+    if !settings.devices.measures_prepare_on {
+        return (settings.clone(), None);
+    }
+    let at = |place| {
+        let mut settings = settings.clone();
+        settings.devices.prepare_on = place;
+        settings.devices.measures_prepare_on = false;
+        settings
+    };
+    let devices = settings.devices.devices;
+    let who = |place| match place {
+        PrepareOn::Host => "the workers".to_owned(),
+        PrepareOn::Data => devices.data().to_string(),
+        PrepareOn::Model => devices.model().to_string(),
+    };
+    if let Some(before) = before {
+        let told = format!("frames    by {}, as before the stop", who(before));
+        return (at(before), Some(told));
+    }
+    let time = |place| batch_time(&at(place), shelf, opened, stop);
+    let measured = room(&at(PrepareOn::Data), shelf).and_then(|()| {
+        tell(&format!(
+            "measuring whether the workers or {} make frames faster …",
+            devices.data()
+        ));
+        Ok([time(PrepareOn::Host)?, time(PrepareOn::Data)?])
+    });
+    opened.data.memory_cleanup();
+    opened.model.memory_cleanup();
+    match measured {
+        Ok([host, data]) => {
+            let place = faster(host, data);
+            let kept = match shelf.finds_again() {
+                true => " (once they are kept)",
+                false => "",
+            };
+            let told = format!(
+                "frames    by {}: {} ms a batch by the workers{kept}, {} by {}",
+                who(place),
+                ms(host),
+                ms(data),
+                devices.data()
+            );
+            (at(place), Some(told))
+        }
+        Err(why) => {
+            let told = format!("frames    by the workers: nothing could be measured ({why:#})");
+            (at(PrepareOn::Host), Some(told))
+        }
+    }
+}
+
+fn faster(host: Duration, data: Duration) -> PrepareOn {
+    match data.as_secs_f64() < CLEARLY * host.as_secs_f64() {
+        true => PrepareOn::Data,
+        false => PrepareOn::Host,
+    }
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f64() * 1e3)
+}
+
+/// Whether the data device may try its largest batch at all.
+fn room(on_data: &TrainSettings, shelf: &Arc<Shelf>) -> anyhow::Result<()> {
+    let batches = batch_feed(on_data, shelf, feed_settings(on_data))?;
+    let needs = Needs::of(on_data, Precision::Single, batches.plan()).data;
+    let may = on_data.devices.limits.data.or(on_data.devices.free.data);
+    match may.filter(|may| needs > *may) {
+        Some(may) => anyhow::bail!(
+            "{} would need {} of the {} that it may take",
+            on_data.devices.devices.data(),
+            show_bytes(needs),
+            show_bytes(may)
+        ),
+        None => Ok(()),
+    }
+}
+
+/// How long one batch takes where nobody trains on it.
+fn batch_time(
+    settings: &TrainSettings,
+    shelf: &Arc<Shelf>,
+    opened: &Opened,
+    stop: &AtomicBool,
+) -> anyhow::Result<Duration> {
+    let batches = batch_feed(
+        settings,
+        shelf,
+        FeedSettings {
+            buffer_size: 1,
+            start_delay: Duration::ZERO,
+            adapt: false,
+            ..feed_settings(settings)
+        },
+    )?;
+    if settings.devices.prepare_on != PrepareOn::Host || !shelf.finds_again() {
+        return pass(settings, &batches, opened, stop);
+    }
+    // Twice the same batches: features are then found again, as in all epochs but the first.
+    pass(settings, &batches, opened, stop)?;
+    pass(settings, &batches, opened, stop)
+}
+
+/// Takes batches off the road as fast as they come.
+fn pass(
+    settings: &TrainSettings,
+    batches: &BatchFeed,
+    opened: &Opened,
+    stop: &AtomicBool,
+) -> anyhow::Result<Duration> {
+    let stage = prepare::stage(settings, opened, |device| Preparing {
+        data: device.clone(),
+        model: opened.model.clone(),
+        // No time depends on them.
+        statistics: MelStatistics {
+            mean: 0.0,
+            deviation: 1.0,
+        },
+        audio: settings.data.audio.clone(),
+        augment: settings.devices.augment,
+        seed: 0,
+    })?;
+    let mut running = batches.start_with(RoadPosition::default(), None, stage, Recorder::off())?;
+    // The device may still be at work on a batch that it gave: the last one is waited for.
+    let mut take = |most: u64| -> anyhow::Result<u64> {
+        let begin = Instant::now();
+        let (mut taken, mut last) = (0, None);
+        while taken < most && (taken == 0 || begin.elapsed() < ENOUGH) {
+            anyhow::ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            last = Some(running.next().context("there is no batch")??);
+            taken += 1;
+        }
+        if let Some(Delivery::Item(batch)) = last {
+            let (ready, _) = batch.into_parts();
+            ready.wait().map_err(anyhow::Error::msg)?;
+        }
+        Ok(taken)
+    };
+    take(BEFORE)?;
+    let begin = Instant::now();
+    let taken = take(TIMED)?;
+    Ok(begin.elapsed() / taken as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_device_has_to_be_clearly_faster() {
+        let ms = Duration::from_millis;
+        assert_eq!(faster(ms(100), ms(80)), PrepareOn::Data);
+        assert_eq!(faster(ms(100), ms(95)), PrepareOn::Host);
+        assert_eq!(faster(ms(100), ms(300)), PrepareOn::Host);
+    }
+}
