@@ -4,6 +4,7 @@
 //! wants the scores frame after frame, the tokens of a frame side by side: the inner loop then
 //! goes over tokens, none of which waits for another, and vectorises.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pulp::Arch;
@@ -40,6 +41,13 @@ impl Durations {
 
     pub fn row(&self, row: usize) -> &[u32] {
         &self.frames[row * self.tokens..][..self.tokens]
+    }
+
+    pub(crate) fn of_rows(&self, rows: Range<usize>) -> Self {
+        Self {
+            frames: self.frames[rows.start * self.tokens..rows.end * self.tokens].into(),
+            tokens: self.tokens,
+        }
     }
 
     pub fn all(&self) -> &[u32] {

@@ -1,12 +1,13 @@
-//! How much device memory a run needs, computed before anything is allocated.
+//! How much device memory a run needs, computed before the model is made.
 //!
-//! The sums are of what the pass keeps for its way back, block by block. Where they were held against
-//! a backend's pools they lay above (`benches/records/training.md`).
+//! The sums are of what the pass keeps for its way back, block by block. How they stand beside a backend's
+//! pools is in `benches/records/training.md`.
 
 use voxmill_speech::batch_plan::Shape;
 
 use crate::device::Precision;
 use crate::model::{DECODER_WIDTH, DURATION_WIDTH, ENCODER_WIDTH, ModelShape, REFERENCE_WIDTH};
+use crate::train::stretches_of_one;
 
 const FLOAT: u64 = 4;
 const HALF: u64 = 2;
@@ -14,7 +15,7 @@ const HALF: u64 = 2;
 /// Bytes on the model device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelNeed {
-    /// Weights, gradients, the optimizer's moments and the running mean.
+    /// Weights, gradients, the optimizer's moments and the running mean; and the stretches that speakers are told by.
     pub weights: u64,
     /// What a step keeps of its largest batch.
     pub activations: u64,
@@ -36,6 +37,7 @@ pub struct StepForm {
     pub parameters: usize,
     pub mel_channels: usize,
     pub reference_frames: usize,
+    pub speakers: usize,
     pub recompute: Recompute,
     pub precision: Precision,
 }
@@ -79,8 +81,10 @@ impl StepForm {
         let values = (frames + references) * (mels + 1) + 2 * tokens;
         // In 16 bits every weight has a second copy, for as long as the way back needs it.
         let copies = if own == HALF { HALF } else { 0 };
+        let stretches = (self.speakers * stretches_of_one(self.speakers)) as u64;
         ModelNeed {
-            weights: (6 * FLOAT + copies) * self.parameters as u64,
+            weights: (6 * FLOAT + copies) * self.parameters as u64
+                + FLOAT * stretches * references * mels,
             activations: rows * (kept + passing),
             batch: FLOAT * rows * values,
         }
@@ -116,21 +120,25 @@ fn kept_whole(width: usize, widen: usize) -> u64 {
     (width + 10 + 3 * widen) as u64
 }
 
-/// Bytes on the data device while one batch is prepared there.
+/// Bytes on a device for as long as it makes frames: the waves that samples are multiplied with, and the filters.
+pub fn frame_tables(n_fft: usize, mel_channels: usize) -> u64 {
+    FLOAT * (2 * n_fft + mel_channels) as u64 * (n_fft / 2 + 1) as u64
+}
+
+/// Bytes on the data device while one batch is prepared there, beside [`frame_tables`]. `n_fft` where it makes frames.
 pub fn prepare_need(
     batch: Shape,
     reference_frames: usize,
     mel_channels: usize,
-    samples_of_a_frame: Option<(usize, usize)>,
+    n_fft: Option<usize>,
 ) -> u64 {
     let frames = u64::from(batch.rows) * (u64::from(batch.frames) + reference_frames as u64);
     let mels = mel_channels as u64;
     // In, normalised, and on its way.
     let mel = 4 * frames * mels;
-    let made = samples_of_a_frame.map_or(0, |(n_fft, bins)| {
-        let (n_fft, bins) = (n_fft as u64, bins as u64);
-        // Windows, spectra, and the waves that they are multiplied with.
-        frames * (2 * n_fft + 6 * bins) + 2 * n_fft * bins
+    let made = n_fft.map_or(0, |n_fft| {
+        // Windows and spectra.
+        frames * (2 * n_fft + 6 * (n_fft / 2 + 1)) as u64
     });
     FLOAT * (mel + made)
 }
@@ -146,6 +154,7 @@ mod tests {
             parameters: 2_000_000,
             mel_channels: 80,
             reference_frames: 129,
+            speakers: 1,
             recompute,
             precision: Precision::Single,
         }
@@ -200,7 +209,7 @@ mod tests {
     fn making_frames_needs_more_than_passing_them_on() {
         let batch = shape(8, 400);
         let passed = prepare_need(batch, 129, 80, None);
-        let made = prepare_need(batch, 129, 80, Some((1024, 370)));
+        let made = prepare_need(batch, 129, 80, Some(1024));
         assert!(made > 5 * passed);
     }
 }

@@ -60,6 +60,7 @@ pub fn open(id: DeviceId) -> Result<Device, DeviceError> {
             found: there.len(),
         });
     }
+    read_in_order();
     let opened = without_panic(|| {
         let device = open_found(id)?;
         let sum = burn::tensor::Tensor::<1>::from_floats([1.0, 2.0], &device).sum();
@@ -71,6 +72,12 @@ pub fn open(id: DeviceId) -> Result<Device, DeviceError> {
     opened
         .and_then(|opened| opened)
         .map_err(|why| DeviceError::NotOpened { id, why })
+}
+
+/// What is read from a device is copied where it stands in the order of the device's work. By itself the library
+/// copies at the first look at the bytes, whatever has become of them by then, and says that nothing was waited for.
+pub(super) fn read_in_order() {
+    burn_std::set_runtime_kind(burn_std::RuntimeKind::Async);
 }
 
 fn open_found(id: DeviceId) -> Result<Device, String> {
@@ -89,7 +96,7 @@ fn open_found(id: DeviceId) -> Result<Device, String> {
 
 /// Runs what may panic, and gives the panic's words instead. The library panics where a driver is
 /// missing; its message is for people, its backtrace is not.
-pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // The hook is the whole program's: one at a time.
     static HOOK: Mutex<()> = Mutex::new(());
     let _one_at_a_time = HOOK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -101,7 +108,7 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// The first line of what a panic says, or of its last cause.
-pub fn panic_words(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_words(panic: &(dyn Any + Send)) -> String {
     let words = (panic.downcast_ref::<String>().map(String::as_str))
         .or_else(|| panic.downcast_ref::<&str>().copied());
     let words = words.unwrap_or("no reason given");

@@ -17,8 +17,8 @@ use std::str::FromStr;
 pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
-pub(crate) use find::without_panic;
-pub use find::{Found, found, open, panic_words};
+pub(crate) use find::panic_words;
+pub use find::{Found, found, open, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
 pub use memory::{DeviceMemory, memory_in_use};
 pub use precision::Precision;
@@ -181,8 +181,9 @@ fn count(id: DeviceId, found: usize) -> String {
 
 /// The values of a tensor, copied to the host at once.
 ///
-/// The only way in which this crate reads from a device: on some, the bytes that the library hands
-/// out are filled in late, and a later operation on the same memory would show through.
+/// The way in which this crate reads from a device, but for alignment scores, which are not waited for. The bytes
+/// that the library hands out may be filled in at the first look at them only, and a later operation on the same memory would
+/// then show through; [`open`] turns that off, and this one looks at once.
 pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }

@@ -95,6 +95,7 @@ fn setup_of(
 /// A logical device of its own that refuses buffers above so many bytes.
 #[cfg(test)]
 pub(crate) fn open_small(largest_buffer: u64) -> Result<Device, String> {
+    super::find::read_in_order();
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let first = setup_of(&mut open, DeviceId::new(Backend::Wgpu, 0))?;
     let limits = wgpu::Limits {

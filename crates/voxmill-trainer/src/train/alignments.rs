@@ -303,7 +303,10 @@ fn wait_for<T>(mut future: Pin<&mut (dyn Future<Output = T> + Send)>) -> T {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
+    use crate::device::{is_cpu, read, test_devices};
     use crate::test_data::{TestClip, batch_of};
     use crate::train::tests::prepared;
 
@@ -314,10 +317,13 @@ mod tests {
 
     /// rows × time × tokens that favour a frame for each token and the rest for the last.
     fn scores(batch: &Ready) -> Tensor<3> {
-        let device = batch.prepared.mel.device();
+        scores_on(&batch.prepared.mel.device())
+    }
+
+    fn scores_on(device: &Device) -> Tensor<3> {
         let score = |at: usize| if at / 4 % 10 == at % 4 { 1.0 } else { 0.0 };
         let values: Vec<f32> = (0..3 * 10 * 4).map(score).collect();
-        Tensor::from_data(TensorData::new(values, [3, 10, 4]), &device)
+        Tensor::from_data(TensorData::new(values, [3, 10, 4]), device)
     }
 
     #[test]
@@ -342,6 +348,33 @@ mod tests {
             None,
             "as long as the prior pulls"
         );
+    }
+
+    /// A GPU copies them where they stand in the order of its work; they are looked at a step later.
+    #[test]
+    fn scores_that_are_read_later_are_those_of_their_time() {
+        let batch = batch();
+        let found = test_devices().into_iter().map(|device| {
+            let mut alignments = Alignments::new(true, Stored::default());
+            let mut scores = scores_on(&device);
+            alignments.read_later(&batch, scores.clone());
+            if !is_cpu(&device) {
+                let coming = &alignments.coming[0].state;
+                assert!(matches!(coming, State::Reading { .. }), "it was waited for");
+            }
+            for _ in 0..3 {
+                // The same memory, written anew.
+                scores = scores * -2.0;
+            }
+            alignments.take_over(0.0);
+            alignments.take_over(0.0);
+            assert_eq!(read(scores)[0], -8.0);
+            alignments.of(&batch, 0.0).unwrap()
+        });
+        for durations in found {
+            assert_eq!(durations.row(0), [1, 1, 7, 0]);
+            assert_eq!(durations.row(2), [1, 3, 0, 0]);
+        }
     }
 
     #[test]
@@ -383,6 +416,16 @@ mod tests {
         alignments.take_over(0.0);
         assert!(alignments.coming.is_empty());
         assert!(alignments.of(&batch, 0.0).is_some());
+    }
+
+    #[test]
+    fn a_step_that_is_followed_is_not_waited_for() {
+        for device in &test_devices()[1..] {
+            let mut alignments = Alignments::new(true, Stored::default());
+            alignments.follow(Tensor::zeros([1], device) + 1.0);
+            let coming = &alignments.coming[0].state;
+            assert!(matches!(coming, State::Reading { .. }));
+        }
     }
 
     #[test]

@@ -9,14 +9,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use burn::tensor::{Device, Tensor};
 use voxmill_speech::batch_plan::Shape;
 
-use super::report::StepParts;
+use super::pass::{Passed, StepTask};
 use super::{TrainError, Training};
-use crate::device::{is_cpu, read_one, without_panic};
-use crate::optimizer::FlatGradients;
-use crate::prepare::{Counts, Ready};
+use crate::device::{is_cpu, without_panic};
+use crate::prepare::Ready;
 
 /// The parts that batches are trained in, by their shape and by whether the prior is gone.
 #[derive(Debug, Default)]
@@ -35,47 +33,6 @@ pub struct Split {
     pub why: String,
 }
 
-/// What all batches of a step have in common.
-#[derive(Debug)]
-pub(super) struct StepTask {
-    /// Counts from 0.
-    pub(super) step: u64,
-    pub(super) prior_weight: f32,
-    /// Of the whole effective batch.
-    pub(super) counts: Counts,
-    /// With f16 alone.
-    pub(super) loss_scale: Option<Tensor<1>>,
-}
-
-/// What a pass over a batch leaves for the step.
-#[derive(Debug)]
-pub(super) struct Passed {
-    /// Total, mel, mean, duration.
-    pub(super) losses: Tensor<1>,
-    /// True and predicted frames.
-    pub(super) lengths: Tensor<1>,
-    pub(super) gradients: FlatGradients,
-    pub(super) spent: StepParts,
-}
-
-impl Passed {
-    pub(super) fn add(mut self, other: Passed) -> Passed {
-        self.gradients.add(other.gradients);
-        Passed {
-            losses: self.losses + other.losses,
-            lengths: self.lengths + other.lengths,
-            gradients: self.gradients,
-            spent: self.spent + other.spent,
-        }
-    }
-
-    /// Waits for all of it; panics where the device could not make it.
-    fn wait(&self, device: &Device) {
-        let sums = [&self.losses, &self.lengths].map(|numbers| numbers.clone().sum());
-        read_one(Tensor::cat(sums.to_vec(), 0).sum() + self.gradients.norm(device));
-    }
-}
-
 impl Training {
     /// Forward and backward over a batch, in as many parts as it takes to fit.
     pub(super) fn pass_over(
@@ -84,7 +41,7 @@ impl Training {
         task: &StepTask,
     ) -> Result<(Passed, Option<Split>), TrainError> {
         if is_cpu(&self.device) {
-            return Ok((self.pass_over_part(batch, task), None));
+            return Ok((self.pass_over_parts(batch, 1, task), None));
         }
         let kind = (batch.shape, task.prior_weight == 0.0);
         if let Some(&parts) = self.fitting.parts.get(&kind) {
@@ -129,11 +86,18 @@ impl Training {
         parts: usize,
         task: &StepTask,
     ) -> Passed {
+        // Of the whole batch: whether it is aligned anew must not depend on how it is cut.
+        let known = self.alignments.of(batch, task.prior_weight);
         if parts == 1 {
-            return self.pass_over_part(batch, task);
+            return self.pass_over_part(batch, known, task);
         }
-        let parts = batch.split(parts).into_iter();
-        let passed = parts.map(|part| self.pass_over_part(&part, task));
+        let mut first = 0;
+        let passed = batch.split(parts).into_iter().map(|part| {
+            let rows = first..first + part.clips.len();
+            first = rows.end;
+            let known = known.as_ref().map(|known| known.of_rows(rows));
+            self.pass_over_part(&part, known, task)
+        });
         passed.reduce(Passed::add).expect("a batch has rows")
     }
 }

@@ -1,11 +1,14 @@
 //! The training loop.
 //!
-//! It reads top to bottom in [`Training::run`]. What it costs is marked: the host reads from the
+//! It reads top to bottom in `Training::run_steps`. What it costs is marked: the host reads from the
 //! device only every `log_every` steps, when it saves or validates, and at the first batch of a shape.
 
 mod alignments;
+mod begin;
+mod between;
 mod fitting;
 mod options;
+mod pass;
 mod report;
 mod settling;
 mod styles;
@@ -14,6 +17,7 @@ mod tests;
 mod validate;
 
 use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,21 +33,18 @@ pub use report::{
 };
 pub use settling::Settling;
 
-use crate::checkpoint::{
-    Best, CheckpointError, CheckpointFolder, Checkpoints, Facts, Progress, Snapshot, VoiceFacts,
-};
-use crate::device::{Precision, is_cpu, read};
-use crate::loss::{pass, pass_with};
+use crate::checkpoint::{CheckpointError, Checkpoints, Progress, VoiceFacts};
+use crate::device::{is_cpu, panic_words};
 use crate::model::{ModelShape, Voice};
-use crate::optimizer::{FlatGradients, LossScale, OptimizerState, with_mean_weights};
+use crate::optimizer::{LossScale, OptimizerState};
 use crate::prepare::{Augment, Preparing, Ready};
 use crate::schedule::prior_weight;
-use crate::speak::Speaker;
-use alignments::{Alignments, Stored};
-use fitting::{Fitting, Passed, StepTask};
+use alignments::Alignments;
+use fitting::Fitting;
+use pass::{OfAll, Passed, StepTask};
 use report::Pending;
 use styles::Styles;
-pub(crate) use styles::style_of;
+pub(crate) use styles::{stretches_of_one, style_of};
 
 /// A batch and what to call when it has been trained on.
 pub struct Fed {
@@ -122,139 +123,7 @@ pub struct Training {
     validated_at: Option<u64>,
 }
 
-/// How fast the running sums forget.
-const LENGTHS_KEEP: f32 = 0.98;
-
 impl Training {
-    /// A fresh run. `device` without gradients; `speakers` are named by their numbers in batches.
-    pub fn new(
-        options: TrainOptions,
-        voice: VoiceFacts,
-        settings: Value,
-        speakers: Vec<String>,
-        device: &Device,
-    ) -> Self {
-        let with_gradients = options.device_with_gradients(device);
-        let model = Voice::new(
-            &voice.shape,
-            voice.vocabulary,
-            options.seed,
-            &with_gradients,
-        );
-        Self::with_model(options, voice, settings, speakers, device, model)
-    }
-
-    /// A fresh run that begins with another run's voice: weights that fit are taken over, symbols
-    /// are matched by name, and what is new begins as in a fresh run.
-    pub fn from_voice(
-        options: TrainOptions,
-        voice: VoiceFacts,
-        settings: Value,
-        speakers: Vec<String>,
-        device: &Device,
-        from: &CheckpointFolder,
-    ) -> Result<Self, CheckpointError> {
-        let with_gradients = options.device_with_gradients(device);
-        let fresh = Voice::new(
-            &voice.shape,
-            voice.vocabulary,
-            options.seed,
-            &with_gradients,
-        );
-        let old = from.voice(&with_gradients)?;
-        let model = fresh.taking_over(old, &from.facts().voice.symbols, &voice.symbols);
-        let mut training = Self::with_model(options, voice, settings, speakers, device, model);
-        training.voice.speakers = from.facts().voice.speakers.clone();
-        Ok(training)
-    }
-
-    fn with_model(
-        options: TrainOptions,
-        voice: VoiceFacts,
-        settings: Value,
-        speakers: Vec<String>,
-        device: &Device,
-        model: Voice,
-    ) -> Self {
-        let optimizer = OptimizerState::new(&model, device);
-        Self {
-            model: (model.recomputing(options.recompute)).computing_in(options.precision),
-            optimizer,
-            loss_scale: (options.precision == Precision::F16).then(|| LossScale::new(device)),
-            progress: Progress {
-                step: 0,
-                seconds: 0.0,
-                position: Position::default(),
-                feed: Value::Null,
-                validation: None,
-                best: None,
-                since_best: 0,
-                bad_steps: 0,
-            },
-            lengths: Tensor::zeros([2], device),
-            styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(!is_cpu(device), Stored::default()),
-            fitting: Fitting::default(),
-            saved_at: None,
-            validated_at: None,
-            device: device.clone(),
-            speaker_names: speakers,
-            options,
-            voice,
-            settings,
-        }
-    }
-
-    /// A run that goes on after a checkpoint.
-    pub fn resume(
-        options: TrainOptions,
-        settings: Value,
-        speakers: Vec<String>,
-        device: &Device,
-        from: &CheckpointFolder,
-    ) -> Result<Self, CheckpointError> {
-        let restored = from.restore(&options.device_with_gradients(device))?;
-        let lengths = restored.lengths;
-        let same_plan = restored.facts.settings.get("plan") == settings.get("plan");
-        let model = restored.model.recomputing(options.recompute);
-        let loss_scale = (options.precision == Precision::F16).then(|| match restored.loss_scale {
-            Some(stored) => LossScale::from_stored(stored, device),
-            None => LossScale::new(device),
-        });
-        Ok(Self {
-            model: model.computing_in(options.precision),
-            optimizer: restored.optimizer,
-            loss_scale,
-            // Bad steps are counted anew: what was wrong may have been mended.
-            progress: Progress {
-                bad_steps: 0,
-                ..restored.facts.progress
-            },
-            voice: restored.facts.voice,
-            lengths: Tensor::from_floats(lengths, device),
-            styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(
-                !is_cpu(device),
-                match same_plan {
-                    true => Stored {
-                        known: restored.facts.alignments,
-                        pending: restored.facts.pending_durations,
-                        settling: restored.facts.settling,
-                    },
-                    // Its numbers are other clips'.
-                    false => Stored::default(),
-                },
-            ),
-            fitting: Fitting::default(),
-            saved_at: None,
-            validated_at: None,
-            device: device.clone(),
-            speaker_names: speakers,
-            options,
-            settings,
-        })
-    }
-
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -279,8 +148,22 @@ impl Training {
         }
     }
 
-    /// Trains until a limit is reached, the feed ends, or `stop` is set.
+    /// Trains until a limit is reached, the feed ends, or `stop` is set. A GPU that fails makes the library panic,
+    /// which ends the run like any other trouble: the last checkpoint is there.
     pub fn run(
+        self,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<Summary, TrainError> {
+        let device = self.device.clone();
+        caught(&device, || {
+            self.run_steps(feed, checkpoints, observer, stop)
+        })
+    }
+
+    fn run_steps(
         mut self,
         feed: &mut impl Feed,
         checkpoints: &Checkpoints,
@@ -288,6 +171,7 @@ impl Training {
         stop: &AtomicBool,
     ) -> Result<Summary, TrainError> {
         let options = self.options.clone();
+        let device = self.device.clone();
         let first_step = self.progress.step;
         let seconds_before = self.progress.seconds;
         let begin = Instant::now();
@@ -331,45 +215,25 @@ impl Training {
                 loss_scale: self.loss_scale.as_ref().map(LossScale::factor),
             };
             let rate = options.rate(step, self.progress.seconds);
-            let mut passed: Option<Passed> = None;
-            let mut positions = Vec::with_capacity(fed.len());
-            let mut done = Vec::with_capacity(fed.len());
-            let mut splits = Vec::new();
-            let mut lengths = self.lengths.clone();
-            for Fed {
-                ready,
-                done: is_done,
-            } in fed
-            {
-                let (of_batch, split) = match self.pass_over(&ready, &task) {
-                    Ok(passed) => passed,
-                    Err(failed) => {
-                        trouble = Some(failed);
-                        break;
-                    }
-                };
-                lengths = self.lengths_after(lengths, &of_batch);
-                passed = Some(match passed {
-                    Some(before) => before.add(of_batch),
-                    None => of_batch,
-                });
-                self.styles.hear(&ready);
-                pending.add(&ready);
-                splits.extend(split);
-                positions.push(ready.position);
-                done.push(is_done);
-            }
-            if let Some(trouble) = trouble {
-                self.alignments.back_to(0);
-                break Err(trouble);
-            }
-            self.lengths = lengths;
+            let OfAll {
+                passed,
+                splits,
+                positions,
+                done,
+            } = match caught(&device, || self.pass_over_all(fed, &task, &mut pending)) {
+                Ok(of_all) => of_all,
+                Err(trouble) => {
+                    // No batch of this step counts.
+                    self.alignments.back_to(0);
+                    break Err(trouble);
+                }
+            };
             let Passed {
                 losses,
                 gradients,
                 mut spent,
                 ..
-            } = passed.expect("at least one batch");
+            } = passed;
             let optimizing = Instant::now();
             let gradients = gradients.scaled_by(task.loss_scale.clone());
             let (model, optimizer, taken) =
@@ -418,20 +282,25 @@ impl Training {
             );
             line_end = ended;
 
-            if let Err(trouble) = self.between_steps(&mut pending, feed, checkpoints, observer) {
+            let between = caught(&device, || {
+                self.between_steps(&mut pending, feed, checkpoints, observer)
+            });
+            if let Err(trouble) = between {
                 break Err(trouble);
             }
         };
         let outcome = outcome.and_then(|stopped| {
-            self.end(
-                stopped,
-                first_step,
-                &mut pending,
-                feed,
-                checkpoints,
-                observer,
-            )?;
-            Ok(stopped)
+            let end = || {
+                self.end(
+                    stopped,
+                    first_step,
+                    &mut pending,
+                    feed,
+                    checkpoints,
+                    observer,
+                )
+            };
+            caught(&device, end).map(|()| stopped)
         });
         let unsaved = self.progress.step > self.saved_at.unwrap_or(first_step);
         match outcome {
@@ -447,57 +316,10 @@ impl Training {
                 // The steps since the last checkpoint are good. If they cannot be saved either, the
                 // first trouble is still the one to tell.
                 if unsaved && !matches!(trouble, TrainError::Checkpoint(_)) {
-                    let _ = self.save(feed, checkpoints, observer);
+                    let _ = caught(&device, || self.save(feed, checkpoints, observer));
                 }
                 Err(trouble)
             }
-        }
-    }
-
-    /// Forward and backward over a batch, or a part of one.
-    fn pass_over_part(&mut self, batch: &Ready, task: &StepTask) -> Passed {
-        let begin = Instant::now();
-        let due = self.alignments.are_due(batch);
-        let made = match self.alignments.of(batch, task.prior_weight) {
-            Some(known) => {
-                let (made, scores) =
-                    pass_with(&self.model, &batch.prepared, known, due, task.counts);
-                match scores {
-                    Some(scores) => self.alignments.read_later(batch, scores),
-                    None => self.alignments.follow(made.losses.mel.clone().inner()),
-                }
-                made
-            }
-            None => {
-                let made = pass(&self.model, &batch.prepared, task.prior_weight, task.counts);
-                self.alignments.found(batch, &made.durations);
-                made
-            }
-        };
-        let lengths = self.lengths_of(&made);
-        let total = made.losses.total();
-        let crate::loss::Losses {
-            mel,
-            mean,
-            duration,
-        } = made.losses;
-        let parts = [total.clone(), mel, mean, duration];
-        let losses = Tensor::cat(parts.map(Tensor::inner).to_vec(), 0);
-        let forward = begin.elapsed();
-        let scaled = match &task.loss_scale {
-            Some(scale) => total * scale.clone(),
-            None => total,
-        };
-        let gradients = FlatGradients::collect(&self.model, scaled.backward());
-        Passed {
-            losses,
-            lengths,
-            gradients,
-            spent: StepParts {
-                forward,
-                backward: begin.elapsed() - forward,
-                optimizer: Duration::ZERO,
-            },
         }
     }
 
@@ -510,236 +332,18 @@ impl Training {
         }
         options.limits.reached(progress.step, progress.seconds)
     }
+}
 
-    /// What is due after a step: here the host waits for the device.
-    fn between_steps(
-        &mut self,
-        pending: &mut Pending,
-        feed: &mut impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
-        let (step, options) = (self.progress.step, &self.options);
-        let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
-        let validate = every(options.validate_every);
-        let save = every(options.checkpoint_every) || validate;
-        let sample = every(options.sample_every);
-        // The first step tells where the voice began.
-        let begins = step == 1 && options.validate_every.is_some();
-        if every(Some(options.log_every)) || save {
-            self.tell(pending, observer)?;
-            self.give_up_if_bad(feed, checkpoints, observer)?;
-        }
-        if validate || begins {
-            self.validate(feed, observer, validate)?;
-        }
-        if save {
-            self.save(feed, checkpoints, observer)?;
-        }
-        if sample {
-            self.let_hear(observer)?;
-        }
-        Ok(())
+/// What a GPU that fails makes of the work: an error in place of the library's panic.
+fn caught<T>(
+    device: &Device,
+    work: impl FnOnce() -> Result<T, TrainError>,
+) -> Result<T, TrainError> {
+    if is_cpu(device) {
+        return work();
     }
-
-    /// What is due after the last step.
-    fn end(
-        &mut self,
-        stopped: Stopped,
-        first_step: u64,
-        pending: &mut Pending,
-        feed: &mut impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
-        self.tell(pending, observer)?;
-        let step = self.progress.step;
-        if step == 0 && stopped == Stopped::FeedEnded {
-            return Err(TrainError::NoBatches);
-        }
-        if step == first_step {
-            return Ok(());
-        }
-        self.give_up_if_bad(feed, checkpoints, observer)?;
-        let validates = self.options.validate_every.is_some() && stopped != Stopped::Interrupted;
-        let validate = validates && self.validated_at != Some(step);
-        if validate {
-            self.validate(feed, observer, true)?;
-        }
-        if validate || self.saved_at != Some(step) {
-            self.save(feed, checkpoints, observer)?;
-        }
-        Ok(())
-    }
-
-    /// True and predicted frames of a batch.
-    fn lengths_of(&self, made: &crate::loss::Pass) -> Tensor<1> {
-        let (_, mask) = made.durations.logs_and_mask();
-        let device = &self.device;
-        let shape = made.encoded.log_durations.dims();
-        let mask = Tensor::<2>::from_data(burn::tensor::TensorData::new(mask, shape), device);
-        let predicted = (made.encoded.log_durations.clone().inner().exp() * mask).sum();
-        let real: u32 = made.durations.all().iter().sum();
-        let real = Tensor::from_floats([real as f32], device);
-        Tensor::cat(vec![real, predicted], 0)
-    }
-
-    /// The running sums with a batch more. One that is not finite must not spoil them for good.
-    fn lengths_after(&self, sums: Tensor<1>, passed: &Passed) -> Tensor<1> {
-        let both = passed.lengths.clone();
-        let fine = both.clone().is_finite().all().expand([2]);
-        let next = sums.clone() * LENGTHS_KEEP + both;
-        sums.mask_where(fine, next)
-    }
-
-    fn tell(
-        &mut self,
-        pending: &mut Pending,
-        observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
-        let reports = pending.read();
-        if reports.is_empty() {
-            return Ok(());
-        }
-        let bad = |report: &&StepReport| !report.counted && !report.overflowed();
-        self.progress.bad_steps += reports.iter().filter(bad).count() as u64;
-        observer
-            .steps(&reports, &self.progress)
-            .map_err(TrainError::Observer)
-    }
-
-    /// Ends a run of too many bad steps, with a checkpoint.
-    fn give_up_if_bad(
-        &mut self,
-        feed: &impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
-        let bad = self.progress.bad_steps;
-        if bad <= self.options.max_bad_steps {
-            return Ok(());
-        }
-        let (_, saved) = self.save(feed, checkpoints, observer)?;
-        Err(TrainError::TooManyBadSteps { bad, saved })
-    }
-
-    fn speaker(&self) -> Speaker {
-        let model = with_mean_weights(&self.model, &self.optimizer);
-        Speaker::new(model, self.voice.clone(), self.device.clone())
-    }
-
-    fn let_hear(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
-        self.refresh_voice();
-        let speaker = self.speaker();
-        observer
-            .sample(self.progress.step, &speaker)
-            .map_err(TrainError::Observer)
-    }
-
-    /// Brings what is known of the voice beside its weights up to date.
-    fn refresh_voice(&mut self) {
-        let [real, predicted] = self.length_sums();
-        if real > 0.0 && predicted > 0.0 {
-            self.voice.length_scale = f64::from(real / predicted).clamp(0.5, 2.0);
-        }
-        let model = with_mean_weights(&self.model, &self.optimizer);
-        let styles = self.styles.means(&model, &self.device);
-        for (speaker, style) in styles {
-            let name = self.speaker_names[speaker].clone();
-            self.voice.speakers.insert(name, style);
-        }
-    }
-
-    fn length_sums(&self) -> [f32; 2] {
-        let values = read(self.lengths.clone());
-        std::array::from_fn(|n| values.get(n).copied().unwrap_or(0.0))
-    }
-
-    /// `may_be_best`: a checkpoint is saved right after it, so that the best can be found again.
-    fn validate(
-        &mut self,
-        feed: &mut impl Feed,
-        observer: &mut dyn Observer,
-        may_be_best: bool,
-    ) -> Result<(), TrainError> {
-        let begin = Instant::now();
-        let model = with_mean_weights(&self.model, &self.optimizer);
-        let statistics = self.voice.mel_statistics;
-        let batches = feed.validation().map_err(TrainError::Feed)?;
-        let found = validate::validate(&model, batches, statistics, &self.device);
-        let Some((losses, shown)) = found.map_err(TrainError::Feed)? else {
-            return Ok(());
-        };
-        let step = self.progress.step;
-        self.validated_at = Some(step);
-        self.progress.validation = Some(losses.mel);
-        // Nothing is below a loss that is not a number: it would stay the best for good.
-        let better = may_be_best
-            && losses.mel.is_finite()
-            && self.progress.best.is_none_or(|best| losses.mel < best.loss);
-        if better {
-            self.progress.best = Some(Best {
-                step,
-                loss: losses.mel,
-            });
-            self.progress.since_best = 0;
-        } else if may_be_best {
-            self.progress.since_best += 1;
-        }
-        let validation = Validation {
-            step,
-            losses,
-            better,
-            took: begin.elapsed(),
-            shown,
-        };
-        observer
-            .validated(&validation, &self.progress)
-            .map_err(TrainError::Observer)
-    }
-
-    fn save(
-        &mut self,
-        feed: &impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
-    ) -> Result<(std::path::PathBuf, u64), TrainError> {
-        let begin = Instant::now();
-        self.refresh_voice();
-        self.progress.feed = feed.position();
-        let Stored {
-            known: alignments,
-            pending: pending_durations,
-            settling,
-        } = self.alignments.stored();
-        let facts = Facts {
-            voice: self.voice.clone(),
-            progress: self.progress.clone(),
-            settings: self.settings.clone(),
-            quarantine: feed.quarantine(),
-            alignments,
-            pending_durations,
-            settling,
-            prepare_on: self.options.prepare_on,
-            precision: self.options.precision,
-        };
-        let (path, bytes) = checkpoints.save(&Snapshot {
-            facts: &facts,
-            model: &self.model,
-            optimizer: &self.optimizer,
-            lengths: self.length_sums(),
-            loss_scale: self.loss_scale.as_ref().map(LossScale::stored),
-        })?;
-        let saved = Saved {
-            step: self.progress.step,
-            path: path.clone(),
-            bytes,
-            took: begin.elapsed(),
-        };
-        self.saved_at = Some(self.progress.step);
-        observer.saved(&saved).map_err(TrainError::Observer)?;
-        Ok((path, self.progress.step))
-    }
+    let caught = catch_unwind(AssertUnwindSafe(work));
+    caught.unwrap_or_else(|panic| Err(TrainError::Device(panic_words(&*panic))))
 }
 
 /// A batch that came within this was there.

@@ -27,10 +27,15 @@ struct Stretch {
     frames: u32,
 }
 
+/// Of each speaker, at the most.
+pub(crate) fn stretches_of_one(speakers: usize) -> usize {
+    (MOST / speakers.max(1)).clamp(1, MOST_OF_ONE)
+}
+
 impl Styles {
     pub(super) fn new(speakers: usize) -> Self {
         Self {
-            of_one: (MOST / speakers.max(1)).clamp(1, MOST_OF_ONE),
+            of_one: stretches_of_one(speakers),
             heard: BTreeMap::new(),
         }
     }

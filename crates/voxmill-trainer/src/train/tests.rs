@@ -1,6 +1,7 @@
 //! The loop on a few made-up clips that are held in memory.
 
 mod bad_steps;
+mod behind;
 mod ends;
 mod feed;
 mod half;
@@ -17,10 +18,11 @@ use tempfile::TempDir;
 pub(super) use self::feed::prepared;
 use self::feed::{Heard, TestFeed};
 use super::*;
-use crate::checkpoint::PrepareOn;
+use crate::checkpoint::{CheckpointFolder, PrepareOn};
 use crate::device::Precision;
 use crate::optimizer::AdamW;
 use crate::schedule::{Decay, Schedule};
+use crate::speak::Speaker;
 use crate::test_data::{TestClip, batch_of, small_voice};
 
 fn options(steps: u64) -> TrainOptions {

@@ -73,7 +73,7 @@ pub(crate) struct FeedArgs {
     /// Batches made ahead in memory, within --ram-budget [default: 50]
     #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::BUFFER_SIZE))]
     pub(crate) buffer_size: Option<usize>,
-    /// Batches ahead on the device [default: 64 / batch size, from 2 to 8]
+    /// Batches ahead on the device [default: 64 / batch size, from 2 (two devices: 3) to 8]
     #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::PREFETCH_BUFFER_SIZE))]
     pub(crate) prefetch_buffer_size: Option<usize>,
     /// The longest wait for full buffers before the first step [default: 2.0]

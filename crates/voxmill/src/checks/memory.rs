@@ -1,12 +1,12 @@
 //! Memory: of the host for batches that are made, of the devices for training.
 
-use super::need::Smaller;
+use voxmill_trainer::device::Precision;
+
+use super::need::{Needs, Smaller, largest_fitting};
 use super::{Check, DataFacts, Facts, Level, size};
 use crate::config::keys::{self, Key};
 use crate::config::value::show_bytes;
-
-/// Of a device's free memory, what a run may count on; the rest is for fragments and for others.
-const USABLE: f64 = 0.9;
+use crate::settings::USABLE_SHARE;
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     let mut all = Vec::new();
@@ -14,6 +14,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     if let Some(data) = &facts.data {
         all.extend(batch_beyond_budget(facts, data));
         all.extend(model_beyond_memory(facts, data));
+        all.extend(batch_beyond_data_card(facts, data));
         all.extend(beyond_limits(facts, data));
     }
     all.extend(limit_beyond_card(facts));
@@ -65,7 +66,7 @@ fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     )
 }
 
-/// Against the memory that the model device has. The sums lie above what was measured.
+/// Against the memory that the model device has.
 fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     let settings = facts.settings;
     let model = settings.devices.devices.model();
@@ -84,7 +85,7 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
             let card = facts.model_card?;
             let total = card.memory_total_bytes?;
             let free = card.memory_free_bytes.unwrap_or(total);
-            let usable = (free as f64 * USABLE) as u64;
+            let usable = (free as f64 * USABLE_SHARE) as u64;
             (
                 total,
                 usable,
@@ -95,10 +96,13 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     if need <= usable {
         return None;
     }
-    let level = if need > total {
-        Level::Error
-    } else {
-        Level::Warning
+    // `train` refuses what does not fit into what is free on a card; a limit takes the place of that.
+    let is_refused = !model.is_cpu()
+        && settings.devices.limits.model.is_none()
+        && facts.model_card?.memory_free_bytes.is_some();
+    let level = match need > total || is_refused {
+        true => Level::Error,
+        false => Level::Warning,
     };
     let what = format!(
         "the largest batch makes the run need up to {} on {model}, by calculation",
@@ -106,10 +110,35 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     );
     let costs = format!("{whose} is {}", size(usable));
     let check = facts.about(level, &keys::BATCH_SIZE, what).costs(costs);
-    Some(smaller_batches(
-        check,
-        data.needs.fitting_on_model(settings, usable),
-    ))
+    let smaller = largest_fitting(settings, Precision::Single, data.plan, |needs| {
+        needs.on_model() <= usable
+    });
+    Some(smaller_batches(check, smaller))
+}
+
+/// Against what is free on the card that prepares batches, where no limit takes the place of that.
+fn batch_beyond_data_card(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+    let devices = &facts.settings.devices;
+    let free = facts.data_card?.memory_free_bytes?;
+    let usable = (free as f64 * USABLE_SHARE) as u64;
+    let need = data.needs.data;
+    if devices.limits.data.is_some() || need <= usable {
+        return None;
+    }
+    let data_device = devices.devices.data();
+    let what = format!(
+        "{data_device} cannot prepare the largest batch: that takes {} by calculation",
+        megabytes(need)
+    );
+    let costs = format!(
+        "nine tenths of what is free on {data_device} is {}",
+        size(usable)
+    );
+    let check = facts.about(Level::Error, &keys::BATCH_SIZE, what);
+    let smaller = largest_fitting(facts.settings, Precision::Single, data.plan, |needs| {
+        needs.data <= usable
+    });
+    Some(smaller_batches(check.costs(costs), smaller))
 }
 
 fn smaller_batches(check: Check, smaller: Option<Smaller>) -> Check {
@@ -130,6 +159,9 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
     let refused = |key: &'static Key, what: String, smaller: Option<Smaller>| {
         smaller_batches(facts.about(Level::Error, key, what), smaller)
     };
+    let fitting = |fits: &dyn Fn(&Needs) -> bool| {
+        largest_fitting(settings, Precision::Single, data.plan, fits)
+    };
     let mut all = Vec::new();
     if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {
         let what = format!(
@@ -138,7 +170,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
             megabytes(needs.data),
             show_bytes(limit)
         );
-        let smaller = needs.fitting_on_data(settings, limit);
+        let smaller = fitting(&|needs| needs.data <= limit);
         all.push(refused(&keys::DATA_GPU_MEMORY, what, smaller));
     }
     if let Some(limit) = limits.model.filter(|limit| needs.on_model() > *limit) {
@@ -148,7 +180,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
             megabytes(needs.on_model()),
             show_bytes(limit)
         );
-        let smaller = needs.fitting_on_model(settings, limit);
+        let smaller = fitting(&|needs| needs.on_model() <= limit);
         all.push(refused(&keys::MODEL_GPU_MEMORY, what, smaller));
     }
     all
@@ -169,7 +201,7 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
                 size(total)
             );
             let check = facts.about(Level::Warning, key, what);
-            let fits = (total as f64 * USABLE) as u64 / 1_000_000 * 1_000_000;
+            let fits = (total as f64 * USABLE_SHARE) as u64 / 1_000_000 * 1_000_000;
             check
                 .costs("such a limit holds nothing back")
                 .write(key, show_bytes(fits))
@@ -225,8 +257,12 @@ mod tests {
         assert!(model_beyond_memory(&machine.facts(), &machine.data()).is_none());
         machine.cards[0].memory_free_bytes = Some(300_000_000);
         let check = model_beyond_memory(&machine.facts(), &machine.data()).unwrap();
-        assert_eq!(check.level, Level::Warning);
+        assert_eq!(check.level, Level::Error, "train refuses it");
         assert!(check.costs.unwrap().contains("free on vulkan:0"));
+        assert!(batch_beyond_data_card(&machine.facts(), &machine.data()).is_none());
+        machine.cards[1].memory_free_bytes = Some(300_000);
+        let check = batch_beyond_data_card(&machine.facts(), &machine.data()).unwrap();
+        assert!(check.what.starts_with("vulkan:1 cannot prepare"));
     }
 
     #[test]

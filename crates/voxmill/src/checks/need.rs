@@ -1,14 +1,17 @@
 //! How much memory a run takes of its devices, and what would fit.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
 use voxmill_speech::batch_plan::{BatchPlan, Shape};
 use voxmill_speech::text::symbols::SymbolTable;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::model::Vocabulary;
-use voxmill_trainer::need::{ModelNeed, Recompute, StepForm, prepare_need};
+use voxmill_trainer::need::{ModelNeed, Recompute, StepForm, frame_tables, prepare_need};
 use voxmill_trainer::prepare::LANGUAGES;
 
-use crate::settings::TrainSettings;
+use crate::settings::{LEAST_SLOTS_OF_A_PAIR, TrainSettings};
 
 /// What the run needs, by the sums of [`voxmill_trainer::need`].
 #[derive(Clone, Debug)]
@@ -24,11 +27,13 @@ pub(crate) struct Needs {
 impl Needs {
     pub(crate) fn of(settings: &TrainSettings, precision: Precision, plan: &BatchPlan) -> Needs {
         let by_hand = settings.devices.devices.model().is_cpu();
+        let speakers: BTreeSet<u32> = plan.clips().iter().map(|clip| clip.speaker).collect();
         let form = StepForm {
             shape: settings.model_size.of_model().shape(),
             parameters: parameters(settings),
             mel_channels: settings.data.audio.n_mels,
             reference_frames: plan.settings().reference_frames.get() as usize,
+            speakers: speakers.len(),
             recompute: match (settings.gradient_checkpointing, by_hand) {
                 (false, _) => Recompute::Nothing,
                 (true, true) => Recompute::Blocks,
@@ -37,15 +42,16 @@ impl Needs {
             precision,
         };
         let shapes = plan.buckets().iter().map(|bucket| bucket.shape);
-        let slots = settings.feeding.device_slots + 1;
+        let ahead = settings.slots_ahead();
         let all = shapes.clone().map(|shape| (form.need(shape), shape));
-        let largest = all.max_by_key(|(need, _)| need.with_slots(slots));
+        let largest = all.max_by_key(|(need, _)| need.with_slots(ahead + 1));
         let audio = &settings.data.audio;
         let made = settings.devices.prepare_on != PrepareOn::Host;
-        let frames = made.then(|| (audio.n_fft, audio.n_fft / 2 + 1));
+        let n_fft = made.then_some(audio.n_fft);
         let preparing =
-            |shape| prepare_need(shape, form.reference_frames, form.mel_channels, frames);
-        let preparing = shapes.map(preparing).max().unwrap_or(0);
+            |shape| prepare_need(shape, form.reference_frames, form.mel_channels, n_fft);
+        let tables = n_fft.map_or(0, |n_fft| frame_tables(n_fft, form.mel_channels));
+        let preparing = shapes.map(preparing).max().unwrap_or(0) + tables;
         // Where one device does both, it needs room for both.
         let apart =
             settings.devices.devices.is_pair() && settings.devices.prepare_on != PrepareOn::Model;
@@ -60,24 +66,17 @@ impl Needs {
         };
         let (mut model, largest) = largest.unwrap_or((form.need(nothing), nothing));
         model.activations += on_model;
+        let may = settings
+            .devices
+            .limits
+            .model
+            .or(settings.devices.free.model);
+        let least = least_ahead(settings, accumulated(settings));
         Needs {
+            slots: ahead_within(&model, may, ahead, least) + 1,
             model,
-            slots,
             data,
             largest,
-        }
-    }
-
-    /// Fewer batches ahead where that makes the run fit: a slot is the cheapest thing to give up.
-    pub(crate) fn drop_slots(&mut self, limit: u64, asked: usize, is_pair: bool) {
-        let least = if is_pair {
-            LEAST_OF_A_PAIR
-        } else {
-            LEAST_SLOTS
-        };
-        let fits = |slots: usize| self.model.with_slots(slots + 1) <= limit;
-        if let Some(slots) = (least..=asked).rev().find(|&slots| fits(slots)) {
-            self.slots = slots + 1;
         }
     }
 
@@ -89,28 +88,27 @@ impl Needs {
     pub(crate) fn on_model(&self) -> u64 {
         self.model.with_slots(self.slots)
     }
-
-    /// The largest `batch_size` below the present one with which the model device needs no more.
-    pub(crate) fn fitting_on_model(&self, settings: &TrainSettings, limit: u64) -> Option<Smaller> {
-        let ModelNeed {
-            weights,
-            activations,
-            batch,
-        } = self.model;
-        smaller(settings, |share| {
-            weights + scaled(activations, share) + scaled(batch, share) * self.slots as u64 <= limit
-        })
-    }
-
-    /// The same for the data device.
-    pub(crate) fn fitting_on_data(&self, settings: &TrainSettings, limit: u64) -> Option<Smaller> {
-        smaller(settings, |share| scaled(self.data, share) <= limit)
-    }
 }
 
-/// One being prepared, one ready; with two devices one more.
-const LEAST_SLOTS: usize = 2;
-const LEAST_OF_A_PAIR: usize = 3;
+/// Fewer batches ahead than were asked for where that makes the run fit: a slot is the cheapest thing to give up.
+fn ahead_within(model: &ModelNeed, may: Option<u64>, asked: usize, least: usize) -> usize {
+    let fits = |ahead: &usize| may.is_none_or(|may| model.with_slots(ahead + 1) <= may);
+    (least..=asked).rev().find(fits).unwrap_or(asked)
+}
+
+/// One being prepared, one ready; with two devices one more. All batches of a step are taken before it begins.
+fn least_ahead(settings: &TrainSettings, accumulate: u64) -> usize {
+    let least = match settings.devices.devices.is_pair() {
+        true => LEAST_SLOTS_OF_A_PAIR,
+        false => 2,
+    };
+    least + accumulate as usize - 1
+}
+
+/// Batches of a step.
+fn accumulated(settings: &TrainSettings) -> u64 {
+    u64::from(settings.optimization.gradient_accumulation_steps.get())
+}
 
 /// How many weights the model has.
 pub(crate) fn parameters(settings: &TrainSettings) -> usize {
@@ -134,20 +132,37 @@ pub(crate) struct Smaller {
     pub(crate) clips_a_step: u64,
 }
 
-fn smaller(settings: &TrainSettings, fits: impl Fn(f64) -> bool) -> Option<Smaller> {
+/// The largest `batch_size` below the present one with which the run fits, each planned as it would be.
+pub(crate) fn largest_fitting(
+    settings: &TrainSettings,
+    precision: Precision,
+    plan: &BatchPlan,
+    fits: impl Fn(&Needs) -> bool,
+) -> Option<Smaller> {
     let size = settings.data.batches.batch_size.get();
-    let accumulate = u64::from(settings.optimization.gradient_accumulation_steps.get());
-    let fitting = |&n: &u32| fits(f64::from(n) / f64::from(size));
-    let batch_size = (1..size).rev().find(fitting)?;
-    Some(Smaller {
-        batch_size,
-        accumulate: u64::from(size).div_ceil(u64::from(batch_size)) * accumulate,
-        clips_a_step: u64::from(size) * accumulate,
-    })
-}
-
-fn scaled(bytes: u64, share: f64) -> u64 {
-    (bytes as f64 * share).ceil() as u64
+    let of_size = |batch_size: NonZeroU32| {
+        let smaller = Smaller {
+            batch_size: batch_size.get(),
+            accumulate: u64::from(size.div_ceil(batch_size.get())) * accumulated(settings),
+            clips_a_step: u64::from(size) * accumulated(settings),
+        };
+        let mut settings = settings.clone();
+        settings.data.batches.batch_size = batch_size;
+        settings.optimization.gradient_accumulation_steps =
+            NonZeroU32::new(u32::try_from(smaller.accumulate).ok()?)?;
+        let plan = BatchPlan::new(plan.clips().to_vec(), settings.data.batches).ok()?;
+        fits(&Needs::of(&settings, precision, &plan)).then_some(smaller)
+    };
+    // Halving the distance: a plan of many clips takes its time.
+    let (mut best, mut fits_at, mut too_large) = (None, 0, size);
+    while too_large - fits_at > 1 {
+        let middle = fits_at + (too_large - fits_at) / 2;
+        match of_size(NonZeroU32::new(middle)?) {
+            Some(smaller) => (best, fits_at) = (Some(smaller), middle),
+            None => too_large = middle,
+        }
+    }
+    best
 }
 
 #[cfg(test)]
@@ -172,45 +187,44 @@ mod tests {
 
     #[test]
     fn slots_are_given_up_before_the_run_is() {
-        let needs = |slots| Needs {
-            model: ModelNeed {
-                weights: 100,
-                activations: 100,
-                batch: 10,
-            },
-            slots,
-            data: 0,
-            largest: Shape {
-                rows: 1,
-                frames: 1,
-                tokens: 1,
-            },
+        let model = ModelNeed {
+            weights: 100,
+            activations: 100,
+            batch: 10,
         };
-        let left = |limit, is_pair| {
-            let mut needs = needs(9);
-            needs.drop_slots(limit, 8, is_pair);
-            needs.slots_ahead()
+        let left = |may, least| ahead_within(&model, Some(may), 8, least);
+        assert_eq!(left(290, 2), 8);
+        assert_eq!(left(250, 2), 4);
+        assert_eq!(left(230, 2), 2);
+        assert_eq!(left(230, 3), 8, "too few are left: refused as it is");
+        assert_eq!(left(200, 2), 8, "nor would fewer help");
+        assert_eq!(ahead_within(&model, None, 8, 2), 8);
+    }
+
+    #[test]
+    fn all_batches_of_a_step_are_on_the_device_at_once() {
+        let slots = |flags: &str| {
+            let machine = Machine::with(flags, 2);
+            Needs::of(&machine.settings, Precision::Single, &machine.plan).slots
         };
-        assert_eq!(left(290, false), 8);
-        assert_eq!(left(250, false), 4);
-        assert_eq!(left(230, false), 2);
-        assert_eq!(
-            left(230, true),
-            8,
-            "too few for two devices: refused as it is"
-        );
-        assert_eq!(left(200, false), 8, "nor would fewer help");
+        assert_eq!(slots("--batch-size 32"), 3);
+        assert_eq!(slots("--batch-size 32 --grad-accum 20"), 22);
     }
 
     #[test]
     fn smaller_batches_keep_the_clips_of_a_step() {
         let machine = Machine::with("--batch-size 32 --grad-accum 2", 2);
         let needs = Needs::of(&machine.settings, Precision::Single, &machine.plan);
-        let smaller = needs.fitting_on_model(&machine.settings, needs.on_model() / 2);
-        let smaller = smaller.expect("weights take little of it");
-        assert!((4..16).contains(&smaller.batch_size), "{smaller:?}");
+        let within = |limit: u64| {
+            let plan = &machine.plan;
+            largest_fitting(&machine.settings, Precision::Single, plan, |needs| {
+                needs.on_model() <= limit
+            })
+        };
+        let smaller = within(needs.on_model() / 2).expect("weights take little of it");
+        assert!((4..24).contains(&smaller.batch_size), "{smaller:?}");
         assert_eq!(smaller.clips_a_step, 64);
         assert!(u64::from(smaller.batch_size) * smaller.accumulate >= 64);
-        assert_eq!(needs.fitting_on_model(&machine.settings, 1_000_000), None);
+        assert_eq!(within(1_000_000), None);
     }
 }

@@ -189,8 +189,8 @@ impl DeviceSettings {
     }
 }
 
-/// The rest is for the driver and for others.
-const USABLE_SHARE: f64 = 0.9;
+/// Of a device's memory, what a run may count on; the rest is for the driver, for fragments and for others.
+pub(crate) const USABLE_SHARE: f64 = 0.9;
 
 fn usable(id: DeviceId, present: &Present) -> Option<u64> {
     let free = choose::free_bytes(id, present)?;

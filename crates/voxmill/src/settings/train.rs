@@ -139,6 +139,13 @@ pub(crate) struct RunFolder {
 const DEMO_MINUTES: f64 = 9.0;
 
 impl TrainSettings {
+    /// Batches on the device beside one in training. All of a step are taken before it begins, and as many as
+    /// ever are ahead of them.
+    pub(crate) fn slots_ahead(&self) -> usize {
+        let of_a_step = self.optimization.gradient_accumulation_steps.get() as usize;
+        self.feeding.device_slots + of_a_step - 1
+    }
+
     pub(crate) fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {
         Self::resolve_on(args, cores(), &Present::look())
     }
@@ -247,8 +254,8 @@ impl TrainSettings {
 
 const BY_SIZE: &str = "by size";
 
-/// One is prepared, one is ready, one is trained on: fewer, and somebody waits.
-const LEAST_SLOTS_OF_A_PAIR: usize = 3;
+/// Ahead of the one in training. With fewer, steps of uneven length make one device wait for the other.
+pub(crate) const LEAST_SLOTS_OF_A_PAIR: usize = 3;
 
 fn feeding(
     r: &mut Resolver,
@@ -318,7 +325,7 @@ fn feeding(
     let mut device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, given, slots, why);
     if devices.is_pair() && device_slots < LEAST_SLOTS_OF_A_PAIR {
         let told = format!(
-            "warning: {} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, one being prepared, one ready, one in training",
+            "warning: {} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, ahead of the one in training",
             r.called(&keys::PREFETCH_BUFFER_SIZE)
         );
         r.remark(&keys::PREFETCH_BUFFER_SIZE, told);

@@ -61,7 +61,7 @@ fn two_lanes_train_on_the_same_batches_with_the_same_losses() {
     for expected in [
         "mode      two devices: cpu (1 thread) prepares, cpu trains",
         "slots, transfers a copy in memory",
-        "devices   cpu was preparing",
+        "devices   the thread of cpu was preparing",
     ] {
         assert!(told.contains(expected), "{expected}\n{told}");
     }

@@ -18,6 +18,7 @@ pub(super) struct TestFeed {
     pub(super) spoil: Option<fn(&mut Batch, u64)>,
     stop_after: Option<u64>,
     stop: Arc<AtomicBool>,
+    device: Device,
 }
 
 impl TestFeed {
@@ -37,7 +38,14 @@ impl TestFeed {
             spoil: None,
             stop_after: None,
             stop: Arc::default(),
+            device: device(),
         }
+    }
+
+    /// Batches come to another device than the CPU.
+    pub(super) fn on(mut self, device: &Device) -> Self {
+        self.device = device.clone();
+        self
     }
 
     /// As a resumed run begins it: with what the checkpoint stored.
@@ -85,7 +93,7 @@ impl Feed for TestFeed {
         }
         let done = self.done.clone();
         Some(Ok(Fed {
-            ready: prepared(batch),
+            ready: prepared_on(batch, &self.device),
             done: Box::new(move || {
                 done.fetch_add(1, Ordering::Relaxed);
             }),
@@ -128,12 +136,20 @@ impl Feed for TestFeed {
 
 /// On the CPU, with the statistics of the small voice.
 pub(in crate::train) fn prepared(batch: Batch) -> Ready {
-    let cpu = crate::device::cpu();
-    let training = fresh(options(1));
-    training
-        .preparing(&cpu, Augment::default())
-        .preparer()
-        .prepare(batch)
+    prepared_on(batch, &device())
+}
+
+fn prepared_on(batch: Batch, device: &Device) -> Ready {
+    let voice = small_voice();
+    let preparing = Preparing {
+        data: device.clone(),
+        model: device.clone(),
+        statistics: voice.mel_statistics,
+        audio: voice.audio,
+        augment: Augment::default(),
+        seed: 7,
+    };
+    preparing.preparer().prepare(batch)
 }
 
 /// All that the loop told.

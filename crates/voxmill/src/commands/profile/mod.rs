@@ -23,10 +23,11 @@ use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Training};
 use super::recorded::read_run;
 use super::train::complaints::{of_feed, of_training};
 use super::train::data::{feed_settings, open_shelf, read_data};
+use super::train::observer::ClipsOfAStep;
 use super::train::place;
 use super::train::prepare::{self, open_devices};
 use super::train::voice::new_voice;
-use super::train::{run_folder, start};
+use super::train::{run_folder, start, within_memory};
 use super::{goes_on, paint, say, tell};
 use crate::args::ProfileArgs;
 use crate::complaint::Complaint;
@@ -141,6 +142,8 @@ fn measure(
         },
     )?;
     let precision = prepare::precision(&settings.devices, &opened)?;
+    let needs = super::train::memory::check(settings, precision, &batches)?;
+    let batches = within_memory(settings, batches, &needs);
     let phases = Phases::new(steps, warm_up, settings.feeding.overlap);
     let options = TrainOptions {
         limits: Limits {
@@ -156,7 +159,6 @@ fn measure(
     let speakers = data.train.speakers.clone();
     let accumulate = options.accumulate as u64;
     let training = Training::new(options, voice, Value::Null, speakers, &opened.model);
-    super::train::memory::check(settings, precision, &batches)?;
 
     let folder = run_folder::planned(&settings.run_folder);
     run_folder::create(&folder)?;
@@ -204,11 +206,8 @@ fn measure(
         feed.one_by_one = Some(running.map_err(of_feed)?);
     }
     feed.start_of_run = Some(prepare()?);
-    let mut observer = Profiling::new(
-        recording.recorder(),
-        phases,
-        settings.data.batches.batch_size.get() as usize,
-    );
+    let clips = ClipsOfAStep::of(settings);
+    let mut observer = Profiling::new(recording.recorder(), phases, clips);
     // The trainer always saves at the end; this model is not worth keeping.
     let thrown_away = folder.join("thrown-away");
     let checkpoints = Checkpoints::new(&thrown_away, 1);
@@ -222,6 +221,6 @@ fn measure(
         Ok(_) => Outcome::Finished,
         Err(_) => Outcome::Failed,
     });
-    let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints))?;
+    let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints, clips))?;
     Ok((folder, summary.stopped))
 }

@@ -12,7 +12,7 @@ use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation}
 
 use super::feed::Phases;
 use crate::commands::tell;
-use crate::commands::train::observer::{split_words, step_event};
+use crate::commands::train::observer::{ClipsOfAStep, split_words, step_event};
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
@@ -23,11 +23,11 @@ pub(super) struct Profiling {
     /// `None` where standard error is no terminal.
     bar: Option<ProgressBar>,
     last_line: Instant,
-    batch_size: usize,
+    clips: ClipsOfAStep,
 }
 
 impl Profiling {
-    pub(super) fn new(recorder: Recorder, phases: Phases, batch_size: usize) -> Profiling {
+    pub(super) fn new(recorder: Recorder, phases: Phases, clips: ClipsOfAStep) -> Profiling {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
@@ -39,7 +39,7 @@ impl Profiling {
             phases,
             bar,
             last_line: Instant::now(),
-            batch_size,
+            clips,
         }
     }
 
@@ -54,7 +54,7 @@ impl Observer for Profiling {
     fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
         for report in steps {
             for split in &report.splits {
-                tell(&format!("warning: {}", split_words(split, self.batch_size)));
+                tell(&format!("warning: {}", split_words(split, self.clips)));
             }
             let ended = self.recorder.now().since(report.ended.elapsed().into());
             let mut event = step_event(report, ended);

@@ -5,6 +5,7 @@ use std::path::Path;
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
+use super::observer::ClipsOfAStep;
 use crate::complaint::Complaint;
 
 pub(super) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> Complaint {
@@ -57,6 +58,7 @@ pub(in crate::commands) fn of_training(
     error: TrainError,
     run: &Path,
     checkpoints: &Checkpoints,
+    clips: ClipsOfAStep,
 ) -> anyhow::Error {
     let saved = checkpoints.newest().ok();
     let go_on = match &saved {
@@ -74,14 +76,19 @@ pub(in crate::commands) fn of_training(
              --max-bad-steps allows more",
         )
         .into(),
-        TrainError::Device(_) => Complaint::new(
-            error.to_string(),
-            format!(
-                "{go_on}; where memory ran out, a smaller --batch-size with --grad-accum, \
-                 --enable-gradient-checkpointing, a smaller --prefetch-buffer-size or a smaller --model-size takes less"
-            ),
-        )
-        .into(),
+        TrainError::Device(_) => {
+            let half = clips.in_parts(2);
+            Complaint::new(
+                error.to_string(),
+                format!(
+                    "{go_on}; where memory ran out, --batch-size {} with --grad-accum {} takes about half of it and learns \
+                     from as many clips a step, and --enable-gradient-checkpointing, a smaller --prefetch-buffer-size or \
+                     a smaller --model-size takes less",
+                    half.batch_size, half.accumulate
+                ),
+            )
+            .into()
+        }
         TrainError::Observer(why) => Complaint::new(why.to_string(), go_on).into(),
         TrainError::Feed(why) => Complaint::new("the batches failed", go_on).because(anyhow::anyhow!(why)).into(),
         TrainError::Checkpoint(why) => {

@@ -224,7 +224,7 @@ pub(crate) fn feed_settings(settings: &TrainSettings) -> FeedSettings {
         order: feeding.order,
         overlap: feeding.overlap,
         adapt: feeding.adapt,
-        slots: feeding.device_slots,
+        slots: settings.slots_ahead(),
         start_delay: feeding.start_delay,
         held_at_once: settings.optimization.gradient_accumulation_steps.get() as usize,
         hindrance: feeding.hindrance,

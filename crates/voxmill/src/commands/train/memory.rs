@@ -2,7 +2,6 @@
 //! while it runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
@@ -10,9 +9,10 @@ use voxmill_trainer::device::{Device, Precision, memory_in_use};
 use voxmill_trainer::need::ModelNeed;
 use voxmill_trainer::train::FeedError;
 
+use super::data_memory::DataPools;
 use crate::checks::Needs;
 pub(super) use crate::checks::memory::megabytes;
-use crate::checks::need::Smaller;
+use crate::checks::need::{Smaller, largest_fitting};
 use crate::complaint::Complaint;
 use crate::config::value::show_bytes;
 use crate::feed::train::BatchFeed;
@@ -51,13 +51,15 @@ pub(in crate::commands) fn check(
     precision: Precision,
     batches: &BatchFeed,
 ) -> Result<Needs, Complaint> {
-    let mut needs = Needs::of(settings, precision, batches.plan());
+    let needs = Needs::of(settings, precision, batches.plan());
     let DeviceSettings {
         devices,
         limits,
         free,
         ..
     } = &settings.devices;
+    let largest =
+        |fits: &dyn Fn(&Needs) -> bool| largest_fitting(settings, precision, batches.plan(), fits);
     let data = Bound::of(limits.data, free.data, "--data-gpu-memory");
     if let Some(bound) = data.filter(|bound| needs.data > bound.bytes) {
         return Err(Complaint::new(
@@ -66,21 +68,19 @@ pub(in crate::commands) fn check(
                 devices.data(),
                 megabytes(needs.data),
             ),
-            fitting(needs.fitting_on_data(settings, bound.bytes), ""),
+            fitting(
+                largest(&|needs| needs.data <= bound.bytes),
+                "make batches shorter with --max-mel-frames, or prepare elsewhere with --prepare-on host",
+            ),
         ));
     }
     let model = Bound::of(limits.model, free.model, "--model-gpu-memory");
-    if let Some(bound) = model {
-        needs.drop_slots(
-            bound.bytes,
-            settings.feeding.device_slots,
-            devices.is_pair(),
-        );
-    }
     if let Some(bound) = model.filter(|bound| needs.on_model() > bound.bytes) {
-        let recomputing = match settings.gradient_checkpointing {
-            true => "",
-            false => "--enable-gradient-checkpointing or ",
+        let other_ways = match settings.gradient_checkpointing {
+            true => "a smaller --prefetch-buffer-size or --model-size takes less",
+            false => {
+                "--enable-gradient-checkpointing, a smaller --prefetch-buffer-size or a smaller --model-size takes less"
+            }
         };
         let ModelNeed {
             weights,
@@ -89,7 +89,7 @@ pub(in crate::commands) fn check(
         } = needs.model;
         return Err(Complaint::new(
             format!(
-                "the run does not fit on {}: it needs {} ({} for weights and their moments, {} for the largest batch in training, {} for {} batches), and {bound}",
+                "the run does not fit on {}: it needs {} ({} for weights, moments and kept references, {} for the largest batch in training, {} for {} batches), and {bound}",
                 devices.model(),
                 megabytes(needs.on_model()),
                 megabytes(weights),
@@ -97,45 +97,35 @@ pub(in crate::commands) fn check(
                 megabytes(batch * needs.slots as u64),
                 needs.slots,
             ),
-            fitting(needs.fitting_on_model(settings, bound.bytes), recomputing),
+            fitting(
+                largest(&|needs| needs.on_model() <= bound.bytes),
+                other_ways,
+            ),
         ));
     }
     Ok(needs)
 }
 
-/// The largest batch that fits, with what keeps the effective batch; or what else would help.
-fn fitting(smaller: Option<Smaller>, or_else: &str) -> String {
+/// The largest batch that fits, with what keeps the effective batch; and what else would help.
+fn fitting(smaller: Option<Smaller>, other_ways: &str) -> String {
     match smaller {
         Some(smaller) => format!(
-            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; {or_else}a smaller --prefetch-buffer-size takes less, too",
+            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; or: {other_ways}",
             smaller.batch_size, smaller.accumulate, smaller.clips_a_step
         ),
-        None => format!(
-            "no batch fits: give more memory, {or_else}a smaller --model-size, or --device cpu"
-        ),
+        None => format!("no batch fits: give more memory, or --device cpu; or: {other_ways}"),
     }
 }
 
-/// What the data device's pools hold, as the thread that works on it reads them: the model's thread
-/// never touches that device.
-#[derive(Debug, Default)]
-pub(in crate::commands) struct DataPools(AtomicU64);
-
-impl DataPools {
-    pub(super) fn look(&self, device: &Device, limit: Option<u64>) {
-        self.0
-            .store(reserved(device, limit).unwrap_or(0), Ordering::Relaxed);
-    }
-}
-
-/// Bytes that a device's pools hold. Above the limit, what is only kept for later is given back first.
-fn reserved(device: &Device, limit: Option<u64>) -> Option<u64> {
-    let memory = memory_in_use(device)?;
-    if limit.is_none_or(|limit| memory.reserved <= limit) {
-        return Some(memory.reserved);
+/// Bytes that a device's pools hold, and what they held before they gave back what was only kept for later, which
+/// they do above the limit.
+fn reserved(device: &Device, limit: Option<u64>) -> Option<(u64, u64)> {
+    let most = memory_in_use(device)?.reserved;
+    if limit.is_none_or(|limit| most <= limit) {
+        return Some((most, most));
     }
     device.memory_cleanup();
-    memory_in_use(device).map(|memory| memory.reserved)
+    Some((memory_in_use(device)?.reserved, most))
 }
 
 /// Who reads the pools.
@@ -157,6 +147,7 @@ pub(super) struct MemoryWatch {
     settled: Option<(u64, u64)>,
     settle_after: u64,
     warned: bool,
+    told_of_excess: bool,
 }
 
 /// More than this share above what it settled at is growth.
@@ -174,6 +165,7 @@ impl MemoryWatch {
             settled: None,
             settle_after,
             warned: false,
+            told_of_excess: false,
         }
     }
 
@@ -193,18 +185,18 @@ impl MemoryWatch {
         step: u64,
         recorder: &Recorder,
     ) -> Result<Option<String>, FeedError> {
-        let (bytes, flag) = match &self.pools {
+        let (seen, flag) = match &self.pools {
             Pools::Model(device) => (reserved(device, self.limit), "--model-gpu-memory"),
             Pools::Data(pools) => {
-                let bytes = pools.0.load(Ordering::Relaxed);
-                ((bytes > 0).then_some(bytes), "--data-gpu-memory")
+                let seen = (pools.last(), pools.most());
+                ((seen.1 > 0).then_some(seen), "--data-gpu-memory")
             }
         };
-        let Some(bytes) = bytes else {
+        let Some((bytes, most)) = seen else {
             return Ok(None);
         };
         self.last = bytes;
-        self.peak = self.peak.max(bytes);
+        self.peak = self.peak.max(most);
         recorder.record(Event::BudgetLevel {
             budget: format!("memory of {}", self.name),
             bytes,
@@ -219,6 +211,17 @@ impl MemoryWatch {
                 show_bytes(limit)
             )
             .into());
+        }
+        if let Some(limit) = self.limit.filter(|limit| most > *limit)
+            && !self.told_of_excess
+        {
+            self.told_of_excess = true;
+            return Ok(Some(format!(
+                "{} held {}, above {flag} {}, until it gave back what was only kept for later",
+                self.name,
+                megabytes(most),
+                show_bytes(limit)
+            )));
         }
         Ok(self.growth(step, bytes))
     }
@@ -276,9 +279,17 @@ mod tests {
             None,
             "nothing was read yet"
         );
-        pools.0.store(900_000, Ordering::Relaxed);
+        pools.saw(900_000);
         assert_eq!(watch.look(2, &recorder).unwrap(), None);
-        pools.0.store(2_000_000, Ordering::Relaxed);
+        pools.saw(1_100_000);
+        pools.saw(900_000);
+        let told = watch.look(3, &recorder).unwrap().unwrap_or_default();
+        assert!(
+            told.contains("held 2MB, above --data-gpu-memory 1MB"),
+            "{told}"
+        );
+        assert_eq!(watch.look(4, &recorder).unwrap(), None, "told once");
+        pools.saw(2_000_000);
         let told = watch.look(3, &recorder).unwrap_err().to_string();
         assert!(
             told.contains("vulkan:1 holds 2MB") && told.contains("--data-gpu-memory"),

@@ -5,6 +5,7 @@
 mod checks;
 pub(super) mod complaints;
 pub(crate) mod data;
+mod data_memory;
 pub(super) mod feed;
 mod measures;
 pub(super) mod memory;
@@ -16,34 +17,32 @@ mod sentences;
 pub(super) mod start;
 mod summary;
 pub(super) mod voice;
+mod watch;
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use voxmill_pipeline::position::Position as RoadPosition;
-use voxmill_report::tensorboard::{EventWriter, Start as EventStart};
-use voxmill_speech::manifest::Quarantine;
+use voxmill_speech::audio::{ITERATIONS, Vocoder};
 use voxmill_speech::text::FrontEnd;
 use voxmill_telemetry::event::Outcome;
 use voxmill_trainer::checkpoint::{CheckpointFolder, Checkpoints};
-use voxmill_trainer::device::{self, Device};
-use voxmill_trainer::schedule::PRIOR_STEPS;
+use voxmill_trainer::device::{Device, without_panic};
 use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
 
 use super::{goes_on, tell};
 use crate::args::TrainArgs;
+use crate::checks::Needs;
 use crate::complaint::Complaint;
-use crate::dashboard::{Dashboard, Goal};
 use crate::exit::Exit;
 use crate::feed::Recipe;
-use crate::feed::train::{BatchFeed, Shelf};
+use crate::feed::train::BatchFeed;
 use crate::interrupt;
 use crate::recording::Recording;
 use crate::settings::{Start, TrainSettings};
@@ -54,11 +53,9 @@ use complaints::{cannot_write, describe, of_feed, of_training};
 use data::{feed_settings, frozen_quarantine, held_out_feed, open_shelf, read_data};
 use feed::PipelineFeed;
 use measures::Measures;
-use memory::{MemoryWatch, Pools};
-use observer::{HostCpu, Sums, Watching, moment};
-use prepare::{Opened, open_devices};
+use observer::{ClipsOfAStep, HostCpu, Sums, Watching};
+use prepare::open_devices;
 use run_folder::Named;
-use sentences::Sentence;
 use voice::{from_other_voice, new_voice};
 
 /// The list of bad clips in the run's folder.
@@ -200,6 +197,8 @@ fn train(
 
     // The model, fresh or as it was.
     let precision = prepare::precision(&settings.devices, &opened)?;
+    let needs = memory::check(settings, precision, &batches)?;
+    let batches = within_memory(settings, batches, &needs);
     let options = start::options(settings, &batches, held_out.is_some(), precision);
     let device = opened.model.clone();
     let run = match &resumed {
@@ -267,19 +266,6 @@ fn train(
         return Ok(code);
     }
 
-    let needs = memory::check(settings, precision, &batches)?;
-    let asked = settings.feeding.device_slots;
-    let batches = match needs.slots_ahead() < asked {
-        true => {
-            tell(&format!(
-                "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
-                needs.slots_ahead()
-            ));
-            batches.with_slots(needs.slots_ahead())
-        }
-        false => batches,
-    };
-
     // The run's folder: made when hardly anything can go wrong any more.
     if resumed.is_none() {
         run_folder::create(&run)?;
@@ -331,10 +317,36 @@ fn train(
         .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_feed)?;
     let sentences = sentences::choose(&data.train, data.held_out(), settings.data.language);
-    let mut watching = watching(
-        settings, &run, &recipe, &batches, &shelf, &sentences, &options, &running, &recording,
-        &training, begin, &all_bad, data.rows, &opened,
-    )?;
+    let mut watching = Watching {
+        recorder: recording.recorder(),
+        control: running.control(),
+        batches: &batches,
+        shelf: &shelf,
+        limits: options.limits,
+        clips: ClipsOfAStep::of(settings),
+        tensorboard: Some(watch::tensorboard(settings, &run, training.progress())?),
+        dashboard: watch::dashboard(settings, &run, options.limits)?,
+        samples: run.join(run_folder::SAMPLES),
+        sentences: &sentences,
+        mouth: Mouth {
+            front_end: &recipe.front_end,
+            vocoder: Vocoder::new(&settings.data.audio)?,
+            iterations: ITERATIONS,
+        },
+        begin,
+        last_line: None,
+        recent: VecDeque::new(),
+        sums: Sums::default(),
+        notes_told: 0,
+        all_bad,
+        bad_told: 0,
+        rows: data.rows,
+        max_bad: settings.data.max_bad,
+        quarantine_file: run.join(QUARANTINE),
+        host_cpu: HostCpu::default(),
+        measures: Measures::new(run.join(run_folder::EVENTS)),
+        memory: watch::memory(settings, &opened, &batches, training.progress()),
+    };
     let mut feed = PipelineFeed {
         batches: &batches,
         running: Some(running),
@@ -347,12 +359,7 @@ fn train(
         feed.take_all(steps * options.accumulate as u64)
             .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;
     }
-    // A GPU that fails, or has no more memory, makes the library panic. The last checkpoint is there.
-    let running = AssertUnwindSafe(|| training.run(&mut feed, &checkpoints, &mut watching, stop));
-    let outcome = catch_unwind(running).unwrap_or_else(|panic| match device::is_cpu(&device) {
-        true => resume_unwind(panic),
-        false => Err(TrainError::Device(device::panic_words(&*panic))),
-    });
+    let outcome = training.run(&mut feed, &checkpoints, &mut watching, stop);
     drop(feed);
     let outcome = finish(outcome, &run, &checkpoints, &mut watching, &device);
     if let Some(dashboard) = watching.dashboard.take() {
@@ -382,6 +389,23 @@ fn train(
     Ok(Exit::Done)
 }
 
+/// With as many batches ahead on the device as fit there.
+pub(super) fn within_memory(
+    settings: &TrainSettings,
+    batches: BatchFeed,
+    needs: &Needs,
+) -> BatchFeed {
+    let asked = settings.slots_ahead();
+    if needs.slots_ahead() == asked {
+        return batches;
+    }
+    tell(&format!(
+        "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
+        needs.slots_ahead()
+    ));
+    batches.with_slots(needs.slots_ahead())
+}
+
 /// The last samples, said by the best voice.
 fn finish(
     outcome: Result<Summary, TrainError>,
@@ -390,141 +414,25 @@ fn finish(
     watching: &mut Watching<'_>,
     device: &Device,
 ) -> anyhow::Result<Summary> {
-    let summary = outcome.map_err(|error| of_training(error, run, checkpoints))?;
-    if summary.stopped != Stopped::Interrupted {
-        let best = checkpoints.best().map_err(of_checkpoint)?;
-        let speaker = Speaker::load(&best.checkpoint, device).map_err(of_checkpoint)?;
+    let clips = watching.clips;
+    let summary = outcome.map_err(|error| of_training(error, run, checkpoints, clips))?;
+    if summary.stopped == Stopped::Interrupted {
+        return Ok(summary);
+    }
+    let best = checkpoints.best().map_err(of_checkpoint)?;
+    // The training is over and saved: a GPU that fails now costs the samples alone.
+    let said = without_panic(|| {
+        let speaker = Speaker::load(&best.checkpoint, device)?;
         watching.say_samples("final", Some(summary.step), &speaker);
+        Ok(())
+    });
+    match said {
+        Ok(said) => said.map_err(of_checkpoint)?,
+        Err(why) => watching.warn(&format!("the last samples could not be made: {why}")),
     }
     Ok(summary)
 }
 
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that there is to watch, and where to write it"
-)]
-fn watching<'a>(
-    settings: &TrainSettings,
-    run: &Path,
-    recipe: &'a Recipe,
-    batches: &'a BatchFeed,
-    shelf: &'a Shelf,
-    sentences: &'a [Sentence],
-    options: &voxmill_trainer::train::TrainOptions,
-    running: &voxmill_pipeline::run::Running<voxmill_trainer::prepare::Ready>,
-    recording: &Recording,
-    training: &Training,
-    begin: Instant,
-    all_bad: &Quarantine,
-    rows: usize,
-    opened: &Opened,
-) -> anyhow::Result<Watching<'a>> {
-    let folder = settings
-        .tensorboard_log_dir
-        .clone()
-        .unwrap_or_else(|| run.to_owned());
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let start = EventStart {
-        wall_seconds: moment(0).wall_seconds,
-        host: host.trim(),
-        process_id: std::process::id(),
-        first_step: training.progress().step,
-    };
-    let tensorboard = EventWriter::create(&folder, start).map_err(|error| {
-        Complaint::new(
-            "the files for TensorBoard cannot be written",
-            "give a folder that can be written with --tensorboard-log-dir",
-        )
-        .because(error)
-    })?;
-    use std::io::IsTerminal as _;
-    let on_a_terminal = std::io::stderr().is_terminal();
-    let dashboard = match settings.dashboard {
-        Some(true) if !on_a_terminal => {
-            return Err(Complaint::new(
-                "--dashboard needs a terminal, and standard error is none",
-                "leave it out: progress is then told in lines",
-            )
-            .into());
-        }
-        asked => asked.unwrap_or(on_a_terminal),
-    };
-    let dashboard = dashboard
-        .then(|| Dashboard::start(interrupt::ask, || Exit::Interrupted.leave()))
-        .transpose()
-        .context("the dashboard cannot be drawn; --no-dashboard does without")?;
-    if let Some(dashboard) = &dashboard {
-        dashboard.update(|state| {
-            state.run_name = run
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            state.model_size = settings.model_size.name().to_owned();
-            let devices = settings.devices.devices;
-            state.device = devices.model().to_string();
-            state.mode = if devices.is_pair() {
-                "two devices"
-            } else {
-                "single device"
-            }
-            .to_owned();
-            state.goal = match (options.limits.steps, options.limits.seconds) {
-                (Some(steps), None) => Goal::Steps(steps),
-                (_, Some(seconds)) => Goal::Time(Duration::from_secs_f64(seconds)),
-                (None, None) => Goal::Open,
-            };
-        });
-    }
-    let limits = &settings.devices.limits;
-    let devices = settings.devices.devices;
-    // An epoch after steps have become what they stay, every shape has come by.
-    let begins = training.progress().step.max(PRIOR_STEPS);
-    let settled = begins + batches.plan().batches_per_epoch();
-    let mut memory = vec![MemoryWatch::new(
-        Pools::Model(opened.model.clone()),
-        devices.model().to_string(),
-        limits.model,
-        settled,
-    )];
-    if devices.is_pair() {
-        memory.push(MemoryWatch::new(
-            Pools::Data(Arc::clone(&opened.data_pools)),
-            devices.data().to_string(),
-            limits.data,
-            settled,
-        ));
-    }
-    Ok(Watching {
-        recorder: recording.recorder(),
-        control: running.control(),
-        batches,
-        shelf,
-        limits: options.limits,
-        dashboard,
-        tensorboard: Some(tensorboard),
-        samples: run.join(run_folder::SAMPLES),
-        sentences,
-        mouth: Mouth {
-            front_end: &recipe.front_end,
-            vocoder: voxmill_speech::audio::Vocoder::new(&settings.data.audio)?,
-            iterations: voxmill_speech::audio::ITERATIONS,
-        },
-        begin,
-        last_line: None,
-        recent: VecDeque::new(),
-        sums: Sums::default(),
-        notes_told: 0,
-        all_bad: all_bad.clone(),
-        bad_told: 0,
-        rows,
-        max_bad: settings.data.max_bad,
-        quarantine_file: run.join(QUARANTINE),
-        host_cpu: HostCpu::default(),
-        measures: Measures::new(run.join(run_folder::EVENTS)),
-        memory,
-    })
 }

@@ -24,6 +24,7 @@ use super::sentences::Sentence;
 use crate::commands::tell;
 use crate::dashboard::{BestValidation, Dashboard};
 use crate::feed::train::{BatchFeed, Shelf};
+use crate::settings::TrainSettings;
 use crate::speech::Mouth;
 pub(super) use shown::{HostCpu, short_time};
 
@@ -36,6 +37,7 @@ pub(super) struct Watching<'a> {
     pub(super) batches: &'a BatchFeed,
     pub(super) shelf: &'a Shelf,
     pub(super) limits: Limits,
+    pub(super) clips: ClipsOfAStep,
     pub(super) dashboard: Option<Dashboard>,
     pub(super) tensorboard: Option<EventWriter>,
     pub(super) samples: PathBuf,
@@ -85,7 +87,7 @@ impl Watching<'_> {
         }
     }
 
-    fn warn(&self, text: &str) {
+    pub(super) fn warn(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.warn(text)),
             None => tell(&format!("warning: {text}")),
@@ -180,8 +182,7 @@ impl Observer for Watching<'_> {
                 ));
             }
             for split in &report.splits {
-                let batch_size = self.batches.plan().settings().batch_size.get();
-                self.warn(&split_words(split, batch_size as usize));
+                self.warn(&split_words(split, self.clips));
             }
             if self.recent.len() == RECENT {
                 self.recent.pop_front();
@@ -310,17 +311,43 @@ fn with_cause(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// `batch_size` is of clips of mean length; a batch of long ones has fewer rows.
-pub(in crate::commands) fn split_words(split: &Split, batch_size: usize) -> String {
+pub(in crate::commands) fn split_words(split: &Split, clips: ClipsOfAStep) -> String {
+    let smaller = clips.in_parts(split.parts);
     format!(
         "batches of {} clips of {} frames do not fit ({}): they are trained in {} parts, which add up to the same step; --batch-size {} with --grad-accum {} does without",
         split.shape.rows,
         split.shape.frames,
         split.why,
         split.parts,
-        (batch_size / split.parts).max(1),
-        split.parts
+        smaller.batch_size,
+        smaller.accumulate
     )
+}
+
+/// How many clips a step learns from, as the two flags say it. A batch of long clips has fewer rows than
+/// `batch_size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands) struct ClipsOfAStep {
+    pub(in crate::commands) batch_size: usize,
+    pub(in crate::commands) accumulate: usize,
+}
+
+impl ClipsOfAStep {
+    pub(in crate::commands) fn of(settings: &TrainSettings) -> Self {
+        Self {
+            batch_size: settings.data.batches.batch_size.get() as usize,
+            accumulate: settings.optimization.gradient_accumulation_steps.get() as usize,
+        }
+    }
+
+    /// As many clips in smaller batches.
+    pub(in crate::commands) fn in_parts(self, parts: usize) -> Self {
+        let batch_size = (self.batch_size / parts).max(1);
+        Self {
+            batch_size,
+            accumulate: (self.batch_size * self.accumulate).div_ceil(batch_size),
+        }
+    }
 }
 
 pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step {

@@ -145,7 +145,10 @@ fn batch_time(
         settings,
         shelf,
         FeedSettings {
+            // What is made ahead while the first batches are waited for is not timed: as little as can be.
             buffer_size: 1,
+            slots: 1,
+            held_at_once: 1,
             start_delay: Duration::ZERO,
             adapt: false,
             ..feed_settings(settings)

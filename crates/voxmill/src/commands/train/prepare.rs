@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rayon::ThreadPool;
@@ -12,7 +11,7 @@ use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId, Precision};
 use voxmill_trainer::prepare::{Preparing, Ready};
 
-use super::memory::DataPools;
+use super::data_memory::{DataDoor, DataPools, NoRoom};
 use crate::complaint::Complaint;
 use crate::settings::{DeviceSettings, Devices, TrainSettings};
 
@@ -61,9 +60,6 @@ fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, Complai
     })
 }
 
-/// How often the data device's pools are looked at.
-const EVERY: Duration = Duration::from_secs(1);
-
 /// One worker, and so one thread of the data device for the whole run. On the CPU it computes in a
 /// pool of its own, so that it and the model never take turns on the same threads. `recipe` is given the
 /// device that prepares.
@@ -88,10 +84,9 @@ pub(in crate::commands) fn stage(
         .transpose()?;
     let hindrance = settings.feeding.hindrance.transfer;
     let recipe = recipe(prepares);
-    let limit = settings.devices.limits.data;
-    let watched = devices
-        .is_pair()
-        .then(|| (data.clone(), Arc::clone(data_pools)));
+    // With `--prepare-on model` nothing comes to the data device.
+    let has_door = devices.is_pair() && settings.devices.prepare_on != PrepareOn::Model;
+    let door = has_door.then(|| DataDoor::new(settings, data, data_pools));
     Ok(Work::with_state(move || {
         let mut preparer = recipe.preparer();
         if let Some(lane) = &lane {
@@ -100,18 +95,16 @@ pub(in crate::commands) fn stage(
         if devices.are_lanes() {
             preparer = preparer.copying();
         }
-        let watched = watched.clone();
-        let mut looked: Option<Instant> = None;
+        let mut door = door.clone();
         Ok::<_, Infallible>(move |batch: Batch| {
             std::thread::sleep(hindrance);
+            let Some(door) = &mut door else {
+                return Ok::<_, NoRoom>(preparer.prepare(batch));
+            };
+            let guest = door.let_in(&batch)?;
             let ready = preparer.prepare(batch);
-            if let Some((data, pools)) = &watched
-                && looked.is_none_or(|looked| looked.elapsed() >= EVERY)
-            {
-                pools.look(data, limit);
-                looked = Some(Instant::now());
-            }
-            Ok::<_, Infallible>(ready)
+            door.has_left(guest)?;
+            Ok(ready)
         })
     }))
 }

@@ -348,7 +348,11 @@ impl Told<'_> {
                 may(limits.data)
             );
         }
-        Some(line + ", by calculation")
+        line += ", by calculation";
+        if devices.are_lanes() {
+            line += "; the CPU tells of no pools to watch";
+        }
+        Some(line)
     }
 
     /// What is plainly off, by the checks of `validate`: what headers and the plan tell, no disk.

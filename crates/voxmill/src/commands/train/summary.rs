@@ -172,7 +172,10 @@ fn of_pair(settings: &TrainSettings, busy: f64) -> String {
         settings.devices.devices.data(),
         settings.devices.devices.model(),
     );
-    let share = format!("{data} was preparing {:.1} % of the time", 100.0 * busy);
+    let share = format!(
+        "the thread of {data} was preparing {:.1} % of the time",
+        100.0 * busy
+    );
     match busy < HARDLY_BUSY && !data.is_cpu() {
         true => format!(
             "{share}: {model} alone would do as well, and a second voice could train on {data} meanwhile; \

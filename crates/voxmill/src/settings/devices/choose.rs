@@ -245,7 +245,6 @@ fn two_gpus(
 ) -> Result<Chosen, Complaint> {
     let gpus = present.gpus();
     let numbers = [data, model].map(|text| text.parse::<usize>().ok());
-    let both_auto = numbers == [None, None];
     let highest = numbers.into_iter().flatten().max().unwrap_or(0);
     // The same GPU twice needs one only.
     let same = numbers[0].is_some() && numbers[0] == numbers[1];
@@ -271,17 +270,23 @@ fn two_gpus(
         .mend(&keys::DATA_GPU, None)
         .mend(&keys::MODEL_GPU, None));
     }
-    if both_auto {
-        return Ok(best_pair(&gpus, present));
-    }
-    let other_than = |taken: usize| usize::from(taken == 0);
-    let [data, model] = match numbers {
-        [Some(data), Some(model)] => [data, model],
-        [Some(data), None] => [data, other_than(data)],
-        [None, Some(model)] => [other_than(model), model],
-        [None, None] => [1, 0],
-    };
-    Ok(two_devices(gpus[data], gpus[model]))
+    let partner = |taken: usize| best_partner(taken, gpus.len(), present);
+    Ok(match numbers {
+        [Some(data), Some(model)] => two_devices(gpus[data], gpus[model]),
+        [Some(data), None] => two_devices(gpus[data], gpus[partner(data)]),
+        [None, Some(model)] => two_devices(gpus[partner(model)], gpus[model]),
+        [None, None] => best_pair(&gpus, present),
+    })
+}
+
+/// The GPU with the best link to another; where nothing is known of links, the first other one.
+fn best_partner(taken: usize, gpus: usize, present: &Present) -> usize {
+    // The buses list cards as the backend does only where there are as many.
+    let are_known = present.cards.len() == gpus;
+    let link = |other: usize| present.links.between(taken, other).filter(|_| are_known);
+    let others = (0..gpus).filter(|other| *other != taken);
+    let best = others.min_by_key(|&other| (link(other).is_none(), link(other)));
+    best.unwrap_or(usize::from(taken == 0))
 }
 
 /// The pair with the best link, the weaker one for data, as far as the machine tells.
@@ -326,15 +331,13 @@ fn alone(given: &str, value: &str, missing: &str) -> Complaint {
     )
 }
 
-/// How two devices of a run are linked, where that is known.
 /// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be told to be
 /// the same.
 pub(crate) fn free_bytes(id: DeviceId, present: &Present) -> Option<u64> {
-    let gpus = present.gpus();
-    let place = gpus.iter().position(|gpu| *gpu == id)?;
-    (present.cards.len() == gpus.len()).then(|| present.cards[place].memory_free_bytes)?
+    present.card(id)?.memory_free_bytes
 }
 
+/// How two devices of a run are linked, where that is known.
 pub(crate) fn link(devices: Devices, present: &Present) -> Option<Link> {
     let Devices::Pair { data, model } = devices else {
         return None;

@@ -113,8 +113,20 @@ fn auto_takes_the_best_link_and_the_weaker_one_for_data() {
         model: vulkan(2),
     };
     assert_eq!(best.devices, expected);
-    let other = chosen(gpus("auto", "0"), &machine(3)).unwrap();
-    assert_eq!(other.devices.data(), vulkan(1));
+    let prepares = chosen(gpus("auto", "0"), &machine(3)).unwrap();
+    assert_eq!(
+        prepares.devices.data(),
+        vulkan(2),
+        "PHB, and SYS to the other"
+    );
+    let trains = chosen(gpus("2", "auto"), &machine(3)).unwrap();
+    assert_eq!(trains.devices.model(), vulkan(1), "PIX");
+    let unknown = Present {
+        cards: Vec::new(),
+        ..machine(3)
+    };
+    let trains = chosen(gpus("0", "auto"), &unknown).unwrap();
+    assert_eq!(trains.devices.model(), vulkan(1));
 }
 
 #[test]

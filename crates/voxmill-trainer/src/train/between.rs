@@ -1,0 +1,224 @@
+//! What is due between steps and after the last one: telling, validating, saving, speaking. Here the host
+//! waits for the device.
+
+use std::time::Instant;
+
+use super::alignments::Stored;
+use super::report::{Observer, Pending, Saved, StepReport, Stopped, Validation};
+use super::{Feed, TrainError, Training, validate};
+use crate::checkpoint::{Best, Checkpoints, Facts, Snapshot};
+use crate::device::read;
+use crate::optimizer::{LossScale, with_mean_weights};
+use crate::speak::Speaker;
+
+impl Training {
+    /// What is due after a step.
+    pub(super) fn between_steps(
+        &mut self,
+        pending: &mut Pending,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let (step, options) = (self.progress.step, &self.options);
+        let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
+        let validate = every(options.validate_every);
+        let save = every(options.checkpoint_every) || validate;
+        let sample = every(options.sample_every);
+        // The first step tells where the voice began.
+        let begins = step == 1 && options.validate_every.is_some();
+        if every(Some(options.log_every)) || save {
+            self.tell(pending, observer)?;
+            self.give_up_if_bad(feed, checkpoints, observer)?;
+        }
+        if validate || begins {
+            self.validate(feed, observer, validate)?;
+        }
+        if save {
+            self.save(feed, checkpoints, observer)?;
+        }
+        if sample {
+            self.let_hear(observer)?;
+        }
+        Ok(())
+    }
+
+    /// What is due after the last step.
+    pub(super) fn end(
+        &mut self,
+        stopped: Stopped,
+        first_step: u64,
+        pending: &mut Pending,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        self.tell(pending, observer)?;
+        let step = self.progress.step;
+        if step == 0 && stopped == Stopped::FeedEnded {
+            return Err(TrainError::NoBatches);
+        }
+        if step == first_step {
+            return Ok(());
+        }
+        self.give_up_if_bad(feed, checkpoints, observer)?;
+        let validates = self.options.validate_every.is_some() && stopped != Stopped::Interrupted;
+        let validate = validates && self.validated_at != Some(step);
+        if validate {
+            self.validate(feed, observer, true)?;
+        }
+        if validate || self.saved_at != Some(step) {
+            self.save(feed, checkpoints, observer)?;
+        }
+        Ok(())
+    }
+
+    fn tell(
+        &mut self,
+        pending: &mut Pending,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let reports = pending.read();
+        if reports.is_empty() {
+            return Ok(());
+        }
+        let bad = |report: &&StepReport| !report.counted && !report.overflowed();
+        self.progress.bad_steps += reports.iter().filter(bad).count() as u64;
+        observer
+            .steps(&reports, &self.progress)
+            .map_err(TrainError::Observer)
+    }
+
+    /// Ends a run of too many bad steps, with a checkpoint.
+    fn give_up_if_bad(
+        &mut self,
+        feed: &impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let bad = self.progress.bad_steps;
+        if bad <= self.options.max_bad_steps {
+            return Ok(());
+        }
+        let (_, saved) = self.save(feed, checkpoints, observer)?;
+        Err(TrainError::TooManyBadSteps { bad, saved })
+    }
+
+    fn speaker(&self) -> Speaker {
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        Speaker::new(model, self.voice.clone(), self.device.clone())
+    }
+
+    fn let_hear(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        self.refresh_voice();
+        let speaker = self.speaker();
+        observer
+            .sample(self.progress.step, &speaker)
+            .map_err(TrainError::Observer)
+    }
+
+    /// Brings what is known of the voice beside its weights up to date.
+    fn refresh_voice(&mut self) {
+        let [real, predicted] = self.length_sums();
+        if real > 0.0 && predicted > 0.0 {
+            self.voice.length_scale = f64::from(real / predicted).clamp(0.5, 2.0);
+        }
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        let styles = self.styles.means(&model, &self.device);
+        for (speaker, style) in styles {
+            let name = self.speaker_names[speaker].clone();
+            self.voice.speakers.insert(name, style);
+        }
+    }
+
+    fn length_sums(&self) -> [f32; 2] {
+        let values = read(self.lengths.clone());
+        std::array::from_fn(|n| values.get(n).copied().unwrap_or(0.0))
+    }
+
+    /// `may_be_best`: a checkpoint is saved right after it, so that the best can be found again.
+    fn validate(
+        &mut self,
+        feed: &mut impl Feed,
+        observer: &mut dyn Observer,
+        may_be_best: bool,
+    ) -> Result<(), TrainError> {
+        let begin = Instant::now();
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        let statistics = self.voice.mel_statistics;
+        let batches = feed.validation().map_err(TrainError::Feed)?;
+        let found = validate::validate(&model, batches, statistics, &self.device);
+        let Some((losses, shown)) = found.map_err(TrainError::Feed)? else {
+            return Ok(());
+        };
+        let step = self.progress.step;
+        self.validated_at = Some(step);
+        self.progress.validation = Some(losses.mel);
+        // Nothing is below a loss that is not a number: it would stay the best for good.
+        let better = may_be_best
+            && losses.mel.is_finite()
+            && self.progress.best.is_none_or(|best| losses.mel < best.loss);
+        if better {
+            self.progress.best = Some(Best {
+                step,
+                loss: losses.mel,
+            });
+            self.progress.since_best = 0;
+        } else if may_be_best {
+            self.progress.since_best += 1;
+        }
+        let validation = Validation {
+            step,
+            losses,
+            better,
+            took: begin.elapsed(),
+            shown,
+        };
+        observer
+            .validated(&validation, &self.progress)
+            .map_err(TrainError::Observer)
+    }
+
+    pub(super) fn save(
+        &mut self,
+        feed: &impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<(std::path::PathBuf, u64), TrainError> {
+        let begin = Instant::now();
+        self.refresh_voice();
+        self.progress.feed = feed.position();
+        let Stored {
+            known: alignments,
+            pending: pending_durations,
+            settling,
+        } = self.alignments.stored();
+        let facts = Facts {
+            voice: self.voice.clone(),
+            progress: self.progress.clone(),
+            settings: self.settings.clone(),
+            quarantine: feed.quarantine(),
+            alignments,
+            pending_durations,
+            settling,
+            prepare_on: self.options.prepare_on,
+            precision: self.options.precision,
+        };
+        let (path, bytes) = checkpoints.save(&Snapshot {
+            facts: &facts,
+            model: &self.model,
+            optimizer: &self.optimizer,
+            lengths: self.length_sums(),
+            loss_scale: self.loss_scale.as_ref().map(LossScale::stored),
+        })?;
+        let saved = Saved {
+            step: self.progress.step,
+            path: path.clone(),
+            bytes,
+            took: begin.elapsed(),
+        };
+        self.saved_at = Some(self.progress.step);
+        observer.saved(&saved).map_err(TrainError::Observer)?;
+        Ok((path, self.progress.step))
+    }
+}
