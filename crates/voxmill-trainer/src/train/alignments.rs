@@ -320,6 +320,13 @@ mod tests {
         scores_on(&batch.prepared.mel.device())
     }
 
+    /// Something that takes a GPU longer than asking for what comes behind it takes the host.
+    fn give_work(device: &Device) -> Tensor<2> {
+        let size = if is_cpu(device) { 1 } else { 1024 };
+        let wide = Tensor::<2>::ones([size, size], device);
+        (0..6).fold(wide.clone(), |work, _| work.matmul(wide.clone()) * 1e-3)
+    }
+
     fn scores_on(device: &Device) -> Tensor<3> {
         let score = |at: usize| if at / 4 % 10 == at % 4 { 1.0 } else { 0.0 };
         let values: Vec<f32> = (0..3 * 10 * 4).map(score).collect();
@@ -357,6 +364,7 @@ mod tests {
         let found = test_devices().into_iter().map(|device| {
             let mut alignments = Alignments::new(true, Stored::default());
             let mut scores = scores_on(&device);
+            let _at_work = give_work(&device);
             alignments.read_later(&batch, scores.clone());
             if !is_cpu(&device) {
                 let coming = &alignments.coming[0].state;
@@ -422,6 +430,7 @@ mod tests {
     fn a_step_that_is_followed_is_not_waited_for() {
         for device in &test_devices()[1..] {
             let mut alignments = Alignments::new(true, Stored::default());
+            let _at_work = give_work(device);
             alignments.follow(Tensor::zeros([1], device) + 1.0);
             let coming = &alignments.coming[0].state;
             assert!(matches!(coming, State::Reading { .. }));

@@ -72,7 +72,24 @@ fn two_devices_go_on_where_they_were_killed() {
         "{}",
         said(&output)
     );
-    assert_eq!(run.losses().last().unwrap().0, 14);
+    let undisturbed = Run::new();
+    ok(undisturbed.train(&with(&["--max-steps", "14"])));
+    near(&undisturbed.losses(), &run.losses());
+}
+
+/// By calculation the batches fit; the device's pools grow by whole pages, and then they do not.
+#[test]
+fn a_data_device_above_its_limit_takes_no_more_batches() {
+    let run = Run::new();
+    let limit = ["--enable-memory-isolation", "--data-gpu-memory", "4MB"];
+    let output = run.train(&with(&limit)).output().unwrap();
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("wgpu:0 has no room for a batch") && told.contains("hint: "),
+        "{told}"
+    );
+    assert!(!told.contains("panicked"), "{told}");
 }
 
 #[test]

@@ -125,7 +125,9 @@ impl DataDoor {
         }
         self.looked = Some(Instant::now());
         let mut memory = self.look();
-        if self.limit.is_some_and(|limit| memory.reserved > limit) {
+        // Pages for other shapes can be given back. What this one takes by itself is what it will always take.
+        let are_others = self.seen.len() > 1;
+        if are_others && self.limit.is_some_and(|limit| memory.reserved > limit) {
             memory = self.look_after_cleaning(guest);
         }
         self.hold(memory.reserved, guest, memory).map(|_| ())
