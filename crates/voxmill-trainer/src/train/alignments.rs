@@ -134,25 +134,20 @@ impl Alignments {
         let [_, time, tokens] = scores.dims();
         let mut scores: Reading = Box::pin(scores.into_data_async());
         // The first look sends the copy on its way, behind what the device has been asked for so far.
-        let mut state = State::Found(Vec::new());
         let looked = scores
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
         let lengths = batch.prepared.lengths.clone();
-        match looked {
-            Poll::Pending => {
-                state = State::Reading {
-                    scores,
-                    time,
-                    tokens,
-                }
-            }
-            Poll::Ready(Ok(data)) => {
-                state = State::Found(search(data, time, tokens, &lengths));
-            }
-            // What is wrong with the device shows where the losses are read.
-            Poll::Ready(Err(_)) => {}
-        }
+        let state = match looked {
+            Poll::Pending => State::Reading {
+                scores,
+                time,
+                tokens,
+            },
+            Poll::Ready(Ok(data)) => State::Found(search(data, time, tokens, &lengths)),
+            // Nothing else is made of the scores, so nobody else would notice.
+            Poll::Ready(Err(why)) => panic!("{why}"),
+        };
         self.of_this_step += 1;
         self.coming.push(Coming {
             clips: batch.clips.clone(),
@@ -192,10 +187,21 @@ impl Alignments {
         self.of_this_step
     }
 
+    /// Waits for what the step under way has begun to read; panics where the device could not make it.
+    pub(super) fn wait(&mut self) {
+        let begun = self.coming.len() - self.of_this_step;
+        for coming in &mut self.coming[begun..] {
+            coming.finish().unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+
     /// Forgets those that came after so many: their pass failed and is made again.
     pub(super) fn back_to(&mut self, of_this_step: usize) {
         let failed = self.of_this_step - of_this_step;
-        self.coming.truncate(self.coming.len() - failed);
+        for mut coming in self.coming.drain(self.coming.len() - failed..) {
+            // A reading that is dropped half-way spoils the library's buffer for the next one. Why it failed is known.
+            let _ = coming.finish();
+        }
         self.of_this_step = of_this_step;
     }
 
@@ -206,7 +212,7 @@ impl Alignments {
         let before = self.coming.len() - self.of_this_step;
         self.of_this_step = 0;
         for mut coming in self.coming.drain(..before) {
-            coming.finish();
+            coming.finish().unwrap_or_else(|why| panic!("{why}"));
             let State::Found(rows) = coming.state else {
                 continue;
             };
@@ -228,15 +234,14 @@ impl Alignments {
         let pending: Vec<_> = self
             .coming
             .iter_mut()
-            .filter(|coming| !coming.clips.is_empty())
             .filter_map(|coming| {
-                coming.finish();
+                coming.finish().unwrap_or_else(|why| panic!("{why}"));
                 match &coming.state {
-                    State::Found(durations) => Some(PendingDurations {
+                    State::Found(durations) if !coming.clips.is_empty() => Some(PendingDurations {
                         clips: coming.clips.clone(),
                         durations: durations.clone(),
                     }),
-                    State::Reading { .. } => None,
+                    _ => None,
                 }
             })
             .collect();
@@ -252,21 +257,27 @@ impl Alignments {
 }
 
 impl Coming {
-    /// Waits for the scores and searches.
-    fn finish(&mut self) {
+    /// Waits for the scores and searches. Where there are none, nothing is found.
+    fn finish(&mut self) -> Result<(), ExecutionError> {
         let State::Reading {
             scores,
             time,
             tokens,
         } = &mut self.state
         else {
-            return;
+            return Ok(());
         };
-        let found = match wait_for(scores.as_mut()) {
-            Ok(data) if !self.lengths.is_empty() => search(data, *time, *tokens, &self.lengths),
-            Ok(_) | Err(_) => Vec::new(),
+        let read = wait_for(scores.as_mut());
+        let found = match &self.lengths[..] {
+            [] => read.map(|_| Vec::new()),
+            lengths => read.map(|data| search(data, *time, *tokens, lengths)),
+        };
+        let (found, done) = match found {
+            Ok(found) => (found, Ok(())),
+            Err(why) => (Vec::new(), Err(why)),
         };
         self.state = State::Found(found);
+        done
     }
 }
 

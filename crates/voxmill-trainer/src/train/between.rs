@@ -73,7 +73,7 @@ impl Training {
         Ok(())
     }
 
-    fn tell(
+    pub(super) fn tell(
         &mut self,
         pending: &mut Pending,
         observer: &mut dyn Observer,

@@ -54,6 +54,7 @@ impl Training {
             let tried = without_panic(|| {
                 let passed = self.pass_over_parts(batch, parts, task);
                 passed.wait(&self.device);
+                self.alignments.wait();
                 passed
             });
             let trouble = match tried {

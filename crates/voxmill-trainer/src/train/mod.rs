@@ -316,6 +316,7 @@ impl Training {
                 // The steps since the last checkpoint are good. If they cannot be saved either, the
                 // first trouble is still the one to tell.
                 if unsaved && !matches!(trouble, TrainError::Checkpoint(_)) {
+                    let _ = caught(&device, || self.tell(&mut pending, observer));
                     let _ = caught(&device, || self.save(feed, checkpoints, observer));
                 }
                 Err(trouble)

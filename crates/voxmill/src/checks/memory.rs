@@ -1,8 +1,6 @@
 //! Memory: of the host for batches that are made, of the devices for training.
 
-use voxmill_trainer::device::Precision;
-
-use super::need::{Needs, Smaller, largest_fitting};
+use super::need::{ClipsOfAStep, Needs, largest_fitting};
 use super::{Check, DataFacts, Facts, Level, size};
 use crate::config::keys::{self, Key};
 use crate::config::value::show_bytes;
@@ -110,9 +108,12 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     );
     let costs = format!("{whose} is {}", size(usable));
     let check = facts.about(level, &keys::BATCH_SIZE, what).costs(costs);
-    let smaller = largest_fitting(settings, Precision::Single, data.plan, |needs| {
-        needs.on_model() <= usable
-    });
+    let smaller = largest_fitting(
+        settings,
+        settings.devices.planned_precision(),
+        data.plan,
+        |needs| needs.on_model() <= usable,
+    );
     Some(smaller_batches(check, smaller))
 }
 
@@ -135,13 +136,16 @@ fn batch_beyond_data_card(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Che
         size(usable)
     );
     let check = facts.about(Level::Error, &keys::BATCH_SIZE, what);
-    let smaller = largest_fitting(facts.settings, Precision::Single, data.plan, |needs| {
-        needs.data <= usable
-    });
+    let smaller = largest_fitting(
+        facts.settings,
+        devices.planned_precision(),
+        data.plan,
+        |needs| needs.data <= usable,
+    );
     Some(smaller_batches(check.costs(costs), smaller))
 }
 
-fn smaller_batches(check: Check, smaller: Option<Smaller>) -> Check {
+fn smaller_batches(check: Check, smaller: Option<ClipsOfAStep>) -> Check {
     match smaller {
         Some(smaller) => check
             .write(&keys::BATCH_SIZE, smaller.batch_size)
@@ -156,11 +160,16 @@ fn smaller_batches(check: Check, smaller: Option<Smaller>) -> Check {
 fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
     let (settings, needs) = (facts.settings, &data.needs);
     let (limits, devices) = (settings.devices.limits, settings.devices.devices);
-    let refused = |key: &'static Key, what: String, smaller: Option<Smaller>| {
+    let refused = |key: &'static Key, what: String, smaller: Option<ClipsOfAStep>| {
         smaller_batches(facts.about(Level::Error, key, what), smaller)
     };
     let fitting = |fits: &dyn Fn(&Needs) -> bool| {
-        largest_fitting(settings, Precision::Single, data.plan, fits)
+        largest_fitting(
+            settings,
+            settings.devices.planned_precision(),
+            data.plan,
+            fits,
+        )
     };
     let mut all = Vec::new();
     if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {

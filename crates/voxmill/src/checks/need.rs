@@ -71,7 +71,7 @@ impl Needs {
             .limits
             .model
             .or(settings.devices.free.model);
-        let least = least_ahead(settings, accumulated(settings));
+        let least = least_ahead(settings);
         Needs {
             slots: ahead_within(&model, may, ahead, least) + 1,
             model,
@@ -97,17 +97,47 @@ fn ahead_within(model: &ModelNeed, may: Option<u64>, asked: usize, least: usize)
 }
 
 /// One being prepared, one ready; with two devices one more. All batches of a step are taken before it begins.
-fn least_ahead(settings: &TrainSettings, accumulate: u64) -> usize {
+fn least_ahead(settings: &TrainSettings) -> usize {
     let least = match settings.devices.devices.is_pair() {
         true => LEAST_SLOTS_OF_A_PAIR,
         false => 2,
     };
-    least + accumulate as usize - 1
+    least + ClipsOfAStep::of(settings).accumulate as usize - 1
 }
 
-/// Batches of a step.
-fn accumulated(settings: &TrainSettings) -> u64 {
-    u64::from(settings.optimization.gradient_accumulation_steps.get())
+/// How many clips a step learns from, as the two flags say it. A batch of long clips has fewer rows than
+/// `batch_size`, one of short clips more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClipsOfAStep {
+    pub(crate) batch_size: u32,
+    pub(crate) accumulate: u32,
+}
+
+impl ClipsOfAStep {
+    pub(crate) fn of(settings: &TrainSettings) -> Self {
+        Self {
+            batch_size: settings.data.batches.batch_size.get(),
+            accumulate: settings.optimization.gradient_accumulation_steps.get(),
+        }
+    }
+
+    pub(crate) fn clips(self) -> u32 {
+        self.batch_size.saturating_mul(self.accumulate)
+    }
+
+    /// As many clips, or a few more, in batches of another size.
+    pub(crate) fn in_batches_of(self, batch_size: NonZeroU32) -> Self {
+        Self {
+            batch_size: batch_size.get(),
+            accumulate: self.clips().div_ceil(batch_size.get()),
+        }
+    }
+
+    pub(crate) fn in_parts(self, parts: usize) -> Self {
+        let parts = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
+        let batch_size = NonZeroU32::new(self.batch_size / parts);
+        self.in_batches_of(batch_size.unwrap_or(NonZeroU32::MIN))
+    }
 }
 
 /// How many weights the model has.
@@ -124,37 +154,24 @@ pub(crate) fn parameters(settings: &TrainSettings) -> usize {
         .parameters(vocabulary)
 }
 
-/// Smaller batches, more of them a step: the model learns from as many clips.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Smaller {
-    pub(crate) batch_size: u32,
-    pub(crate) accumulate: u64,
-    pub(crate) clips_a_step: u64,
-}
-
-/// The largest `batch_size` below the present one with which the run fits, each planned as it would be.
+/// A large `batch_size` below the present one with which the run fits, each planned anew; found by halving, for a
+/// plan of many clips takes its time.
 pub(crate) fn largest_fitting(
     settings: &TrainSettings,
     precision: Precision,
     plan: &BatchPlan,
     fits: impl Fn(&Needs) -> bool,
-) -> Option<Smaller> {
-    let size = settings.data.batches.batch_size.get();
+) -> Option<ClipsOfAStep> {
+    let now = ClipsOfAStep::of(settings);
     let of_size = |batch_size: NonZeroU32| {
-        let smaller = Smaller {
-            batch_size: batch_size.get(),
-            accumulate: u64::from(size.div_ceil(batch_size.get())) * accumulated(settings),
-            clips_a_step: u64::from(size) * accumulated(settings),
-        };
+        let smaller = now.in_batches_of(batch_size);
         let mut settings = settings.clone();
         settings.data.batches.batch_size = batch_size;
-        settings.optimization.gradient_accumulation_steps =
-            NonZeroU32::new(u32::try_from(smaller.accumulate).ok()?)?;
+        settings.optimization.gradient_accumulation_steps = NonZeroU32::new(smaller.accumulate)?;
         let plan = BatchPlan::new(plan.clips().to_vec(), settings.data.batches).ok()?;
         fits(&Needs::of(&settings, precision, &plan)).then_some(smaller)
     };
-    // Halving the distance: a plan of many clips takes its time.
-    let (mut best, mut fits_at, mut too_large) = (None, 0, size);
+    let (mut best, mut fits_at, mut too_large) = (None, 0, now.batch_size);
     while too_large - fits_at > 1 {
         let middle = fits_at + (too_large - fits_at) / 2;
         match of_size(NonZeroU32::new(middle)?) {
@@ -212,6 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_batch_are_no_smaller_than_a_clip() {
+        let clips = |batch_size, accumulate| ClipsOfAStep {
+            batch_size,
+            accumulate,
+        };
+        assert_eq!(clips(16, 3).in_parts(2), clips(8, 6));
+        assert_eq!(clips(31, 2).in_parts(2), clips(15, 5));
+        assert_eq!(clips(1, 2).in_parts(2), clips(1, 2));
+    }
+
+    #[test]
     fn smaller_batches_keep_the_clips_of_a_step() {
         let machine = Machine::with("--batch-size 32 --grad-accum 2", 2);
         let needs = Needs::of(&machine.settings, Precision::Single, &machine.plan);
@@ -223,8 +251,7 @@ mod tests {
         };
         let smaller = within(needs.on_model() / 2).expect("weights take little of it");
         assert!((4..24).contains(&smaller.batch_size), "{smaller:?}");
-        assert_eq!(smaller.clips_a_step, 64);
-        assert!(u64::from(smaller.batch_size) * smaller.accumulate >= 64);
+        assert!((64..64 + smaller.batch_size).contains(&smaller.clips()));
         assert_eq!(within(1_000_000), None);
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 
 use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::PrepareOn;
-use voxmill_trainer::device::DeviceId;
+use voxmill_trainer::device::{DeviceId, Precision};
 use voxmill_trainer::prepare::Augment;
 
 pub(crate) use choose::{Devices, Present};
@@ -186,6 +186,17 @@ impl DeviceSettings {
                 model: usable(chosen.devices.model(), present),
             },
         })
+    }
+}
+
+impl DeviceSettings {
+    /// What a run counts on before its device is open. Which 16 bits it has, only the open device says; either kind
+    /// takes as much memory.
+    pub(crate) fn planned_precision(&self) -> Precision {
+        match self.mixed_precision {
+            true => Precision::Bf16,
+            false => Precision::Single,
+        }
     }
 }
 

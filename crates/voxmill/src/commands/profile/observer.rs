@@ -11,8 +11,9 @@ use voxmill_trainer::speak::Speaker;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use super::feed::Phases;
+use crate::checks::need::ClipsOfAStep;
 use crate::commands::tell;
-use crate::commands::train::observer::{ClipsOfAStep, split_words, step_event};
+use crate::commands::train::observer::{split_words, step_event};
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
-use super::observer::ClipsOfAStep;
+use crate::checks::need::ClipsOfAStep;
 use crate::complaint::Complaint;
 
 pub(super) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> Complaint {
@@ -78,13 +78,18 @@ pub(in crate::commands) fn of_training(
         .into(),
         TrainError::Device(_) => {
             let half = clips.in_parts(2);
+            let halved = match half == clips {
+                true => String::new(),
+                false => format!(
+                    "--batch-size {} with --grad-accum {} takes about half of it and learns from as many clips a step, and ",
+                    half.batch_size, half.accumulate
+                ),
+            };
             Complaint::new(
                 error.to_string(),
                 format!(
-                    "{go_on}; where memory ran out, --batch-size {} with --grad-accum {} takes about half of it and learns \
-                     from as many clips a step, and --enable-gradient-checkpointing, a smaller --prefetch-buffer-size or \
-                     a smaller --model-size takes less",
-                    half.batch_size, half.accumulate
+                    "{go_on}; where memory ran out, {halved}--enable-gradient-checkpointing, a smaller \
+                     --prefetch-buffer-size or a smaller --model-size takes less"
                 ),
             )
             .into()

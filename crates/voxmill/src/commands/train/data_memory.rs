@@ -1,7 +1,7 @@
 //! Memory of the data device: every batch is let in before it comes, and the pools are looked at.
 //!
-//! All of it happens on the thread that works on that device; the model's thread never touches it and
-//! reads what was seen last.
+//! All of it happens on the thread that works on that device (with `--no-overlap` there is only one); the model's
+//! thread reads what was seen last.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -71,8 +71,10 @@ pub(super) struct DataDoor {
     id: DeviceId,
     limit: Option<u64>,
     pools: Arc<DataPools>,
-    /// Shapes that the pools have pages for.
+    /// Shapes that came since the pools were cleaned.
     seen: HashSet<Shape>,
+    /// Whether they ever were: what others left there before is not known.
+    is_cleaned: bool,
     looked: Option<Instant>,
 }
 
@@ -84,6 +86,7 @@ impl DataDoor {
             limit: settings.devices.limits.data,
             pools: Arc::clone(pools),
             seen: HashSet::new(),
+            is_cleaned: false,
             looked: None,
         }
     }
@@ -113,8 +116,7 @@ impl DataDoor {
         if most.saturating_add(guest.need) > limit {
             memory = self.look_after_cleaning(guest);
         }
-        let needed = memory.in_use.saturating_add(guest.need);
-        self.hold(needed.max(memory.reserved), guest, memory)
+        self.hold(memory.in_use.saturating_add(guest.need), guest, memory)
     }
 
     /// After the batch has gone on its way: by now the pools have grown as far as they had to.
@@ -126,7 +128,7 @@ impl DataDoor {
         self.looked = Some(Instant::now());
         let mut memory = self.look();
         // Pages for other shapes can be given back. What this one takes by itself is what it will always take.
-        let are_others = self.seen.len() > 1;
+        let are_others = self.seen.len() > 1 || !self.is_cleaned;
         if are_others && self.limit.is_some_and(|limit| memory.reserved > limit) {
             memory = self.look_after_cleaning(guest);
         }
@@ -139,6 +141,7 @@ impl DataDoor {
         let _ = self.device.sync();
         self.device.memory_cleanup();
         self.seen = HashSet::from([guest.shape]);
+        self.is_cleaned = true;
         self.look()
     }
 
@@ -199,6 +202,7 @@ mod tests {
             limit: Some(limit),
             pools: Arc::default(),
             seen: HashSet::new(),
+            is_cleaned: false,
             looked: None,
         }
     }

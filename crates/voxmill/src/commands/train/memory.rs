@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{Device, Precision, memory_in_use};
 use voxmill_trainer::need::ModelNeed;
 use voxmill_trainer::train::FeedError;
@@ -12,7 +13,7 @@ use voxmill_trainer::train::FeedError;
 use super::data_memory::DataPools;
 use crate::checks::Needs;
 pub(super) use crate::checks::memory::megabytes;
-use crate::checks::need::{Smaller, largest_fitting};
+use crate::checks::need::{ClipsOfAStep, largest_fitting};
 use crate::complaint::Complaint;
 use crate::config::value::show_bytes;
 use crate::feed::train::BatchFeed;
@@ -70,7 +71,14 @@ pub(in crate::commands) fn check(
             ),
             fitting(
                 largest(&|needs| needs.data <= bound.bytes),
-                "make batches shorter with --max-mel-frames, or prepare elsewhere with --prepare-on host",
+                match settings.devices.prepare_on {
+                    PrepareOn::Data => {
+                        "shorter clips by --max-mel-frames, or --prepare-on host, take less"
+                    }
+                    PrepareOn::Host | PrepareOn::Model => {
+                        "shorter clips by --max-mel-frames take less, and with --prepare-on model nothing comes there"
+                    }
+                },
             ),
         ));
     }
@@ -107,11 +115,13 @@ pub(in crate::commands) fn check(
 }
 
 /// The largest batch that fits, with what keeps the effective batch; and what else would help.
-fn fitting(smaller: Option<Smaller>, other_ways: &str) -> String {
+fn fitting(smaller: Option<ClipsOfAStep>, other_ways: &str) -> String {
     match smaller {
         Some(smaller) => format!(
             "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; or: {other_ways}",
-            smaller.batch_size, smaller.accumulate, smaller.clips_a_step
+            smaller.batch_size,
+            smaller.accumulate,
+            smaller.clips()
         ),
         None => format!("no batch fits: give more memory, or --device cpu; or: {other_ways}"),
     }

@@ -1,6 +1,6 @@
 //! `voxmill train`: from a dataset to a voice.
 //!
-//! `run` reads top to bottom: settings, data, run folder, feed, model, loop, summary.
+//! `run` reads top to bottom: settings, data, feed, model, run folder, loop, summary.
 
 mod checks;
 pub(super) mod complaints;
@@ -39,6 +39,7 @@ use voxmill_trainer::train::{Stopped, Summary, TrainError, Training};
 use super::{goes_on, tell};
 use crate::args::TrainArgs;
 use crate::checks::Needs;
+use crate::checks::need::ClipsOfAStep;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::feed::Recipe;
@@ -53,7 +54,7 @@ use complaints::{cannot_write, describe, of_feed, of_training};
 use data::{feed_settings, frozen_quarantine, held_out_feed, open_shelf, read_data};
 use feed::PipelineFeed;
 use measures::Measures;
-use observer::{ClipsOfAStep, HostCpu, Sums, Watching};
+use observer::{HostCpu, Sums, Watching};
 use prepare::open_devices;
 use run_folder::Named;
 use voice::{from_other_voice, new_voice};
@@ -420,7 +421,7 @@ fn finish(
         return Ok(summary);
     }
     let best = checkpoints.best().map_err(of_checkpoint)?;
-    // The training is over and saved: a GPU that fails now costs the samples alone.
+    // The training is over and saved: a device that fails now costs the samples alone.
     let said = without_panic(|| {
         let speaker = Speaker::load(&best.checkpoint, device)?;
         watching.say_samples("final", Some(summary.step), &speaker);

@@ -21,10 +21,10 @@ use voxmill_trainer::train::{FeedError, Limits, Observer, Saved, Split, StepRepo
 use super::measures::Measures;
 use super::memory::MemoryWatch;
 use super::sentences::Sentence;
+use crate::checks::need::ClipsOfAStep;
 use crate::commands::tell;
 use crate::dashboard::{BestValidation, Dashboard};
 use crate::feed::train::{BatchFeed, Shelf};
-use crate::settings::TrainSettings;
 use crate::speech::Mouth;
 pub(super) use shown::{HostCpu, short_time};
 
@@ -322,32 +322,6 @@ pub(in crate::commands) fn split_words(split: &Split, clips: ClipsOfAStep) -> St
         smaller.batch_size,
         smaller.accumulate
     )
-}
-
-/// How many clips a step learns from, as the two flags say it. A batch of long clips has fewer rows than
-/// `batch_size`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::commands) struct ClipsOfAStep {
-    pub(in crate::commands) batch_size: usize,
-    pub(in crate::commands) accumulate: usize,
-}
-
-impl ClipsOfAStep {
-    pub(in crate::commands) fn of(settings: &TrainSettings) -> Self {
-        Self {
-            batch_size: settings.data.batches.batch_size.get() as usize,
-            accumulate: settings.optimization.gradient_accumulation_steps.get() as usize,
-        }
-    }
-
-    /// As many clips in smaller batches.
-    pub(in crate::commands) fn in_parts(self, parts: usize) -> Self {
-        let batch_size = (self.batch_size / parts).max(1);
-        Self {
-            batch_size,
-            accumulate: (self.batch_size * self.accumulate).div_ceil(batch_size),
-        }
-    }
 }
 
 pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step {

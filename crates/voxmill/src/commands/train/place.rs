@@ -74,6 +74,12 @@ pub(in crate::commands) fn decided(
         let told = format!("frames    by {}, as before the stop", who(before));
         return (at(before), Some(told));
     }
+    // What the measuring takes is not the run's.
+    let opened = &Opened {
+        data: opened.data.clone(),
+        model: opened.model.clone(),
+        data_pools: Arc::default(),
+    };
     let time = |place| batch_time(&at(place), shelf, opened, stop);
     let measured = room(&at(PrepareOn::Data), shelf).and_then(|()| {
         tell(&format!(

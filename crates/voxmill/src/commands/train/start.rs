@@ -146,7 +146,7 @@ pub(in crate::commands) fn facts(
         (fact::WORKERS, feeding.workers.to_string()),
         (fact::COMPUTE_THREADS, settings.compute_threads.to_string()),
         (fact::BUFFER, feeding.buffered_batches.to_string()),
-        (fact::SLOTS, feeding.device_slots.to_string()),
+        (fact::SLOTS, batches.slots_ahead().to_string()),
         (fact::CACHE, cache.to_owned()),
         (fact::PADDING, padding.to_owned()),
         (

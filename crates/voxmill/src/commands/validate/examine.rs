@@ -12,8 +12,6 @@ use super::busy::{self, Busy};
 use super::look::{Here, room};
 use super::{File, report};
 use crate::args::TrainArgs;
-use voxmill_trainer::device::Precision;
-
 use crate::checks::{self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where};
 use crate::commands::train::data::{feed_settings, open_shelf, read};
 use crate::commands::train::place::batch_feed;
@@ -309,8 +307,7 @@ impl Planned {
             audio_seconds: self.batches.audio_seconds(),
             making: self.batches.most_bytes(),
             batch_budget: feed_settings(settings).ram_budget,
-            // In 16 bits it takes less; which kind there is, only the open device says.
-            needs: Needs::of(settings, Precision::Single, plan),
+            needs: Needs::of(settings, settings.devices.planned_precision(), plan),
         }
     }
 

@@ -147,6 +147,12 @@ impl BatchFeed {
         })
     }
 
+    /// Batches ready ahead of those that the consumer holds.
+    pub(crate) fn slots_ahead(&self) -> usize {
+        let held = self.settings.held_at_once.max(1);
+        (self.settings.slots + 1).saturating_sub(held).max(1)
+    }
+
     /// With fewer batches ready ahead of the consumer.
     pub(crate) fn with_slots(mut self, slots: usize) -> BatchFeed {
         self.settings.slots = slots;
