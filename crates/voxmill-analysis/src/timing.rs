@@ -79,8 +79,11 @@ pub fn step_time(step: &Step) -> f64 {
     milliseconds(step.waited + step.service)
 }
 
-/// Frames of a step's shape, padding and all; 0 where it has none.
+/// Frames of a step's batches, padding and all; 0 where it has no shape. Of several batches the log has the sum.
 pub fn padded_frames(step: &Step) -> f64 {
+    if let Some(sum) = step.values.get("padded_frames") {
+        return *sum;
+    }
     let numbers = step.shape.as_deref().unwrap_or("").split('x');
     let numbers: Vec<f64> = numbers.filter_map(|number| number.parse().ok()).collect();
     match numbers[..] {
@@ -384,6 +387,15 @@ mod tests {
         assert!((line.busy() - 0.2 / 0.232).abs() < 1e-9);
         assert!((line.stall() - 0.03 / 0.232).abs() < 1e-9);
         assert_eq!(line.latest_stage(), Some(("featurize", 0.03)));
+    }
+
+    #[test]
+    fn padded_frames_are_those_of_the_shape_or_the_sum_of_several() {
+        assert_eq!(padded_frames(&step("8x100x20", 0, 1)), 800.0);
+        let mut of_two = step("2 batches", 0, 1);
+        assert_eq!(padded_frames(&of_two), 0.0);
+        of_two.values.insert("padded_frames".to_owned(), 1_600.0);
+        assert_eq!(padded_frames(&of_two), 1_600.0);
     }
 
     #[test]

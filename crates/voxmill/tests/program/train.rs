@@ -334,8 +334,15 @@ fn many_batches_to_a_step_do_not_hang() {
         "--prefetch-buffer-size",
         "2",
     ];
-    ok(run.train(&more));
+    let told = said(&ok(run.train(&more)));
     assert_eq!(run.losses().len(), 2);
+    // Nine batches have the padding of nine.
+    let padding = told.split(" % of all frames are padding").next();
+    let padding = padding.and_then(|before| before.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(
+        padding.is_some_and(|share| (0.0..60.0).contains(&share)),
+        "{told}"
+    );
 }
 
 /// What was given is in the run's file, and nothing else acts.

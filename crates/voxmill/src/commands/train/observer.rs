@@ -337,17 +337,29 @@ pub(in crate::commands) fn step_event(report: &StepReport, ended: Nanos) -> Step
         ("clips", report.clips.len() as f64),
     ];
     let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
+    // Gradients of several batches: hardly two steps have the same shapes.
+    let (shape, padded) = match &report.shapes[..] {
+        [] => (None, None),
+        [shape] => (Some(shape_name(shape)), None),
+        shapes => {
+            let frames = shapes
+                .iter()
+                .map(|s| f64::from(s.rows) * f64::from(s.frames));
+            let padded = ("padded_frames", frames.sum());
+            (Some(format!("{} batches", shapes.len())), Some(padded))
+        }
+    };
     Step {
         step: report.step,
         waited: nanos(report.waited),
         late: report.late.clone(),
         service: nanos(report.service),
         overhead: nanos(report.overhead),
-        shape: report.shapes.first().map(shape_name),
+        shape,
         ended: Some(ended),
         phase: None,
         parts: BTreeMap::new(),
-        values: (values.into_iter().chain(scale))
+        values: (values.into_iter().chain(scale).chain(padded))
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
     }
