@@ -124,7 +124,8 @@ fn measure(
     };
     let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
     let opened = open_devices(settings.devices.devices)?;
-    let (settings, place) = place::decided(settings, None, &shelf, &opened, stop);
+    let precision = prepare::precision(&settings.devices, &opened)?;
+    let (settings, place) = place::decided(settings, None, &shelf, &opened, precision, stop)?;
     let settings = &settings;
     if let Some(place) = place {
         tell(&place);
@@ -141,7 +142,6 @@ fn measure(
             ..feed_settings(settings)
         },
     )?;
-    let precision = prepare::precision(&settings.devices, &opened)?;
     let needs = super::train::memory::check(settings, precision, &batches)?;
     let batches = within_memory(settings, batches, &needs);
     let phases = Phases::new(steps, warm_up, settings.feeding.overlap);

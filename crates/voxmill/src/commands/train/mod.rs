@@ -191,13 +191,13 @@ fn train(
     let before = resumed
         .as_ref()
         .map(|resumed| resumed.checkpoint.facts().prepare_on);
-    let (settings, place) = place::decided(settings, before, &shelf, &opened, stop);
+    let precision = prepare::precision(&settings.devices, &opened)?;
+    let (settings, place) = place::decided(settings, before, &shelf, &opened, precision, stop)?;
     let settings = &settings;
     let batches = place::batch_feed(settings, &shelf, feed_settings(settings)).map_err(of_feed)?;
     let held_out = held_out_feed(settings, &data, &held_out_shelf)?;
 
     // The model, fresh or as it was.
-    let precision = prepare::precision(&settings.devices, &opened)?;
     let needs = memory::check(settings, precision, &batches)?;
     let batches = within_memory(settings, batches, &needs);
     let options = start::options(settings, &batches, held_out.is_some(), precision);

@@ -17,7 +17,9 @@ use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::prepare::{MelStatistics, Preparing};
 
+use super::complaints::of_feed;
 use super::data::feed_settings;
+use super::memory;
 use super::prepare::{self, Opened};
 use crate::checks::Needs;
 use crate::commands::tell;
@@ -47,16 +49,17 @@ pub(in crate::commands) fn batch_feed(
 }
 
 /// The settings with the place decided, and a line that says why, where there was a choice. `before`: what a
-/// resumed run did.
+/// resumed run did. A run that does not fit wherever frames are made is refused before anything is measured.
 pub(in crate::commands) fn decided(
     settings: &TrainSettings,
     before: Option<PrepareOn>,
     shelf: &Arc<Shelf>,
     opened: &Opened,
+    precision: Precision,
     stop: &AtomicBool,
-) -> (TrainSettings, Option<String>) {
+) -> anyhow::Result<(TrainSettings, Option<String>)> {
     if !settings.devices.measures_prepare_on {
-        return (settings.clone(), None);
+        return Ok((settings.clone(), None));
     }
     let at = |place| {
         let mut settings = settings.clone();
@@ -72,8 +75,11 @@ pub(in crate::commands) fn decided(
     };
     if let Some(before) = before {
         let told = format!("frames    by {}, as before the stop", who(before));
-        return (at(before), Some(told));
+        return Ok((at(before), Some(told)));
     }
+    let on_host = at(PrepareOn::Host);
+    let batches = batch_feed(&on_host, shelf, feed_settings(&on_host)).map_err(of_feed)?;
+    memory::check(&on_host, precision, &batches)?;
     // What the measuring takes is not the run's.
     let opened = &Opened {
         data: opened.data.clone(),
@@ -90,7 +96,7 @@ pub(in crate::commands) fn decided(
     });
     opened.data.memory_cleanup();
     opened.model.memory_cleanup();
-    match measured {
+    Ok(match measured {
         Ok([host, data]) => {
             let place = faster(host, data);
             let kept = match shelf.finds_again() {
@@ -108,9 +114,9 @@ pub(in crate::commands) fn decided(
         }
         Err(why) => {
             let told = format!("frames    by the workers: nothing could be measured ({why:#})");
-            (at(PrepareOn::Host), Some(told))
+            (on_host, Some(told))
         }
-    }
+    })
 }
 
 fn faster(host: Duration, data: Duration) -> PrepareOn {
