@@ -1,54 +1,41 @@
-//! Chores of the project: what a person would otherwise do by hand and get wrong.
+//! The project's check, as one command. What makes data or records is in `tools`.
 
-mod bench;
-mod demo;
-mod letter_to_sound;
-mod python;
 mod test;
 
-use std::path::PathBuf;
+use anyhow::bail;
 
-use clap::{Parser, Subcommand};
+const USAGE: &str = "\
+The check of the Voxmill project
 
-#[derive(Debug, Parser)]
-#[command(about = "Chores of the Voxmill project")]
-struct Chores {
-    #[command(subcommand)]
-    chore: Chore,
-}
+Usage: cargo xtask test [PARTS]
 
-#[derive(Debug, Subcommand)]
-enum Chore {
-    /// Format, lints and all tests, with the Python packages that they read our files with
-    Test(test::TestArgs),
-    /// Measure the data side against what a user would pick instead, and record the run
-    Bench(bench::BenchArgs),
-    /// Make the built-in demo corpus anew (needs flite, espeak-ng and oggenc)
-    Demo(demo::DemoArgs),
-    /// Train the letter-to-sound model on the pronouncing dictionary and measure it
-    LetterToSound(letter_to_sound::LetterToSoundArgs),
-}
+Without a part named, all of them run: what a change must pass.
+
+  --lints        format and clippy with every GPU backend that can be checked here
+  --cpu          the tests on the CPU, and the model checker
+  --gpu          the tests that a GPU can change, with wgpu; installs Mesa's software GPU where no Vulkan driver is
+  --tests-only   the same as --cpu --gpu
+  --help         this page
+";
 
 fn main() -> anyhow::Result<()> {
-    match Chores::parse().chore {
-        Chore::Test(args) => test::run(args),
-        Chore::Bench(args) => bench::run(args),
-        Chore::Demo(args) => demo::run(args),
-        Chore::LetterToSound(args) => letter_to_sound::run(args),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if args.is_empty()
+        || args
+            .iter()
+            .any(|arg| matches!(*arg, "--help" | "-h" | "help"))
+    {
+        print(USAGE);
+        return Ok(());
+    }
+    match args.split_first() {
+        Some((&"test", parts)) => test::run(test::Parts::parse(parts)?),
+        _ => bail!("no such chore: {}\n\n{USAGE}", args.join(" ")),
     }
 }
 
-fn project_root() -> PathBuf {
-    // This crate lies one folder below the workspace.
-    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    root.pop();
-    root
-}
-
-#[expect(
-    clippy::print_stderr,
-    reason = "a chore talks to the person who runs it"
-)]
-fn tell(line: &str) {
-    eprintln!("xtask: {line}");
+#[expect(clippy::print_stdout, reason = "help was asked for")]
+fn print(text: &str) {
+    print!("{text}");
 }

@@ -7,10 +7,10 @@ use anyhow::{Context, bail, ensure};
 
 use crate::tell;
 
-/// Makes the environment `name` with the packages of `requirements`, or takes the one that is
+/// Makes the environment `name` with the packages that the file `requirements` (relative to the root) lists, or takes the one that is
 /// there as long as the list is the same.
-pub(crate) fn environment(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
-    let requirements = root.join("xtask/python").join(requirements);
+pub fn environment(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    let requirements = root.join(requirements);
     let wanted = std::fs::read_to_string(&requirements)?;
     let home = target_dir(root).join(name);
     let python = home.join("bin/python");
@@ -55,6 +55,6 @@ pub(crate) fn environment(root: &Path, name: &str, requirements: &str) -> anyhow
     Ok(python)
 }
 
-pub(crate) fn target_dir(root: &Path) -> PathBuf {
+pub fn target_dir(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

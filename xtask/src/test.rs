@@ -1,116 +1,206 @@
 //! The README's test command: everything that must hold before a change lands.
+//!
+//! All tests run from one build, the one with wgpu: they choose their device when they run, so the CPU and the GPU
+//! need no build each. Clippy checks the types of the backends that cannot be run here.
 
-use std::path::Path;
+mod clock;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
+use xtask::{project_root, python, tell};
 
-use crate::{project_root, python, tell};
+use clock::Clock;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct TestArgs {
-    /// Only the tests; leave out the format and lint checks
-    #[arg(long)]
-    tests_only: bool,
-    /// The tests on a GPU instead, with wgpu, and a type check for CUDA; installs Mesa's software GPU where no Vulkan driver is
-    #[arg(long)]
+/// Which parts of the check to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    lints: bool,
+    cpu: bool,
     gpu: bool,
 }
 
-pub(crate) fn run(args: TestArgs) -> anyhow::Result<()> {
-    let root = project_root();
-    // The tests read the cache back with pyarrow; without it they fail rather than pass by silence.
-    let python = python::environment(&root, "test-python", "requirements.txt")?;
-    if args.gpu {
-        return on_gpu(&root, &python);
-    }
-    if !args.tests_only {
-        cargo(&root, &["fmt", "--all", "--check"], &python)?;
-        cargo(
-            &root,
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--locked",
-                "--",
-                "-D",
-                "warnings",
-            ],
-            &python,
-        )?;
-    }
-    cargo(&root, &["test", "--workspace", "--locked"], &python)?;
-    // The model checker takes the place of locks and threads, so it needs a build of its own.
-    cargo(
-        &root,
-        &[
-            "test",
-            "-p",
-            "voxmill-pipeline",
-            "--features",
-            "loom",
-            "--test",
-            "loom",
-            "--locked",
-        ],
-        &python,
-    )
-}
-
-/// Where the drivers say that they are there.
-const VULKAN_DRIVERS: &str = "/usr/share/vulkan/icd.d";
-
-/// The same code as on the CPU, on a GPU. It fails where there is none: tests on nothing prove
-/// nothing.
-fn on_gpu(root: &Path, python: &Path) -> anyhow::Result<()> {
-    let has_driver = Path::new(VULKAN_DRIVERS)
-        .read_dir()
-        .is_ok_and(|mut drivers| drivers.next().is_some());
-    if !has_driver {
-        tell("apt-get install mesa-vulkan-drivers");
-        for args in [&["update"][..], &["install", "-y", "mesa-vulkan-drivers"]] {
-            let status = Command::new("apt-get").args(args).status();
-            let status = status.context("cannot start apt-get; install a Vulkan driver by hand")?;
-            ensure!(status.success(), "`apt-get {}` failed", args.join(" "));
+impl Parts {
+    pub(crate) fn parse(args: &[&str]) -> anyhow::Result<Parts> {
+        let all = args.is_empty();
+        let mut parts = Parts {
+            lints: all,
+            cpu: all,
+            gpu: all,
+        };
+        for arg in args {
+            match *arg {
+                "--lints" => parts.lints = true,
+                "--cpu" => parts.cpu = true,
+                "--gpu" => parts.gpu = true,
+                "--tests-only" => (parts.cpu, parts.gpu) = (true, true),
+                other => bail!(
+                    "no such part of the check: {other}\n\nhint: `cargo xtask --help` lists them"
+                ),
+            }
         }
+        Ok(parts)
     }
-    // Both packages each time: another choice would have cargo build all dependencies once more.
-    let test = |rest: &[&str]| {
-        let features = "voxmill/wgpu,voxmill-trainer/wgpu";
-        let mut args = vec![
-            "test",
-            "-p",
-            "voxmill",
-            "-p",
-            "voxmill-trainer",
-            "--features",
-            features,
-        ];
-        args.push("--locked");
-        args.extend(rest);
-        // One test at a time: they share one GPU, and a software one has no cores of its own.
-        args.push("--test-threads=1");
-        cargo(root, &args, python)
+}
+
+/// The features of the build that all tests run from. The whole workspace each time: another choice of packages or
+/// features would have cargo build the dependencies once more.
+const BUILD: [&str; 4] = [
+    "--workspace",
+    "--locked",
+    "--features",
+    "voxmill/wgpu,voxmill-trainer/wgpu",
+];
+
+/// The tests that a GPU can change: those of a module `on_gpu`, and those that go through every device there is.
+const GPU_TESTS: [&str; 2] = ["on_gpu", "on_every_device"];
+
+pub(crate) fn run(parts: Parts) -> anyhow::Result<()> {
+    let mut check = Check {
+        root: project_root(),
+        clock: Clock::default(),
     };
-    test(&["--lib", "--"])?;
-    test(&["--test", "program", "on_gpu", "--"])?;
-    type_check(root, "cuda")
+    let result = check.run(parts);
+    // Also after a failure: the minutes are spent either way.
+    check.clock.report();
+    result
 }
 
-/// What cannot be run here, or not even linked, must at least be right by its types.
-fn type_check(root: &Path, feature: &str) -> anyhow::Result<()> {
-    let args = ["check", "-p", "voxmill", "--features", feature, "--locked"];
-    let mut command = cargo_command(root, &args);
-    // The build script then does without the compiler that it would fetch.
-    command.env("DOCS_RS", "1");
-    run_command(command, &args)
+struct Check {
+    root: PathBuf,
+    clock: Clock,
 }
 
-fn cargo(root: &Path, args: &[&str], python: &Path) -> anyhow::Result<()> {
-    let mut command = cargo_command(root, args);
-    command.env("VOXMILL_TEST_PYTHON", python);
-    run_command(command, args)
+impl Check {
+    fn run(&mut self, parts: Parts) -> anyhow::Result<()> {
+        if parts.lints {
+            self.cargo("format", &["fmt", "--all", "--check"], &[])?;
+            self.clippy()?;
+            self.deny()?;
+        }
+        if parts.gpu {
+            self.clock.time("Vulkan driver", install_vulkan_driver)?;
+        }
+        if parts.cpu || parts.gpu {
+            let args = [&["test"], &BUILD[..], &["--no-run"]].concat();
+            self.cargo("build of the tests", &args, &[])?;
+        }
+        if parts.cpu {
+            self.cpu_tests()?;
+            self.model_checker()?;
+        }
+        if parts.gpu {
+            self.gpu_tests()?;
+        }
+        Ok(())
+    }
+
+    fn clippy(&mut self) -> anyhow::Result<()> {
+        // With wgpu and CUDA: what cannot be run here, or not even linked, must at least be right by its types.
+        let all = [
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "voxmill/wgpu,voxmill-trainer/wgpu,voxmill/cuda,voxmill-trainer/cuda",
+        ];
+        // And with no GPU at all, as the program is built by default.
+        let default = ["--package", "voxmill", "--package", "voxmill-trainer"];
+        for (part, what) in [
+            ("clippy, wgpu and CUDA", &all[..]),
+            ("clippy, CPU alone", &default),
+        ] {
+            let args = [&["clippy", "--locked"], what, &["--", "-D", "warnings"]].concat();
+            // CUDA's build script then does without the compiler that it would fetch.
+            self.cargo(part, &args, &[("DOCS_RS", "1")])?;
+        }
+        Ok(())
+    }
+
+    /// Known vulnerabilities. Licences and sources are checked by a test of `tools` on every machine.
+    fn deny(&mut self) -> anyhow::Result<()> {
+        let runs = |args: &[&str]| {
+            let output = cargo_command(&self.root, args).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if !runs(&["deny", "--version"]) {
+            tell(
+                "cargo-deny is not installed: dependencies are NOT checked for known vulnerabilities",
+            );
+            return Ok(());
+        }
+        if !runs(&["deny", "fetch", "db"]) {
+            tell(
+                "the advisory database is out of reach: dependencies are NOT checked for known vulnerabilities",
+            );
+            return self.cargo(
+                "cargo deny, without advisories",
+                &[
+                    "deny",
+                    "--workspace",
+                    "check",
+                    "licenses",
+                    "bans",
+                    "sources",
+                ],
+                &[],
+            );
+        }
+        self.cargo("cargo deny", &["deny", "--workspace", "check"], &[])
+    }
+
+    fn cpu_tests(&mut self) -> anyhow::Result<()> {
+        // The tests read the cache back with pyarrow; without it they fail rather than pass by silence.
+        let root = &self.root;
+        let python = self.clock.time("Python packages", || {
+            python::environment(root, "test-python", "xtask/python/requirements.txt")
+        })?;
+        let python = python
+            .to_str()
+            .context("the target folder's name is not UTF-8")?;
+        let env = [
+            ("VOXMILL_TEST_PYTHON", python),
+            ("VOXMILL_TEST_DEVICE", "cpu"),
+            // The program chooses a real GPU by itself where it finds one; here it is to find none.
+            ("VK_LOADER_DRIVERS_DISABLE", "*"),
+        ];
+        let args = [&["test"], &BUILD[..], &["--", "--skip", "on_gpu"]].concat();
+        self.cargo("tests on the CPU", &args, &env)
+    }
+
+    /// The model checker takes the place of locks and threads, so it needs a build of its own.
+    fn model_checker(&mut self) -> anyhow::Result<()> {
+        let args = ["test", "-p", "voxmill-sync", "--test", "loom", "--locked"];
+        // Its own folder: other flags would have cargo build everything there once more.
+        let folder = python::target_dir(&self.root).join("loom");
+        let folder = folder
+            .to_str()
+            .context("the target folder's name is not UTF-8")?;
+        let env = [("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", folder)];
+        self.cargo("model checker (loom)", &args, &env)
+    }
+
+    /// The same code as on the CPU, on a GPU. It fails where there is none: tests on nothing prove nothing.
+    fn gpu_tests(&mut self) -> anyhow::Result<()> {
+        // One test at a time: they share one GPU, and a software one has no cores of its own.
+        let only = [&["--"], &GPU_TESTS[..], &["--test-threads=1"]].concat();
+        let lib = [&["test"], &BUILD[..], &["--lib"], &only].concat();
+        self.cargo("trainer on the GPU", &lib, &[])?;
+        let program = [&["test"], &BUILD[..], &["--test", "program"], &only].concat();
+        self.cargo("program on the GPU", &program, &[])
+    }
+
+    fn cargo(&mut self, part: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<()> {
+        let mut command = cargo_command(&self.root, args);
+        command.envs(env.iter().copied());
+        let line = format!("cargo {}", args.join(" "));
+        tell(&line);
+        self.clock.time(part, || {
+            let status = command.status().context("cannot start cargo")?;
+            ensure!(status.success(), "`{line}` failed");
+            Ok(())
+        })
+    }
 }
 
 fn cargo_command(root: &Path, args: &[&str]) -> Command {
@@ -120,9 +210,21 @@ fn cargo_command(root: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn run_command(mut command: Command, args: &[&str]) -> anyhow::Result<()> {
-    tell(&format!("cargo {}", args.join(" ")));
-    let status = command.status().context("cannot start cargo")?;
-    ensure!(status.success(), "`cargo {}` failed", args.join(" "));
+/// Where the drivers say that they are there.
+const VULKAN_DRIVERS: &str = "/usr/share/vulkan/icd.d";
+
+fn install_vulkan_driver() -> anyhow::Result<()> {
+    let has_driver = Path::new(VULKAN_DRIVERS)
+        .read_dir()
+        .is_ok_and(|mut drivers| drivers.next().is_some());
+    if has_driver {
+        return Ok(());
+    }
+    tell("apt-get install mesa-vulkan-drivers");
+    for args in [&["update"][..], &["install", "-y", "mesa-vulkan-drivers"]] {
+        let status = Command::new("apt-get").args(args).status();
+        let status = status.context("cannot start apt-get; install a Vulkan driver by hand")?;
+        ensure!(status.success(), "`apt-get {}` failed", args.join(" "));
+    }
     Ok(())
 }

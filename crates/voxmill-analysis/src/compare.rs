@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::{Outcome, Step};
 
 use crate::resampling::{Change, Sums, difference, mean_of_pairs, ratio, variation_difference};
 use crate::run::{Run, fact};
 use crate::timing::{
-    Spread, by_shape, frame_time_ratio, matched_ratio, step_time, variation, without_warm_up,
+    Shapes, Spread, by_shape, frame_time_ratio, matched_ratio, step_time, variation,
+    without_warm_up,
 };
 
 /// Grows when a reader of the JSON would misread it.
@@ -25,8 +27,9 @@ pub struct Candidate {
     pub settings: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
+    #[schemars(extend("const" = COMPARISON_VERSION))]
     pub version: u32,
     /// The first is what the others are held against.
     pub runs: Vec<Side>,
@@ -37,9 +40,9 @@ pub struct Comparison {
     pub fail_above: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RunState {
     Finished,
     Interrupted,
     Failed,
@@ -49,10 +52,10 @@ pub enum State {
 }
 
 /// One run by itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     pub name: String,
-    pub state: State,
+    pub state: RunState,
     pub starts: usize,
     pub steps: u64,
     pub last_step: u64,
@@ -76,7 +79,7 @@ pub struct Side {
 }
 
 /// A later run against the first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
     pub run: String,
     pub steps_matched: Matched,
@@ -86,7 +89,7 @@ pub struct Against {
     pub verdict: Option<Verdict>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
     /// Steps were compared with steps of the same shape.
@@ -95,7 +98,7 @@ pub enum Matched {
     ByFrame,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     StepTime,
@@ -116,17 +119,17 @@ impl Measure {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     pub measure: Measure,
     /// `None` where it could not be measured.
     pub change: Option<Change>,
-    pub told: Told,
+    pub told: Judgement,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum Judgement {
     Better,
     Worse,
     /// The interval contains no change, or it is too small to be shown.
@@ -135,7 +138,7 @@ pub enum Told {
 }
 
 /// At steps that both runs did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
     pub common_steps: u64,
     /// Every one of them: the runs computed the same.
@@ -146,7 +149,7 @@ pub struct Loss {
     pub at: Vec<LossAt>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossAt {
     pub step: u64,
     /// So many steps up to this one are averaged.
@@ -154,10 +157,10 @@ pub struct LossAt {
     pub first: f64,
     pub this: f64,
     pub change: Change,
-    pub told: Told,
+    pub told: Judgement,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Within,
@@ -167,7 +170,7 @@ pub enum Verdict {
     Worse,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Differing {
     pub name: String,
     /// One for each run; `None` where the run does not say.
@@ -206,11 +209,9 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
     let run = &candidate.run;
     let sums = Sums::all(warm);
     let stats = &run.stats;
-    // The library's own pools where they are told of, else what the driver says.
-    let pools = stats.budgets.iter().filter_map(|(name, budget)| {
-        let device = name.strip_prefix("memory of ")?;
-        Some((device.to_owned(), budget.peak))
-    });
+    // The library's own pools where it reports them, else what the driver says.
+    let pools = stats.device_memory.iter();
+    let pools = pools.map(|(device, memory)| (device.clone(), memory.peak));
     let driver = stats.devices.iter().filter_map(|(name, device)| {
         let peak = device.memory_used.peak()?;
         Some((name.clone(), peak as u64))
@@ -218,11 +219,11 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
     Side {
         name: candidate.name.clone(),
         state: match run.outcome() {
-            Some(Outcome::Finished) => State::Finished,
-            Some(Outcome::Interrupted) => State::Interrupted,
-            Some(Outcome::Failed) => State::Failed,
-            None if candidate.in_progress => State::InProgress,
-            None => State::Killed,
+            Some(Outcome::Finished) => RunState::Finished,
+            Some(Outcome::Interrupted) => RunState::Interrupted,
+            Some(Outcome::Failed) => RunState::Failed,
+            None if candidate.in_progress => RunState::InProgress,
+            None => RunState::Killed,
         },
         starts: run.starts,
         steps: run.steps.len() as u64,
@@ -265,7 +266,7 @@ fn against(
     let differences = changes.map(|(measure, change)| Difference {
         measure,
         change,
-        told: change.map_or(Told::NotMeasured, |change| {
+        told: change.map_or(Judgement::NotMeasured, |change| {
             told(change, measure.more_is_better())
         }),
     });
@@ -283,7 +284,7 @@ fn against(
 /// Like with like: shape by shape, where both runs mostly have the same shapes.
 fn step_time_change(steps: &[Step], base: &[Step]) -> (Matched, Option<Change>) {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
-    let shared = |a: &BTreeMap<&str, Vec<f64>>, b: &BTreeMap<&str, Vec<f64>>, all: usize| {
+    let shared = |a: &Shapes, b: &Shapes, all: usize| {
         let found = a.iter().filter(|(shape, _)| b.contains_key(*shape));
         2 * found.map(|(_, times)| times.len()).sum::<usize>() >= all
     };
@@ -301,13 +302,13 @@ fn step_time_change(steps: &[Step], base: &[Step]) -> (Matched, Option<Change>) 
 /// A tenth of a per cent, or of a point: less is shown as nothing.
 const WORTH_TELLING: f64 = 0.001;
 
-fn told(change: Change, more_is_better: bool) -> Told {
+fn told(change: Change, more_is_better: bool) -> Judgement {
     if !change.can_be_told() || change.value.abs() < WORTH_TELLING {
-        return Told::NoDifference;
+        return Judgement::NoDifference;
     }
     match (change.value > 0.0) == more_is_better {
-        true => Told::Better,
-        false => Told::Worse,
+        true => Judgement::Better,
+        false => Judgement::Worse,
     }
 }
 
@@ -376,7 +377,7 @@ fn loss_at(window: &[(u64, f64, f64)]) -> Option<LossAt> {
         change,
         // One pair has no noise to be told from.
         told: match window.len() < 2 || slight {
-            true => Told::NoDifference,
+            true => Judgement::NoDifference,
             false => told(change, false),
         },
     })

@@ -1,6 +1,7 @@
 //! The data side alone: what it costs to make batches, how many workers keep up with a model, and what
 //! each step would lose.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::timing::Spread;
@@ -8,8 +9,9 @@ use crate::timing::Spread;
 pub const DATA_SIDE_VERSION: u32 = 1;
 
 /// All that `analyze` measures, and what it makes of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSide {
+    #[schemars(extend("const" = DATA_SIDE_VERSION))]
     pub version: u32,
     pub clips: u64,
     pub audio_seconds: f64,
@@ -22,10 +24,10 @@ pub struct DataSide {
     /// The same with features from the cache; empty where it does not have them all.
     pub warm: Vec<Capacity>,
     pub feeding: Option<FeedingAt>,
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<FeedVerdict>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Text {
     /// On one thread.
     pub ms_per_clip: Spread,
@@ -33,7 +35,7 @@ pub struct Text {
     pub total_seconds: f64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Audio {
     /// Clips that were looked at.
     pub clips: u64,
@@ -55,7 +57,7 @@ impl Audio {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
     /// Megabytes a second, after the system was asked to forget the files.
     pub cold_mb_s: Option<f64>,
@@ -63,7 +65,7 @@ pub struct Disk {
     pub warm_mb_s: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     pub workers: u64,
     /// Of the whole road, batches included.
@@ -73,7 +75,7 @@ pub struct Capacity {
 }
 
 /// The road with a consumer that takes a batch every so often.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedingAt {
     pub step_ms: f64,
     /// Where the step time comes from.
@@ -88,7 +90,7 @@ pub struct FeedingAt {
     pub enough_workers: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
     Good,
@@ -97,8 +99,8 @@ pub enum Grade {
     Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FeedVerdict {
     pub about: String,
     pub grade: Grade,
     pub text: String,
@@ -118,7 +120,7 @@ pub fn enough_workers(capacities: &[Capacity], clips_per_second: f64) -> Option<
 }
 
 /// Three lines: text, audio, feeding.
-pub fn verdicts(data: &DataSide) -> Vec<Verdict> {
+pub fn verdicts(data: &DataSide) -> Vec<FeedVerdict> {
     vec![
         text_verdict(data),
         audio_verdict(data),
@@ -126,7 +128,7 @@ pub fn verdicts(data: &DataSide) -> Vec<Verdict> {
     ]
 }
 
-fn text_verdict(data: &DataSide) -> Verdict {
+fn text_verdict(data: &DataSide) -> FeedVerdict {
     let total = data.text.total_seconds;
     let (grade, text) = match total {
         s if s < 1.0 => (Grade::Good, "nobody waits for it"),
@@ -139,7 +141,7 @@ fn text_verdict(data: &DataSide) -> Verdict {
             "the start waits for it: run `voxmill prepare` once",
         ),
     };
-    Verdict {
+    FeedVerdict {
         about: "text".to_owned(),
         grade,
         text: format!(
@@ -149,7 +151,7 @@ fn text_verdict(data: &DataSide) -> Verdict {
     }
 }
 
-fn audio_verdict(data: &DataSide) -> Verdict {
+fn audio_verdict(data: &DataSide) -> FeedVerdict {
     let whole = data.audio.whole_ms;
     let parts = [
         ("reading", data.audio.read_ms),
@@ -174,7 +176,7 @@ fn audio_verdict(data: &DataSide) -> Verdict {
             "a few clips take very much longer than the rest: see the slowest, or keep features in the cache"
         }
     };
-    Verdict {
+    FeedVerdict {
         about: "audio".to_owned(),
         grade,
         text: format!(
@@ -186,7 +188,7 @@ fn audio_verdict(data: &DataSide) -> Verdict {
     }
 }
 
-fn feeding_verdict(data: &DataSide) -> Verdict {
+fn feeding_verdict(data: &DataSide) -> FeedVerdict {
     let (grade, text) = match &data.feeding {
         None => (
             Grade::Unknown,
@@ -218,7 +220,7 @@ fn feeding_verdict(data: &DataSide) -> Verdict {
             (grade, text)
         }
     };
-    Verdict {
+    FeedVerdict {
         about: "feeding".to_owned(),
         grade,
         text,

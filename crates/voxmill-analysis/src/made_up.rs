@@ -6,7 +6,7 @@ use voxmill_telemetry::event::{
     Event, HostSample, Nanos, Outcome, RunStarted, SlowItem, StageSecond, Stamped, Step, Wait,
 };
 use voxmill_telemetry::log::LOG_VERSION;
-use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
+use voxmill_telemetry::plan::{Plan, StagePlan};
 use voxmill_telemetry::stats::Histogram;
 
 use crate::run::{Run, fact, phase};
@@ -32,6 +32,8 @@ pub struct MadeUp {
     /// Of a step's 800 padded frames.
     pub valid_frames: u64,
     pub host_cpu: f64,
+    /// Per cent of the cores that the process may use, and how many these are.
+    pub allowed_cpu: Option<(f64, u64)>,
     pub process_cpu: f64,
     pub facts: Vec<(&'static str, &'static str)>,
 }
@@ -51,6 +53,7 @@ impl Default for MadeUp {
             no_overlap_ms: 110,
             valid_frames: 760,
             host_cpu: 95.0,
+            allowed_cpu: None,
             process_cpu: 185.0,
             facts: Vec::new(),
         }
@@ -103,7 +106,7 @@ impl MadeUp {
     fn started(&self) -> Stamped {
         let mut plan = Plan::new("batches", "train");
         for (stage, _) in &self.stage_ms {
-            plan = plan.stage(StagePlan::new(*stage).workers(Setting::from(1)));
+            plan.stages.push(StagePlan::new(*stage));
         }
         let mut facts: BTreeMap<&str, &str> = BTreeMap::from([
             (fact::MODEL_SIZE, "tiny"),
@@ -149,7 +152,7 @@ impl MadeUp {
             late: self.late.filter(|_| waited_ms > 0).map(str::to_owned),
             service: Nanos(service),
             overhead: Nanos(MS / 5),
-            shape: Some("8x100x20".to_owned()),
+            shape: "8x100x20".parse().ok(),
             ended: Some(Nanos(end)),
             phase: name.map(str::to_owned),
             parts: BTreeMap::from([
@@ -203,6 +206,7 @@ impl MadeUp {
             clock,
             Event::HostSample(HostSample {
                 cpu_percent: Some(self.host_cpu),
+                allowed_cpu: self.allowed_cpu.map(Into::into),
                 process_cpu_percent: Some(self.process_cpu),
                 process_memory: Some(400_000_000),
                 memory_total: Some(16_000_000_000),

@@ -1,13 +1,15 @@
 //! All that a profile says, as one value: it is printed, and it is the JSON.
 
 use std::collections::BTreeMap;
+use voxmill_telemetry::stage::StageId;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait};
 
 use crate::bottleneck::{Finding, find};
 use crate::run::{Run, Slow, fact, phase};
-use crate::scorecard::{Row, scorecard};
+use crate::scorecard::{Score, scorecard};
 use crate::timing::{
     Line, Ratio, Spread, frame_time_ratio, matched_ratio, milliseconds, padded_frames, step_time,
     valid_frames, variation,
@@ -16,8 +18,9 @@ use crate::timing::{
 /// Grows when a reader of the JSON would misread it.
 pub const PROFILE_VERSION: u32 = 1;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
+    #[schemars(extend("const" = PROFILE_VERSION))]
     pub version: u32,
     pub program: String,
     /// What was measured: settings and the machine, by name.
@@ -48,7 +51,7 @@ pub struct Profile {
     /// The share of all frames that is padding.
     pub padding_waste: f64,
     pub time_to_first_step_seconds: Option<f64>,
-    pub memory: Memory,
+    pub memory: PeakMemory,
     pub power_watts: BTreeMap<String, f64>,
     /// Of this process, all its threads, for each hour of audio that was trained on.
     pub cpu_seconds_per_audio_hour: Option<f64>,
@@ -56,13 +59,13 @@ pub struct Profile {
     /// The steps that waited longest, and for what.
     pub slowest: Vec<SlowStep>,
     pub findings: Vec<Finding>,
-    pub scorecard: Vec<Row>,
+    pub scorecard: Vec<Score>,
     /// Events that were too many to record, and lines of the log that could not be read.
     pub lost: u64,
 }
 
 /// A share of the model thread's line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     pub name: String,
     pub share: f64,
@@ -70,7 +73,7 @@ pub struct Share {
 }
 
 /// A stage's own work: it goes on beside the model, so it is not added to the line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageTime {
     pub name: String,
     pub workers: u64,
@@ -85,7 +88,7 @@ pub struct StageTime {
 }
 
 /// The step time of the run beside that of batches that were ready.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Feeding {
     /// a: batches on the device already, workers idle.
     pub floor_ms: Option<f64>,
@@ -99,34 +102,34 @@ pub struct Feeding {
     pub no_overlap_over_run: Option<Ratio>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PeakMemory {
     pub process_peak: Option<u64>,
     pub host_total: Option<u64>,
     pub swap_peak: Option<u64>,
     /// Bytes at most on each device that its driver tells of.
-    pub devices: BTreeMap<String, DeviceMemory>,
+    pub devices: BTreeMap<String, DriverMemory>,
     /// Bytes at most in each budget, and its limit.
     pub budgets: BTreeMap<String, (u64, u64)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DeviceMemory {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriverMemory {
     pub peak: Option<u64>,
     pub total: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowStep {
     pub step: u64,
     pub waited_ms: f64,
     pub stage: String,
     /// What the stage was doing just before: the part of it, the item, and how long that took.
-    pub doing: Option<Doing>,
+    pub doing: Option<SlowPart>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Doing {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowPart {
     pub part: String,
     pub item: String,
     pub ms: f64,
@@ -157,6 +160,8 @@ pub fn profile(run: &Run) -> Profile {
             .filter_map(|(name, device)| Some((name.clone(), value(device)?)))
             .collect::<BTreeMap<String, f64>>()
     };
+    let pools = stats.device_memory.iter();
+    let pools = pools.map(|(device, memory)| (format!("memory of {device}"), memory));
     let mut profile = Profile {
         version: PROFILE_VERSION,
         program: (stats.started.as_ref()).map_or(String::new(), |s| s.program.clone()),
@@ -184,13 +189,13 @@ pub fn profile(run: &Run) -> Profile {
         time_to_first_step_seconds: run
             .first_step_after
             .map(|after| after.seconds() + run.number(fact::SECONDS_BEFORE).unwrap_or(0.0)),
-        memory: Memory {
+        memory: PeakMemory {
             process_peak: host.process_memory.peak().map(|bytes| bytes as u64),
             host_total: host.memory_total,
             swap_peak: host.swap_used.peak().map(|bytes| bytes as u64),
             devices: (stats.devices.iter())
                 .map(|(name, device)| {
-                    let memory = DeviceMemory {
+                    let memory = DriverMemory {
                         peak: device.memory_used.peak().map(|bytes| bytes as u64),
                         total: device.memory_total,
                     };
@@ -198,7 +203,9 @@ pub fn profile(run: &Run) -> Profile {
                 })
                 .collect(),
             budgets: (stats.budgets.iter())
-                .map(|(name, budget)| (name.clone(), (budget.peak, budget.limit)))
+                .map(|(name, budget)| (name.clone(), budget))
+                .chain(pools)
+                .map(|(name, budget)| (name, (budget.peak, budget.limit)))
                 .collect(),
         },
         power_watts: of_devices(|device| device.power_watts.mean()),
@@ -233,15 +240,15 @@ fn explained(steps: &[Step], line: &Line) -> f64 {
     }
 }
 
-/// The part of making features that was reading files.
-pub(crate) fn part_of_featurize(run: &Run, part: &str) -> f64 {
-    let sum = |stage: &str| {
-        let stage = run.stats.stage(stage);
+/// The share of computing features that was this part of it.
+pub(crate) fn part_of_featurize(run: &Run, part: StageId) -> f64 {
+    let sum = |stage: StageId| {
+        let stage = run.stats.stage(stage.name());
         stage.map_or(0.0, |stage| stage.service.sum().seconds())
     };
-    let whole = sum("featurize");
+    let whole = sum(StageId::Featurize);
     match whole > 0.0 {
-        true => sum(&format!("featurize.{part}")) / whole,
+        true => sum(part) / whole,
         false => 0.0,
     }
 }
@@ -249,13 +256,15 @@ pub(crate) fn part_of_featurize(run: &Run, part: &str) -> f64 {
 /// Waits are charged to who was late. Reading and computing go on in one stage: its waits are split as its
 /// work is.
 fn shares(run: &Run, line: &Line) -> Vec<Share> {
-    let read = part_of_featurize(run, "read").min(1.0);
+    let read = part_of_featurize(run, StageId::Read).min(1.0);
     let of_wait = |step: &Step| -> [f64; 3] {
         let waited = milliseconds(step.waited);
         match step.late.as_deref() {
             Some("rows") => [waited, 0.0, 0.0],
-            Some("featurize") => [waited * read, waited * (1.0 - read), 0.0],
-            Some("prepare") => [0.0, 0.0, waited],
+            Some(late) if *late == StageId::Featurize => {
+                [waited * read, waited * (1.0 - read), 0.0]
+            }
+            Some(late) if *late == StageId::Prepare => [0.0, 0.0, waited],
             Some(_) => [0.0, waited, 0.0],
             // Too short to ask: it is the hand-over itself.
             None => [0.0, 0.0, waited],
@@ -349,7 +358,9 @@ pub(crate) fn wait_name(wait: Wait) -> &'static str {
 fn data_device_busy(run: &Run, stages: &[StageTime]) -> Option<f64> {
     let (data, model) = (run.fact(fact::DATA_DEVICE)?, run.fact(fact::DEVICE)?);
     let two = run.fact(fact::MODE) == Some("two devices") || data != model;
-    let prepare = stages.iter().find(|stage| stage.name == "prepare")?;
+    let prepare = stages
+        .iter()
+        .find(|stage| *stage.name == StageId::Prepare)?;
     two.then(|| prepare.busy.min(1.0))
 }
 
@@ -393,7 +404,7 @@ fn slowest(run: &Run) -> Vec<SlowStep> {
 }
 
 /// The slowest item of the late stage in the seconds before the batch came, and which part of it was slow.
-fn doing(run: &Run, step: &Step) -> Option<Doing> {
+fn doing(run: &Run, step: &Step) -> Option<SlowPart> {
     let stage = step.late.as_deref()?;
     let came = step.ended?.since(step.service);
     let near = |slow: &&Slow| {
@@ -417,7 +428,7 @@ fn doing(run: &Run, step: &Step) -> Option<Doing> {
         })
         .max_by_key(|(_, service)| *service)
         .map(|(part, _)| part);
-    Some(Doing {
+    Some(SlowPart {
         part: part.unwrap_or(stage).to_owned(),
         item: item.name,
         ms: milliseconds(item.service),

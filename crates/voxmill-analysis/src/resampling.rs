@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::Step;
+use voxmill_telemetry::shape::StepShape;
 
 use crate::timing::{
     Draws, RESAMPLES, Ratio, by_shape, clips, from_few, interval, padded_frames, step_time,
@@ -83,7 +85,7 @@ impl Sums {
 }
 
 /// By how much something changed, 0 being not at all, and how far that can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     pub value: f64,
     /// Nine in ten resamples lie within.
@@ -142,16 +144,15 @@ const ENOUGH_OF_A_SHAPE: usize = 5;
 /// How far each step is from those like it, in the order of the steps. How often a shape comes up is the plan's
 /// doing and no noise, so a step is like those of its shape; where there are too few of each, like all.
 fn noise(steps: &[Step]) -> Vec<Sums> {
-    let shape = |step: &Step| step.shape.clone().unwrap_or_default();
-    let mut shapes: BTreeMap<String, Sums> = BTreeMap::new();
+    let mut shapes: BTreeMap<Option<StepShape>, Sums> = BTreeMap::new();
     for step in steps {
-        let sums = shapes.entry(shape(step)).or_default();
+        let sums = shapes.entry(step.shape).or_default();
         *sums = sums.plus(Sums::of(step));
     }
     let all = Sums::all(steps);
     let enough = steps.len() >= ENOUGH_OF_A_SHAPE * shapes.len();
     let of = |step: &Step| {
-        let alike = if enough { shapes[&shape(step)] } else { all };
+        let alike = if enough { shapes[&step.shape] } else { all };
         let from_mean = Sums::of(step).plus(alike.times(-1.0 / alike.steps));
         from_mean.times(from_few(alike.steps as usize))
     };
@@ -185,7 +186,7 @@ fn squares(steps: &[Step]) -> Vec<f64> {
         .map(|times| times.len() as f64 - 1.0)
         .sum();
     let square = |step: &Step| {
-        let times = &shapes[step.shape.as_deref().unwrap_or("")];
+        let times = &shapes[&step.shape];
         counts(&times).then(|| (step_time(step) / mean(times) - 1.0).powi(2))
     };
     let squares: Vec<f64> = steps.iter().filter_map(square).collect();
@@ -222,7 +223,7 @@ mod tests {
             step: n,
             waited: Nanos((waited_ms + n % 3) * 1_000_000),
             service: Nanos((service_ms + n * 7 % 5) * 1_000_000),
-            shape: Some("8x100x20".to_owned()),
+            shape: "8x100x20".parse().ok(),
             values: [("frames".to_owned(), 700.0)].into(),
             ..Step::default()
         };
@@ -263,7 +264,7 @@ mod tests {
         // Shapes that take turns do not hide it.
         let two_shapes = |mut steps: Vec<Step>| {
             for step in &mut steps {
-                step.shape = Some(format!("8x{}x20", 100 + step.step % 2));
+                step.shape = format!("8x{}x20", 100 + step.step % 2).parse().ok();
             }
             steps
         };

@@ -73,6 +73,21 @@ pub struct Run {
     pub flaws: Flaws,
 }
 
+/// Shares of the time of all these cores together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreLoad {
+    pub cores: f64,
+    /// By all programs, this one among them.
+    pub all: f64,
+    pub own: f64,
+}
+
+impl CoreLoad {
+    pub fn others(self) -> f64 {
+        (self.all - self.own).max(0.0)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
     pub until: Nanos,
@@ -86,7 +101,7 @@ impl Run {
     pub fn read(path: &Path) -> Result<Run, LogError> {
         let mut reader = LogReader::open(path)?;
         let mut run = Run::default();
-        let mut reading = Reading::default();
+        let mut reading = RunReader::default();
         for stamped in &mut reader {
             reading.add(&mut run, &stamped?);
         }
@@ -98,7 +113,7 @@ impl Run {
     /// From events that are at hand.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Stamped>) -> Run {
         let mut run = Run::default();
-        let mut reading = Reading::default();
+        let mut reading = RunReader::default();
         for stamped in events {
             reading.add(&mut run, stamped);
         }
@@ -143,14 +158,31 @@ impl Run {
         self.fact(fact)?.parse().ok()
     }
 
-    /// The share of the machine's cores that other programs took: beside busy neighbours, times are not a run's
-    /// own. `None` where the number of cores is not known.
+    /// How busy the cores were that this process may use. Without samples of just these, of all cores of
+    /// the machine: `cores` is always the number that `all` is a share of.
+    pub fn core_load(&self) -> Option<CoreLoad> {
+        let host = &self.stats.host;
+        let allowed = host.allowed_cpu_percent.mean().zip(host.allowed_cores);
+        let (percent, cores) = match allowed {
+            Some((percent, cores)) => (percent, cores as f64),
+            None => {
+                let cores = self.number(fact::MACHINE_CORES);
+                let cores = cores.or_else(|| self.number(fact::CORES))?;
+                (host.cpu_percent.mean()?, cores)
+            }
+        };
+        let cores = cores.max(1.0);
+        Some(CoreLoad {
+            cores,
+            all: percent / 100.0,
+            own: host.process_cpu_percent.mean()? / 100.0 / cores,
+        })
+    }
+
+    /// The share of the cores that other programs took: next to busy programs, times are not a run's own.
+    /// `None` where the number of cores is not known.
     pub fn others(&self) -> Option<f64> {
-        let cores = self.number(fact::MACHINE_CORES);
-        let cores = cores.or(self.number(fact::CORES))?.max(1.0);
-        let all = self.stats.host.cpu_percent.mean()? / 100.0;
-        let own = self.stats.host.process_cpu_percent.mean()? / 100.0 / cores;
-        Some((all - own).max(0.0))
+        self.core_load().map(CoreLoad::others)
     }
 
     pub fn phase(&self, name: &str) -> &[Step] {
@@ -159,13 +191,13 @@ impl Run {
 }
 
 #[derive(Default)]
-struct Reading {
+struct RunReader {
     steps: BTreeMap<u64, Step>,
     /// Of what is not a step: steps carry their own.
     phase: Option<String>,
 }
 
-impl Reading {
+impl RunReader {
     fn add(&mut self, run: &mut Run, stamped: &Stamped) {
         match &stamped.event {
             Event::RunStarted(_) => {

@@ -1,8 +1,10 @@
 //! One setting at several sizes: how much faster each is than the one before, where that ends, and what
 //! would not fit.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::Step;
+pub use voxmill_telemetry::event::{Failure, Shortage};
 
 use crate::resampling::{Sums, ratio};
 use crate::timing::{Ratio, Spread, WARM_UP_STEPS, step_time, variation};
@@ -13,7 +15,7 @@ pub const SCALING_VERSION: u32 = 1;
 /// A size that gains less than this over the one before is not worth it.
 pub const WORTH_IT: f64 = 0.05;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Swept {
     BatchSize,
@@ -54,11 +56,11 @@ impl Swept {
 #[derive(Clone, Debug)]
 pub struct Tried {
     pub size: u64,
-    pub outcome: Outcome,
+    pub outcome: SizeOutcome,
 }
 
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum SizeOutcome {
     Ran {
         steps: Vec<Step>,
         /// Bytes at most.
@@ -69,34 +71,24 @@ pub enum Outcome {
         /// The share of the cores that other programs took.
         others: Option<f64>,
     },
-    Died {
-        reason: String,
-        /// Where it was refused for memory.
-        refused: Option<Shortage>,
-    },
+    Died(Failure),
 }
 
-/// Bytes that a run needs beside those that it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shortage {
-    pub needs: u64,
-    pub limit: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scaling {
+    #[schemars(extend("const" = SCALING_VERSION))]
     pub version: u32,
     pub swept: Swept,
     pub flag: String,
     /// In ascending order.
-    pub sizes: Vec<Row>,
+    pub sizes: Vec<SizeRow>,
     /// `None` where no size ran.
     pub knee: Option<Knee>,
     pub memory: MemoryLimit,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeRow {
     pub size: u64,
     /// `None`: it died.
     pub measured: Option<Measured>,
@@ -104,7 +96,7 @@ pub struct Row {
     pub refused: Option<Shortage>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     pub steps: u64,
     pub frames_per_second: f64,
@@ -121,7 +113,7 @@ pub struct Measured {
     pub others: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "size")]
 pub enum Knee {
     /// Only one size ran: there is nothing to say.
@@ -142,7 +134,7 @@ impl Knee {
 }
 
 /// What is known of the largest size that fits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryLimit {
     /// The first size that was refused or died.
     pub first_that_died: Option<u64>,
@@ -150,7 +142,7 @@ pub struct MemoryLimit {
     pub extrapolated: Option<Extrapolated>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Extrapolated {
     /// Bytes of host memory for each one more.
     pub bytes_each: f64,
@@ -166,13 +158,13 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
     let mut before: Option<Vec<Step>> = None;
     for Tried { size, outcome } in tried {
         sizes.push(match outcome {
-            Outcome::Died { reason, refused } => Row {
+            SizeOutcome::Died(Failure { reason, shortage }) => SizeRow {
                 size,
                 measured: None,
                 died: Some(reason),
-                refused,
+                refused: shortage,
             },
-            Outcome::Ran {
+            SizeOutcome::Ran {
                 steps,
                 host_memory,
                 device_memory,
@@ -195,7 +187,7 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                 if !died {
                     before = Some(steps);
                 }
-                Row {
+                SizeRow {
                     size,
                     measured,
                     died: died.then(|| "it did no step after the first ones".to_owned()),
@@ -244,7 +236,7 @@ fn measured(steps: &[Step]) -> Option<Measured> {
 }
 
 /// The last size whose gain is beyond noise and worth it: the whole interval is.
-fn knee(rows: &[Row]) -> Option<Knee> {
+fn knee(rows: &[SizeRow]) -> Option<Knee> {
     let ran: Vec<(u64, Option<Ratio>)> = rows
         .iter()
         .filter_map(|row| Some((row.size, row.measured.as_ref()?.gain)))
@@ -263,7 +255,7 @@ fn knee(rows: &[Row]) -> Option<Knee> {
 }
 
 /// A straight line, by least squares, through the peaks of host memory. `None` where it does not rise.
-fn extrapolate(rows: &[Row], available: u64) -> Option<Extrapolated> {
+fn extrapolate(rows: &[SizeRow], available: u64) -> Option<Extrapolated> {
     let points: Vec<(f64, f64)> = rows
         .iter()
         .filter_map(|row| {
@@ -303,13 +295,13 @@ mod tests {
         let step = |n: u64| Step {
             step: n,
             service: Nanos((ms + n * 7 % 5 + if n < 3 { 500 } else { 0 }) * 1_000_000),
-            shape: Some(format!("{size}x100x20")),
+            shape: format!("{size}x100x20").parse().ok(),
             values: [("frames".to_owned(), size as f64 * 90.0)].into(),
             ..Step::default()
         };
         Tried {
             size,
-            outcome: Outcome::Ran {
+            outcome: SizeOutcome::Ran {
                 steps: (0..33).map(step).collect(),
                 host_memory: Some(memory),
                 device_memory: None,
@@ -322,10 +314,10 @@ mod tests {
     fn died(size: u64, reason: &str) -> Tried {
         Tried {
             size,
-            outcome: Outcome::Died {
+            outcome: SizeOutcome::Died(Failure {
                 reason: reason.to_owned(),
-                refused: None,
-            },
+                shortage: None,
+            }),
         }
     }
 
@@ -389,7 +381,7 @@ mod tests {
         assert_eq!(scaling.memory.first_that_died, Some(8));
         assert_eq!(scaling.memory.extrapolated, None);
         let mut short = ran(8, 100, 0);
-        if let Outcome::Ran { steps, .. } = &mut short.outcome {
+        if let SizeOutcome::Ran { steps, .. } = &mut short.outcome {
             steps.truncate(2);
         }
         let none = super::scaling(Swept::Workers, vec![short], None);

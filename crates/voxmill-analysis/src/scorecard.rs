@@ -1,10 +1,11 @@
 //! Three tiers of goals, and which of them a run reaches. What cannot be measured here says so.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Profile;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     Must,
@@ -12,8 +13,8 @@ pub enum Tier {
     Stretch,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Score {
     pub tier: Tier,
     pub goal: String,
     /// `None`: it cannot be measured here.
@@ -22,13 +23,13 @@ pub struct Row {
     pub note: String,
 }
 
-pub fn scorecard(profile: &Profile) -> Vec<Row> {
+pub fn scorecard(profile: &Profile) -> Vec<Score> {
     let share = |value: f64| format!("{:.1} %", 100.0 * value);
     let times = |value: f64| format!("{value:.2} ×");
     let mut rows = Vec::new();
     let mut row =
         |tier, goal: String, measured: Option<f64>, reached: Option<bool>, note: String| {
-            rows.push(Row {
+            rows.push(Score {
                 tier,
                 goal,
                 measured,

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::{Nanos, Step};
+use voxmill_telemetry::shape::StepShape;
 use voxmill_telemetry::stats::Histogram;
 
 /// How values are spread, in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     pub count: u64,
     pub mean: f64,
@@ -84,10 +86,8 @@ pub fn padded_frames(step: &Step) -> f64 {
     if let Some(sum) = step.values.get("padded_frames") {
         return *sum;
     }
-    let numbers = step.shape.as_deref().unwrap_or("").split('x');
-    let numbers: Vec<f64> = numbers.filter_map(|number| number.parse().ok()).collect();
-    match numbers[..] {
-        [rows, frames, _] => rows * frames,
+    match step.shape {
+        Some(StepShape::Batch(shape)) => shape.padded_frames() as f64,
         _ => 0.0,
     }
 }
@@ -99,9 +99,11 @@ pub fn valid_frames(step: &Step) -> f64 {
 
 /// Clips that were trained on; rows of the shape where the log does not say.
 pub fn clips(step: &Step) -> f64 {
-    let rows = || step.shape.as_deref()?.split('x').next()?.parse().ok();
-    let told = step.values.get("clips").copied();
-    told.or_else(rows).unwrap_or(0.0)
+    let rows = match step.shape {
+        Some(StepShape::Batch(shape)) => f64::from(shape.rows),
+        _ => 0.0,
+    };
+    step.values.get("clips").copied().unwrap_or(rows)
 }
 
 /// The first steps of a start pay for what is done once: kernels, buffers, the first use of memory.
@@ -128,7 +130,7 @@ pub fn without_warm_up(steps: &[Step]) -> Vec<Step> {
 }
 
 /// The model thread's time, in seconds: `train + waited + gap` is all of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     pub seconds: f64,
     pub train: f64,
@@ -203,17 +205,20 @@ pub fn variation(steps: &[Step]) -> f64 {
     }
 }
 
-pub(crate) fn by_shape(steps: &[Step]) -> BTreeMap<&str, Vec<f64>> {
-    let mut shapes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+/// The step times of each shape.
+pub(crate) type Shapes = BTreeMap<Option<StepShape>, Vec<f64>>;
+
+pub(crate) fn by_shape(steps: &[Step]) -> Shapes {
+    let mut shapes = Shapes::new();
     for step in steps {
-        let shape = step.shape.as_deref().unwrap_or("");
-        shapes.entry(shape).or_default().push(step_time(step));
+        let times = shapes.entry(step.shape).or_default();
+        times.push(step_time(step));
     }
     shapes
 }
 
 /// A ratio and how far it can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     pub value: f64,
     /// Nine in ten resamples lie within.
@@ -234,9 +239,9 @@ pub(crate) const RESAMPLES: usize = 500;
 /// how often. `None` without a shape in common.
 pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
-    let common = |shape: &str| Some((ours.get(shape)?, theirs.get(shape)?));
+    let common = |shape: &Option<StepShape>| Some((ours.get(shape)?, theirs.get(shape)?));
     // Each of theirs stands for so many of ours.
-    let stands_for = |shape: &str| {
+    let stands_for = |shape: &Option<StepShape>| {
         common(shape).map_or(0.0, |(ours, theirs)| {
             ours.len() as f64 / theirs.len() as f64
         })
@@ -252,7 +257,7 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     if !value.is_finite() {
         return None;
     }
-    let is_common = |shape: &str| f64::from(u8::from(common(shape).is_some()));
+    let is_common = |shape: &Option<StepShape>| f64::from(u8::from(common(shape).is_some()));
     let our_noise = noise(steps, &ours, is_common);
     let their_noise = noise(base, &theirs, stands_for);
     let mut draws = Draws::new(ours.len() as u64);
@@ -265,15 +270,10 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
 
 /// How far each step is from the others of its shape, in the order of the steps: a machine that is slow is
 /// slow for a while, whatever the shapes.
-fn noise(
-    steps: &[Step],
-    shapes: &BTreeMap<&str, Vec<f64>>,
-    weight: impl Fn(&str) -> f64,
-) -> Vec<f64> {
+fn noise(steps: &[Step], shapes: &Shapes, weight: impl Fn(&Option<StepShape>) -> f64) -> Vec<f64> {
     let of = |step: &Step| {
-        let shape = step.shape.as_deref().unwrap_or("");
-        let alike = &shapes[shape];
-        weight(shape) * from_few(alike.len()) * (step_time(step) - plain_mean(alike))
+        let alike = &shapes[&step.shape];
+        weight(&step.shape) * from_few(alike.len()) * (step_time(step) - plain_mean(alike))
     };
     steps.iter().map(of).collect()
 }
@@ -370,7 +370,7 @@ mod tests {
 
     fn step(shape: &str, waited_ms: u64, service_ms: u64) -> Step {
         Step {
-            shape: Some(shape.to_owned()),
+            shape: shape.parse().ok(),
             waited: Nanos(waited_ms * 1_000_000),
             late: (waited_ms > 0).then(|| "featurize".to_owned()),
             service: Nanos(service_ms * 1_000_000),
@@ -415,20 +415,20 @@ mod tests {
 
     #[test]
     fn a_ratio_compares_like_with_like() {
-        let base: Vec<Step> = (0..10).map(|_| step("a", 0, 100)).collect();
-        let mut others: Vec<Step> = (0..10).map(|_| step("a", 0, 110)).collect();
-        others.extend((0..50).map(|_| step("b", 0, 900)));
+        let base: Vec<Step> = (0..10).map(|_| step("4x50x9", 0, 100)).collect();
+        let mut others: Vec<Step> = (0..10).map(|_| step("4x50x9", 0, 110)).collect();
+        others.extend((0..50).map(|_| step("4x70x9", 0, 900)));
         let ratio = matched_ratio(&others, &base).unwrap();
         assert!((ratio.value - 1.1).abs() < 1e-9);
         assert!(ratio.differs_from(1.0));
-        assert!(matched_ratio(&base, &[step("c", 0, 1)]).is_none());
+        assert!(matched_ratio(&base, &[step("4x90x9", 0, 1)]).is_none());
     }
 
     #[test]
     fn noise_is_not_a_difference() {
         let noisy = |from: u64| -> Vec<Step> {
             (0..30)
-                .map(|n| step("a", 0, 100 + (n * 37 + from) % 40))
+                .map(|n| step("4x50x9", 0, 100 + (n * 37 + from) % 40))
                 .collect()
         };
         let ratio = matched_ratio(&noisy(0), &noisy(5)).unwrap();
@@ -440,7 +440,7 @@ mod tests {
     fn the_first_steps_of_each_start_are_warm_up() {
         let at = |ended: u64| Step {
             ended: Some(Nanos(ended)),
-            ..step("a", 0, 100)
+            ..step("4x50x9", 0, 100)
         };
         let steps: Vec<Step> = (10..20).chain(1..11).map(at).collect();
         assert_eq!(without_warm_up(&steps).len(), 14);

@@ -1,28 +1,28 @@
-//! A road while it is being put together: stages become threads with buffers between them, or, where
+//! A pipeline while it is being put together: stages become threads with buffers between them, or, where
 //! they are not to overlap, functions that call each other.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use voxmill_sync::lock;
 use voxmill_telemetry::event::Wait;
-use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::Budget;
 use crate::buffer::{Buffer, Tap};
+use crate::builder::StartError;
 use crate::control::{Shared, StageHandle};
 use crate::group::{Collector, Group, Groups};
 use crate::intake::Intake;
 use crate::item::{Content, Envelope};
 use crate::meter::{Doing, Meter, Watch};
+use crate::plan::Plan;
 use crate::pool::{Body, Pool, Presence};
 use crate::position::Position;
-use crate::road::StartError;
 use crate::slots::Slots;
 use crate::source::{DoneBefore, Items, Source};
 use crate::stage::{Asked, Faults, Stage, Work, Worker};
-use crate::sync::lock;
 
 /// How items come out of a stage.
 pub(crate) enum Flow<T> {
@@ -41,7 +41,7 @@ pub(crate) struct Assembly {
     faults: Arc<Faults>,
     budgets: Vec<Arc<Budget>>,
     slots: Option<Arc<Slots>>,
-    /// The first number of each part of the road, the source's part first.
+    /// The first number of each part of the pipeline, the source's part first.
     firsts: Vec<u64>,
     part: usize,
     next_stage: usize,
@@ -145,7 +145,7 @@ impl Assembly {
         })
     }
 
-    /// How the items of this part of the road are called.
+    /// How the items of this part of the pipeline are called.
     fn naming(&self, given: &OnceLock<Naming>) -> Naming {
         let grouped = self.part > 0;
         given.get().cloned().unwrap_or_else(|| {
@@ -300,7 +300,7 @@ impl Assembly {
                     let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
                     while !presence.is_surplus() {
                         if worker.cannot_work() && presence.leaves_it_to_others() {
-                            worker.tell_why_not();
+                            worker.report_why_not();
                             return;
                         }
                         let envelope = match intake.take(&worker) {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
-use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::recorder::Recorder;
 
 use crate::budget::Budget;
 use crate::buffer::{Buffer, Level};
 use crate::counters::{BudgetCounters, Snapshot, StageCounters};
 use crate::meter::Meter;
+use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::position::{Position, Progress};
 use crate::slots::Slots;
@@ -68,7 +68,7 @@ impl Shared {
 
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
-        // From the end: nobody may take for the end of the road what is only the end of the run, and
+        // From the end: nobody may take for the end of the pipeline what is only the end of the run, and
         // get a batch that is not whole for the last one.
         for stage in self.stages.iter().rev() {
             if let Some(buffer) = &stage.buffer {

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     pub at: Duration,
-    /// In the order of the road; the source first, the consumer last.
+    /// In the order of the pipeline; the source first, the consumer last.
     pub stages: Vec<StageCounters>,
     pub budgets: Vec<BudgetCounters>,
 }
@@ -15,7 +15,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageCounters {
     pub name: String,
-    /// Items that left the stage, holes included.
+    /// Items that left the stage, gaps included.
     pub items: u64,
     /// Workers there are, idle or not.
     pub workers: usize,

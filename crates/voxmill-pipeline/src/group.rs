@@ -8,13 +8,13 @@ use std::sync::Arc;
 use voxmill_telemetry::event::FaultKind;
 
 use crate::budget::Reservation;
-use crate::item::{Content, Envelope, Hole};
+use crate::item::{Content, Envelope, Gap};
 use crate::position::Position;
 use crate::stage::Stage;
 
 /// Which items belong together: group `g` begins with item `first_of(g)`.
 ///
-/// Membership goes by number, so a hole counts like an item and a group of 16 stays one of 16. A group
+/// Membership goes by number, so a gap counts like an item and a group of 16 stays one of 16. A group
 /// has at least one member: what fills up a rank's last round is a member that stands for nothing.
 #[derive(Clone)]
 pub struct Groups {
@@ -67,10 +67,10 @@ pub struct EmptyGroup {
     pub group: u64,
 }
 
-/// Items that belong together, in item order; those that were skipped are there as holes.
+/// Items that belong together, in item order; those that were skipped are there as gaps.
 #[derive(Debug)]
 pub struct Group<T> {
-    pub members: Vec<Result<T, Hole>>,
+    pub members: Vec<Result<T, Gap>>,
 }
 
 /// Collects members until their group is whole.
@@ -172,7 +172,7 @@ impl<T> Collector<T> {
                 .into_iter()
                 .filter_map(|(_, content)| match content {
                     Content::Item(item) => Some(Ok(item)),
-                    Content::Hole(hole) => Some(Err(hole)),
+                    Content::Gap(gap) => Some(Err(gap)),
                     Content::Failed(_) | Content::DoneBefore => None,
                 });
             Content::Item(Group {

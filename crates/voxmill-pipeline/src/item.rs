@@ -12,7 +12,7 @@ use crate::slots::{Place, Ready};
 /// What a stage's function may fail with.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A number on the road and what is there for it.
+/// A number on the pipeline and what is there for it.
 #[derive(Debug)]
 pub(crate) struct Envelope<T> {
     pub(crate) number: u64,
@@ -24,10 +24,10 @@ pub(crate) struct Envelope<T> {
 #[derive(Debug)]
 pub(crate) enum Content<T> {
     Item(T),
-    Hole(Hole),
+    Gap(Gap),
     /// The run ends here.
     Failed(Failure),
-    /// Done before the run was resumed: passed over in silence, it only keeps the count.
+    /// Done before the run was resumed: skipped in silence, it only keeps the count.
     DoneBefore,
 }
 
@@ -44,7 +44,7 @@ impl<T> Envelope<T> {
 
 /// An item that was skipped: its number is used up, so that counts stay equal everywhere.
 #[derive(Clone, Debug)]
-pub struct Hole {
+pub struct Gap {
     pub number: u64,
     pub fault: Arc<ItemFault>,
 }

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use voxmill_sync::lock;
 use voxmill_telemetry::event::{Nanos, Wait};
 use voxmill_telemetry::recorder::{Lane, Recorder};
 
 use crate::buffer::Buffer;
 use crate::counters::StageCounters;
 use crate::item::Envelope;
-use crate::sync::lock;
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
+use voxmill_sync::lock;
 use voxmill_telemetry::recorder::Recorder;
 
 use crate::meter::{Meter, Watch};
-use crate::sync::lock;
 
 /// The body of a worker thread.
 pub(crate) type Body = Arc<dyn Fn(&Presence) + Send + Sync>;

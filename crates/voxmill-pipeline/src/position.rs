@@ -1,15 +1,14 @@
 //! How far a run has come, so that another can go on from there.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-
-#[cfg(not(feature = "loom"))]
-use crate::sync::{Mutex, lock};
+use voxmill_sync::lock;
 
 /// Everything before `next` is done, and besides it what is listed in `beyond`.
 ///
-/// Numbers are those of the consumer (groups, where the road groups items). Neither the number of
+/// Numbers are those of the consumer (groups, where the pipeline groups items). Neither the number of
 /// workers nor the sizes of buffers matter to it. Where order is kept and the consumer finishes one
 /// item before it takes the next, `beyond` is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +43,9 @@ impl Position {
 }
 
 /// The position of a run that is going on.
-#[cfg(not(feature = "loom"))]
 #[derive(Debug)]
 pub(crate) struct Progress(Mutex<Position>);
 
-#[cfg(not(feature = "loom"))]
 impl Progress {
     pub(crate) fn from(position: Position) -> Progress {
         Progress(Mutex::new(position))

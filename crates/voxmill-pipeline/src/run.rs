@@ -1,4 +1,4 @@
-//! A road that is being run, as its consumer sees it: items come out, and however it ends, its threads
+//! A pipeline that is being run, as its consumer sees it: items come out, and however it ends, its threads
 //! are joined.
 
 use std::fmt;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use voxmill_telemetry::event::{Event, GateReason, Wait};
-use voxmill_telemetry::plan::Plan;
 
 use crate::assembly::Flow;
 use crate::budget::Reservation;
 use crate::buffer::{Filled, Level, Tap};
 use crate::control::{Control, Shared};
 use crate::counters::Snapshot;
-use crate::item::{Content, Envelope, Failure, Hole};
+use crate::item::{Content, Envelope, Failure, Gap};
 use crate::meter::{Doing, Meter, Watch};
 use crate::monitor::{Monitor, record_levels};
+use crate::plan::Plan;
 use crate::position::{Position, Progress};
 use crate::slots::{Place, Training};
 
@@ -26,7 +26,7 @@ use crate::slots::{Place, Training};
 pub enum Delivery<T> {
     Item(Delivered<T>),
     /// Nothing came of this number; it counts all the same.
-    Hole(Hole),
+    Gap(Gap),
 }
 
 /// An item in the consumer's hands. Dropping it frees its bytes and its slot; only
@@ -108,7 +108,7 @@ enum Outlet<T> {
     Ended,
 }
 
-/// A road that is being run, as the consumer sees it: an iterator.
+/// A pipeline that is being run, as the consumer sees it: an iterator.
 ///
 /// The consumer must let go of an item before it waits for the next (as a `for` loop does) or have
 /// slots and a budget large enough for all that it holds: bytes that it keeps are bytes that nobody
@@ -186,20 +186,20 @@ impl<T> Running<T> {
         self.control.snapshot()
     }
 
-    /// Takes everything that comes and counts it as done: for roads that end in a sink. How many items
-    /// came, and the holes among them.
-    pub fn finish(&mut self) -> Result<(u64, Vec<Hole>), Failure> {
-        let (mut items, mut holes) = (0, Vec::new());
+    /// Takes everything that comes and counts it as done: for pipelines that end in a sink. How many items
+    /// came, and the gaps among them.
+    pub fn finish(&mut self) -> Result<(u64, Vec<Gap>), Failure> {
+        let (mut items, mut gaps) = (0, Vec::new());
         for delivery in self {
             match delivery? {
                 Delivery::Item(item) => {
                     item.done();
                     items += 1;
                 }
-                Delivery::Hole(hole) => holes.push(hole),
+                Delivery::Gap(gap) => gaps.push(gap),
             }
         }
-        Ok((items, holes))
+        Ok((items, gaps))
     }
 
     fn open_gate(&mut self) {
@@ -311,10 +311,10 @@ impl<T> Iterator for Running<T> {
             };
             match content {
                 Content::DoneBefore => {}
-                Content::Hole(hole) => {
+                Content::Gap(gap) => {
                     self.watch.passes();
                     self.control.progress.mark_done(number);
-                    return Some(Ok(Delivery::Hole(Hole { number, ..hole })));
+                    return Some(Ok(Delivery::Gap(Gap { number, ..gap })));
                 }
                 Content::Failed(failure) => {
                     self.end();

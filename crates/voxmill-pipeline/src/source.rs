@@ -1,4 +1,4 @@
-//! Where a road begins: items get their numbers, and what was done before is passed over.
+//! Where a pipeline begins: items get their numbers, and what was done before is skipped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What a stage does to one item: asks for room, runs the function, and deals with its errors.
 //!
-//! The same code serves a worker thread and a road without overlap.
+//! The same code serves a worker thread and a pipeline without overlap.
 
 use std::any::Any;
 use std::fmt;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Wait};
-use voxmill_telemetry::plan::{AfterError, OnError};
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
-use crate::item::{BoxError, Content, Envelope, Failure, Hole, ItemFault, panic_message};
+use crate::item::{BoxError, Content, Envelope, Failure, Gap, ItemFault, panic_message};
 use crate::meter::{Doing, Watch};
+use crate::plan::{AfterError, OnError};
 use crate::slots::{NoPlace, Place, Preparing, Slots};
 
 type Function<T, U> = Box<dyn FnMut(T) -> Result<U, BoxError> + Send>;
@@ -62,7 +62,7 @@ impl<T: 'static, U: 'static> Work<T, U> {
     }
 
     /// Every worker makes a function of its own, on its own thread (without overlap: on the thread that
-    /// starts the road). One that panicked is made anew. A worker whose function cannot be made leaves
+    /// starts the pipeline). One that panicked is made anew. A worker whose function cannot be made leaves
     /// the work to the others; the last one's failure ends the run.
     pub fn with_state<F, E, S>(
         make: impl Fn() -> Result<F, S> + Send + Sync + 'static,
@@ -114,6 +114,24 @@ impl<T: 'static, U: 'static> Work<T, U> {
         }
     }
 
+    /// The same, with something done before each try at an item, on the worker's thread and in its time: how
+    /// delays and faults are injected from outside.
+    pub fn preceded_by(self, before: impl Fn(&T) + Send + Sync + 'static) -> Work<T, U> {
+        let (make, before) = (self.make, Arc::new(before));
+        let make = move || {
+            let (mut function, before) = (make()?, Arc::clone(&before));
+            let preceded: Function<T, U> = Box::new(move |item| {
+                before(&item);
+                function(item)
+            });
+            Ok(preceded)
+        };
+        Work {
+            make: Arc::new(make),
+            ..self
+        }
+    }
+
     pub(crate) fn can_retry(&self) -> bool {
         self.copy.is_some()
     }
@@ -131,7 +149,7 @@ pub(crate) struct Faults {
     pub(crate) max_skipped: Option<u64>,
 }
 
-/// A stage of a road that is being run.
+/// A stage of a pipeline that is being run.
 pub(crate) struct Stage {
     pub(crate) name: String,
     pub(crate) on_error: OnError,
@@ -160,7 +178,7 @@ impl Stage {
         })
     }
 
-    /// A hole or the end of the run, by the stage's policy.
+    /// A gap or the end of the run, by the stage's policy.
     pub(crate) fn after<U>(&self, fault: Arc<ItemFault>) -> Content<U> {
         let skip = self.on_error.then == AfterError::Skip && fault.kind != FaultKind::Setup;
         if !skip {
@@ -169,7 +187,7 @@ impl Stage {
         let skipped = self.faults.skipped.fetch_add(1, Ordering::Relaxed) + 1;
         match self.faults.max_skipped {
             Some(most) if skipped > most => {
-                self.tell(&fault, FaultAction::Stopped);
+                self.report(&fault, FaultAction::Stopped);
                 Content::Failed(Failure::TooManySkipped {
                     skipped,
                     most,
@@ -177,8 +195,8 @@ impl Stage {
                 })
             }
             _ => {
-                self.tell(&fault, FaultAction::Skipped);
-                Content::Hole(Hole {
+                self.report(&fault, FaultAction::Skipped);
+                Content::Gap(Gap {
                     number: fault.item,
                     fault,
                 })
@@ -201,7 +219,7 @@ impl Stage {
 
     /// The end of the run, whatever the policy.
     pub(crate) fn stop<U>(&self, fault: Arc<ItemFault>) -> Content<U> {
-        self.tell(&fault, FaultAction::Stopped);
+        self.report(&fault, FaultAction::Stopped);
         Content::Failed(Failure::Item(fault))
     }
 
@@ -212,7 +230,7 @@ impl Stage {
         Envelope::new(number, self.stop(fault))
     }
 
-    fn tell(&self, fault: &ItemFault, action: FaultAction) {
+    fn report(&self, fault: &ItemFault, action: FaultAction) {
         let mut message = fault.error.to_string();
         let mut cause = fault.error.source();
         while let Some(next) = cause {
@@ -272,7 +290,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
     }
 
     /// Says that the run goes on without this worker, and why.
-    pub(crate) fn tell_why_not(&mut self) {
+    pub(crate) fn report_why_not(&mut self) {
         if let Err(error) = &mut self.function {
             let error = error.take().unwrap_or_else(|| "not set up".into());
             let fault = ItemFault {
@@ -282,7 +300,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 kind: FaultKind::Setup,
                 error,
             };
-            self.stage.tell(&fault, FaultAction::WentOnWithout);
+            self.stage.report(&fault, FaultAction::WentOnWithout);
         }
     }
 
@@ -303,7 +321,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         } = envelope;
         let item = match content {
             Content::Item(item) => item,
-            Content::Hole(hole) => return self.without_item(number, Content::Hole(hole), held),
+            Content::Gap(gap) => return self.without_item(number, Content::Gap(gap), held),
             Content::Failed(failure) => {
                 return self.without_item(number, Content::Failed(failure), held);
             }
@@ -465,7 +483,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 Ok(Err(error)) if item.is_some() => {
                     tries_left -= 1;
                     let fault = self.stage.fault(number, FaultKind::Error, error);
-                    self.stage.tell(&fault, FaultAction::Retried);
+                    self.stage.report(&fault, FaultAction::Retried);
                 }
                 Ok(Err(error)) => {
                     return Err(self.stage.fault(number, FaultKind::Error, error));

@@ -1,6 +1,9 @@
-//! What a run shows of itself: pictures, files for TensorBoard, text for a terminal. Functions of plain numbers: nothing here
-//! touches tensors, data or the terminal itself.
+//! What a run shows of itself: results for programs, text for a terminal, the dashboard, pictures, files for
+//! TensorBoard. Functions of plain values: nothing here touches tensors, data or the terminal itself.
 
+pub mod dashboard;
+pub mod format;
 pub mod picture;
+pub mod results;
 pub mod tensorboard;
 pub mod terminal;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::shape::{self, StepShape};
 use crate::stats::Histogram;
 
 /// Nanoseconds since the run began, or a time span in nanoseconds. 64 bits are 584 years.
@@ -76,6 +77,8 @@ pub enum Event {
         limit: u64,
         peak: u64,
     },
+    /// What the tensor library's own pools hold of a device.
+    DeviceMemory(DeviceMemory),
     /// All items of one stage in one second.
     StageSecond(StageSecond),
     /// All slot moves of one second.
@@ -119,11 +122,12 @@ pub enum Event {
 
 impl Event {
     /// The kinds that this version knows, as the log names them.
-    pub const KINDS: [&str; 16] = [
+    pub const KINDS: [&str; 17] = [
         "run_started",
         "run_ended",
         "buffer_level",
         "budget_level",
+        "device_memory",
         "stage_second",
         "slot_second",
         "gate_opened",
@@ -137,6 +141,45 @@ impl Event {
         "checkpoint",
         "lost",
     ];
+
+    /// The same as this version records it. Earlier ones had a device's memory as a budget with a
+    /// name in words.
+    pub(crate) fn modernised(self) -> Event {
+        match self {
+            Event::BudgetLevel {
+                budget,
+                bytes,
+                limit,
+                peak,
+            } => match budget.strip_prefix("memory of ") {
+                Some(device) => Event::DeviceMemory(DeviceMemory {
+                    device: device.to_owned(),
+                    bytes,
+                    limit: Some(limit).filter(|limit| *limit > 0),
+                    peak,
+                }),
+                None => Event::BudgetLevel {
+                    budget,
+                    bytes,
+                    limit,
+                    peak,
+                },
+            },
+            other => other,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceMemory {
+    /// As the run names it, such as `cpu` or `vulkan:0`.
+    pub device: String,
+    pub bytes: u64,
+    /// Where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// The most so far.
+    pub peak: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -153,12 +196,29 @@ pub struct RunStarted {
     pub facts: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Finished,
     Interrupted,
     Failed,
+}
+
+/// Why a run was refused or ended early, for a program that started it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// One line for a person: the error and its causes.
+    pub reason: String,
+    /// Where memory was too small for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<Shortage>,
+}
+
+/// Bytes that a run needs compared with those that it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Shortage {
+    pub needs: u64,
+    pub limit: u64,
 }
 
 /// What a worker waited for.
@@ -294,8 +354,12 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub overhead: Nanos,
     /// The padded shape; variation is only meaningful within one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "shape::known",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub shape: Option<StepShape>,
     /// When it ended, where it was told only later: losses are read from a device after several steps.
     /// The log has it in whole milliseconds: there are many steps, and nobody needs it closer.
     #[serde(
@@ -436,6 +500,10 @@ pub struct HostSample {
     /// Of all cores together, since the sample before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<f64>,
+    /// Of the cores that this process may use, by all programs together. In a container or under
+    /// `taskset` these are not all of the machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_cpu: Option<AllowedCpu>,
     /// Of this process, in per cent of one core: two busy threads are 200.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_cpu_percent: Option<f64>,
@@ -455,6 +523,27 @@ pub struct HostSample {
     pub disk_read: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_write: Option<u64>,
+}
+
+/// In the log: `[percent, cores]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(f64, u64)", into = "(f64, u64)")]
+pub struct AllowedCpu {
+    /// To a tenth; nobody needs it closer.
+    pub percent: f64,
+    pub cores: u64,
+}
+
+impl From<(f64, u64)> for AllowedCpu {
+    fn from((percent, cores): (f64, u64)) -> AllowedCpu {
+        AllowedCpu { percent, cores }
+    }
+}
+
+impl From<AllowedCpu> for (f64, u64) {
+    fn from(allowed: AllowedCpu) -> (f64, u64) {
+        (allowed.percent, allowed.cores)
+    }
 }
 
 /// A change that the adaptive controller made, or the reason why it makes none.

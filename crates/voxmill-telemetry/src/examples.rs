@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use crate::event::*;
 use crate::log::LOG_VERSION;
 use crate::plan::{Plan, StagePlan};
+use crate::shape::{Shape, StepShape};
 use crate::stats::Histogram;
 
 fn nanos() -> impl Strategy<Value = Nanos> {
@@ -80,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
         prop::option::of(name()),
         nanos(),
         nanos(),
-        prop::option::of(name()),
+        prop::option::of(shape()),
         prop::collection::btree_map(name(), float(), 0..3),
     )
         .prop_map(
@@ -95,6 +96,19 @@ fn step() -> impl Strategy<Value = Step> {
                 ..Step::default()
             },
         )
+}
+
+fn shape() -> impl Strategy<Value = StepShape> {
+    prop_oneof![
+        any::<(u32, u32, u32)>().prop_map(|(frames, tokens, rows)| {
+            StepShape::Batch(Shape {
+                frames,
+                tokens,
+                rows,
+            })
+        }),
+        any::<u64>().prop_map(StepShape::Batches),
+    ]
 }
 
 fn device_sample() -> impl Strategy<Value = DeviceSample> {
@@ -160,7 +174,10 @@ fn fault() -> impl Strategy<Value = Fault> {
 
 fn run_started() -> impl Strategy<Value = RunStarted> {
     let plan = prop::option::of(name()).prop_map(|name| {
-        name.map(|name| Plan::new(name, "train").stage(StagePlan::new("featurize")))
+        name.map(|name| Plan {
+            stages: vec![StagePlan::new("featurize")],
+            ..Plan::new(name, "train")
+        })
     });
     let facts = prop::collection::btree_map(name(), name(), 0..3);
     (name(), float(), plan, facts).prop_map(|(name, unix_seconds, plan, facts)| RunStarted {
@@ -201,6 +218,16 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
                 peak,
             }
         }),
+        (name(), number(), prop::option::of(number()), number()).prop_map(
+            |(device, bytes, limit, peak)| {
+                Event::DeviceMemory(DeviceMemory {
+                    device,
+                    bytes,
+                    limit,
+                    peak,
+                })
+            }
+        ),
         stage_second().prop_map(Event::StageSecond),
         prop::collection::btree_map(state(), wait_sum(), 0..4)
             .prop_map(|states| Event::SlotSecond(SlotSecond { states })),

@@ -7,6 +7,8 @@ pub mod log;
 pub mod plan;
 pub mod probes;
 pub mod recorder;
+pub mod shape;
+pub mod stage;
 pub mod stats;
 pub mod trace;
 

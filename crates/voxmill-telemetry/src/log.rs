@@ -139,7 +139,9 @@ impl<R: BufRead> LogReader<R> {
                 continue;
             }
             match serde_json::from_slice::<Stamped>(&self.bytes) {
-                Ok(stamped) => {
+                Ok(Stamped { at, event }) => {
+                    let event = event.modernised();
+                    let stamped = Stamped { at, event };
                     self.settle(matches!(stamped.event, Event::RunStarted(_)));
                     self.check_version(&stamped)?;
                     return Ok(Some(stamped));

@@ -30,7 +30,7 @@ use collector::Collector;
 use log_file::LogFile;
 
 pub use lane::Lane;
-pub(crate) use lane::{Brief, LaneShared, Stage};
+pub(crate) use lane::{Brief, LaneShared, LaneStage};
 
 /// More faults, levels and samples than these, within a quarter of a second, are only counted.
 const MOST_OF_A_FLOOD: usize = 1 << 16;
@@ -346,6 +346,7 @@ impl Inbox {
             Event::Fault(_)
             | Event::BufferLevel { .. }
             | Event::BudgetLevel { .. }
+            | Event::DeviceMemory(_)
             | Event::DeviceSample(_)
             | Event::HostSample(_) => {
                 let room = self.flood < MOST_OF_A_FLOOD;
@@ -372,12 +373,12 @@ impl Inbox {
 /// The newest of each name. Lanes hold on to theirs, with its naming, as long as they need it.
 #[derive(Debug, Default)]
 struct Stages {
-    by_name: HashMap<String, Arc<Stage>>,
+    by_name: HashMap<String, Arc<LaneStage>>,
     made: u64,
 }
 
 impl Stages {
-    fn of(&mut self, name: &str) -> &Arc<Stage> {
+    fn of(&mut self, name: &str) -> &Arc<LaneStage> {
         if !self.by_name.contains_key(name) {
             self.renew(name);
         }
@@ -385,7 +386,7 @@ impl Stages {
     }
 
     fn renew(&mut self, name: &str) {
-        let stage = Arc::new(Stage::new(self.made, name));
+        let stage = Arc::new(LaneStage::new(self.made, name));
         self.made += 1;
         self.by_name.insert(name.to_owned(), stage);
     }

@@ -13,6 +13,7 @@ use crate::event::{
     Decision, DeviceSample, Event, FaultAction, FaultKind, GateReason, HostSample, Nanos, Outcome,
     RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
 };
+use crate::shape::StepShape;
 
 pub use histogram::Histogram;
 
@@ -28,7 +29,7 @@ pub struct Stats {
     pub started: Option<RunStarted>,
     /// `None`: still running, or killed.
     pub outcome: Option<Outcome>,
-    /// In the order of the plan's road, or else as they came up.
+    /// In the order of the plan, or else as they came up.
     pub stages: Vec<StageStats>,
     /// Of all stages, slowest first.
     pub slowest: Vec<SlowestItem>,
@@ -42,6 +43,8 @@ pub struct Stats {
     pub checkpoints: CheckpointStats,
     pub buffers: BTreeMap<String, LevelStats>,
     pub budgets: BTreeMap<String, BudgetStats>,
+    /// By device, as far as the tensor library reports what its pools hold.
+    pub device_memory: BTreeMap<String, BudgetStats>,
     pub devices: BTreeMap<String, DeviceStats>,
     pub host: HostStats,
     /// Events that were too many to record, and lines that could not be written. Above 0, the sums
@@ -80,8 +83,8 @@ pub struct StepStats {
     pub overhead: Histogram,
     /// `waited + service + overhead` of each step.
     pub wall: Histogram,
-    /// By padded shape; steps that name none are under the empty name.
-    pub shapes: BTreeMap<String, ShapeStats>,
+    /// By padded shape, where the step has one.
+    pub shapes: BTreeMap<Option<StepShape>, ShapeStats>,
     /// Waits by the stage that was late.
     pub late: BTreeMap<String, WaitSum>,
 }
@@ -127,13 +130,21 @@ pub struct LevelStats {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetStats {
+    /// 0: none.
     pub limit: u64,
     pub peak: u64,
 }
 
+impl BudgetStats {
+    fn add(&mut self, bytes: u64, peak: u64, limit: u64) {
+        self.limit = limit;
+        self.peak = self.peak.max(peak).max(bytes);
+    }
+}
+
 /// The mean and the largest of what a probe said.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
+pub struct SampleStats {
     pub samples: u64,
     pub sum: f64,
     pub max: f64,
@@ -141,31 +152,34 @@ pub struct Reading {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceStats {
-    pub utilisation_percent: Reading,
-    pub memory_used: Reading,
+    pub utilisation_percent: SampleStats,
+    pub memory_used: SampleStats,
     pub memory_total: Option<u64>,
-    pub power_watts: Reading,
-    pub temperature_celsius: Reading,
-    pub clock_mhz: Reading,
-    pub memory_clock_mhz: Reading,
-    pub pcie_receive: Reading,
-    pub pcie_send: Reading,
+    pub power_watts: SampleStats,
+    pub temperature_celsius: SampleStats,
+    pub clock_mhz: SampleStats,
+    pub memory_clock_mhz: SampleStats,
+    pub pcie_receive: SampleStats,
+    pub pcie_send: SampleStats,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostStats {
-    pub cpu_percent: Reading,
-    pub process_cpu_percent: Reading,
-    pub process_memory: Reading,
+    pub cpu_percent: SampleStats,
+    pub allowed_cpu_percent: SampleStats,
+    /// The last number known.
+    pub allowed_cores: Option<u64>,
+    pub process_cpu_percent: SampleStats,
+    pub process_memory: SampleStats,
     pub least_memory_available: Option<u64>,
     pub memory_total: Option<u64>,
-    pub swap_used: Reading,
-    pub swap_traffic: Reading,
-    pub disk_read: Reading,
-    pub disk_write: Reading,
+    pub swap_used: SampleStats,
+    pub swap_traffic: SampleStats,
+    pub disk_read: SampleStats,
+    pub disk_write: SampleStats,
 }
 
-impl Reading {
+impl SampleStats {
     fn add(&mut self, value: Option<f64>) {
         // A probe's nonsense is no reading; nor could JSON hold it.
         let Some(value) = value.filter(|value| value.is_finite()) else {
@@ -220,9 +234,11 @@ impl Stats {
                 limit,
                 peak,
             } => {
-                let stats = entry(&mut self.budgets, budget);
-                stats.limit = *limit;
-                stats.peak = stats.peak.max(*peak).max(*bytes);
+                entry(&mut self.budgets, budget).add(*bytes, *peak, *limit);
+            }
+            Event::DeviceMemory(memory) => {
+                let stats = entry(&mut self.device_memory, &memory.device);
+                stats.add(memory.bytes, memory.peak, memory.limit.unwrap_or(0));
             }
             Event::StageSecond(second) => {
                 let stage = self.stage_mut(&second.stage);
@@ -386,7 +402,7 @@ impl StepStats {
         self.waited.record(step.waited);
         self.overhead.record(step.overhead);
         self.wall.record(step.waited + step.service + step.overhead);
-        let shape = entry(&mut self.shapes, step.shape.as_deref().unwrap_or_default());
+        let shape = self.shapes.entry(step.shape).or_default();
         shape.service.record(step.service);
         shape.waited.record(step.waited);
         if let Some(late) = &step.late {
@@ -412,6 +428,10 @@ impl DeviceStats {
 impl HostStats {
     fn add(&mut self, sample: &HostSample) {
         self.cpu_percent.add(sample.cpu_percent);
+        if let Some(allowed) = sample.allowed_cpu {
+            self.allowed_cpu_percent.add(Some(allowed.percent));
+            self.allowed_cores = Some(allowed.cores);
+        }
         self.process_cpu_percent.add(sample.process_cpu_percent);
         self.process_memory.add_whole(sample.process_memory);
         let least = self.least_memory_available.into_iter();

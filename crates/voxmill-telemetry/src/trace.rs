@@ -72,7 +72,7 @@ pub(crate) struct Trace {
     lost: u64,
     run: Option<String>,
     /// Stages in the order of the plan.
-    road: Vec<String>,
+    planned: Vec<String>,
 }
 
 impl Trace {
@@ -87,7 +87,7 @@ impl Trace {
             dropped: 0,
             lost: 0,
             run: None,
-            road: Vec::new(),
+            planned: Vec::new(),
         })
     }
 
@@ -113,8 +113,8 @@ impl Trace {
             if let Event::RunStarted(started) = &stamped.event {
                 self.run = Some(started.name.clone());
                 if let Some(plan) = &started.plan {
-                    self.road = plan.stages.iter().map(|stage| stage.name.clone()).collect();
-                    self.road.push(plan.consumer.clone());
+                    self.planned = plan.stages.iter().map(|stage| stage.name.clone()).collect();
+                    self.planned.push(plan.consumer.clone());
                 }
             }
             if self.rare.len() >= MOST_RARE {
@@ -227,7 +227,7 @@ impl Trace {
         Ok((after, after + 1))
     }
 
-    /// Workers by the road's order of their stages. One that comes again later, with a new lane,
+    /// Workers by the plan's order of their stages. One that comes again later, with a new lane,
     /// has the same thread. With each, one of its lanes.
     fn threads(&self) -> BTreeMap<(usize, String, u32), (u32, usize)> {
         let mut threads = BTreeMap::new();
@@ -242,10 +242,10 @@ impl Trace {
 
     fn key(&self, lane: &LaneShared) -> (usize, String, u32) {
         let name = &lane.stage.name;
-        let on_road = self.road.iter().position(|stage| stage == name);
+        let planned = self.planned.iter().position(|stage| stage == name);
         // Stages that no plan names come behind, as they came up.
         let first = || self.lanes.iter().position(|lane| &lane.stage.name == name);
-        let place = on_road.unwrap_or_else(|| self.road.len() + first().unwrap_or_default());
+        let place = planned.unwrap_or_else(|| self.planned.len() + first().unwrap_or_default());
         (place, name.clone(), lane.worker)
     }
 

@@ -387,3 +387,37 @@ fn a_sampler_goes_on_and_passes_notes_on() {
         ["intel0 (Intel GPU 8086:5917) is no longer sampled: its driver has let go of it"]
     );
 }
+
+#[test]
+fn the_cores_that_the_process_may_use_are_counted_apart_from_the_machine() {
+    let tree = Tree::copy("host");
+    let stat = |first: u64, second: u64| {
+        format!(
+            "cpu  {0} 0 0 4000 0 0 0 0 0 0\ncpu0 {first} 0 0 1000 0 0 0 0 0 0\n\
+             cpu1 0 0 0 1000 0 0 0 0 0 0\ncpu2 {second} 0 0 1000 0 0 0 0 0 0\ncpu10 0 0 0 1000 0 0 0 0 0 0\n",
+            first + second
+        )
+    };
+    fs::write(
+        tree.path("proc/self/status"),
+        "Name:\tvoxmill\nCpus_allowed_list:\t0,2\n",
+    )
+    .unwrap();
+    tree.write("proc/stat", &stat(100, 100));
+    let mut probes = tree.probes();
+    assert_eq!(host(probes.sample(seconds(100))).allowed_cpu, None);
+    tree.write(
+        "proc/stat",
+        &stat(300, 100).replace("cpu2 100 0 0 1000", "cpu2 100 0 0 1200"),
+    );
+    let allowed = host(probes.sample(seconds(102))).allowed_cpu.unwrap();
+    assert_eq!((allowed.percent, allowed.cores), (50.0, 2));
+    for damaged in [
+        "",
+        "Cpus_allowed_list:\t\n",
+        "Cpus_allowed_list:\t0-18446744073709551615\n",
+    ] {
+        fs::write(tree.path("proc/self/status"), damaged).unwrap();
+        assert_eq!(host(probes.sample(seconds(104))).allowed_cpu, None);
+    }
+}

@@ -9,24 +9,24 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
-use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch::{Batch, Sound};
-use voxmill_speech::batch_plan::{Position, Shape};
-use voxmill_speech::language::Language;
-use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_audio::AudioSettings;
+use voxmill_data::batch::{Batch, Sound};
+use voxmill_data::batch_plan::{Position, Shape};
+use voxmill_text::language::Language;
+use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::checkpoint::{Checkpoints, PrepareOn, Progress, VoiceFacts};
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary};
 use voxmill_trainer::optimizer::AdamW;
-use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, Ready};
+use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, ReadyBatch};
 use voxmill_trainer::schedule::{Decay, Schedule};
-use voxmill_trainer::speak::Speaker;
+use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{
-    Fed, Feed, FeedError, Limits, Observer, Saved, StepReport, TrainOptions, Training, Validation,
+    Fed, Feed, FeedError, Limits, Observer, Saved, StepReport, TrainOptions, Trainer, Validation,
 };
 
 /// The same batch again and again.
-struct Replay(Ready);
+struct Replay(ReadyBatch);
 
 impl Feed for Replay {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
@@ -74,7 +74,7 @@ impl Observer for Times {
     fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
         Ok(())
     }
-    fn sample(&mut self, _: u64, _: &Speaker) -> Result<(), FeedError> {
+    fn sample(&mut self, _: u64, _: &TrainedVoice) -> Result<(), FeedError> {
         Ok(())
     }
 }
@@ -194,7 +194,7 @@ fn main() -> ExitCode {
     let mut times = Times::default();
     let (parameters, loss) = pool.install(|| {
         let device = voxmill_trainer::device::cpu();
-        let training = Training::new(options, voice, Value::Null, vec!["one".to_owned()], &device);
+        let training = Trainer::new(options, voice, Value::Null, vec!["one".to_owned()], &device);
         let parameters = training.parameters();
         let checkpoints = Checkpoints::new(folder.path(), 1);
         let mut preparer = training.preparing(&device, Augment::default()).preparer();

@@ -8,14 +8,16 @@ pub mod checkpoint;
 mod cpu;
 pub mod device;
 mod loss;
+pub mod memory;
 pub mod model;
 pub mod need;
 #[cfg(all(test, feature = "wgpu"))]
 mod on_gpu;
 pub mod optimizer;
+pub mod panics;
 pub mod prepare;
 pub mod schedule;
-pub mod speak;
+pub mod synthesis;
 #[cfg(test)]
 mod test_data;
 pub mod train;

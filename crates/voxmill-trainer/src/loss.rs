@@ -14,13 +14,13 @@ pub(crate) const DURATION_WEIGHT: f32 = 0.3;
 /// The parts of the loss of some batch, each one number on the device. Sums over the batch,
 /// divided by what the whole effective batch holds: parts of micro-batches add up.
 #[derive(Clone, Debug)]
-pub(crate) struct Losses {
+pub(crate) struct LossTensors {
     pub(crate) mel: Tensor<1>,
     pub(crate) mean: Tensor<1>,
     pub(crate) duration: Tensor<1>,
 }
 
-impl Losses {
+impl LossTensors {
     pub(crate) fn total(&self) -> Tensor<1> {
         self.mel.clone() + self.mean.clone() * MEAN_WEIGHT + self.duration.clone() * DURATION_WEIGHT
     }
@@ -29,7 +29,7 @@ impl Losses {
 /// Everything that a pass over a batch made.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
-    pub(crate) losses: Losses,
+    pub(crate) losses: LossTensors,
     pub(crate) durations: Durations,
     pub(crate) encoded: Encoded,
     /// Normalised, not masked.
@@ -98,7 +98,7 @@ pub(crate) fn pass_aligned(
         Tensor::<2>::from_data(TensorData::new(values, [rows, tokens]), &device).cast(dtype)
     };
     let off_duration = (encoded.log_durations.clone() - of_tokens(logs)) * of_tokens(mask);
-    let losses = Losses {
+    let losses = LossTensors {
         mel: off.abs().sum() / values,
         mean: off_mean.square().sum() / values,
         duration: off_duration.square().sum() / whole.tokens.max(1) as f32,

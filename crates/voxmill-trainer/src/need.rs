@@ -3,11 +3,11 @@
 //! The sums are of what the pass keeps for its way back, block by block. How they stand beside a backend's
 //! pools is in `benches/records/training.md`.
 
-use voxmill_speech::batch_plan::Shape;
+use voxmill_data::batch_plan::Shape;
 
 use crate::device::Precision;
 use crate::model::{DECODER_WIDTH, DURATION_WIDTH, ENCODER_WIDTH, ModelShape, REFERENCE_WIDTH};
-use crate::train::stretches_of_one;
+use crate::train::excerpts_per_speaker;
 
 const FLOAT: u64 = 4;
 const HALF: u64 = 2;
@@ -15,7 +15,7 @@ const HALF: u64 = 2;
 /// Bytes on the model device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelNeed {
-    /// Weights, gradients, the optimizer's moments and the running mean; and the stretches that speakers are told by.
+    /// Weights, gradients, the optimizer's moments and the running mean; and the excerpts that speakers are known by.
     pub weights: u64,
     /// What a step keeps of its largest batch.
     pub activations: u64,
@@ -81,10 +81,10 @@ impl StepForm {
         let values = (frames + references) * (mels + 1) + 2 * tokens;
         // In 16 bits every weight has a second copy, for as long as the way back needs it.
         let copies = if own == HALF { HALF } else { 0 };
-        let stretches = (self.speakers * stretches_of_one(self.speakers)) as u64;
+        let excerpts = (self.speakers * excerpts_per_speaker(self.speakers)) as u64;
         ModelNeed {
             weights: (6 * FLOAT + copies) * self.parameters as u64
-                + FLOAT * stretches * references * mels,
+                + FLOAT * excerpts * references * mels,
             activations: rows * (kept + passing),
             batch: FLOAT * rows * values,
         }

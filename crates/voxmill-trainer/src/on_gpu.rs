@@ -5,21 +5,21 @@ use std::sync::atomic::AtomicBool;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
-use voxmill_speech::batch::Batch;
-use voxmill_speech::batch_plan::Position;
+use voxmill_data::batch::Batch;
+use voxmill_data::batch_plan::Position;
 
 use crate::checkpoint::{Checkpoints, PrepareOn, Progress, VoiceFacts};
-use crate::device::{self, Backend, DeviceId, Precision, read, test_devices};
+use crate::device::{self, Backend, DeviceId, Precision, read, test_gpu};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
 use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
-use crate::prepare::{Augment, Counts, Preparing, Ready};
+use crate::prepare::{Augment, Counts, Preparation, ReadyBatch};
 use crate::schedule::{Decay, Schedule};
-use crate::speak::Speaker;
+use crate::synthesis::TrainedVoice;
 use crate::test_data::{TestClip, batch_of, small_voice};
 use crate::train::{
     Fed, Feed, FeedError, Limits, Observer, Saved, Split, StepReport, TrainError, TrainOptions,
-    Training, Validation,
+    Trainer, Validation,
 };
 
 /// The smallest limit that the library's pools can live with: 512 frames of the wide voice.
@@ -33,7 +33,7 @@ fn wide_voice() -> VoiceFacts {
 }
 
 fn gpu() -> Device {
-    test_devices().remove(1)
+    test_gpu()
 }
 
 fn batch() -> Batch {
@@ -52,9 +52,9 @@ fn voice_on(device: &Device) -> Voice {
     )
 }
 
-fn ready_on(data: &Device, model: &Device, batch: Batch) -> Ready {
+fn ready_on(data: &Device, model: &Device, batch: Batch) -> ReadyBatch {
     let facts = small_voice();
-    let how = Preparing {
+    let how = Preparation {
         data: data.clone(),
         model: model.clone(),
         statistics: facts.mel_statistics,
@@ -249,7 +249,7 @@ impl Observer for Heard {
     fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
         Ok(())
     }
-    fn sample(&mut self, _: u64, _: &Speaker) -> Result<(), FeedError> {
+    fn sample(&mut self, _: u64, _: &TrainedVoice) -> Result<(), FeedError> {
         Ok(())
     }
 }
@@ -294,7 +294,7 @@ fn trained(
     };
     let folder = tempfile::tempdir().expect("a folder");
     let speakers = vec!["one".to_owned()];
-    let training = Training::new(options, voice, Value::Null, speakers, model);
+    let training = Trainer::new(options, voice, Value::Null, speakers, model);
     let mut feed = TwoBatches {
         batches,
         next: 0,

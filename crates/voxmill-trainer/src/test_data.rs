@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch::{Batch, Sound};
-use voxmill_speech::batch_plan::{Position, Shape};
-use voxmill_speech::draw::draw;
-use voxmill_speech::language::Language;
-use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_audio::AudioSettings;
+use voxmill_data::batch::{Batch, Sound};
+use voxmill_data::batch_plan::{Position, Shape};
+use voxmill_data::draw::draw;
+use voxmill_text::language::Language;
+use voxmill_text::symbols::SymbolTable;
 
 use crate::checkpoint::VoiceFacts;
 use crate::model::{ModelShape, ModelSize, Vocabulary};

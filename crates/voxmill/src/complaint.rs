@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use voxmill_telemetry::event::{Failure, Shortage};
+
 use crate::config::keys::Key;
 
 /// An error that knows its hint. Printed as `error: …`, causes, a blank line, `hint: …`.
@@ -11,6 +13,7 @@ pub(crate) struct Complaint {
     hint: String,
     source: Option<anyhow::Error>,
     mends: Vec<Mend>,
+    shortage: Option<Shortage>,
 }
 
 /// A setting that, written so, ends a complaint.
@@ -28,6 +31,7 @@ impl Complaint {
             hint: hint.into(),
             source: None,
             mends: Vec::new(),
+            shortage: None,
         }
     }
 
@@ -44,6 +48,12 @@ impl Complaint {
 
     pub(crate) fn mends(&self) -> &[Mend] {
         &self.mends
+    }
+
+    /// The numbers behind a refusal for want of memory, for the program that started this one.
+    pub(crate) fn short_of_memory(mut self, needs: u64, limit: u64) -> Self {
+        self.shortage = Some(Shortage { needs, limit });
+        self
     }
 
     pub(crate) fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
@@ -66,25 +76,60 @@ impl std::error::Error for Complaint {
 
 /// The whole text for standard error, colours left out: it reads the same in a log.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
-    let mut text = format!("error: {error}");
-    let mut last = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        // Libraries often repeat their cause in their own message.
-        if !last.contains(&cause) {
-            text.push_str("\n  because: ");
-            text.push_str(&cause);
-        }
-        last = cause;
-    }
-    let hint = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<Complaint>());
-    if let Some(complaint) = hint {
+    let mut text = format!("error: {}", messages(error).join("\n  because: "));
+    if let Some(complaint) = complaints(error).next() {
         text.push_str("\n\nhint: ");
         text.push_str(&complaint.hint);
     }
     text
+}
+
+fn complaints(error: &anyhow::Error) -> impl Iterator<Item = &Complaint> {
+    error.chain().filter_map(|cause| cause.downcast_ref())
+}
+
+/// The error and its causes. Libraries often repeat their cause in their own message: then it is left out.
+fn messages(error: &anyhow::Error) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut last = None;
+    for message in error.chain().map(ToString::to_string) {
+        if !last.is_some_and(|last: String| last.contains(&message)) {
+            all.push(message.clone());
+        }
+        last = Some(message);
+    }
+    all
+}
+
+/// A program that starts this one names a file here, and finds a [`Failure`] in it as JSON where the
+/// verb ended with an error.
+pub(crate) const FAILURE_FILE: &str = "VOXMILL_FAILURE_FILE";
+
+/// The same for a program: see [`FAILURE_FILE`].
+pub(crate) fn failure(error: &anyhow::Error) -> Failure {
+    Failure {
+        reason: messages(error).join(": "),
+        shortage: complaints(error).find_map(|complaint| complaint.shortage),
+    }
+}
+
+/// What was typed cannot be read. The parser prints that by itself, over several lines.
+pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    Failure {
+        reason: first.trim_start_matches("error: ").to_owned(),
+        shortage: None,
+    }
+}
+
+/// Writes the [`Failure`] to the file that the starting program asked for.
+pub(crate) fn hand_over(failure: &Failure) {
+    let Some(path) = std::env::var_os(FAILURE_FILE) else {
+        return;
+    };
+    // The reason was printed, too; where this cannot be written the exit code still says enough.
+    let _ = serde_json::to_vec(failure).map(|bytes| std::fs::write(path, bytes));
 }
 
 #[cfg(test)]
@@ -100,5 +145,17 @@ mod tests {
             describe(&error),
             "error: cannot write `a`\n  because: disk on fire\n\nhint: buy a disk"
         );
+        assert_eq!(failure(&error).reason, "cannot write `a`: disk on fire");
+        assert_eq!(failure(&error).shortage, None);
+    }
+
+    #[test]
+    fn a_failure_has_the_numbers_of_a_refusal_behind_other_words() {
+        let refused = Complaint::new("it does not fit", "less").short_of_memory(120, 30);
+        let error = anyhow::Error::new(refused).context("the run was refused");
+        let found = failure(&error);
+        assert_eq!(found.reason, "the run was refused: it does not fit");
+        let (needs, limit) = (120, 30);
+        assert_eq!(found.shortage, Some(Shortage { needs, limit }));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use voxmill_speech::demo;
+use voxmill_data::demo;
 
 use crate::complaint::Complaint;
 

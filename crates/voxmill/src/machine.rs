@@ -1,12 +1,10 @@
 //! The host, as far as a person wants to hear of it before a run.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use crate::checks::size;
 use crate::settings::cores;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,22 +30,6 @@ impl Host {
             memory: usable_memory(roots),
             memory_available: available(&read("meminfo")),
         }
-    }
-}
-
-impl Host {
-    /// In one line.
-    pub(crate) fn describe(&self) -> String {
-        let mut text = self.cpu.clone().unwrap_or_else(|| "a CPU".to_owned());
-        let cores = if self.cores == 1 { "core" } else { "cores" };
-        let _ = write!(text, ", {} {cores}", self.cores);
-        if let Some(memory) = self.memory {
-            let _ = write!(text, ", {} of memory", size(memory));
-        }
-        if let Some(free) = self.memory_available {
-            let _ = write!(text, " ({} free)", size(free));
-        }
-        text
     }
 }
 

@@ -1,22 +1,20 @@
 //! The program: parse what was typed, run the verb, print what went wrong, pick the exit code.
 
+mod advice;
 mod args;
 mod checks;
 mod commands;
 mod complaint;
 mod config;
 mod dashboard;
-mod dataset;
 mod demo_folder;
 mod exit;
-mod feed;
 mod interrupt;
 mod machine;
-mod page;
+mod note;
 mod progress;
-mod recording;
+mod session;
 mod settings;
-mod speech;
 
 use std::io::Write as _;
 
@@ -29,7 +27,7 @@ use exit::Exit;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The allocator's number for "give memory back to the system after so many milliseconds".
+/// The allocator's number for the milliseconds after which freed memory is returned to the system.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 /// What one step frees the next one wants again. Giving it back in between makes memory go up and down
@@ -42,7 +40,13 @@ fn keep_freed_memory() {
 
 fn main() {
     keep_freed_memory();
-    let outcome = match args::Cli::parse().verb {
+    let cli = args::Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            complaint::hand_over(&complaint::of_command_line(&error));
+        }
+        error.exit()
+    });
+    let outcome = match cli.verb {
         args::Verb::Compare(args) => commands::compare::run(args),
         args::Verb::Prepare(args) => commands::prepare::run(*args),
         args::Verb::Scale(args) => commands::scale::run(*args),
@@ -56,9 +60,10 @@ fn main() {
     };
     let exit = outcome.unwrap_or_else(|error| {
         commands::tell(&complaint::describe(&error));
+        complaint::hand_over(&complaint::failure(&error));
         Exit::Failed
     });
-    // What stays unwritten here could not be written: there is nobody left to tell.
+    // What stays unwritten here could not be written, and there is nowhere left to report it.
     let _ = std::io::stdout().flush();
     exit.leave()
 }

@@ -3,12 +3,14 @@
 //! The thresholds that users know are [`thresholds`]. Which *cause* lies behind a wait is decided in
 //! `waiting`, from the stage that was late back to what held it up.
 
-mod beside;
+mod resources;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use voxmill_telemetry::stage::StageId;
 
 use crate::profile::{Profile, StageTime};
 use crate::run::{Run, fact};
@@ -39,7 +41,9 @@ pub mod thresholds {
     pub const MEMORY_GROWTH: f64 = 0.10;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     SlowDisk,
@@ -91,7 +95,9 @@ impl Cause {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     Bottleneck,
@@ -99,7 +105,7 @@ pub enum Level {
     Note,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     pub cause: Cause,
     pub bound_by: String,
@@ -108,42 +114,76 @@ pub struct Finding {
     pub costs: f64,
     pub what: String,
     pub evidence: Vec<Evidence>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<Advice>,
 }
 
 /// A measure and what it is held against.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     pub measure: String,
     pub value: f64,
     pub threshold: f64,
 }
 
-/// What to do about it: words, and where there is one, the flag and the line of the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+/// What to do about it, in words; where one setting does it, that setting and its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Advice {
     pub what: String,
+    /// By the name of its key, one of [`setting::ALL`].
+    pub setting: Option<String>,
+    pub value: Option<String>,
+    /// How it is typed, and how it stands in the file: filled in by [`name_settings`].
     pub flag: Option<String>,
     pub config: Option<String>,
 }
 
-impl Change {
-    fn words(what: impl Into<String>) -> Change {
-        Change {
+/// Settings that advice can be about, by the names of their keys.
+pub mod setting {
+    pub const BATCH_SIZE: &str = "batch_size";
+    pub const BUCKETS: &str = "buckets";
+    pub const BUFFER_SIZE: &str = "buffer_size";
+    pub const NUM_WORKERS: &str = "num_workers";
+    pub const PAD_TO_FIXED_LENGTH: &str = "pad_to_fixed_length";
+
+    pub const ALL: [&str; 5] = [
+        BATCH_SIZE,
+        BUCKETS,
+        BUFFER_SIZE,
+        NUM_WORKERS,
+        PAD_TO_FIXED_LENGTH,
+    ];
+}
+
+impl Advice {
+    fn words(what: impl Into<String>) -> Advice {
+        Advice {
             what: what.into(),
+            setting: None,
+            value: None,
             flag: None,
             config: None,
         }
     }
 
-    /// A setting that is `--some-name` on the command line and `some_name` in the file.
-    fn set(name: &str, value: impl ToString, what: impl Into<String>) -> Change {
-        let value = value.to_string();
-        let key = name.replace('-', "_");
-        Change {
-            what: what.into(),
-            flag: Some(format!("--{name} {value}")),
-            config: Some(format!("data: {{ {key}: {value} }}")),
+    fn set(setting: &str, value: impl ToString, what: impl Into<String>) -> Advice {
+        Advice {
+            setting: Some(setting.to_owned()),
+            value: Some(value.to_string()),
+            ..Advice::words(what)
+        }
+    }
+}
+
+/// Fills in how each advised setting is written: `name` gives the flag and the line of the file for a
+/// key and a value. Only the program that has the settings knows that.
+pub fn name_settings(
+    findings: &mut [Finding],
+    name: impl Fn(&str, &str) -> Option<(String, String)>,
+) {
+    let all = findings.iter_mut().flat_map(|finding| &mut finding.changes);
+    for advice in all {
+        if let (Some(setting), Some(value)) = (&advice.setting, &advice.value) {
+            (advice.flag, advice.config) = name(setting, value).unzip();
         }
     }
 }
@@ -161,40 +201,40 @@ pub fn find(profile: &Profile, run: &Run) -> Vec<Finding> {
     if profile.steps == 0 {
         return Vec::new();
     }
-    let sight = Sight::new(profile, run);
+    let diagnosis = Diagnosis::new(profile, run);
     let mut findings: Vec<Finding> = [
-        sight.waiting(),
-        sight.rivals(),
-        sight.interference(),
-        sight.padding(),
-        sight.gaps(),
-        sight.variation(),
-        sight.data_device(),
-        sight.memory_hardly_used(),
-        sight.swap(),
-        sight.growth(),
-        sight.pinned(),
+        diagnosis.waiting(),
+        diagnosis.rivals(),
+        diagnosis.interference(),
+        diagnosis.padding(),
+        diagnosis.gaps(),
+        diagnosis.variation(),
+        diagnosis.data_device(),
+        diagnosis.memory_hardly_used(),
+        diagnosis.swap(),
+        diagnosis.growth(),
+        diagnosis.pinned(),
     ]
     .into_iter()
     .flatten()
     .collect();
     findings.sort_by(|a, b| a.level.cmp(&b.level).then(b.costs.total_cmp(&a.costs)));
     if findings.iter().all(|finding| finding.level == Level::Note) {
-        findings.insert(0, sight.step_bound());
+        findings.insert(0, diagnosis.step_bound());
     }
     findings
 }
 
-struct Sight<'a> {
+struct Diagnosis<'a> {
     profile: &'a Profile,
     run: &'a Run,
     line: Line,
     cores: f64,
 }
 
-impl<'a> Sight<'a> {
-    fn new(profile: &'a Profile, run: &'a Run) -> Sight<'a> {
-        Sight {
+impl<'a> Diagnosis<'a> {
+    fn new(profile: &'a Profile, run: &'a Run) -> Diagnosis<'a> {
+        Diagnosis {
             profile,
             run,
             line: Line::of(&run.steps),
@@ -202,8 +242,8 @@ impl<'a> Sight<'a> {
         }
     }
 
-    fn stage(&self, name: &str) -> Option<&StageTime> {
-        self.profile.stages.iter().find(|stage| stage.name == name)
+    fn stage(&self, id: StageId) -> Option<&StageTime> {
+        self.profile.stages.iter().find(|stage| *stage.name == id)
     }
 
     fn finding(
@@ -213,7 +253,7 @@ impl<'a> Sight<'a> {
         costs: f64,
         what: String,
         evidence: Vec<Evidence>,
-        changes: Vec<Change>,
+        changes: Vec<Advice>,
     ) -> Option<Finding> {
         Some(Finding {
             bound_by: cause.bound_by().to_owned(),

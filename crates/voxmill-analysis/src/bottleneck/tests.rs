@@ -157,5 +157,43 @@ fn more_workers_are_as_many_as_the_model_needs() {
         vec![("cache", "off")],
     ));
     // 8 clips of 17 ms are 136 ms of work, and a step takes 101.
-    assert_eq!(found.changes[0].flag.as_deref(), Some("--num-workers 2"));
+    let advice = &found.changes[0];
+    assert_eq!(advice.setting.as_deref(), Some("num_workers"));
+    assert_eq!(advice.value.as_deref(), Some("2"));
+}
+
+#[test]
+fn others_on_a_machine_of_which_the_process_may_use_a_part_are_found() {
+    let of_64 = vec![("machine cores", "64"), ("cores", "2")];
+    // The whole machine is full; this process has its two cores of it.
+    let full_machine = MadeUp {
+        host_cpu: 98.0,
+        process_cpu: 190.0,
+        facts: of_64.clone(),
+        ..MadeUp::default()
+    };
+    // Only the two cores of this process are full, and not by itself.
+    let full_share = MadeUp {
+        host_cpu: 4.0,
+        process_cpu: 90.0,
+        allowed_cpu: Some((99.0, 2)),
+        facts: of_64.clone(),
+        ..MadeUp::default()
+    };
+    for (crowded, share) in [(full_machine, 0.95), (full_share, 0.54)] {
+        let found = top(&crowded);
+        assert_eq!(found.cause, Cause::Oversubscribed, "{found:?}");
+        assert!((found.costs - share).abs() < 0.01, "{found:?}");
+    }
+    // It fills its own two cores: nobody else is to blame, however small a part they are.
+    let alone = MadeUp {
+        host_cpu: 4.0,
+        process_cpu: 190.0,
+        allowed_cpu: Some((97.0, 2)),
+        facts: of_64,
+        ..MadeUp::default()
+    };
+    assert_ne!(top(&alone).cause, Cause::Oversubscribed);
+    let others = alone.run().others().unwrap_or(1.0);
+    assert!(others < 0.05, "{others}");
 }

@@ -1,10 +1,11 @@
 //! The model waited: from the stage that was late back to what held it up.
 
-use super::{Cause, Change, Evidence, Finding, Level, Sight, evidence, thresholds};
+use super::{Advice, Cause, Diagnosis, Evidence, Finding, Level, evidence, setting, thresholds};
 use crate::profile::{StageTime, part_of_featurize};
 use crate::run::fact;
+use voxmill_telemetry::stage::{StageId, is_part};
 
-impl Sight<'_> {
+impl Diagnosis<'_> {
     /// The model waited for batches.
     pub(super) fn waiting(&self) -> Option<Finding> {
         let stall = self.line.stall();
@@ -12,7 +13,7 @@ impl Sight<'_> {
         if stall < thresholds::STALL {
             return None;
         }
-        let transfer = stage == "prepare";
+        let transfer = *stage == StageId::Prepare;
         let most = match transfer {
             true => thresholds::TRANSFER,
             false => thresholds::LOAD,
@@ -35,18 +36,18 @@ impl Sight<'_> {
     }
 
     /// From the late stage back to what held it up.
-    fn why_late(&self, stage: &str) -> (Cause, Vec<Evidence>, Vec<Change>) {
+    fn why_late(&self, stage: &str) -> (Cause, Vec<Evidence>, Vec<Advice>) {
         if self.run.fact(fact::OVERLAP) == Some("off") {
-            let change = Change::words("leave --no-overlap out");
+            let change = Advice::words("leave --no-overlap out");
             return (Cause::NoOverlap, Vec::new(), vec![change]);
         }
-        if stage == "prepare" {
+        if *stage == StageId::Prepare {
             return self.slow_transfer();
         }
-        if stage == "collate" || stage == "batch" {
+        if *stage == StageId::Collate || *stage == StageId::Batch {
             return self.slow_collating();
         }
-        let Some(featurize) = self.stage("featurize") else {
+        let Some(featurize) = self.stage(StageId::Featurize) else {
             return (Cause::SlowWorkers, Vec::new(), Vec::new());
         };
         let worker_seconds = featurize.workers as f64 * self.line.seconds.max(1e-9);
@@ -62,10 +63,10 @@ impl Sight<'_> {
                 thresholds::BYTES,
             );
             let changes = vec![
-                Change::words(
+                Advice::words(
                     "give --ram-budget more (data: { ram_budget: … }), or leave it out: a quarter of the memory",
                 ),
-                Change::words("or make batches smaller with --batch-size and --grad-accum"),
+                Advice::words("or make batches smaller with --batch-size and --grad-accum"),
             ];
             return (Cause::MemoryBudget, vec![shown], changes);
         }
@@ -82,15 +83,15 @@ impl Sight<'_> {
         if huge > thresholds::HUGE && featurize.ms.mean > 1.5 * featurize.ms.p50 {
             return self.huge_clip(huge);
         }
-        let read = part_of_featurize(self.run, "read");
+        let read = part_of_featurize(self.run, StageId::Read);
         if read > 0.5 {
             return self.slow_disk(read);
         }
-        let resample = part_of_featurize(self.run, "resample");
+        let resample = part_of_featurize(self.run, StageId::Resample);
         if resample > 0.5 {
             let shown = evidence("share of making features that is resampling", resample, 0.5);
             let changes = vec![
-                Change::words("`voxmill prepare` once: the cache keeps what is resampled"),
+                Advice::words("`voxmill prepare` once: the cache keeps what is resampled"),
                 self.more_workers(featurize),
             ];
             return (Cause::SlowResampling, vec![shown], changes);
@@ -98,21 +99,19 @@ impl Sight<'_> {
         self.slow_workers(featurize)
     }
 
-    fn slow_workers(&self, featurize: &StageTime) -> (Cause, Vec<Evidence>, Vec<Change>) {
+    fn slow_workers(&self, featurize: &StageTime) -> (Cause, Vec<Evidence>, Vec<Advice>) {
         let steps = self.profile.steps as f64;
         let data_work = self.data_seconds() / steps;
         let step = self.line.train / steps;
         let for_each_core = data_work / self.cores;
-        let decoded = self
-            .stage("featurize.decode")
-            .map_or(0, |part| part.ms.count);
+        let decoded = self.stage(StageId::Decode).map_or(0, |part| part.ms.count);
         let share = decoded as f64 / featurize.ms.count.max(1) as f64;
         let cache = self.run.fact(fact::CACHE).unwrap_or("");
         if share > 0.25 && cache != "off" && cache != "warm" {
             let shown = evidence("share of clips whose file was decoded", share, 0.25);
             let changes = vec![
-                Change::words("the next epoch finds them in the cache: it is over by itself"),
-                Change::words("`voxmill prepare` makes all of it ahead"),
+                Advice::words("the next epoch finds them in the cache: it is over by itself"),
+                Advice::words("`voxmill prepare` makes all of it ahead"),
             ];
             return (Cause::ColdCache, vec![shown], changes);
         }
@@ -123,8 +122,8 @@ impl Sight<'_> {
                 0.8 * step,
             );
             let changes = vec![
-                Change::words("a larger --model-size has more to do with each clip"),
-                Change::words(
+                Advice::words("a larger --model-size has more to do with each clip"),
+                Advice::words(
                     "keep features in the cache (leave --no-cache out), so that there is less to do",
                 ),
             ];
@@ -139,7 +138,7 @@ impl Sight<'_> {
             let changes = vec![self.more_workers(featurize)];
             return (Cause::FewWorkers, vec![shown], changes);
         }
-        let changes = vec![Change::words(
+        let changes = vec![Advice::words(
             "keep features in the cache (`voxmill prepare`), or use a machine with more cores",
         )];
         (Cause::SlowWorkers, vec![shown], changes)
@@ -148,14 +147,14 @@ impl Sight<'_> {
     /// All stages of the plan, their workers together; parts are in their stage.
     pub(super) fn data_seconds(&self) -> f64 {
         let stages = self.profile.stages.iter();
-        let whole = stages.filter(|stage| !stage.name.contains('.'));
+        let whole = stages.filter(|stage| !is_part(&stage.name));
         whole
             .map(|stage| stage.ms.mean / 1e3 * stage.ms.count as f64)
             .sum()
     }
 
     /// As many as the model's own pace needs, and a tenth to spare.
-    fn more_workers(&self, featurize: &StageTime) -> Change {
+    fn more_workers(&self, featurize: &StageTime) -> Advice {
         let steps = self.profile.steps.max(1) as f64;
         let rows = featurize.ms.count as f64 / steps;
         let step_ms = self.line.train * 1e3 / steps;
@@ -165,25 +164,25 @@ impl Sight<'_> {
             "a step's {rows:.0} clips take {:.0} ms of work, and a step {step_ms:.0} ms: {enough:.0} workers keep up",
             rows * featurize.ms.mean
         );
-        Change::set("num-workers", enough as u64, what)
+        Advice::set(setting::NUM_WORKERS, enough as u64, what)
     }
 
-    fn slow_disk(&self, read: f64) -> (Cause, Vec<Evidence>, Vec<Change>) {
+    fn slow_disk(&self, read: f64) -> (Cause, Vec<Evidence>, Vec<Advice>) {
         let shown = evidence("share of making features that is reading files", read, 0.5);
         let mut changes = vec![
-            Change::words(
+            Advice::words(
                 "`voxmill prepare` once: then features come from the cache, not from the files",
             ),
-            Change::words("or put the dataset or --cache-dir on a faster disk"),
+            Advice::words("or put the dataset or --cache-dir on a faster disk"),
         ];
-        if let Some(featurize) = self.stage("featurize") {
+        if let Some(featurize) = self.stage(StageId::Featurize) {
             changes.push(self.more_workers(featurize));
         }
         (Cause::SlowDisk, vec![shown], changes)
     }
 
-    fn slow_transfer(&self) -> (Cause, Vec<Evidence>, Vec<Change>) {
-        let prepare = self.stage("prepare");
+    fn slow_transfer(&self) -> (Cause, Vec<Evidence>, Vec<Advice>) {
+        let prepare = self.stage(StageId::Prepare);
         let busy = prepare.map_or(0.0, |stage| stage.busy);
         let shown = evidence(
             "share of the time that batches were being brought to the device",
@@ -191,18 +190,18 @@ impl Sight<'_> {
             0.75,
         );
         let changes = vec![
-            Change::words(
+            Advice::words(
                 "let the workers make the frames: --prepare-on host (data: { prepare_on: host })",
             ),
-            Change::words(
+            Advice::words(
                 "see `voxmill devices` for how the devices are linked; one device has no transfer between two",
             ),
         ];
         (Cause::SlowTransfer, vec![shown], changes)
     }
 
-    fn slow_collating(&self) -> (Cause, Vec<Evidence>, Vec<Change>) {
-        let collate = self.stage("collate");
+    fn slow_collating(&self) -> (Cause, Vec<Evidence>, Vec<Advice>) {
+        let collate = self.stage(StageId::Collate);
         let busy = collate.map_or(0.0, |stage| stage.busy);
         let shown = evidence(
             "share of the time that batches were being put together",
@@ -210,10 +209,10 @@ impl Sight<'_> {
             0.75,
         );
         let changes = vec![
-            Change::words(
+            Advice::words(
                 "smaller batches (--batch-size with --grad-accum) are put together faster",
             ),
-            Change::words("fewer workers leave collating more of the CPU: --num-workers"),
+            Advice::words("fewer workers leave collating more of the CPU: --num-workers"),
         ];
         (Cause::SlowCollating, vec![shown], changes)
     }
@@ -223,7 +222,7 @@ impl Sight<'_> {
         busy: f64,
         bridged_ms: f64,
         longest_ms: f64,
-    ) -> (Cause, Vec<Evidence>, Vec<Change>) {
+    ) -> (Cause, Vec<Evidence>, Vec<Advice>) {
         let shown = vec![
             evidence(
                 "share of the workers' time that was work; they had time to spare",
@@ -242,11 +241,11 @@ impl Sight<'_> {
         (
             Cause::SmallBuffer,
             shown,
-            vec![Change::set("buffer-size", larger, what)],
+            vec![Advice::set(setting::BUFFER_SIZE, larger, what)],
         )
     }
 
-    fn huge_clip(&self, times: f64) -> (Cause, Vec<Evidence>, Vec<Change>) {
+    fn huge_clip(&self, times: f64) -> (Cause, Vec<Evidence>, Vec<Advice>) {
         let shown = evidence(
             "the slowest clip, in times of the slow ones (p95)",
             times,
@@ -256,15 +255,15 @@ impl Sight<'_> {
             .run
             .slow
             .iter()
-            .filter(|slow| slow.stage == "featurize");
+            .filter(|slow| *slow.stage == StageId::Featurize);
         let name = slowest
             .max_by_key(|slow| slow.service)
             .map_or(String::new(), |slow| format!(", such as {}", slow.name));
         let changes = vec![
-            Change::words(format!(
+            Advice::words(format!(
                 "a few clips hold up all that comes after them{name}: leave them out with --max-mel-frames, or `voxmill prepare` once"
             )),
-            Change::words("or let others overtake them: --unordered (data: { unordered: true })"),
+            Advice::words("or let others overtake them: --unordered (data: { unordered: true })"),
         ];
         (Cause::HugeClip, vec![shown], changes)
     }

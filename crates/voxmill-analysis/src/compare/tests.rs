@@ -53,7 +53,7 @@ impl Made {
                 Event::Step(Step {
                     step,
                     service: Nanos(took * 1_000_000),
-                    shape: Some(format!("{}x{frames}x20", self.rows)),
+                    shape: format!("{}x{frames}x20", self.rows).parse().ok(),
                     ended: Some(Nanos(now * 1_000_000)),
                     values: [
                         ("loss".to_owned(), 2.0 / step as f64),
@@ -81,7 +81,7 @@ impl Made {
     }
 }
 
-fn told(against: &Against, measure: Measure) -> (Told, f64) {
+fn told(against: &Against, measure: Measure) -> (Judgement, f64) {
     let found = against
         .differences
         .iter()
@@ -100,7 +100,7 @@ fn a_run_does_not_differ_from_itself() {
     assert_eq!(against.verdict, Some(Verdict::Within));
     assert_eq!(against.steps_matched, Matched::ByShape);
     for difference in &against.differences {
-        assert_eq!(difference.told, Told::NoDifference, "{difference:?}");
+        assert_eq!(difference.told, Judgement::NoDifference, "{difference:?}");
     }
     let loss = against.loss.as_ref().unwrap();
     assert!(loss.same_to_the_last_bit && loss.same_amount_of_data);
@@ -132,20 +132,20 @@ fn a_slower_run_fails_only_where_the_whole_interval_is_beyond_the_limit() {
     assert_eq!(verdict(0.2), (Verdict::Within, false));
     let comparison = compare(&[USUAL.run(), slower.run()], None);
     let (word, change) = told(&comparison.against_first[0], Measure::StepTime);
-    assert_eq!(word, Told::Worse);
+    assert_eq!(word, Judgement::Worse);
     assert!((change - 0.095).abs() < 0.02, "{change}");
     let change = comparison.against_first[0].differences[0].change.unwrap();
     let between = (change.low + change.value) / 2.0;
     assert_eq!(verdict(between), (Verdict::Uncertain, false));
     assert_eq!(
         told(&comparison.against_first[0], Measure::Throughput).0,
-        Told::Worse
+        Judgement::Worse
     );
     // The other way round it is the better one.
     let comparison = compare(&[slower.run(), USUAL.run()], Some(0.0));
     assert_eq!(
         told(&comparison.against_first[0], Measure::StepTime).0,
-        Told::Better
+        Judgement::Better
     );
     assert!(!comparison.failed());
 }
@@ -160,7 +160,7 @@ fn noise_is_no_difference() {
     };
     let comparison = compare(&[noisy.run(), other.run()], Some(0.0));
     let (word, _) = told(&comparison.against_first[0], Measure::StepTime);
-    assert_eq!(word, Told::NoDifference);
+    assert_eq!(word, Judgement::NoDifference);
     assert!(!comparison.failed());
 }
 
@@ -177,7 +177,7 @@ fn other_shapes_are_compared_by_their_frames() {
     let against = &comparison.against_first[0];
     assert_eq!(against.steps_matched, Matched::ByFrame);
     let (word, change) = told(against, Measure::StepTime);
-    assert_eq!(word, Told::Better);
+    assert_eq!(word, Judgement::Better);
     assert!((change + 0.26).abs() < 0.02, "{change}");
     assert!(!against.loss.as_ref().unwrap().same_amount_of_data);
     let rows: Vec<_> = comparison
@@ -218,13 +218,13 @@ fn a_cut_log_and_one_that_grows_are_told_apart() {
         ..USUAL
     };
     let state = |candidate| compare(&[candidate, USUAL.run()], None).runs[0].state;
-    assert_eq!(state(USUAL.run()), State::Finished);
-    assert_eq!(state(cut.run()), State::Killed);
+    assert_eq!(state(USUAL.run()), RunState::Finished);
+    assert_eq!(state(cut.run()), RunState::Killed);
     let growing = Candidate {
         in_progress: true,
         ..cut.run()
     };
-    assert_eq!(state(growing), State::InProgress);
+    assert_eq!(state(growing), RunState::InProgress);
 }
 
 #[test]

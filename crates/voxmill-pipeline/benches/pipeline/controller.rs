@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{AdaptPlan, Plan, Setting};
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::event::DecidedChange;
-use voxmill_telemetry::plan::{AdaptPlan, Plan, Setting, StagePlan};
 use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 
 pub(crate) fn run() {
@@ -104,7 +104,8 @@ fn compare(
 }
 
 struct Trial {
-    plan: Plan,
+    workers: Setting,
+    adapt: Option<AdaptPlan>,
     items: u64,
     using: Duration,
     decisions: Vec<(f64, String)>,
@@ -112,16 +113,9 @@ struct Trial {
 
 impl Trial {
     fn new(workers: Setting, adapt: Option<AdaptPlan>, items: u64, using: Duration) -> Trial {
-        let mut plan = Plan::new("controller", "use")
-            .stage(StagePlan::new("numbers").buffer(Setting::fixed(8)))
-            .stage(
-                StagePlan::new("make")
-                    .workers(workers)
-                    .buffer(Setting::from(8)),
-            );
-        plan.adapt = adapt;
         Trial {
-            plan,
+            workers,
+            adapt,
             items,
             using,
             decisions: Vec::new(),
@@ -132,10 +126,17 @@ impl Trial {
     fn run(&mut self, work: Work<u64, u64>) -> f64 {
         let recorder = Recorder::start(RecorderOptions::default()).expect("no file to open");
         let items = self.items;
-        let running = Road::source(self.plan.clone(), "numbers", move |from| {
+        let plan = Plan {
+            adapt: self.adapt,
+            ..Plan::new("controller", "use")
+        };
+        let running = Pipeline::source(plan, "numbers", move |from| {
             (from..items).map(Ok::<_, Infallible>)
         })
+        .buffer(Setting::fixed(8))
         .stage("make", work)
+        .workers(self.workers)
+        .buffer(Setting::from(8))
         .start(recorder.clone())
         .expect("the plan is good");
         let mut half = Instant::now();

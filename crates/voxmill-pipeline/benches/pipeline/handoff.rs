@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{Plan, Setting};
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
 const ITEMS: u64 = 1_000_000;
@@ -35,18 +35,15 @@ pub(crate) fn run() {
 }
 
 fn ours(workers: usize) -> Duration {
-    let plan = Plan::new("handoff", "consumer")
-        .stage(StagePlan::new("source").buffer(Setting::fixed(CAPACITY)))
-        .stage(
-            StagePlan::new("no-op")
-                .workers(Setting::fixed(workers))
-                .buffer(Setting::fixed(CAPACITY)),
-        );
+    let plan = Plan::new("handoff", "consumer");
     let begin = Instant::now();
-    let running = Road::source(plan, "source", |from| {
+    let running = Pipeline::source(plan, "source", |from| {
         (from..ITEMS).map(Ok::<_, Infallible>)
     })
+    .buffer(Setting::fixed(CAPACITY))
     .stage("no-op", Work::new(Ok::<u64, Infallible>))
+    .workers(Setting::fixed(workers))
+    .buffer(Setting::fixed(CAPACITY))
     .start(Recorder::off())
     .expect("the plan is good");
     let count = running.map(|item| assert!(item.is_ok())).count();

@@ -1,12 +1,12 @@
-//! How long after it is there an item reaches a consumer that sleeps, and how soon a new road delivers.
+//! How long after it is there an item reaches a consumer that sleeps, and how soon a new pipeline delivers.
 
 use std::convert::Infallible;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{Plan, Setting};
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
 pub(crate) fn run() {
@@ -16,8 +16,8 @@ pub(crate) fn run() {
 
 /// The source makes an item every 2 ms and says when; by then everyone behind it is asleep.
 fn wake_up() {
-    let plan = Plan::new("latency", "consumer").stage(StagePlan::new("clock"));
-    let running = Road::source(plan, "clock", |_| {
+    let plan = Plan::new("latency", "consumer");
+    let running = Pipeline::source(plan, "clock", |_| {
         (0..500).map(|_| {
             sleep(Duration::from_millis(2));
             Ok::<_, Infallible>(Instant::now())
@@ -46,19 +46,18 @@ fn wake_up() {
 fn first_item() {
     let mut times = Vec::new();
     for _ in 0..50 {
-        let stage = |name: &str| StagePlan::new(name).workers(Setting::fixed(4));
-        let plan = Plan::new("first", "consumer")
-            .stage(StagePlan::new("source"))
-            .stage(stage("a"))
-            .stage(stage("b"))
-            .stage(stage("c"));
+        let plan = Plan::new("first", "consumer");
+        let pass = || Work::new(Ok::<u64, Infallible>);
         let begin = Instant::now();
-        let mut running = Road::source(plan, "source", |from| {
+        let mut running = Pipeline::source(plan, "source", |from| {
             (from..1000).map(Ok::<u64, Infallible>)
         })
-        .stage("a", Work::new(Ok::<u64, Infallible>))
-        .stage("b", Work::new(Ok::<u64, Infallible>))
-        .stage("c", Work::new(Ok::<u64, Infallible>))
+        .stage("a", pass())
+        .workers(Setting::fixed(4))
+        .stage("b", pass())
+        .workers(Setting::fixed(4))
+        .stage("c", pass())
+        .workers(Setting::fixed(4))
         .start(Recorder::off())
         .expect("the plan is good");
         assert!(running.next().is_some());

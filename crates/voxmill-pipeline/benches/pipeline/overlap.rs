@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{Plan, Setting, SlotsPlan};
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::plan::{Plan, Setting, SlotsPlan, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
 const LOAD_MS: u64 = 20;
@@ -38,24 +38,25 @@ fn sleeping(milliseconds: u64) -> Work<u64, u64> {
 }
 
 fn milliseconds_a_step(overlap: bool) -> f64 {
-    let stage = |name| StagePlan::new(name).workers(Setting::fixed(1));
-    let mut plan = Plan::new("overlap", "train")
-        .stage(stage("batches"))
-        .stage(stage("load"))
-        .stage(stage("preprocess"))
-        .stage(stage("transfer"));
-    plan.overlap = overlap;
-    plan.slots = Some(SlotsPlan {
-        ahead: Setting::fixed(3),
-        bytes_each: 0,
-        budget: None,
-    });
-    let running = Road::source(plan, "batches", |from| {
+    let plan = Plan {
+        overlap,
+        slots: Some(SlotsPlan {
+            ahead: Setting::fixed(3),
+            bytes_each: 0,
+            budget: None,
+        }),
+        ..Plan::new("overlap", "train")
+    };
+    let one = Setting::fixed(1);
+    let running = Pipeline::source(plan, "batches", |from| {
         (from..STEPS as u64).map(Ok::<_, Infallible>)
     })
     .stage("load", sleeping(LOAD_MS))
+    .workers(one)
     .stage("preprocess", sleeping(PREPROCESS_MS))
+    .workers(one)
     .stage("transfer", sleeping(TRANSFER_MS))
+    .workers(one)
     .start(Recorder::off())
     .expect("the plan is good");
     let mut ends = Vec::new();

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{Plan, Setting, SlotsPlan};
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::plan::{Plan, Setting, SlotsPlan, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
 use super::draw::log_normal;
@@ -56,24 +56,26 @@ fn with_slots(slots: usize) -> (Duration, Duration) {
             Ok::<_, Infallible>(item)
         })
     };
-    let stage = |name| StagePlan::new(name).workers(Setting::fixed(1));
-    let mut plan = Plan::new("slots", "train")
-        .stage(stage("batches"))
-        .stage(stage("load"))
-        .stage(stage("preprocess").buffer(Setting::fixed(50)))
-        .stage(stage("transfer"));
-    plan.slots = Some(SlotsPlan {
-        ahead: Setting::fixed(slots),
-        bytes_each: 0,
-        budget: None,
-    });
+    let plan = Plan {
+        slots: Some(SlotsPlan {
+            ahead: Setting::fixed(slots),
+            bytes_each: 0,
+            budget: None,
+        }),
+        ..Plan::new("slots", "train")
+    };
+    let one = Setting::fixed(1);
     let begin = Instant::now();
-    let running = Road::source(plan, "batches", |from| {
+    let running = Pipeline::source(plan, "batches", |from| {
         (from..ITEMS).map(Ok::<_, Infallible>)
     })
     .stage("load", resting(0))
+    .workers(one)
     .stage("preprocess", resting(1))
+    .workers(one)
+    .buffer(Setting::fixed(50))
     .stage("transfer", resting(2))
+    .workers(one)
     .start(Recorder::off())
     .expect("the plan is good");
     for (number, item) in running.enumerate() {

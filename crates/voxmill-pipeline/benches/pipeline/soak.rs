@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{AfterError, Plan, Setting};
 use voxmill_pipeline::run::Delivery;
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::plan::{AfterError, Plan, Setting, StagePlan};
 use voxmill_telemetry::recorder::Recorder;
 
 const ITEMS: u64 = 10_000_000;
@@ -17,22 +17,7 @@ const BUDGET: u64 = 10_000;
 
 pub(crate) fn run() {
     std::panic::set_hook(Box::new(|_| ()));
-    let plan = Plan::new("soak", "consumer")
-        .stage(StagePlan::new("source").buffer(Setting::fixed(64)))
-        .stage(
-            StagePlan::new("fail")
-                .workers(Setting::fixed(2))
-                .buffer(Setting::fixed(64))
-                .in_budget("host")
-                .on_error(1, AfterError::Skip),
-        )
-        .stage(
-            StagePlan::new("pass")
-                .workers(Setting::fixed(2))
-                .buffer(Setting::fixed(64))
-                .in_budget("host"),
-        )
-        .budget("host", BUDGET);
+    let plan = Plan::new("soak", "consumer");
     let fails = Work::new(|item: u64| match item % 100_003 {
         1 => Err("an error"),
         2 => panic!("a panic"),
@@ -40,11 +25,20 @@ pub(crate) fn run() {
     });
     let fails = fails.reserving(|item| 1 + item % 100).retrying();
     let begin = Instant::now();
-    let running = Road::source(plan, "source", |from| {
+    let running = Pipeline::source(plan, "source", |from| {
         (from..ITEMS).map(Ok::<_, Infallible>)
     })
+    .buffer(Setting::fixed(64))
+    .budget("host", BUDGET)
     .stage("fail", fails)
+    .workers(Setting::fixed(2))
+    .buffer(Setting::fixed(64))
+    .in_budget("host")
+    .on_error(1, AfterError::Skip)
     .stage("pass", Work::new(Ok::<u64, Infallible>))
+    .workers(Setting::fixed(2))
+    .buffer(Setting::fixed(64))
+    .in_budget("host")
     .start(Recorder::off())
     .expect("the plan is good");
     let control = running.control();
@@ -67,7 +61,7 @@ pub(crate) fn run() {
             changes
         })
     };
-    let (mut items, mut holes, mut next) = (0u64, 0u64, 0u64);
+    let (mut items, mut gaps, mut next) = (0u64, 0u64, 0u64);
     for delivery in running {
         let number = match delivery.expect("nothing is fatal") {
             Delivery::Item(item) => {
@@ -75,10 +69,10 @@ pub(crate) fn run() {
                 items += 1;
                 item.number()
             }
-            Delivery::Hole(hole) => {
-                assert!(matches!(hole.number % 100_003, 1 | 2));
-                holes += 1;
-                hole.number
+            Delivery::Gap(gap) => {
+                assert!(matches!(gap.number % 100_003, 1 | 2));
+                gaps += 1;
+                gap.number
             }
         };
         assert_eq!(number, next, "in order");
@@ -86,11 +80,11 @@ pub(crate) fn run() {
     }
     ended.store(true, Ordering::Relaxed);
     let changes = changes.join().expect("it makes changes");
-    assert_eq!(items + holes, ITEMS);
+    assert_eq!(items + gaps, ITEMS);
     let peak = control.snapshot().budgets[0].peak;
     assert!(peak <= BUDGET);
     println!(
-        "{items} items and {holes} holes in {:.0} s, in order, none lost or repeated, through {changes} live changes; \
+        "{items} items and {gaps} gaps in {:.0} s, in order, none lost or repeated, through {changes} live changes; \
          at most {peak} of {BUDGET} bytes in use",
         begin.elapsed().as_secs_f64()
     );

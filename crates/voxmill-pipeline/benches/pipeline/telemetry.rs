@@ -1,4 +1,4 @@
-//! What being watched costs: a road that computes some 10,000 items a second, with and without a record.
+//! What being watched costs: a pipeline that computes some 10,000 items a second, with and without a record.
 //!
 //! Wall time on a shared machine scatters by more than the effect, so the CPU time of the whole process
 //! is shown beside it: it holds the workers' part and the collecting thread's.
@@ -6,9 +6,9 @@
 use std::convert::Infallible;
 use std::time::Instant;
 
-use voxmill_pipeline::road::Road;
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{Plan, Setting};
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::plan::{Plan, Setting, StagePlan};
 use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 use voxmill_telemetry::trace::TraceOptions;
 
@@ -79,21 +79,15 @@ pub(crate) fn run() {
 }
 
 fn one_run(options: Option<RecorderOptions>, rounds: u64) -> (f64, f64) {
-    let plan = Plan::new("telemetry", "use")
-        .stage(StagePlan::new("numbers").buffer(Setting::fixed(32)))
-        .stage(
-            StagePlan::new("make")
-                .workers(Setting::fixed(2))
-                .buffer(Setting::fixed(32)),
-        )
-        .stage(StagePlan::new("pass").buffer(Setting::fixed(32)));
+    let plan = Plan::new("telemetry", "use");
     let recorder = options.map_or_else(Recorder::off, |options| {
         Recorder::start(options).expect("files can be made")
     });
     let (begin, cpu) = (Instant::now(), cpu_ticks());
-    let running = Road::source(plan, "numbers", |from| {
+    let running = Pipeline::source(plan, "numbers", |from| {
         (from..ITEMS).map(Ok::<_, Infallible>)
     })
+    .buffer(Setting::fixed(32))
     .stage(
         "make",
         Work::new(move |item| {
@@ -101,7 +95,10 @@ fn one_run(options: Option<RecorderOptions>, rounds: u64) -> (f64, f64) {
             Ok::<u64, Infallible>(item)
         }),
     )
+    .workers(Setting::fixed(2))
+    .buffer(Setting::fixed(32))
     .stage("pass", Work::new(Ok::<u64, Infallible>))
+    .buffer(Setting::fixed(32))
     .start(recorder.clone())
     .expect("the plan is good");
     assert_eq!(running.count() as u64, ITEMS);

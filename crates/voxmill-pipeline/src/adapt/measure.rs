@@ -1,4 +1,4 @@
-//! From counters to measures: what the road did while one setting was in force, and how sure that is.
+//! From counters to measures: what the pipeline did while one setting was in force, and how sure that is.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(super) struct Measurement {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
     measurement: Measurement,
-    /// The first snapshot after the last change, while the road gets used to it.
+    /// The first snapshot after the last change, while the pipeline gets used to it.
     settling: Option<Snapshot>,
     settled_in: bool,
     restarts: usize,

@@ -1,7 +1,7 @@
-//! Moves workers and buffer capacity towards the stage that limits, while the road runs.
+//! Moves workers and buffer capacity towards the stage that limits, while the pipeline runs.
 //!
 //! What it does, in five sentences:
-//! 1. It measures the road with one setting, for as long as the scatter of the measure asks for, and
+//! 1. It measures the pipeline with one setting, for as long as the scatter of the measure asks for, and
 //!    is content if the consumer waits less than 2 % of its time.
 //! 2. Otherwise it tries the change that promises most: workers for the slowest stages, as many as the
 //!    ratio of busy times says and, once the budget is used up, from stages with a surplus; or larger
@@ -29,13 +29,13 @@ mod tests;
 use std::time::Duration;
 
 use voxmill_telemetry::event::DecidedChange;
-use voxmill_telemetry::plan::Plan;
 
 use crate::counters::Snapshot;
+use crate::plan::Plan;
 pub use decision::{Action, Change};
 use decision::{actions, without_action};
 use measure::{CERTAIN, Estimate, Measurement, Meter};
-use settings::{Road, Settings};
+use settings::{Bounds, Settings};
 use settled::Reference;
 use trial::{FED, Kind, Load, Scaling, Trial, percent};
 
@@ -65,7 +65,7 @@ const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// Decides from snapshots what to change. See the head of this file for how.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    road: Road,
+    bounds: Bounds,
     /// What was asked for last; unknown before the first snapshot.
     now: Option<Settings>,
     meter: Meter,
@@ -100,10 +100,10 @@ impl Controller {
     /// `single` lists stages that cannot have more than one worker; the source is one anyhow.
     /// `None` where the plan does not adapt or its stages do not overlap.
     pub fn new(plan: &Plan, single: &[usize]) -> Option<Controller> {
-        let road = Road::new(plan, single)?;
+        let bounds = Bounds::new(plan, single)?;
         Some(Controller {
-            scaling: vec![Scaling::Unknown; road.stages.len()],
-            road,
+            scaling: vec![Scaling::Unknown; bounds.stages.len()],
+            bounds,
             now: None,
             meter: Meter::default(),
             phase: Phase::Looking { again: None },
@@ -119,23 +119,23 @@ impl Controller {
         self.look
     }
 
-    /// Takes the road's state and says what to change. Actions are to be carried out in their order:
+    /// Takes the pipeline's state and says what to change. Actions are to be carried out in their order:
     /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
     pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Change> {
-        if snapshot.stages.len() != self.road.stages.len() + 1 {
+        if snapshot.stages.len() != self.bounds.stages.len() + 1 {
             return Vec::new();
         }
         if snapshot.stages.iter().any(|stage| stage.workers == 0) {
             // The run is ending.
             return Vec::new();
         }
-        let road = &self.road;
-        let asked = self.now.get_or_insert_with(|| road.settings_in(snapshot));
+        let bounds = &self.bounds;
+        let asked = self.now.get_or_insert_with(|| bounds.settings_in(snapshot));
         if !self.meter.add(snapshot, asked) {
             return Vec::new();
         }
         // What the engine could not do is not there.
-        *asked = road.settings_in(snapshot);
+        *asked = bounds.settings_in(snapshot);
         let now = asked.clone();
         let measured = self.meter.measurement().clone();
         let rate = measured.rate();
@@ -182,16 +182,16 @@ impl Controller {
     fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Change> {
         let rate = measured.rate();
         if rate.value <= 0.0 {
-            // The road stands still: a pause, or the end. Nothing can be learnt from it.
+            // The pipeline stands still: a pause, or the end. Nothing can be learnt from it.
             self.meter.again();
             return Vec::new();
         }
-        let load = Load::of(measured, self.road.stages.len());
+        let load = Load::of(measured, self.bounds.stages.len());
         let fed = load.waits < FED;
         let trial = if fed || self.trials >= MOST_TRIALS {
             None
         } else {
-            trial::next(&self.road, now, &load, &self.scaling, &self.tried)
+            trial::next(&self.bounds, now, &load, &self.scaling, &self.tried)
         };
         let large = |trial: &Trial| self.hasty && trial.predicted - 1.0 > LARGE_GAIN * rate.error;
         if !measured.is_sure() && !trial.as_ref().is_some_and(large) {
@@ -275,7 +275,7 @@ impl Controller {
             "{verdict}: {:.1} items/s instead of {:.1}, `{}` waited {} of the time instead of {} (noise {})",
             measured.rate().value,
             measured_before.rate().value,
-            self.road.consumer,
+            self.bounds.consumer,
             percent(1.0 - measured.fed().value),
             percent(1.0 - measured_before.fed().value),
             percent(noise * at_last),
@@ -301,7 +301,7 @@ impl Controller {
         if trial.kind != Kind::Workers {
             return;
         }
-        let load = Load::of(measured, self.road.stages.len());
+        let load = Load::of(measured, self.bounds.stages.len());
         let raised = before.workers.iter().zip(&trial.to.workers);
         let alone = raised.into_iter().filter(|(from, to)| to > from).count() == 1;
         for stage in 0..self.scaling.len() {
@@ -324,7 +324,7 @@ impl Controller {
         if !measured.is_lasting() {
             return Vec::new();
         }
-        let difference = reference.difference(&self.road, measured);
+        let difference = reference.difference(&self.bounds, measured);
         self.meter.again();
         let changed = difference.as_ref().map_or(0, |_| changed + 1);
         self.phase = Phase::Settled { reference, changed };
@@ -343,7 +343,7 @@ impl Controller {
     }
 
     fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Change {
-        let reference = Reference::of(measured, self.road.stages.len());
+        let reference = Reference::of(measured, self.bounds.stages.len());
         self.phase = Phase::Settled {
             reference,
             changed: 0,
@@ -352,9 +352,9 @@ impl Controller {
         let subject = if load.waits < FED {
             String::new()
         } else {
-            self.road.stages[load.limiting()].name.clone()
+            self.bounds.stages[load.limiting()].name.clone()
         };
-        let reason = settled::why(&self.road, now, load, &self.scaling);
+        let reason = settled::why(&self.bounds, now, load, &self.scaling);
         without_action(subject, DecidedChange::Settled, reason)
     }
 
@@ -367,7 +367,7 @@ impl Controller {
     ) -> Vec<Change> {
         self.now = Some(to.clone());
         self.meter.after_change();
-        let name = |action: Action| self.road.stages[action.stage()].name.clone();
+        let name = |action: Action| self.bounds.stages[action.stage()].name.clone();
         let changes = actions(from, to).into_iter();
         changes
             .map(|action| action.decided(name(action), decide(action)))

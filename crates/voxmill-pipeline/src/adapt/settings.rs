@@ -1,8 +1,7 @@
 //! What the controller may move, and within which limits.
 
-use voxmill_telemetry::plan::Plan;
-
 use crate::counters::Snapshot;
+use crate::plan::Plan;
 
 /// Workers and buffer capacity of every stage of the plan, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +12,7 @@ pub(super) struct Settings {
 
 /// What does not change while a plan runs.
 #[derive(Clone, Debug)]
-pub(super) struct Road {
+pub(super) struct Bounds {
     pub(super) stages: Vec<Stage>,
     pub(super) consumer: String,
     pub(super) most_workers: usize,
@@ -39,8 +38,8 @@ pub(super) enum Hold {
     Slots,
 }
 
-impl Road {
-    pub(super) fn new(plan: &Plan, single: &[usize]) -> Option<Road> {
+impl Bounds {
+    pub(super) fn new(plan: &Plan, single: &[usize]) -> Option<Bounds> {
         let adapt = plan.adapt.filter(|_| plan.overlap)?;
         let last = plan.stages.len().checked_sub(1)?;
         let stages = plan.stages.iter().enumerate().map(|(index, stage)| Stage {
@@ -56,7 +55,7 @@ impl Road {
                 () => Hold::Free,
             },
         });
-        Some(Road {
+        Some(Bounds {
             stages: stages.collect(),
             consumer: plan.consumer.clone(),
             most_workers: adapt.most_workers,

@@ -1,7 +1,7 @@
 //! When nothing more is to be gained: why, and what would make it worth looking again.
 
 use super::measure::{CERTAIN, Estimate, Measurement};
-use super::settings::{Hold, Road, Settings, Stage};
+use super::settings::{Bounds, Hold, Settings, Stage};
 use super::trial::{FED, Load, Scaling, percent};
 
 /// A rate or a time for an item that differs by this share is another load.
@@ -27,8 +27,8 @@ impl Reference {
     }
 
     /// What is clearly different from the time of settling, if the consumer waits.
-    pub(super) fn difference(&self, road: &Road, measured: &Measurement) -> Option<String> {
-        let load = Load::of(measured, road.stages.len());
+    pub(super) fn difference(&self, bounds: &Bounds, measured: &Measurement) -> Option<String> {
+        let load = Load::of(measured, bounds.stages.len());
         if load.waits < FED {
             return None;
         }
@@ -36,7 +36,7 @@ impl Reference {
         if rate.differs_from(self.rate, CLEAR_CHANGE) {
             return Some(format!(
                 "`{}` now takes {:.1} items/s; it took {:.1} when the settings were found",
-                road.consumer, rate.value, self.rate.value
+                bounds.consumer, rate.value, self.rate.value
             ));
         }
         let (fed, then) = (measured.fed(), self.fed);
@@ -44,7 +44,7 @@ impl Reference {
         if then.value - fed.value > CLEAR_WAITING.max(noise) {
             return Some(format!(
                 "`{}` now waits {} of the time; it waited {} when the settings were found",
-                road.consumer,
+                bounds.consumer,
                 percent(1.0 - fed.value),
                 percent(1.0 - then.value)
             ));
@@ -56,7 +56,7 @@ impl Reference {
             (load.is_saturated(stage) && service.differs_from(then, CLEAR_CHANGE)).then(|| {
                 format!(
                     "`{}` now works {:.1} ms on an item; it worked {:.1} ms when the settings were found",
-                    road.stages[stage].name,
+                    bounds.stages[stage].name,
                     service.value * 1e3,
                     then.value * 1e3
                 )
@@ -66,10 +66,10 @@ impl Reference {
 }
 
 /// What limits, and why nothing more is tried.
-pub(super) fn why(road: &Road, now: &Settings, load: &Load, scaling: &[Scaling]) -> String {
+pub(super) fn why(bounds: &Bounds, now: &Settings, load: &Load, scaling: &[Scaling]) -> String {
     let waits = format!(
         "`{}` waited {} of the time",
-        road.consumer,
+        bounds.consumer,
         percent(load.waits)
     );
     if load.waits < FED {
@@ -80,13 +80,13 @@ pub(super) fn why(road: &Road, now: &Settings, load: &Load, scaling: &[Scaling])
         name,
         workers: hold,
         ..
-    } = &road.stages[limiting];
+    } = &bounds.stages[limiting];
     let workers = now.workers[limiting];
     let limits = format!("`{name}` limits with {}", count(workers, "worker"));
     if load.busy[limiting] < 1.0 - load.waits || !load.is_saturated(limiting) {
         return format!(
             "{waits} because the stages are uneven; {}",
-            why_no_capacity(road, now, load)
+            why_no_capacity(bounds, now, load)
         );
     }
     let why = match (hold, scaling[limiting]) {
@@ -95,10 +95,10 @@ pub(super) fn why(road: &Road, now: &Settings, load: &Load, scaling: &[Scaling])
         (Hold::Free, Scaling::Exhausted { workers, gain }) => {
             format!("with {workers} the rate changed by {:+.1} %", gain * 100.0)
         }
-        (Hold::Free, _) if now.total_workers() >= road.most_workers => {
+        (Hold::Free, _) if now.total_workers() >= bounds.most_workers => {
             format!(
                 "the budget of {} is used up",
-                count(road.most_workers, "worker")
+                count(bounds.most_workers, "worker")
             )
         }
         (Hold::Free, _) => "nothing that was tried brought more".to_owned(),
@@ -110,8 +110,8 @@ pub(super) fn why(road: &Road, now: &Settings, load: &Load, scaling: &[Scaling])
 }
 
 /// Why no buffer is raised although the consumer waits.
-fn why_no_capacity(road: &Road, now: &Settings, load: &Load) -> String {
-    let stages = 0..road.stages.len();
+fn why_no_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> String {
+    let stages = 0..bounds.stages.len();
     let lost = |stage: usize| load.lost_at(stage).max(load.short_of_room[stage]);
     let worst = stages
         .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))
@@ -120,7 +120,7 @@ fn why_no_capacity(road: &Road, now: &Settings, load: &Load) -> String {
         name,
         capacity: hold,
         ..
-    } = &road.stages[worst];
+    } = &bounds.stages[worst];
     let capacity = now.capacity[worst];
     match hold {
         Hold::Slots => format!("the {} ahead are set by the plan", count(capacity, "slot")),
@@ -129,7 +129,7 @@ fn why_no_capacity(road: &Road, now: &Settings, load: &Load) -> String {
             percent(load.short_of_room[worst])
         ),
         Hold::Fixed => format!("the user fixed the buffer behind `{name}` at {capacity}"),
-        _ if capacity >= road.most_buffered => {
+        _ if capacity >= bounds.most_buffered => {
             format!("the buffer behind `{name}` is at its limit of {capacity}")
         }
         _ => "larger buffers or more workers brought nothing, or promise nothing".to_owned(),

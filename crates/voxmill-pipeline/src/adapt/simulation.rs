@@ -1,4 +1,4 @@
-//! A road without threads: stages with workers and finite buffers, in simulated time.
+//! A pipeline without threads: stages with workers and finite buffers, in simulated time.
 //!
 //! It hands items over in order and counts waits as the engine does, so the controller can be tried
 //! on thousands of windows in a moment, and on loads for which the best setting is known.

@@ -1,26 +1,25 @@
-//! The controller on simulated roads, against the best that a fixed setting can do.
+//! The controller on simulated pipelines, against the best that a fixed setting can do.
 
 use std::time::Duration;
 
 use voxmill_telemetry::event::DecidedChange;
-use voxmill_telemetry::plan::{AdaptPlan, Plan, Setting, SlotsPlan, StagePlan};
 
 use super::simulation::{Simulation, Slowdown, Work};
 use super::{Action, Change, Controller};
-
 use crate::counters::{Snapshot, StageCounters};
+use crate::plan::{AdaptPlan, Plan, Setting, SlotsPlan, StagePlan};
 
-mod any_road;
+mod any_pipeline;
 
 /// A plan that says what the simulation has.
 fn plan(simulation: &Simulation, most_workers: usize, most_buffered: usize) -> Plan {
     let mut plan = Plan::new("test", "train");
     for (stage, workers) in simulation.all_workers().into_iter().enumerate() {
-        plan = plan.stage(
-            StagePlan::new(format!("stage {stage}"))
-                .workers(Setting::from(workers))
-                .buffer(Setting::from(simulation.capacity(stage))),
-        );
+        plan.stages.push(StagePlan {
+            workers: Setting::from(workers),
+            buffer: Setting::from(simulation.capacity(stage)),
+            ..StagePlan::new(format!("stage {stage}"))
+        });
     }
     plan.adapt = Some(AdaptPlan {
         most_workers,
@@ -39,7 +38,7 @@ struct Run {
 
 impl Run {
     fn new(simulation: Simulation, plan: &Plan) -> Run {
-        plan.check().unwrap();
+        crate::plan::check(plan).unwrap();
         Run {
             simulation,
             controller: Controller::new(plan, &[]).unwrap(),
@@ -386,7 +385,7 @@ fn a_consumer_that_costs_nothing_gets_all_that_the_budget_gives() {
     );
 }
 
-/// A road whose counters grow evenly: shares of time for each stage, and 100 items a second.
+/// A pipeline whose counters grow evenly: shares of time for each stage, and 100 items a second.
 fn even_snapshot(at: Duration, shares: &[[f64; 4]]) -> Snapshot {
     let stages = shares.iter().map(
         |&[working, starved, short_of_room, blocked]| StageCounters {
@@ -416,9 +415,10 @@ fn first_decision(plan: &Plan, shares: &[[f64; 4]]) -> Change {
 
 #[test]
 fn larger_buffers_are_not_tried_where_bytes_are_the_limit() {
-    let mut plan = Plan::new("test", "train")
-        .stage(StagePlan::new("read"))
-        .stage(StagePlan::new("load"));
+    let mut plan = Plan {
+        stages: ["read", "load"].map(StagePlan::new).into(),
+        ..Plan::new("test", "train")
+    };
     plan.adapt = Some(AdaptPlan {
         most_workers: 2,
         most_buffered: 16,
@@ -467,7 +467,10 @@ fn larger_buffers_are_not_tried_where_bytes_are_the_limit() {
 
 #[test]
 fn a_plan_that_does_not_adapt_has_no_controller() {
-    let mut plan = Plan::new("test", "train").stage(StagePlan::new("read"));
+    let mut plan = Plan {
+        stages: vec![StagePlan::new("read")],
+        ..Plan::new("test", "train")
+    };
     assert!(Controller::new(&plan, &[]).is_none());
     plan.adapt = Some(AdaptPlan {
         most_workers: 2,
@@ -479,7 +482,7 @@ fn a_plan_that_does_not_adapt_has_no_controller() {
 }
 
 #[test]
-fn a_road_that_stands_still_or_ends_is_left_alone() {
+fn a_pipeline_that_stands_still_or_ends_is_left_alone() {
     let stages = [(Work::steady(1.0), 1, 2), (Work::steady(20.0), 1, 2)];
     let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
     let mut controller = Controller::new(&plan(&simulation, 8, 8), &[]).unwrap();

@@ -1,7 +1,7 @@
 //! Which change is worth trying next: worker counts and capacities that the measures speak for.
 
 use super::measure::Measurement;
-use super::settings::{Hold, Road, Settings};
+use super::settings::{Bounds, Hold, Settings};
 
 /// A consumer that waits less than this is the limit itself.
 pub(super) const FED: f64 = 0.02;
@@ -90,7 +90,7 @@ impl Load {
         }
     }
 
-    /// How much faster the road would be if the consumer never waited.
+    /// How much faster the pipeline would be if the consumer never waited.
     fn need(&self) -> f64 {
         1.0 / (1.0 - self.waits).max(0.01)
     }
@@ -130,7 +130,7 @@ impl Load {
 
 /// The untried change with the greatest predicted gain.
 pub(super) fn next(
-    road: &Road,
+    bounds: &Bounds,
     now: &Settings,
     load: &Load,
     scaling: &[Scaling],
@@ -138,15 +138,15 @@ pub(super) fn next(
 ) -> Option<Trial> {
     let (_, today) = load.lowest_reach(now, &now.workers);
     let need = load.need();
-    let free = |stage: usize| road.stages[stage].workers == Hold::Free;
+    let free = |stage: usize| bounds.stages[stage].workers == Hold::Free;
     let steps = |stage: usize| free(stage) && !matches!(scaling[stage], Scaling::Exhausted { .. });
     let jumps = |stage: usize| steps(stage) && scaling[stage] != Scaling::Doubtful;
     let one_step = need.min(today * ONE_STEP);
     let mut trials = Vec::new();
-    trials.extend(more_workers(road, now, load, &jumps, need));
-    trials.extend(more_workers(road, now, load, &steps, one_step));
-    trials.extend(more_capacity(road, now, load));
-    trials.extend(headroom(road, now, load, &steps));
+    trials.extend(more_workers(bounds, now, load, &jumps, need));
+    trials.extend(more_workers(bounds, now, load, &steps, one_step));
+    trials.extend(more_capacity(bounds, now, load));
+    trials.extend(headroom(bounds, now, load, &steps));
     let untried = |trial: &Trial| !tried.contains(&trial.to);
     trials.retain(|trial| trial.predicted >= WORTH_TRYING && untried(trial));
     let best = trials.into_iter().reduce(|best, other| {
@@ -156,13 +156,13 @@ pub(super) fn next(
             best
         }
     });
-    best.or_else(|| fewer_workers(road, now, load, scaling, untried))
+    best.or_else(|| fewer_workers(bounds, now, load, scaling, untried))
 }
 
 /// Gives workers to whichever stage has the lowest reach, one by one, until the lowest is enough.
 /// Several stages may be equally slow, and then only all of them together make a difference.
 fn more_workers(
-    road: &Road,
+    bounds: &Bounds,
     now: &Settings,
     load: &Load,
     movable: &impl Fn(usize) -> bool,
@@ -175,10 +175,10 @@ fn more_workers(
         if reach >= target * (1.0 - FED) || !movable(slowest) {
             break;
         }
-        if workers.iter().sum::<usize>() >= road.most_workers {
+        if workers.iter().sum::<usize>() >= bounds.most_workers {
             let left = |stage: usize| load.reach(now, stage, workers[stage] - 1);
             let giver = (0..workers.len())
-                .filter(|&s| s != slowest && road.stages[s].workers == Hold::Free)
+                .filter(|&s| s != slowest && bounds.stages[s].workers == Hold::Free)
                 .filter(|&s| workers[s] > 1 && left(s) > COMFORT * reach)
                 .max_by(|&a, &b| left(a).total_cmp(&left(b)));
             let Some(giver) = giver else { break };
@@ -200,9 +200,9 @@ fn more_workers(
         predicted,
         reason: format!(
             "`{}` limits: its workers were busy {} of the time, and `{}` waited {}; {:.2} times the rate is expected",
-            road.stages[limiting].name,
+            bounds.stages[limiting].name,
             percent(load.busy[limiting]),
-            road.consumer,
+            bounds.consumer,
             percent(load.waits),
             predicted,
         ),
@@ -211,13 +211,13 @@ fn more_workers(
 }
 
 /// Raises the buffers that were full at one time and empty at another, and so lost time at both ends.
-fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
+fn more_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> Option<Trial> {
     let lost = |buffer: usize| load.lost_at(buffer);
     let grown = |buffer: usize| {
-        (2 * now.capacity[buffer]).clamp(8.min(road.most_buffered), road.most_buffered)
+        (2 * now.capacity[buffer]).clamp(8.min(bounds.most_buffered), bounds.most_buffered)
     };
     let may_grow = |buffer: usize| {
-        road.stages[buffer].capacity == Hold::Free
+        bounds.stages[buffer].capacity == Hold::Free
             && 2 * grown(buffer) >= 3 * now.capacity[buffer]
             && load.short_of_room[buffer] <= load.blocked[buffer]
             && lost(buffer) >= BOTH_ENDS
@@ -243,10 +243,10 @@ fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
         reason: format!(
             "the stages are fast enough in the mean but uneven: `{}` was blocked {} of the time by a full \
              buffer, those behind starved {} of the time, and `{}` waited {}",
-            road.stages[worst].name,
+            bounds.stages[worst].name,
             percent(load.blocked[worst]),
             percent(load.starved_behind(worst)),
-            road.consumer,
+            bounds.consumer,
             percent(load.waits),
         ),
     })
@@ -255,13 +255,13 @@ fn more_capacity(road: &Road, now: &Settings, load: &Load) -> Option<Trial> {
 /// One worker more than the mean needs, where unevenness makes the consumer wait. The gain can
 /// only be guessed: half of what is lost.
 fn headroom(
-    road: &Road,
+    bounds: &Bounds,
     now: &Settings,
     load: &Load,
     movable: &impl Fn(usize) -> bool,
 ) -> Option<Trial> {
     let stage = load.limiting();
-    if !movable(stage) || load.is_saturated(stage) || now.total_workers() >= road.most_workers {
+    if !movable(stage) || load.is_saturated(stage) || now.total_workers() >= bounds.most_workers {
         return None;
     }
     let mut to = now.clone();
@@ -273,9 +273,9 @@ fn headroom(
         predicted: (1.0 + (load.need() - 1.0) / 2.0).min(1.1),
         reason: format!(
             "`{}` is the busiest stage with {}, and `{}` waited {} of the time: a worker more may even it out",
-            road.stages[stage].name,
+            bounds.stages[stage].name,
             percent(load.busy[stage]),
-            road.consumer,
+            bounds.consumer,
             percent(load.waits),
         ),
     })
@@ -284,7 +284,7 @@ fn headroom(
 /// Fewer workers for a busy stage, the busiest first. It need not be the one that limits: on a
 /// machine with few cores, workers are in the way of other stages too.
 fn fewer_workers(
-    road: &Road,
+    bounds: &Bounds,
     now: &Settings,
     load: &Load,
     scaling: &[Scaling],
@@ -294,8 +294,8 @@ fn fewer_workers(
     if !load.is_saturated(limiting) {
         return None;
     }
-    let mut stages: Vec<usize> = (0..road.stages.len())
-        .filter(|&stage| road.stages[stage].workers == Hold::Free && now.workers[stage] > 1)
+    let mut stages: Vec<usize> = (0..bounds.stages.len())
+        .filter(|&stage| bounds.stages[stage].workers == Hold::Free && now.workers[stage] > 1)
         .filter(|&stage| load.busy[stage] >= IN_THE_WAY && scaling[stage] != Scaling::Pays)
         .collect();
     stages.sort_by(|&a, &b| load.busy[b].total_cmp(&load.busy[a]));
@@ -311,8 +311,8 @@ fn fewer_workers(
             reason: format!(
                 "`{}` limits and more workers are no help: the {workers} of `{}`, busy {} of the time, may \
                  be in the way",
-                road.stages[limiting].name,
-                road.stages[stage].name,
+                bounds.stages[limiting].name,
+                bounds.stages[stage].name,
                 percent(load.busy[stage]),
             ),
         }

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use voxmill_analysis::bottleneck::thresholds;
 use voxmill_analysis::compare::{
-    Against, Comparison, Differing, Loss, Matched, Measure, Side, State, Told, Verdict,
+    Against, Comparison, Differing, Judgement, Loss, Matched, Measure, RunState, Side, Verdict,
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
 
-use super::{Align, Mark, Paint, Table, bytes, percent, time, whole, wrap};
+use super::{Align, Mark, Paint, Table};
+use crate::format::{percent, size, time, whole, wrap};
 
 /// So many runs stand beside each other; more go into a further table.
 const BESIDE: usize = 3;
@@ -34,14 +35,14 @@ fn heads(out: &mut String, comparison: &Comparison, paint: Paint) {
     let _ = writeln!(out, "{}", paint.heading("Runs"));
     for (number, side) in comparison.runs.iter().enumerate() {
         let (mark, state) = match side.state {
-            State::Finished => (Mark::Good, "finished".to_owned()),
-            State::Interrupted => (Mark::Good, "was interrupted".to_owned()),
-            State::Failed => (Mark::Bad, "failed".to_owned()),
-            State::InProgress => (
+            RunState::Finished => (Mark::Good, "finished".to_owned()),
+            RunState::Interrupted => (Mark::Good, "was interrupted".to_owned()),
+            RunState::Failed => (Mark::Bad, "failed".to_owned()),
+            RunState::InProgress => (
                 Mark::Warn,
                 format!("is still running: this is up to step {}", side.last_step),
             ),
-            State::Killed => (
+            RunState::Killed => (
                 Mark::Warn,
                 format!(
                     "was killed: its log ends at step {}, and what is there is used",
@@ -54,14 +55,14 @@ fn heads(out: &mut String, comparison: &Comparison, paint: Paint) {
             let _ = write!(text, "; started {} times", side.starts);
         }
         let head = format!("  {}  {} ", number + 1, paint.mark(mark));
-        let _ = writeln!(out, "{}", wrap(&head, 7, &text));
+        let _ = writeln!(out, "{}", wrap(&head, &text));
         if let Some(others) = disturbed(side) {
             let text = format!(
                 "other programs took {:.0} % of the cores meanwhile: its times are not its own pace",
                 100.0 * others
             );
             let head = format!("     {} ", paint.mark(Mark::Warn));
-            let _ = writeln!(out, "{}", wrap(&head, 7, &text));
+            let _ = writeln!(out, "{}", wrap(&head, &text));
         }
         if side.lost > 0 {
             let text = format!(
@@ -69,7 +70,7 @@ fn heads(out: &mut String, comparison: &Comparison, paint: Paint) {
                 whole(side.lost as f64)
             );
             let head = format!("     {} ", paint.mark(Mark::Warn));
-            let _ = writeln!(out, "{}", wrap(&head, 7, &text));
+            let _ = writeln!(out, "{}", wrap(&head, &text));
         }
     }
 }
@@ -111,7 +112,7 @@ fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
         row("stall", &|side| percent(side.stall));
         row("variation", &|side| percent(side.variation));
         row("host memory", &|side| {
-            side.process_memory.map_or("not known".to_owned(), bytes)
+            side.process_memory.map_or("not known".to_owned(), size)
         });
         let mut devices: Vec<&String> = (comparison.runs.iter())
             .flat_map(|side| side.device_memory.keys())
@@ -121,7 +122,7 @@ fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
         for device in devices {
             row(&format!("memory of {}", short(device)), &|side| {
                 let peak = side.device_memory.get(device);
-                peak.map_or("not known".to_owned(), |peak| bytes(*peak))
+                peak.map_or("not known".to_owned(), |peak| size(*peak))
             });
         }
         let _ = writeln!(out, "{}", table.text());
@@ -130,7 +131,7 @@ fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
         let text = format!(
             "the first {WARM_UP_STEPS} steps of each start are only in the total time: they pay for what is done once"
         );
-        let _ = writeln!(out, "{}", wrap("  ", 2, &text));
+        let _ = writeln!(out, "{}", wrap("  ", &text));
     }
 }
 
@@ -164,7 +165,7 @@ fn one_against(out: &mut String, against: &Against, number: usize, first: &str, 
     if against.steps_matched == Matched::ByFrame {
         let text =
             "their batches have other shapes: the time of a frame, padding and all, is compared";
-        let _ = writeln!(out, "{}", wrap("  ", 2, text));
+        let _ = writeln!(out, "{}", wrap("  ", text));
     }
     match &against.loss {
         Some(loss) => losses(out, loss, paint),
@@ -181,12 +182,12 @@ fn step_time_name(matched: Matched) -> &'static str {
     }
 }
 
-fn told(told: Told, paint: Paint) -> String {
+fn told(told: Judgement, paint: Paint) -> String {
     let (mark, word) = match told {
-        Told::Better => (Mark::Good, "better"),
-        Told::Worse => (Mark::Bad, "worse"),
-        Told::NoDifference => (Mark::Open, "no difference can be told"),
-        Told::NotMeasured => (Mark::Open, "not measured"),
+        Judgement::Better => (Mark::Good, "better"),
+        Judgement::Worse => (Mark::Bad, "worse"),
+        Judgement::NoDifference => (Mark::Open, "no difference can be told"),
+        Judgement::NotMeasured => (Mark::Open, "not measured"),
     };
     format!("{} {word}", paint.mark(mark))
 }
@@ -216,7 +217,7 @@ fn losses(out: &mut String, loss: &Loss, paint: Paint) {
             whole(loss.common_steps as f64)
         );
         let head = format!("  {} ", paint.mark(Mark::Good));
-        let _ = writeln!(out, "{}", wrap(&head, 4, &text));
+        let _ = writeln!(out, "{}", wrap(&head, &text));
         return;
     }
     let _ = writeln!(out);
@@ -241,13 +242,13 @@ fn losses(out: &mut String, loss: &Loss, paint: Paint) {
     let averaged = loss.at.iter().map(|at| at.averaged).max().unwrap_or(0);
     if averaged > 1 {
         let text = format!("each loss is the mean of the {averaged} steps up to that one");
-        let _ = writeln!(out, "{}", wrap("  ", 2, &text));
+        let _ = writeln!(out, "{}", wrap("  ", &text));
     }
     if !loss.same_amount_of_data {
         let text =
             "at equal steps the two have not seen equally much: their batches differ in size";
         let head = format!("  {} ", paint.mark(Mark::Warn));
-        let _ = writeln!(out, "{}", wrap(&head, 4, text));
+        let _ = writeln!(out, "{}", wrap(&head, text));
     }
 }
 
@@ -259,7 +260,7 @@ fn settings(out: &mut String, comparison: &Comparison, paint: Paint) {
             side.name
         );
         let head = format!("  {} ", paint.mark(Mark::Open));
-        let _ = writeln!(out, "{}", wrap(&head, 4, &text));
+        let _ = writeln!(out, "{}", wrap(&head, &text));
     }
     if comparison.differing.is_empty() {
         let _ = writeln!(out, "  none that is known of");
@@ -307,12 +308,12 @@ fn verdicts(out: &mut String, comparison: &Comparison, paint: Paint) {
     let _ = writeln!(out);
     let text = "The intervals hold the noise from step to step. A run that is started again may differ by more: \
                 compare two equal runs to see by how much.";
-    let _ = writeln!(out, "{}", wrap("", 0, text));
+    let _ = writeln!(out, "{}", wrap("", text));
     if comparison.runs.iter().any(|side| disturbed(side).is_some()) {
         let text = "Other programs had a part in these times: what is told better or worse may be their doing. Measure again \
                     when they are done.";
         let head = format!("{} ", paint.mark(Mark::Warn));
-        let _ = writeln!(out, "{}", wrap(&head, 2, text));
+        let _ = writeln!(out, "{}", wrap(&head, text));
     }
     let Some(limit) = comparison.fail_above else {
         return;
@@ -355,11 +356,11 @@ fn verdicts(out: &mut String, comparison: &Comparison, paint: Paint) {
             ),
             _ => (
                 Mark::Open,
-                format!("{} could not be held against {first}", against.run),
+                format!("{} could not be compared with {first}", against.run),
             ),
         };
         let head = format!("{} ", paint.mark(mark));
-        let _ = writeln!(out, "{}", wrap(&head, 2, &text));
+        let _ = writeln!(out, "{}", wrap(&head, &text));
     }
 }
 

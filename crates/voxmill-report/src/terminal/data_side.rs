@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use voxmill_analysis::data_side::{Capacity, DataSide, Grade};
 
-use super::{Align, Mark, Paint, Table, bar, percent, time, whole, wrap};
+use super::{Align, Mark, Paint, Table, bar};
+use crate::format::{percent, time, whole, wrap};
 
 pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
     let mut out = String::new();
@@ -41,7 +42,7 @@ pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
             Grade::Unknown => (Mark::Open, "open"),
         };
         let head = format!("  {} {word:4}  {:8} ", paint.mark(mark), verdict.about);
-        let _ = writeln!(out, "{}", wrap(&head, 19, &verdict.text));
+        let _ = writeln!(out, "{}", wrap(&head, &verdict.text));
     }
     out.truncate(out.trim_end().len());
     out

@@ -7,7 +7,8 @@ use voxmill_analysis::profile::{Profile, SlowStep};
 use voxmill_analysis::scorecard::Tier;
 use voxmill_analysis::timing::{Ratio, Spread};
 
-use super::{Align, Mark, Paint, Table, bar, bytes, percent, time, whole, wrap};
+use super::{Align, Mark, Paint, Table, bar};
+use crate::format::{percent, size, time, whole, wrap};
 
 pub fn profile_text(profile: &Profile, paint: Paint) -> String {
     let mut out = String::new();
@@ -213,7 +214,7 @@ fn resources(out: &mut String, profile: &Profile, paint: Paint) {
         if let (Some(peak), Some(total)) = (memory.peak, memory.total) {
             table.row([
                 format!("memory of {device}"),
-                format!("{} of {} at most", bytes(peak), bytes(total)),
+                format!("{} of {} at most", size(peak), size(total)),
             ]);
         }
     }
@@ -224,16 +225,16 @@ fn resources(out: &mut String, profile: &Profile, paint: Paint) {
         let of = profile
             .memory
             .host_total
-            .map_or(String::new(), |total| format!(" of {}", bytes(total)));
+            .map_or(String::new(), |total| format!(" of {}", size(total)));
         table.row([
             "host memory".to_owned(),
-            format!("{}{of} at most", bytes(peak)),
+            format!("{}{of} at most", size(peak)),
         ]);
     }
     for (name, (peak, limit)) in &profile.memory.budgets {
         table.row([
             format!("budget `{name}`"),
-            format!("{} of {} at most", bytes(*peak), bytes(*limit)),
+            format!("{} of {} at most", size(*peak), size(*limit)),
         ]);
     }
     table.row([
@@ -267,7 +268,7 @@ fn slowest(out: &mut String, profile: &Profile, paint: Paint) {
     }
     let _ = writeln!(out, "\n{}", paint.heading("The steps that waited longest"));
     for slow in &profile.slowest {
-        let _ = writeln!(out, "{}", wrap("  ", 2, &slow_step(slow)));
+        let _ = writeln!(out, "{}", wrap("  ", &slow_step(slow)));
     }
 }
 
@@ -307,7 +308,7 @@ fn findings(out: &mut String, findings: &[Finding], paint: Paint) {
         };
         let head = format!("  {} {word}: ", paint.mark(mark));
         let text = format!("{} [{}]", finding.what, finding.bound_by);
-        let _ = writeln!(out, "{}", wrap(&head, 2 + 1 + 1 + word.len() + 2, &text));
+        let _ = writeln!(out, "{}", wrap(&head, &text));
         for evidence in &finding.evidence {
             let text = format!(
                 "{}: {} (threshold {})",
@@ -315,7 +316,7 @@ fn findings(out: &mut String, findings: &[Finding], paint: Paint) {
                 number(evidence.value),
                 number(evidence.threshold)
             );
-            let _ = writeln!(out, "{}", wrap("      because ", 14, &text));
+            let _ = writeln!(out, "{}", wrap("      because ", &text));
         }
         for change in &finding.changes {
             let mut text = change.what.clone();
@@ -325,7 +326,7 @@ fn findings(out: &mut String, findings: &[Finding], paint: Paint) {
             if let Some(config) = &change.config {
                 let _ = write!(text, " (in the file: {config})");
             }
-            let _ = writeln!(out, "{}", wrap("      change  ", 14, &text));
+            let _ = writeln!(out, "{}", wrap("      change  ", &text));
         }
     }
 }
@@ -368,6 +369,7 @@ fn scorecard(out: &mut String, profile: &Profile, paint: Paint) {
 
 #[cfg(test)]
 mod tests {
+    use voxmill_analysis::bottleneck::name_settings;
     use voxmill_analysis::made_up::MadeUp;
     use voxmill_analysis::profile::profile;
 
@@ -389,14 +391,19 @@ mod tests {
             slowest_ms: Some(("featurize", 90)),
             ..MadeUp::default()
         };
-        insta::assert_snapshot!(profile_text(&profile(&waits.run()), Paint::plain()));
+        let mut waits = profile(&waits.run());
+        name_settings(&mut waits.findings, |setting, value| {
+            let flag = format!("--{} {value}", setting.replace('_', "-"));
+            Some((flag, format!("data: {{ {setting}: {value} }}")))
+        });
+        insta::assert_snapshot!(profile_text(&waits, Paint::plain()));
     }
 
     #[test]
     fn no_line_is_wider_than_the_page() {
         let text = profile_text(&profile(&MadeUp::default().run()), Paint::plain());
         for line in text.lines() {
-            assert!(line.chars().count() <= super::super::COLUMNS, "{line}");
+            assert!(line.chars().count() <= crate::format::COLUMNS, "{line}");
         }
     }
 }

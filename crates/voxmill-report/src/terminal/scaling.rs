@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use voxmill_analysis::bottleneck::thresholds;
-use voxmill_analysis::scaling::{Knee, Measured, Row, Scaling, Swept, WORTH_IT};
+use voxmill_analysis::scaling::{Knee, Measured, Scaling, SizeRow, Swept, WORTH_IT};
 use voxmill_analysis::timing::{Ratio, WARM_UP_STEPS};
 
-use super::{Align, Mark, Paint, Table, bar, bytes, percent, time, whole, wrap};
+use super::{Align, Mark, Paint, Table, bar};
+use crate::format::{self, percent, size, time, whole, wrap};
 
 const BAR: usize = 40;
 /// Above this share of clips whose features were made in between, sizes are not measured alike.
@@ -56,7 +57,7 @@ fn table(out: &mut String, scaling: &Scaling, paint: Paint) {
             table.row([row.size.to_string(), died]);
             continue;
         };
-        let known = |peak: Option<u64>| peak.map_or("–".to_owned(), bytes);
+        let known = |peak: Option<u64>| peak.map_or("–".to_owned(), size);
         let mut cells = vec![
             row.size.to_string(),
             whole(measured.frames_per_second),
@@ -113,11 +114,11 @@ fn gained(gain: Ratio) -> String {
 
 fn point(out: &mut String, paint: Paint, mark: Mark, text: &str) {
     let head = format!("  {} ", paint.mark(mark));
-    let _ = writeln!(out, "{}", wrap(&head, 4, text));
+    let _ = writeln!(out, "{}", wrap(&head, text));
 }
 
 fn died(out: &mut String, scaling: &Scaling, paint: Paint) {
-    for Row {
+    for SizeRow {
         size,
         died,
         refused,
@@ -130,7 +131,7 @@ fn died(out: &mut String, scaling: &Scaling, paint: Paint) {
             let _ = write!(
                 text,
                 "; that is {} more than there may be",
-                bytes(short.needs.saturating_sub(short.limit))
+                format::size(short.needs.saturating_sub(short.limit))
             );
         }
         point(out, paint, Mark::Bad, &text);
@@ -147,7 +148,7 @@ fn knee(out: &mut String, scaling: &Scaling, paint: Paint) {
         ),
         Some(Knee::OneSize(_)) => (
             Mark::Open,
-            "only one size ran: how throughput goes on takes two".to_owned(),
+            "only one size ran: how throughput scales takes two".to_owned(),
         ),
         Some(Knee::StillRises(size)) => (
             Mark::Good,
@@ -184,9 +185,9 @@ fn memory(out: &mut String, scaling: &Scaling, paint: Paint) {
             let text = format!(
                 "host memory grows by about {} for each clip in a batch; by extrapolation batch size {} would be the first that \
                  does not fit into the {} that are free",
-                bytes(found.bytes_each as u64),
+                size(found.bytes_each as u64),
                 whole(found.first_that_would_not_fit as f64),
-                bytes(found.available)
+                size(found.available)
             );
             point(out, paint, Mark::Open, &text);
         }
@@ -233,12 +234,12 @@ fn others(out: &mut String, scaling: &Scaling, paint: Paint) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::COLUMNS;
+    use crate::format::COLUMNS;
     use voxmill_analysis::scaling::{Extrapolated, MemoryLimit, SCALING_VERSION, Shortage};
     use voxmill_analysis::timing::Spread;
 
-    fn row(size: u64, frames_per_second: f64, gain: Option<Ratio>) -> Row {
-        Row {
+    fn row(size: u64, frames_per_second: f64, gain: Option<Ratio>) -> SizeRow {
+        SizeRow {
             size,
             measured: Some(Measured {
                 steps: 30,
@@ -270,8 +271,8 @@ mod tests {
         })
     }
 
-    fn dead(size: u64, reason: &str, refused: Option<Shortage>) -> Row {
-        Row {
+    fn dead(size: u64, reason: &str, refused: Option<Shortage>) -> SizeRow {
+        SizeRow {
             size,
             measured: None,
             died: Some(reason.to_owned()),
@@ -279,7 +280,7 @@ mod tests {
         }
     }
 
-    fn of(swept: Swept, sizes: Vec<Row>, knee: Option<Knee>) -> Scaling {
+    fn of(swept: Swept, sizes: Vec<SizeRow>, knee: Option<Knee>) -> Scaling {
         Scaling {
             version: SCALING_VERSION,
             swept,

@@ -1,12 +1,14 @@
 //! Columns that line up.
 
+use crate::format::width;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// Rows of cells under a heading. Widths are counted in characters, escapes left out.
+/// Rows of cells under a heading. Widths are those on a terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     indent: usize,
@@ -44,11 +46,11 @@ impl Table {
             .into_iter()
             .chain(&self.rows)
             .collect();
-        let width = |column: usize| {
+        let widest = |column: usize| {
             let cells = all.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| shown_width(cell)).max().unwrap_or(0)
+            cells.map(|cell| width(cell)).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let widths: Vec<usize> = (0..self.columns.len()).map(widest).collect();
         let line = |row: &&Vec<String>| {
             let mut line = " ".repeat(self.indent);
             for (column, cell) in row.iter().enumerate() {
@@ -56,7 +58,7 @@ impl Table {
                     line.push_str("  ");
                 }
                 let room = widths.get(column).copied().unwrap_or(0);
-                let blanks = " ".repeat(room.saturating_sub(shown_width(cell)));
+                let blanks = " ".repeat(room.saturating_sub(width(cell)));
                 let align = self.columns.get(column).and_then(|(_, align)| *align);
                 match align {
                     Some(Align::Right) => {
@@ -73,20 +75,6 @@ impl Table {
         };
         all.iter().map(line).collect::<Vec<_>>().join("\n")
     }
-}
-
-fn shown_width(cell: &str) -> usize {
-    let mut width = 0;
-    let mut in_escape = false;
-    for character in cell.chars() {
-        match (in_escape, character) {
-            (false, '\u{1b}') => in_escape = true,
-            (true, 'm') => in_escape = false,
-            (false, _) => width += 1,
-            (true, _) => {}
-        }
-    }
-    width
 }
 
 #[cfg(test)]

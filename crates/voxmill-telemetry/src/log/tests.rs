@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Nanos, Outcome};
+use crate::event::{DeviceMemory, Nanos, Outcome};
 use crate::examples;
+use crate::shape::{Shape, StepShape};
 
 fn started(log_version: u32) -> Stamped {
     Stamped {
@@ -225,4 +226,50 @@ proptest! {
     fn no_bytes_make_the_reader_fail(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         read(&bytes);
     }
+}
+
+/// Lines as the program of log version 1 wrote them before shapes and device memory were types.
+#[test]
+fn a_log_of_an_earlier_program_is_read_as_the_types_of_this_one() {
+    let log = read(include_bytes!("earlier.jsonl"));
+    assert_eq!(log.flaws, Flaws::default());
+    let events: Vec<&Event> = log.events().map(|stamped| &stamped.event).collect();
+    let shapes = events.iter().filter_map(|event| match event {
+        Event::Step(step) => Some(step.shape),
+        _ => None,
+    });
+    let (frames, tokens, rows) = (640, 96, 16);
+    let shape = Shape {
+        frames,
+        tokens,
+        rows,
+    };
+    let shapes: Vec<_> = shapes.collect();
+    let expected = [
+        Some(StepShape::Batch(shape)),
+        Some(StepShape::Batches(2)),
+        None,
+        None,
+    ];
+    assert_eq!(shapes, expected);
+    let memory = |limit| {
+        Event::DeviceMemory(DeviceMemory {
+            device: "vulkan:0".to_owned(),
+            bytes: 300,
+            limit,
+            peak: 400,
+        })
+    };
+    assert!(events.contains(&&memory(Some(1_000))), "{events:?}");
+    assert!(events.contains(&&memory(None)), "{events:?}");
+    let mut stats = Stats::default();
+    for stamped in log.events() {
+        stats.absorb(stamped);
+    }
+    assert_eq!(stats.budgets.keys().collect::<Vec<_>>(), ["host memory"]);
+    assert_eq!(stats.device_memory["vulkan:0"].peak, 400);
+    assert_eq!(stats.host.allowed_cores, None);
+    // What this program writes of it has the same strings, and a reader of the time skips what it does not know.
+    let step = serde_json::to_string(&log.segments[0].events[4]).unwrap();
+    assert!(step.contains(r#""shape":"16x640x96""#), "{step}");
 }

@@ -4,12 +4,12 @@
 //! any root, and a file that is missing or malformed costs its own values only. Where there is no
 //! `/proc`, as on macOS and Windows, there are no values at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::rate::Counter;
 use super::{read_number, read_text};
-use crate::event::{HostSample, Nanos};
+use crate::event::{AllowedCpu, HostSample, Nanos};
 
 /// Of `/proc/diskstats`, whatever the disk's own sector size is.
 const SECTOR_BYTES: u64 = 512;
@@ -47,6 +47,8 @@ pub(super) struct HostProbe {
     block: PathBuf,
     units: Units,
     cpu: Option<CpuTicks>,
+    /// Of the cores that this process may use.
+    allowed_cpu: Option<CpuTicks>,
     process_ticks: Counter,
     swapped_pages: Counter,
     disks: BTreeMap<String, DiskCounters>,
@@ -65,6 +67,7 @@ impl HostProbe {
             block: sys.join("block"),
             units: Units::of_this_kernel(),
             cpu: None,
+            allowed_cpu: None,
             process_ticks: Counter::default(),
             swapped_pages: Counter::default(),
             disks: BTreeMap::new(),
@@ -73,21 +76,34 @@ impl HostProbe {
 
     pub(super) fn sample(&mut self, now: Nanos) -> HostSample {
         let read = |name: &str| read_text(&self.proc.join(name));
-        let cpu = read("stat").and_then(|text| CpuTicks::parse(&text));
+        let stat = read("stat").unwrap_or_default();
+        let cpu = CpuTicks::parse(&stat);
+        let allowed = read("self/status").and_then(|text| allowed_cores(&text));
+        let allowed_cpu = (allowed.as_ref()).and_then(|cores| CpuTicks::of_cores(&stat, cores));
         let process = read("self/stat").and_then(|text| Process::parse(&text));
-        let memory = read("meminfo").map(|text| Memory::parse(&text));
+        let memory = read("meminfo").map(|text| MemInfo::parse(&text));
         let memory = memory.unwrap_or_default();
         let swapped = read("vmstat").and_then(|text| swapped_pages(&text));
         let diskstats = read("diskstats").unwrap_or_default();
 
         let cpu_percent = cpu.zip(self.cpu).and_then(|(now, last)| now.percent(last));
         self.cpu = cpu;
+        let allowed_percent = (allowed_cpu.zip(self.allowed_cpu))
+            .and_then(|(now, last)| now.percent(last))
+            .map(|percent| (percent * 10.0).round() / 10.0);
+        self.allowed_cpu = allowed_cpu;
         let ticks = process.map(|process| process.ticks);
         let ticks = self.process_ticks.per_second(now, ticks);
         let swapped = self.swapped_pages.per_second(now, swapped);
         let (disk_read, disk_write) = self.disk_rates(now, &disks(&diskstats));
         HostSample {
             cpu_percent,
+            allowed_cpu: allowed_percent
+                .zip(allowed)
+                .map(|(percent, cores)| AllowedCpu {
+                    percent,
+                    cores: cores.len() as u64,
+                }),
             process_cpu_percent: ticks
                 .map(|ticks| 100.0 * ticks / self.units.ticks_per_second as f64),
             process_memory: process
@@ -102,7 +118,7 @@ impl HostProbe {
     }
 
     /// Bytes a second, read and written, of all disks that were there before and still are.
-    fn disk_rates(&mut self, now: Nanos, disks: &[Disk<'_>]) -> (Option<u64>, Option<u64>) {
+    fn disk_rates(&mut self, now: Nanos, disks: &[DiskLine<'_>]) -> (Option<u64>, Option<u64>) {
         let mut before = std::mem::take(&mut self.disks);
         let (mut read, mut written) = (None::<u64>, None::<u64>);
         for disk in disks {
@@ -132,8 +148,29 @@ fn is_hardware(disk: &Path) -> bool {
     disk.join("device").exists() && read_number(&disk.join("hidden")).unwrap_or(0) == 0
 }
 
-/// Time of all cores together since boot, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `Cpus_allowed_list: 0-1,4` of `/proc/self/status`: the cores that the scheduler may give this
+/// process. A quota of a container is none of them.
+fn allowed_cores(status: &str) -> Option<BTreeSet<u64>> {
+    let prefix = "Cpus_allowed_list:";
+    let list = status.lines().find_map(|line| line.strip_prefix(prefix))?;
+    let mut cores = BTreeSet::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let first: u64 = first.parse().ok()?;
+        let last: u64 = last.parse().ok()?;
+        if last >= MOST_CORES {
+            return None;
+        }
+        cores.extend(first..=last);
+    }
+    Some(cores).filter(|cores| !cores.is_empty())
+}
+
+/// More than Linux can be built for: a larger number is damage, and is not counted up to.
+const MOST_CORES: u64 = 1 << 16;
+
+/// Time of some cores together since boot, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CpuTicks {
     idle: u64,
     total: u64,
@@ -143,7 +180,26 @@ impl CpuTicks {
     /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is already
     /// in user time. Waiting for a disk is idle; what a hypervisor steals is not: we cannot have it.
     fn parse(stat: &str) -> Option<CpuTicks> {
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        CpuTicks::of_line(stat.lines().find_map(|line| line.strip_prefix("cpu "))?)
+    }
+
+    /// Of these cores, each of which has a line `cpu<number>`.
+    fn of_cores(stat: &str, cores: &BTreeSet<u64>) -> Option<CpuTicks> {
+        let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+        let mut sum = CpuTicks::default();
+        let mut found = 0;
+        for (number, ticks) in lines.filter_map(|line| line.split_once(' ')) {
+            if number.parse().is_ok_and(|number| cores.contains(&number)) {
+                let ticks = CpuTicks::of_line(ticks)?;
+                sum.idle = sum.idle.saturating_add(ticks.idle);
+                sum.total = sum.total.saturating_add(ticks.total);
+                found += 1;
+            }
+        }
+        (found > 0).then_some(sum)
+    }
+
+    fn of_line(line: &str) -> Option<CpuTicks> {
         let ticks: Vec<u64> = line
             .split_whitespace()
             .take(8)
@@ -185,21 +241,21 @@ impl Process {
 
 /// In bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(super) struct MemInfo {
     pub(super) total: Option<u64>,
     available: Option<u64>,
     swap_total: Option<u64>,
     swap_free: Option<u64>,
 }
 
-impl Memory {
-    pub(super) fn parse(meminfo: &str) -> Memory {
+impl MemInfo {
+    pub(super) fn parse(meminfo: &str) -> MemInfo {
         let bytes = |name: &str| {
             let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
             let number = line.trim().strip_suffix("kB")?.trim();
             number.parse::<u64>().ok()?.checked_mul(1024)
         };
-        Memory {
+        MemInfo {
             total: bytes("MemTotal:"),
             available: bytes("MemAvailable:"),
             swap_total: bytes("SwapTotal:"),
@@ -223,17 +279,17 @@ fn swapped_pages(vmstat: &str) -> Option<u64> {
 
 /// Since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Disk<'a> {
+struct DiskLine<'a> {
     name: &'a str,
     sectors_read: u64,
     sectors_written: u64,
 }
 
 /// `major minor name reads merged sectors ms writes merged sectors ms …`
-fn disks(diskstats: &str) -> Vec<Disk<'_>> {
+fn disks(diskstats: &str) -> Vec<DiskLine<'_>> {
     let parse = |line| {
         let fields: Vec<&str> = str::split_whitespace(line).collect();
-        Some(Disk {
+        Some(DiskLine {
             name: fields.get(2)?,
             sectors_read: fields.get(5)?.parse().ok()?,
             sectors_written: fields.get(9)?.parse().ok()?,
@@ -253,7 +309,7 @@ mod tests {
         let percent = cpu.and_then(|cpu| cpu.percent(CpuTicks { idle: 7, total: 9 }));
         assert!(percent.is_none_or(|percent| (0.0..=100.0).contains(&percent)));
         Process::parse(text);
-        Memory::parse(text).swap_used();
+        MemInfo::parse(text).swap_used();
         swapped_pages(text);
         disks(text);
     }
@@ -313,12 +369,12 @@ mod tests {
 
     #[test]
     fn memory_is_in_bytes_and_swap_may_be_off() {
-        let memory = Memory::parse("MemTotal: 100 kB\nMemAvailable:   60 kB\nSwapTotal: 0 kB\n");
+        let memory = MemInfo::parse("MemTotal: 100 kB\nMemAvailable:   60 kB\nSwapTotal: 0 kB\n");
         assert_eq!(memory.total, Some(102_400));
         assert_eq!(memory.available, Some(61_440));
         assert_eq!(memory.swap_used(), None, "SwapFree is missing");
         assert_eq!(
-            Memory::parse("MemTotal: 100 MB\n").total,
+            MemInfo::parse("MemTotal: 100 MB\n").total,
             None,
             "another unit is not guessed"
         );
@@ -333,7 +389,7 @@ mod tests {
     #[test]
     fn a_disk_line_may_be_old_and_short_or_new_and_long() {
         let text = "   8  0 sda 10 1 800 5 20 2 1600 9 0 4 14 0 0 0 0 1 1\n 8 1 sda1 1 2\n";
-        let sda = Disk {
+        let sda = DiskLine {
             name: "sda",
             sectors_read: 800,
             sectors_written: 1600,

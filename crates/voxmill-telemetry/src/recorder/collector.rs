@@ -262,7 +262,7 @@ impl Drop for SaysItEnded {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Stage;
+    use super::super::LaneStage;
     use super::*;
     use crate::event::{GateReason, Wait};
     use crate::log::{RunLog, replay};
@@ -307,7 +307,7 @@ mod tests {
         let log = LogFile::open(path.clone()).unwrap();
         let shared = Arc::new(Shared::default());
         let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
-        let stage = Arc::new(Stage::new(0, "read"));
+        let stage = Arc::new(LaneStage::new(0, "read"));
         let at = |ms: u64| Nanos(ms * MILLI);
 
         collector.rare = [500, 1000, 1500, 1980, 2040].map(gate).into();

@@ -143,16 +143,16 @@ impl Brief {
 }
 
 /// A stage as far as telemetry knows it.
-pub(crate) struct Stage {
+pub(crate) struct LaneStage {
     /// In the order in which stages became known.
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(super) naming: OnceLock<Naming>,
 }
 
-impl Stage {
-    pub(crate) fn new(number: u64, name: &str) -> Stage {
-        Stage {
+impl LaneStage {
+    pub(crate) fn new(number: u64, name: &str) -> LaneStage {
+        LaneStage {
             number,
             name: name.to_owned(),
             naming: OnceLock::new(),
@@ -169,7 +169,7 @@ impl Stage {
     }
 }
 
-impl fmt::Debug for Stage {
+impl fmt::Debug for LaneStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stage({})", self.name)
     }
@@ -177,7 +177,7 @@ impl fmt::Debug for Stage {
 
 /// The two ends of a lane: the worker's and the collecting thread's.
 pub(crate) struct LaneShared {
-    pub(crate) stage: Arc<Stage>,
+    pub(crate) stage: Arc<LaneStage>,
     pub(crate) worker: u32,
     recorder: Arc<Shared>,
     waiting: Mutex<Waiting>,
@@ -193,7 +193,7 @@ struct Waiting {
 }
 
 impl LaneShared {
-    pub(super) fn new(stage: Arc<Stage>, worker: u32, recorder: Arc<Shared>) -> LaneShared {
+    pub(super) fn new(stage: Arc<LaneStage>, worker: u32, recorder: Arc<Shared>) -> LaneShared {
         LaneShared {
             stage,
             worker,

@@ -11,11 +11,11 @@ const PAUSE: Nanos = Nanos(60_000_000_000);
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
-    state: State,
+    state: FileState,
 }
 
 #[derive(Debug)]
-enum State {
+enum FileState {
     Open(LogWriter),
     Failed {
         /// When it was tried last.
@@ -26,7 +26,7 @@ enum State {
 
 impl LogFile {
     pub(super) fn open(path: PathBuf) -> Result<LogFile, LogError> {
-        let state = State::Open(LogWriter::append(&path)?);
+        let state = FileState::Open(LogWriter::append(&path)?);
         Ok(LogFile { path, state })
     }
 
@@ -39,8 +39,8 @@ impl LogFile {
         now: Nanos,
     ) -> Result<(), LogError> {
         let writer = match &mut self.state {
-            State::Open(writer) => writer,
-            State::Failed { lost_lines, .. } => {
+            FileState::Open(writer) => writer,
+            FileState::Failed { lost_lines, .. } => {
                 *lost_lines += lines.len() as u64;
                 return Ok(());
             }
@@ -48,7 +48,7 @@ impl LogFile {
         for (index, line) in lines.iter().enumerate() {
             if let Err(error) = writer.write(line) {
                 let never_tried = (lines.len() - index - 1) as u64;
-                self.state = State::Failed {
+                self.state = FileState::Failed {
                     at: now,
                     lost_lines: writer.lost_lines() + never_tried,
                 };
@@ -57,7 +57,7 @@ impl LogFile {
         }
         let written = if sync { writer.sync() } else { writer.flush() };
         if written.is_err() {
-            self.state = State::Failed {
+            self.state = FileState::Failed {
                 at: now,
                 lost_lines: writer.lost_lines(),
             };
@@ -68,7 +68,7 @@ impl LogFile {
     /// Opens a log that failed, at most once a minute unless it is now or never; how many lines it
     /// lacks, if that went well.
     pub(super) fn reopen(&mut self, now: Nanos, at_once: bool) -> Option<u64> {
-        let State::Failed { at, lost_lines } = &mut self.state else {
+        let FileState::Failed { at, lost_lines } = &mut self.state else {
             return None;
         };
         if now.since(*at) < PAUSE && !at_once {
@@ -77,7 +77,7 @@ impl LogFile {
         *at = now;
         let writer = LogWriter::append(&self.path).ok()?;
         let lost = *lost_lines;
-        self.state = State::Open(writer);
+        self.state = FileState::Open(writer);
         Some(lost)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Brief, Stage};
+use super::{Brief, LaneStage};
 use crate::event::{
     Event, Nanos, SlotSecond, SlotState, SlowItem, StageSecond, Stamped, Wait, WaitSum,
 };
@@ -42,7 +42,7 @@ struct Move {
 
 #[derive(Debug)]
 struct StageSum {
-    stage: Arc<Stage>,
+    stage: Arc<LaneStage>,
     service: Histogram,
     waits: BTreeMap<Wait, WaitSum>,
     /// Slowest first.
@@ -51,7 +51,7 @@ struct StageSum {
 }
 
 impl StageSum {
-    fn new(stage: Arc<Stage>) -> StageSum {
+    fn new(stage: Arc<LaneStage>) -> StageSum {
         StageSum {
             stage,
             service: Histogram::default(),
@@ -111,7 +111,7 @@ fn shortened(name: String) -> String {
 
 impl Seconds {
     /// What one worker of a stage said since it was asked last, and how much of it was lost.
-    pub(super) fn add(&mut self, stage: &Arc<Stage>, events: &[Brief], lost: u64) {
+    pub(super) fn add(&mut self, stage: &Arc<LaneStage>, events: &[Brief], lost: u64) {
         // A worker speaks in the order of time: a second is looked up once, not for each event.
         for events in events.chunk_by(|a, b| a.end().0 / SECOND == b.end().0 / SECOND) {
             let second = self.open_second(events[0].end().0 / SECOND);
@@ -209,8 +209,8 @@ impl Seconds {
 mod tests {
     use super::*;
 
-    fn stage(name: &str) -> Arc<Stage> {
-        let stage = Stage::new(0, name);
+    fn stage(name: &str) -> Arc<LaneStage> {
+        let stage = LaneStage::new(0, name);
         let naming: super::super::Naming = Arc::new(|item| format!("clip {item}"));
         assert!(stage.naming.set(naming).is_ok());
         Arc::new(stage)

@@ -1,12 +1,12 @@
 //! How large a log gets: below 50 MB an hour, whatever the number of items and however they spread,
-//! for a road of eight stages and twenty steps a second.
+//! for a pipeline of eight stages and twenty steps a second.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
 use super::faults::WRITTEN_IN_FULL;
 use super::seconds::Seconds;
-use super::{Brief, Naming, Stage};
+use super::{Brief, LaneStage, Naming};
 use crate::event::*;
 
 const LIMIT: f64 = 50e6;
@@ -54,7 +54,7 @@ fn bytes_of_items(variation: f64) -> usize {
     let naming: Naming = Arc::new(|item| format!("LJ{:03}-{:04}", item / 10_000, item % 10_000));
     let begin = 36_000;
     for (number, name) in STAGES.iter().enumerate() {
-        let stage = Stage::new(number as u64, name);
+        let stage = LaneStage::new(number as u64, name);
         assert!(stage.naming.set(Arc::clone(&naming)).is_ok());
         let stage = Arc::new(stage);
         for second in begin..begin + SECONDS {
@@ -102,7 +102,7 @@ fn bytes_of_the_rest() -> usize {
                 late: Some("transfer".to_owned()),
                 service: draws.span(45e6, 0.1),
                 overhead: draws.span(1e5, 0.1),
-                shape: Some("32x160x768".to_owned()),
+                shape: "32x160x768".parse().ok(),
                 ended: Some(Nanos(at.0 - 1_234_567_890)),
                 values: losses.map(|name| (name.to_owned(), draws.next())).into(),
                 ..Step::default()
@@ -130,6 +130,7 @@ fn bytes_of_the_rest() -> usize {
         at,
         Event::HostSample(HostSample {
             cpu_percent: Some(draws.next()),
+            allowed_cpu: Some((87.3, 64).into()),
             process_cpu_percent: Some(draws.next()),
             process_memory: Some(12_345_678_901),
             memory_available: Some(12_345_678_901),

@@ -46,16 +46,17 @@ fn step(shape: &str, waited: u64, service: u64) -> Event {
         service: Nanos(service),
         overhead: Nanos(1),
         late: (waited > 0).then(|| "transfer".to_owned()),
-        shape: Some(shape.to_owned()),
+        shape: shape.parse().ok(),
         ..Step::default()
     })
 }
 
 #[test]
-fn stages_are_in_the_order_of_the_road_and_their_seconds_add_up() {
-    let plan = Plan::new("demo", "train")
-        .stage(StagePlan::new("read"))
-        .stage(StagePlan::new("featurize"));
+fn stages_are_in_the_order_of_the_plan_and_their_seconds_add_up() {
+    let plan = Plan {
+        stages: ["read", "featurize"].map(StagePlan::new).into(),
+        ..Plan::new("demo", "train")
+    };
     let stats = fold([
         (0, started(Some(plan))),
         (1, second("featurize", &[50, 40])),
@@ -73,11 +74,16 @@ fn stages_are_in_the_order_of_the_road_and_their_seconds_add_up() {
 #[test]
 fn variation_is_that_of_one_shape() {
     let stats = fold([
-        (1, step("short", 0, 100)),
-        (2, step("long", 30, 900)),
-        (3, step("short", 10, 100)),
+        (1, step("8x100x20", 0, 100)),
+        (2, step("2x900x180", 30, 900)),
+        (3, step("8x100x20", 10, 100)),
     ]);
-    assert_eq!(stats.steps.shapes["short"].service.variation(), 0.0);
+    assert_eq!(
+        stats.steps.shapes[&"8x100x20".parse().ok()]
+            .service
+            .variation(),
+        0.0
+    );
     assert!(stats.steps.service.variation() > 0.9);
     assert_eq!(stats.steps.wall.sum(), Nanos(1143));
     let late = stats.steps.late["transfer"];
@@ -87,11 +93,11 @@ fn variation_is_that_of_one_shape() {
 #[test]
 fn a_resumed_run_begins_again_from_nothing() {
     let ended = |outcome| Event::RunEnded { outcome };
-    let again = [(0, started(None)), (30, step("short", 0, 1))];
+    let again = [(0, started(None)), (30, step("8x100x20", 0, 1))];
     let stats = fold(
         [
             (0, started(None)),
-            (60, step("short", 0, 1)),
+            (60, step("8x100x20", 0, 1)),
             (70, ended(Outcome::Interrupted)),
         ]
         .into_iter()

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::event::{Event, Nanos};
+use crate::shape::StepShape;
 
 /// How every trace of ours begins.
 pub(super) const HEAD: &[u8] = b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
@@ -27,25 +28,25 @@ pub(super) struct Slice<'a> {
     pub(super) category: &'a str,
     pub(super) start: Nanos,
     pub(super) end: Nanos,
-    pub(super) args: Args<'a>,
+    pub(super) args: Args,
 }
 
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct Args<'a> {
+pub(super) struct Args {
     #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shape: Option<&'a str>,
+    shape: Option<StepShape>,
 }
 
-impl<'a> Args<'a> {
-    pub(super) fn item(item: u64) -> Args<'a> {
+impl Args {
+    pub(super) fn item(item: u64) -> Args {
         Args::some_item(Some(item))
     }
 
-    pub(super) fn some_item(item: Option<u64>) -> Args<'a> {
+    pub(super) fn some_item(item: Option<u64>) -> Args {
         Args {
             item,
             step: None,
@@ -53,7 +54,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    pub(super) fn step(step: u64, shape: Option<&'a str>) -> Args<'a> {
+    pub(super) fn step(step: u64, shape: Option<StepShape>) -> Args {
         Args {
             item: None,
             step: Some(step),

@@ -35,6 +35,12 @@ pub(super) fn write_rare<W: Write>(
             let series = [("bytes", *bytes as f64), ("limit", *limit as f64)];
             return out.counter(Process::Levels, &name, at, &series);
         }
+        Event::DeviceMemory(memory) => {
+            let name = format!("memory of {}", memory.device);
+            let limit = memory.limit.unwrap_or(0);
+            let series = [("bytes", memory.bytes as f64), ("limit", limit as f64)];
+            return out.counter(Process::Levels, &name, at, &series);
+        }
         Event::DeviceSample(sample) => return write_device(out, sample, at),
         Event::HostSample(sample) => return write_host(out, sample, at),
         Event::RunStarted(_) => "run started".to_owned(),
@@ -75,7 +81,7 @@ fn write_step<W: Write>(
                 category: "step",
                 start,
                 end,
-                args: Args::step(step.step, step.shape.as_deref()),
+                args: Args::step(step.step, step.shape),
             })?;
         }
     }

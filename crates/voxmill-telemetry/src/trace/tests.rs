@@ -120,14 +120,15 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, path) = tracing(&folder, 1000);
     assert!(recorder.is_detailed());
-    // Lanes come up in another order than the road's.
+    // Lanes come up in another order than the plan's.
     let train = recorder.lane("train", 0);
     let featurize = [1, 0].map(|worker| recorder.lane("featurize", worker));
     let reader = recorder.lane("read", 0);
     recorder.name_items("read", std::sync::Arc::new(|item| format!("clip {item}")));
-    let plan = Plan::new("demo", "train")
-        .stage(StagePlan::new("read"))
-        .stage(StagePlan::new("featurize"));
+    let plan = Plan {
+        stages: ["read", "featurize"].map(StagePlan::new).into(),
+        ..Plan::new("demo", "train")
+    };
     recorder.record(started(plan));
     reader.item(7, Nanos(1_001), Nanos(2_000));
     reader.wait(Wait::Output, Some(7), Nanos(3_001), Nanos(500));
@@ -178,7 +179,7 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
     let workers: Vec<&str> = (trace.names.range((1, 0)..(2, 0)))
         .map(|(_, name)| name.as_str())
         .collect();
-    let road = [
+    let planned = [
         "read 0",
         "featurize 0",
         "featurize 1",
@@ -186,7 +187,7 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
         "steps",
         "events",
     ];
-    assert_eq!(workers, road);
+    assert_eq!(workers, planned);
     assert_eq!(trace.counters["buffer read: items"], [(3_501, 4.0)]);
     assert_eq!(trace.counters["buffer read: capacity"], [(3_501, 8.0)]);
     assert_eq!(trace.counters["cuda:0 utilisation: percent"][0].1, 97.0);

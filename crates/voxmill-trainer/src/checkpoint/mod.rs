@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch_plan::Position;
-use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_audio::AudioSettings;
+use voxmill_data::batch_plan::Position;
+use voxmill_text::symbols::SymbolTable;
 
 pub use files::{Checkpoints, Found};
 
@@ -130,6 +130,18 @@ pub enum PrepareOn {
     Data,
     /// On the device that trains.
     Model,
+}
+
+impl PrepareOn {
+    pub const ALL: [PrepareOn; 3] = [Self::Host, Self::Data, Self::Model];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Data => "data",
+            Self::Model => "model",
+        }
+    }
 }
 
 /// A run, ready to be written.

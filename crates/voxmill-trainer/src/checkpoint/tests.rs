@@ -148,7 +148,7 @@ fn what_is_restored_is_what_was_saved_to_the_bit() {
 #[test]
 fn numbers_in_the_facts_keep_every_bit() {
     for n in 0..20_000u64 {
-        let drawn = voxmill_speech::draw::draw(n, 0, "number", "test");
+        let drawn = voxmill_data::draw::draw(n, 0, "number", "test");
         let double = f64::from_bits(drawn);
         let single = f32::from_bits(drawn as u32);
         if !double.is_finite() || !single.is_finite() {

@@ -1,13 +1,12 @@
 //! Looking for devices, and opening one, without a panic.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 use burn::tensor::DeviceType;
 
 use super::{Backend, Device, DeviceError, DeviceId, cpu};
+use crate::panics::quietly;
 
 /// A device that a backend sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,14 +96,7 @@ fn open_found(id: DeviceId) -> Result<Device, String> {
 /// Runs what may panic, and gives the panic's words instead. The library panics where a driver is
 /// missing; its message is for people, its backtrace is not.
 pub fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    // The hook is the whole program's: one at a time.
-    static HOOK: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = HOOK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let result = catch_unwind(AssertUnwindSafe(work));
-    std::panic::set_hook(hook);
-    result.map_err(|panic| panic_words(&*panic))
+    quietly(work).map_err(|panic| panic_words(&*panic))
 }
 
 /// The first line of what a panic says, or of its last cause.

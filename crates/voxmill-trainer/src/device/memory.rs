@@ -4,7 +4,7 @@ use burn::tensor::Device;
 
 /// Of all pools of the process on that device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceMemory {
+pub struct PoolMemory {
     /// Tensors that are alive.
     pub in_use: u64,
     /// All that was taken from the device, in use or kept for later.
@@ -12,9 +12,9 @@ pub struct DeviceMemory {
 }
 
 /// `None` where the backend does not say, as on the CPU.
-pub fn memory_in_use(device: &Device) -> Option<DeviceMemory> {
+pub fn memory_in_use(device: &Device) -> Option<PoolMemory> {
     let usage = device.clone().inner().memory_pool_usage()?;
-    Some(DeviceMemory {
+    Some(PoolMemory {
         in_use: usage.bytes_in_use,
         reserved: usage.bytes_reserved,
     })

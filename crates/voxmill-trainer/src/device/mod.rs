@@ -20,7 +20,7 @@ use burn::tensor::Tensor;
 pub(crate) use find::panic_words;
 pub use find::{Found, found, open, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
-pub use memory::{DeviceMemory, memory_in_use};
+pub use memory::{PoolMemory, memory_in_use};
 pub use precision::Precision;
 pub(crate) use precision::widened;
 
@@ -194,15 +194,32 @@ pub(crate) fn read_one(tensor: Tensor<1>) -> f32 {
 }
 
 /// The CPU and, where the build has it, the first GPU that wgpu finds, software or not. A build for
-/// GPUs that finds none fails: tests that run on nothing prove nothing.
+/// GPUs that finds none fails: tests that run on nothing prove nothing. `VOXMILL_TEST_DEVICE=cpu` leaves
+/// the GPU out, so that one build can be tested on the CPU first and then, in a second run, on the GPU.
+///
+/// Tests that use it end in `on_every_device`: the second run chooses them by that name.
 #[cfg(test)]
 pub(crate) fn test_devices() -> Vec<Device> {
+    // One test at a time runs on the main thread, whose name says nothing.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("main");
+    assert!(
+        test == "main" || test.ends_with("on_every_device"),
+        "{test} would be left out on the GPU: its name must end in `on_every_device`"
+    );
     let mut devices = vec![cpu()];
-    if cfg!(feature = "wgpu") {
-        let gpu = open(DeviceId::new(Backend::Wgpu, 0));
-        devices.push(gpu.expect("a GPU, or Mesa's software one (mesa-vulkan-drivers)"));
+    if cfg!(feature = "wgpu")
+        && std::env::var_os("VOXMILL_TEST_DEVICE").is_none_or(|on| on != "cpu")
+    {
+        devices.push(test_gpu());
     }
     devices
+}
+
+#[cfg(test)]
+pub(crate) fn test_gpu() -> Device {
+    let gpu = open(DeviceId::new(Backend::Wgpu, 0));
+    gpu.expect("a GPU, or Mesa's software one (mesa-vulkan-drivers)")
 }
 
 #[cfg(test)]

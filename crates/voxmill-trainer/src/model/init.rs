@@ -3,7 +3,7 @@
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
-use voxmill_speech::draw::draw;
+use voxmill_data::draw::draw;
 
 /// Hands out the first values of the weights below one path.
 pub(super) struct Init<'a> {

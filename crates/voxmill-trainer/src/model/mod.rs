@@ -17,7 +17,7 @@ mod tests;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor};
-use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_text::symbols::SymbolTable;
 
 pub use shape::{ModelShape, ModelSize, UnknownSize};
 pub(crate) use spans::Spans;

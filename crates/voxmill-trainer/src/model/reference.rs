@@ -1,4 +1,4 @@
-//! Hears who speaks: a stretch of speech becomes a style vector.
+//! Encodes who speaks: an excerpt of speech becomes a style vector.
 
 use burn::module::Module;
 use burn::tensor::Tensor;

@@ -56,11 +56,12 @@ impl ModelShape {
 }
 
 /// The named shapes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelSize {
     /// For tests.
     Nano,
+    #[default]
     Tiny,
     Small,
     Base,
@@ -77,6 +78,38 @@ impl ModelSize {
             Self::Small => "small",
             Self::Base => "base",
             Self::Big => "big",
+        }
+    }
+
+    /// Whether a run takes minutes, so that checkpoints and samples should be frequent.
+    pub fn is_quick(self) -> bool {
+        self <= Self::Tiny
+    }
+
+    /// The highest learning rate that trains this size well.
+    pub fn peak_rate(self) -> f64 {
+        match self {
+            Self::Nano | Self::Tiny => 2e-3,
+            Self::Small => 1e-3,
+            Self::Base | Self::Big => 5e-4,
+        }
+    }
+
+    pub fn warmup_steps(self) -> u64 {
+        match self {
+            Self::Nano | Self::Tiny => 50,
+            Self::Small => 500,
+            Self::Base | Self::Big => 2_000,
+        }
+    }
+
+    /// How long to train on a dataset where no length is given.
+    pub fn usual_steps(self) -> u64 {
+        match self {
+            Self::Nano | Self::Tiny => 20_000,
+            Self::Small => 100_000,
+            Self::Base => 200_000,
+            Self::Big => 300_000,
         }
     }
 

@@ -4,12 +4,12 @@ mod half;
 
 use burn::module::{Module as _, ModuleMapper, Param};
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use voxmill_speech::batch::Batch;
-use voxmill_speech::draw::draw;
+use voxmill_data::batch::Batch;
+use voxmill_data::draw::draw;
 
 use super::*;
 use crate::device::{test_devices, tracked_on, with_gradients};
-use crate::loss::{Losses, Pass, pass, pass_aligned};
+use crate::loss::{LossTensors, Pass, pass, pass_aligned};
 use crate::optimizer::FlatGradients;
 use crate::prepare::{Counts, LANGUAGES, MelStatistics, Prepared, prepare};
 use crate::test_data::{TestClip, batch_of};
@@ -249,7 +249,7 @@ fn gradient_error(
     model: &Voice,
     batch: &Prepared,
     step: f64,
-    part: fn(&Losses) -> Tensor<1>,
+    part: fn(&LossTensors) -> Tensor<1>,
 ) -> f64 {
     let durations = pass(&nano(5), &two_clips(), 1.0, counts(batch)).durations;
     let here = loss_along(model, batch, &durations);
@@ -291,11 +291,11 @@ fn gradient_error(
     (slope - norm).abs() / norm
 }
 
-fn frames_part(losses: &Losses) -> Tensor<1> {
+fn frames_part(losses: &LossTensors) -> Tensor<1> {
     losses.mel.clone() + losses.mean.clone()
 }
 
-fn duration_part(losses: &Losses) -> Tensor<1> {
+fn duration_part(losses: &LossTensors) -> Tensor<1> {
     losses.duration.clone()
 }
 
@@ -341,7 +341,7 @@ fn recomputing_changes_no_gradient() {
 
 /// On the CPU by the library's operations, which are for 64 bits too; on a GPU as they are used there.
 #[test]
-fn what_the_library_makes_again_changes_no_gradient() {
+fn what_the_library_makes_again_changes_no_gradient_on_every_device() {
     for device in test_devices() {
         let exact = crate::device::is_cpu(&device);
         let of = |recompute| {

@@ -81,7 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn it_halves_on_overflow_doubles_after_many_good_steps_and_ignores_bad_losses() {
+    fn it_halves_on_overflow_doubles_after_many_good_steps_and_ignores_bad_losses_on_every_device()
+    {
         for device in test_devices() {
             let good = (1.0, 2.5);
             let through = |from, steps: &[(f32, f32)]| through(from, steps, &device);

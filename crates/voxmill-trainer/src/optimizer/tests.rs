@@ -4,7 +4,7 @@ use burn::tensor::TensorData;
 
 use super::*;
 use crate::test_data::small_voice;
-use voxmill_speech::draw::draw;
+use voxmill_data::draw::draw;
 
 const ADAM: AdamW = AdamW {
     beta_1: 0.9,

@@ -7,11 +7,11 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use voxmill_speech::audio::{AudioSettings, LogMel};
-use voxmill_speech::batch::Batch;
-use voxmill_speech::draw::{below, draw, unit};
+use voxmill_audio::{AudioSettings, LogMel};
+use voxmill_data::batch::Batch;
+use voxmill_data::draw::{below, draw, unit};
 
-use super::MelStatistics;
+use super::{MelStatistics, denormalise, normalise};
 use crate::model::Spans;
 
 /// How much may change. Zero, or `None`, is not at all.
@@ -141,7 +141,7 @@ impl Augmenter {
         let column = |values: Vec<f32>| {
             Tensor::<3>::from_data(TensorData::new(values, [rows, 1, 1]), &device)
         };
-        let mut changed = statistics.undo(mel);
+        let mut changed = denormalise(statistics, mel);
         if self.augment.noise_snr_db.is_some() {
             let below: Vec<f32> = changes
                 .rows
@@ -171,7 +171,7 @@ impl Augmenter {
             }
         }
         let kept = TensorData::new(kept, [rows, time, channels]);
-        statistics.normalise(changed, spans) * Tensor::from_data(kept, &device)
+        normalise(statistics, changed, spans) * Tensor::from_data(kept, &device)
     }
 
     /// Voice and noise know nothing of each other, so their powers add up.

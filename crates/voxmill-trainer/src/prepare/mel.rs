@@ -4,7 +4,7 @@
 //! product with the cosines and sines of all bins is the spectrum, one with the filters the mel.
 
 use burn::tensor::{Device, Tensor, TensorData};
-use voxmill_speech::audio::{AudioSettings, Framing, MelTables};
+use voxmill_audio::{AudioSettings, Framing, MelTables};
 
 #[derive(Debug)]
 pub(crate) struct FramesOnDevice {

@@ -14,27 +14,20 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rayon::ThreadPool;
-use serde::{Deserialize, Serialize};
-use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch::{Batch, Sound};
-use voxmill_speech::batch_plan::{Position, Shape};
-use voxmill_speech::language::Language;
+use voxmill_audio::AudioSettings;
+use voxmill_data::batch::{Batch, Sound};
+use voxmill_data::batch_plan::{Position, Shape};
+pub use voxmill_text::LANGUAGE_IDS as LANGUAGES;
 
 pub use augment::Augment;
 pub use transfer::{Transfer, time_transfer};
+pub use voxmill_data::store::MelStatistics;
 
 use crate::align::Lengths;
 use crate::device;
 use crate::model::Spans;
 use augment::Augmenter;
 use mel::FramesOnDevice;
-
-/// Mean and deviation of all log-mel values: taken once before the first step, then frozen.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MelStatistics {
-    pub mean: f32,
-    pub deviation: f32,
-}
 
 /// What a loss is divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +57,7 @@ impl std::iter::Sum for Counts {
 
 /// A batch on the model device, ready to be trained on.
 #[derive(Clone, Debug)]
-pub struct Ready {
+pub struct ReadyBatch {
     pub position: Position,
     pub shape: Shape,
     /// The plan's number of each row's clip; `None` is a masked row.
@@ -74,7 +67,7 @@ pub struct Ready {
     pub(crate) prepared: Prepared,
 }
 
-impl Ready {
+impl ReadyBatch {
     /// Until the device has it, whoever asked for it; in the device's words where it failed.
     pub fn wait(&self) -> Result<(), String> {
         let Prepared { mel, reference, .. } = &self.prepared;
@@ -83,7 +76,7 @@ impl Ready {
     }
 
     /// The same rows in so many batches, of equal size but for the last ones; at least one row in each.
-    pub(crate) fn split(&self, parts: usize) -> Vec<Ready> {
+    pub(crate) fn split(&self, parts: usize) -> Vec<ReadyBatch> {
         let rows = self.clips.len();
         let of_one = rows.div_ceil(parts.max(1)).max(1);
         let begins = (0..rows).step_by(of_one);
@@ -92,9 +85,9 @@ impl Ready {
             .collect()
     }
 
-    fn of_rows(&self, rows: Range<usize>) -> Ready {
+    fn of_rows(&self, rows: Range<usize>) -> ReadyBatch {
         let lengths = self.prepared.lengths[rows.clone()].to_vec();
-        Ready {
+        ReadyBatch {
             position: self.position,
             shape: Shape {
                 rows: rows.len() as u32,
@@ -124,32 +117,19 @@ pub(crate) struct Prepared {
     pub(crate) reference_spans: Spans,
 }
 
-/// Languages that have an embedding of their own, and one for all others.
-pub const LANGUAGES: usize = 3;
-
-pub(crate) fn language_number(language: Language) -> i32 {
-    match language {
-        Language::English => 0,
-        Language::Persian => 1,
-        Language::Other(_) => 2,
-    }
+/// With zeros in place of padding.
+pub(crate) fn normalise(by: MelStatistics, mel: Tensor<3>, spans: &Spans) -> Tensor<3> {
+    (mel - by.mean) * (1.0 / by.deviation) * spans.mask()
 }
 
-impl MelStatistics {
-    /// Normalised, with zeros in place of padding.
-    pub(crate) fn normalise(&self, mel: Tensor<3>, spans: &Spans) -> Tensor<3> {
-        (mel - self.mean) * (1.0 / self.deviation) * spans.mask()
-    }
-
-    pub(crate) fn undo(&self, mel: Tensor<3>) -> Tensor<3> {
-        mel * self.deviation + self.mean
-    }
+pub(crate) fn denormalise(by: MelStatistics, mel: Tensor<3>) -> Tensor<3> {
+    mel * by.deviation + by.mean
 }
 
 /// How batches come to the model device by way of the data device. Neither carries gradients: these
 /// are inputs.
 #[derive(Clone, Debug)]
-pub struct Preparing {
+pub struct Preparation {
     pub data: Device,
     pub model: Device,
     pub statistics: MelStatistics,
@@ -159,7 +139,7 @@ pub struct Preparing {
     pub seed: u64,
 }
 
-impl Preparing {
+impl Preparation {
     /// To be made on the thread that does all the preparing: each device keeps work in the order of
     /// the thread that asked for it, and the model's own work then never waits behind a transfer.
     pub fn preparer(&self) -> Preparer {
@@ -179,7 +159,7 @@ impl Preparing {
 /// Does it.
 #[derive(Debug)]
 pub struct Preparer {
-    how: Preparing,
+    how: Preparation,
     /// Made when the first batch of samples comes.
     frames: Option<FramesOnDevice>,
     augmenter: Option<Augmenter>,
@@ -201,7 +181,7 @@ impl Preparer {
     }
 
     /// The work is asked for and set going, not waited for.
-    pub fn prepare(&mut self, batch: Batch) -> Ready {
+    pub fn prepare(&mut self, batch: Batch) -> ReadyBatch {
         if batch.sound.framing().is_some() && self.frames.is_none() {
             self.frames = Some(FramesOnDevice::new(&self.how.audio, &self.how.data));
         }
@@ -212,7 +192,7 @@ impl Preparer {
             Some(lane) => lane.install(|| self.on_data_device(batch)),
             None => self.on_data_device(batch),
         };
-        let Preparing { data, model, .. } = &self.how;
+        let Preparation { data, model, .. } = &self.how;
         if data != model {
             // From this thread, whatever the lane: a device keeps to the threads that it knows.
             prepared = prepared.to_device(model);
@@ -221,7 +201,7 @@ impl Preparer {
             prepared = prepared.copied();
         }
         set_going(data);
-        Ready {
+        ReadyBatch {
             position,
             shape,
             clips,
@@ -232,7 +212,7 @@ impl Preparer {
     }
 
     fn on_data_device(&self, batch: Batch) -> Prepared {
-        let Preparing {
+        let Preparation {
             data, statistics, ..
         } = &self.how;
         let changes = self.augmenter.as_ref().map(|a| a.draw(&batch));
@@ -343,16 +323,16 @@ pub(crate) fn prepare(
     let languages: Vec<i32> = batch
         .languages
         .iter()
-        .map(|&l| language_number(l))
+        .map(|language| language.id() as i32)
         .collect();
     Prepared {
         lengths,
         tokens: Tensor::from_data(TensorData::new(ids, [rows, tokens]), device),
         token_spans: Spans::new(&batch.token_counts, tokens, device),
         languages: Tensor::from_data(TensorData::new(languages, [rows]), device),
-        mel: statistics.normalise(mel, &frame_spans),
+        mel: normalise(statistics, mel, &frame_spans),
         frame_spans,
-        reference: statistics.normalise(reference, &reference_spans),
+        reference: normalise(statistics, reference, &reference_spans),
         reference_spans,
     }
 }

@@ -1,7 +1,7 @@
 //! Frames made on a device against those of the CPU's own transform, and what is done to references.
 
-use voxmill_speech::audio::{AudioSettings, Framing, LogMel};
-use voxmill_speech::draw::{draw, unit};
+use voxmill_audio::{AudioSettings, Framing, LogMel};
+use voxmill_data::draw::{draw, unit};
 
 use super::*;
 use crate::test_data::{CHANNELS, TestClip, batch_of};
@@ -11,8 +11,8 @@ fn devices() -> Vec<Device> {
     crate::device::test_devices()
 }
 
-fn preparing(data: &Device, model: &Device) -> Preparing {
-    Preparing {
+fn preparing(data: &Device, model: &Device) -> Preparation {
+    Preparation {
         data: data.clone(),
         model: model.clone(),
         statistics: MelStatistics {
@@ -41,7 +41,7 @@ fn sound(samples: usize) -> Vec<f32> {
 }
 
 #[test]
-fn frames_made_of_samples_equal_the_cpus_own() {
+fn frames_made_of_samples_equal_the_cpus_own_on_every_device() {
     for (n_fft, hop_length, n_mels) in [(1024, 256, 80), (400, 160, 40)] {
         let settings = AudioSettings {
             n_fft,
@@ -78,7 +78,7 @@ fn frames_made_of_samples_equal_the_cpus_own() {
 }
 
 #[test]
-fn a_batch_of_samples_is_prepared_like_one_of_frames() {
+fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
     let settings = AudioSettings::default();
     let framing = settings.framing();
     let clip = sound(15_000);
@@ -115,7 +115,7 @@ fn a_batch_of_samples_is_prepared_like_one_of_frames() {
 }
 
 #[test]
-fn a_batch_arrives_unchanged_on_another_device() {
+fn a_batch_arrives_unchanged_on_every_device() {
     let clip = TestClip::new("moved", 6, 20);
     let batch = batch_of(&[Some(&clip), None], 8, 24, 30);
     let cpu = crate::device::cpu();
@@ -143,11 +143,11 @@ fn a_batch_arrives_unchanged_on_another_device() {
 }
 
 #[test]
-fn references_are_changed_and_targets_are_not() {
+fn references_are_changed_and_targets_are_not_on_every_device() {
     let clip = TestClip::new("changed", 6, 60);
     let batch = batch_of(&[Some(&clip), None], 8, 64, 30);
     let prepared = |augment: Augment, device: &Device| {
-        let how = Preparing {
+        let how = Preparation {
             augment,
             ..preparing(device, device)
         };

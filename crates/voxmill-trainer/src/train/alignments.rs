@@ -21,7 +21,7 @@ use burn::tensor::{ExecutionError, Tensor, TensorData};
 
 use crate::align::{self, Durations, Lengths};
 use crate::checkpoint::PendingDurations;
-use crate::prepare::Ready;
+use crate::prepare::ReadyBatch;
 use crate::train::settling::Settling;
 
 type Reading = Pin<Box<dyn Future<Output = Result<TensorData, ExecutionError>> + Send>>;
@@ -89,7 +89,7 @@ impl Alignments {
     }
 
     /// The alignment to train a batch with, if all of its clips have one and the prior is gone.
-    pub(super) fn of(&self, batch: &Ready, prior_weight: f32) -> Option<Durations> {
+    pub(super) fn of(&self, batch: &ReadyBatch, prior_weight: f32) -> Option<Durations> {
         if !self.on || prior_weight > 0.0 {
             return None;
         }
@@ -113,12 +113,12 @@ impl Alignments {
     }
 
     /// Whether the scores of a batch that has an alignment are worth having; to be asked for every batch.
-    pub(super) fn are_due(&mut self, batch: &Ready) -> bool {
+    pub(super) fn are_due(&mut self, batch: &ReadyBatch) -> bool {
         self.settling.is_due(batch.position.epoch)
     }
 
     /// What a step found by itself.
-    pub(super) fn found(&mut self, batch: &Ready, durations: &Durations) {
+    pub(super) fn found(&mut self, batch: &ReadyBatch, durations: &Durations) {
         if self.on {
             self.of_this_step += 1;
             self.coming.push(Coming {
@@ -130,7 +130,7 @@ impl Alignments {
     }
 
     /// Begins to read the scores of a batch: rows × time × tokens.
-    pub(super) fn read_later(&mut self, batch: &Ready, scores: Tensor<3>) {
+    pub(super) fn read_later(&mut self, batch: &ReadyBatch, scores: Tensor<3>) {
         let [_, time, tokens] = scores.dims();
         let mut scores: Reading = Box::pin(scores.into_data_async());
         // The first look sends the copy on its way, behind what the device has been asked for so far.
@@ -195,7 +195,7 @@ impl Alignments {
         }
     }
 
-    /// Forgets those that came after so many: their pass failed and is made again.
+    /// Keeps the first `of_this_step` of this step: the pass over the others failed and is repeated.
     pub(super) fn back_to(&mut self, of_this_step: usize) {
         let failed = self.of_this_step - of_this_step;
         for mut coming in self.coming.drain(self.coming.len() - failed..) {
@@ -321,13 +321,13 @@ mod tests {
     use crate::test_data::{TestClip, batch_of};
     use crate::train::tests::prepared;
 
-    fn batch() -> Ready {
+    fn batch() -> ReadyBatch {
         let (a, b) = (TestClip::new("a", 3, 9), TestClip::new("b", 2, 4));
         prepared(batch_of(&[Some(&a), None, Some(&b)], 4, 10, 8))
     }
 
     /// rows × time × tokens that favour a frame for each token and the rest for the last.
-    fn scores(batch: &Ready) -> Tensor<3> {
+    fn scores(batch: &ReadyBatch) -> Tensor<3> {
         scores_on(&batch.prepared.mel.device())
     }
 
@@ -370,7 +370,7 @@ mod tests {
 
     /// A GPU copies them where they stand in the order of its work; they are looked at a step later.
     #[test]
-    fn scores_that_are_read_later_are_those_of_their_time() {
+    fn scores_that_are_read_later_are_those_of_their_time_on_every_device() {
         let batch = batch();
         let found = test_devices().into_iter().map(|device| {
             let mut alignments = Alignments::new(true, Stored::default());
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_followed_is_not_waited_for() {
+    fn a_step_that_is_followed_is_not_waited_for_on_every_device() {
         for device in &test_devices()[1..] {
             let mut alignments = Alignments::new(true, Stored::default());
             let _at_work = give_work(device);

@@ -2,9 +2,9 @@
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
-use voxmill_speech::batch_plan::Position;
+use voxmill_data::batch_plan::Position;
 
-use super::Training;
+use super::Trainer;
 use super::alignments::{Alignments, Stored};
 use super::fitting::Fitting;
 use super::options::TrainOptions;
@@ -14,7 +14,7 @@ use crate::device::{Precision, is_cpu};
 use crate::model::Voice;
 use crate::optimizer::{LossScale, OptimizerState};
 
-impl Training {
+impl Trainer {
     /// A fresh run. `device` without gradients; `speakers` are named by their numbers in batches.
     pub fn new(
         options: TrainOptions,
@@ -94,7 +94,7 @@ impl Training {
         }
     }
 
-    /// A run that goes on after a checkpoint.
+    /// Resumes a run after a checkpoint.
     pub fn resume(
         options: TrainOptions,
         settings: Value,
@@ -114,7 +114,7 @@ impl Training {
             model: model.computing_in(options.precision),
             optimizer: restored.optimizer,
             loss_scale,
-            // Bad steps are counted anew: what was wrong may have been mended.
+            // Bad steps are counted anew: what was wrong may have been corrected.
             progress: Progress {
                 bad_steps: 0,
                 ..restored.facts.progress

@@ -1,17 +1,18 @@
-//! What is due between steps and after the last one: telling, validating, saving, speaking. Here the host
+//! What is due between steps and after the last one: reporting, validating, saving, samples. Here the host
 //! waits for the device.
 
 use std::time::Instant;
 
 use super::alignments::Stored;
-use super::report::{Observer, Pending, Saved, StepReport, Stopped, Validation};
-use super::{Feed, TrainError, Training, validate};
+use super::report::{Observer, Pending, Saved, StepReport, Stopped, Summary, Validation};
+use super::step::Start;
+use super::{Feed, TrainError, Trainer, caught, validate};
 use crate::checkpoint::{Best, Checkpoints, Facts, Snapshot};
 use crate::device::read;
 use crate::optimizer::{LossScale, with_mean_weights};
-use crate::speak::Speaker;
+use crate::synthesis::TrainedVoice;
 
-impl Training {
+impl Trainer {
     /// What is due after a step.
     pub(super) fn between_steps(
         &mut self,
@@ -25,10 +26,10 @@ impl Training {
         let validate = every(options.validate_every);
         let save = every(options.checkpoint_every) || validate;
         let sample = every(options.sample_every);
-        // The first step tells where the voice began.
+        // The first step shows where the voice began.
         let begins = step == 1 && options.validate_every.is_some();
         if every(Some(options.log_every)) || save {
-            self.tell(pending, observer)?;
+            self.report(pending, observer)?;
             self.give_up_if_bad(feed, checkpoints, observer)?;
         }
         if validate || begins {
@@ -38,13 +39,50 @@ impl Training {
             self.save(feed, checkpoints, observer)?;
         }
         if sample {
-            self.let_hear(observer)?;
+            self.sample(observer)?;
         }
         Ok(())
     }
 
+    /// After the last step, or the one that failed.
+    pub(super) fn finish(
+        mut self,
+        outcome: Result<Stopped, TrainError>,
+        start: Start,
+        pending: &mut Pending,
+        feed: &mut impl Feed,
+        checkpoints: &Checkpoints,
+        observer: &mut dyn Observer,
+    ) -> Result<Summary, TrainError> {
+        let device = self.device.clone();
+        let outcome = outcome.and_then(|stopped| {
+            let end = || self.end(stopped, start.step, pending, feed, checkpoints, observer);
+            caught(&device, end).map(|()| stopped)
+        });
+        let unsaved = self.progress.step > self.saved_at.unwrap_or(start.step);
+        match outcome {
+            Ok(stopped) => Ok(Summary {
+                stopped,
+                first_step: start.step,
+                step: self.progress.step,
+                seconds: start.at.elapsed(),
+                progress: self.progress,
+                voice: self.voice,
+            }),
+            Err(error) => {
+                // The steps since the last checkpoint are good. If they cannot be saved either, the
+                // first error is still the one to report.
+                if unsaved && !matches!(error, TrainError::Checkpoint(_)) {
+                    let _ = caught(&device, || self.report(pending, observer));
+                    let _ = caught(&device, || self.save(feed, checkpoints, observer));
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// What is due after the last step.
-    pub(super) fn end(
+    fn end(
         &mut self,
         stopped: Stopped,
         first_step: u64,
@@ -53,7 +91,7 @@ impl Training {
         checkpoints: &Checkpoints,
         observer: &mut dyn Observer,
     ) -> Result<(), TrainError> {
-        self.tell(pending, observer)?;
+        self.report(pending, observer)?;
         let step = self.progress.step;
         if step == 0 && stopped == Stopped::FeedEnded {
             return Err(TrainError::NoBatches);
@@ -73,7 +111,7 @@ impl Training {
         Ok(())
     }
 
-    pub(super) fn tell(
+    fn report(
         &mut self,
         pending: &mut Pending,
         observer: &mut dyn Observer,
@@ -104,20 +142,16 @@ impl Training {
         Err(TrainError::TooManyBadSteps { bad, saved })
     }
 
-    fn speaker(&self) -> Speaker {
-        let model = with_mean_weights(&self.model, &self.optimizer);
-        Speaker::new(model, self.voice.clone(), self.device.clone())
-    }
-
-    fn let_hear(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+    fn sample(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         self.refresh_voice();
-        let speaker = self.speaker();
+        let model = with_mean_weights(&self.model, &self.optimizer);
+        let voice = TrainedVoice::new(model, self.voice.clone(), self.device.clone());
         observer
-            .sample(self.progress.step, &speaker)
+            .sample(self.progress.step, &voice)
             .map_err(TrainError::Observer)
     }
 
-    /// Brings what is known of the voice beside its weights up to date.
+    /// Brings what is known of the voice besides its weights up to date.
     fn refresh_voice(&mut self) {
         let [real, predicted] = self.length_sums();
         if real > 0.0 && predicted > 0.0 {
@@ -179,7 +213,7 @@ impl Training {
             .map_err(TrainError::Observer)
     }
 
-    pub(super) fn save(
+    fn save(
         &mut self,
         feed: &impl Feed,
         checkpoints: &Checkpoints,

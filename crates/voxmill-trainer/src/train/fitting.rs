@@ -3,25 +3,25 @@
 //! A device that has no memory left says so where results are read, not where they are asked for. So the
 //! first batch of every shape is waited for before the weights change, and once more where later steps take
 //! more: after the first step of all, which makes the optimizer's moments, and after the last step that is
-//! aligned under the prior. Where it fails, what the device keeps for later is given back, and the same batch is
+//! aligned under the prior. Where it fails, what the device keeps for later is released, and the same batch is
 //! tried in two parts, then in four, down to single rows. Losses are sums over the whole step, so parts add up
 //! to the same step but for rounding. Every start of a run finds its parts anew.
 
 use std::collections::{HashMap, HashSet};
 
-use voxmill_speech::batch_plan::Shape;
+use voxmill_data::batch_plan::Shape;
 
-use super::pass::{Passed, StepTask};
-use super::{TrainError, Training};
+use super::step::{BatchGradients, StepTask};
+use super::{TrainError, Trainer};
 use crate::device::{is_cpu, without_panic};
-use crate::prepare::Ready;
+use crate::prepare::ReadyBatch;
 
 /// The parts that batches are trained in, by their shape and by whether the prior is gone.
 #[derive(Debug, Default)]
 pub(super) struct Fitting {
     parts: HashMap<(Shape, bool), usize>,
-    /// Those that were told of.
-    told: HashSet<(Shape, usize)>,
+    /// Those that were reported.
+    reported: HashSet<(Shape, usize)>,
 }
 
 /// A shape that does not fit as a whole.
@@ -33,32 +33,32 @@ pub struct Split {
     pub why: String,
 }
 
-impl Training {
+impl Trainer {
     /// Forward and backward over a batch, in as many parts as it takes to fit.
-    pub(super) fn pass_over(
+    pub(super) fn gradients_of_batch(
         &mut self,
-        batch: &Ready,
+        batch: &ReadyBatch,
         task: &StepTask,
-    ) -> Result<(Passed, Option<Split>), TrainError> {
+    ) -> Result<(BatchGradients, Option<Split>), TrainError> {
         if is_cpu(&self.device) {
-            return Ok((self.pass_over_parts(batch, 1, task), None));
+            return Ok((self.gradients_in_parts(batch, 1, task), None));
         }
         let kind = (batch.shape, task.prior_weight == 0.0);
         if let Some(&parts) = self.fitting.parts.get(&kind) {
-            return Ok((self.pass_over_parts(batch, parts, task), None));
+            return Ok((self.gradients_in_parts(batch, parts, task), None));
         }
         let aligned_before = self.alignments.of_this_step();
         let mut parts = 1;
         let mut first_trouble = None;
         loop {
             let tried = without_panic(|| {
-                let passed = self.pass_over_parts(batch, parts, task);
-                passed.wait(&self.device);
+                let gradients = self.gradients_in_parts(batch, parts, task);
+                gradients.wait(&self.device);
                 self.alignments.wait();
-                passed
+                gradients
             });
             let trouble = match tried {
-                Ok(passed) => {
+                Ok(gradients) => {
                     if task.step > 0 {
                         self.fitting.parts.insert(kind, parts);
                     }
@@ -67,8 +67,8 @@ impl Training {
                         parts: batch.split(parts).len(),
                         why,
                     });
-                    let is_new = self.fitting.told.insert((batch.shape, parts));
-                    return Ok((passed, split.filter(|_| is_new)));
+                    let is_new = self.fitting.reported.insert((batch.shape, parts));
+                    return Ok((gradients, split.filter(|_| is_new)));
                 }
                 Err(trouble) => first_trouble.get_or_insert(trouble),
             };
@@ -81,24 +81,26 @@ impl Training {
         }
     }
 
-    pub(super) fn pass_over_parts(
+    pub(super) fn gradients_in_parts(
         &mut self,
-        batch: &Ready,
+        batch: &ReadyBatch,
         parts: usize,
         task: &StepTask,
-    ) -> Passed {
+    ) -> BatchGradients {
         // Of the whole batch: whether it is aligned anew must not depend on how it is cut.
         let known = self.alignments.of(batch, task.prior_weight);
         if parts == 1 {
-            return self.pass_over_part(batch, known, task);
+            return self.forward_backward(batch, known, task);
         }
         let mut first = 0;
-        let passed = batch.split(parts).into_iter().map(|part| {
+        let gradients = batch.split(parts).into_iter().map(|part| {
             let rows = first..first + part.clips.len();
             first = rows.end;
             let known = known.as_ref().map(|known| known.of_rows(rows));
-            self.pass_over_part(&part, known, task)
+            self.forward_backward(&part, known, task)
         });
-        passed.reduce(Passed::add).expect("a batch has rows")
+        gradients
+            .reduce(BatchGradients::add)
+            .expect("a batch has rows")
     }
 }

@@ -1,17 +1,17 @@
-//! What a run tells about itself.
+//! What a run reports about itself.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Tensor;
-use voxmill_speech::batch_plan::{Position, Shape};
+use voxmill_data::batch_plan::{Position, Shape};
 
 use super::{FeedError, Split};
 use crate::checkpoint::{Progress, VoiceFacts};
 use crate::device::read;
 use crate::optimizer::LEAST_LOSS_SCALE;
-use crate::prepare::Ready;
-use crate::speak::Speaker;
+use crate::prepare::ReadyBatch;
+use crate::synthesis::TrainedVoice;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Losses {
@@ -40,7 +40,7 @@ pub struct StepReport {
     /// What the service was spent on, where the device does it while one waits: on a CPU.
     pub parts: Option<StepParts>,
     pub ended: Instant,
-    /// Time since the step before: saving, validating, telling.
+    /// Time since the step before: saving, validating, reporting.
     pub overhead: Duration,
     pub frames: u64,
     pub rate: f64,
@@ -93,7 +93,7 @@ pub struct Validation {
     pub shown: Option<Shown>,
 }
 
-/// A held-out clip beside what the model makes of it with the clip's own timing.
+/// A held-out clip next to what the model makes of it with the clip's own timing.
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub clip: usize,
@@ -134,14 +134,14 @@ pub struct Summary {
     pub voice: VoiceFacts,
 }
 
-/// Hears what happens. An error ends the run.
+/// Receives what happens. An error ends the run.
 pub trait Observer {
     /// Steps whose losses have been read, in order.
     fn steps(&mut self, steps: &[StepReport], progress: &Progress) -> Result<(), FeedError>;
     fn validated(&mut self, validation: &Validation, progress: &Progress) -> Result<(), FeedError>;
     fn saved(&mut self, saved: &Saved) -> Result<(), FeedError>;
-    /// Time to let the voice be heard.
-    fn sample(&mut self, step: u64, speaker: &Speaker) -> Result<(), FeedError>;
+    /// Time for samples of the voice.
+    fn sample(&mut self, step: u64, voice: &TrainedVoice) -> Result<(), FeedError>;
 }
 
 /// Steps whose losses are still on the device.
@@ -154,7 +154,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// A batch of the step that is under way.
-    pub(super) fn add(&mut self, batch: &Ready) {
+    pub(super) fn add(&mut self, batch: &ReadyBatch) {
         self.clips.extend(batch.clips.iter().flatten());
         self.shapes.push(batch.shape);
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Below this share of frames that went to another token, alignments have settled. A run that kept them from
 /// there on ended where one that never did ends (`benches/records/training.md`).
 const STILL: f64 = 0.02;
-/// Settled ones are looked at again in one epoch of so many. Chosen, not measured.
+/// Settled ones are searched again once in this many epochs. Chosen, not measured.
 const LOOK_AGAIN: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,46 +7,46 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::device::read;
 use crate::model::{Spans, Voice};
-use crate::prepare::{MelStatistics, Ready};
+use crate::prepare::{MelStatistics, ReadyBatch, normalise};
 
-/// Stretches that are kept of all speakers together: 2,000 of 1.5 s are about 80 MB.
+/// Excerpts that are kept of all speakers together: 2,000 of 1.5 s are about 80 MB.
 const MOST: usize = 2_000;
-const MOST_OF_ONE: usize = 16;
+const MOST_PER_SPEAKER: usize = 16;
 
-/// Keeps the first few reference stretches of each speaker that come by, on the device.
+/// Keeps the first few reference excerpts of each speaker that come by, on the device.
 #[derive(Debug)]
 pub(super) struct Styles {
-    of_one: usize,
-    heard: BTreeMap<u32, Vec<Stretch>>,
+    per_speaker: usize,
+    kept: BTreeMap<u32, Vec<Excerpt>>,
 }
 
 #[derive(Debug)]
-struct Stretch {
+struct Excerpt {
     /// 1 × time × channels, normalised.
     mel: Tensor<3>,
     frames: u32,
 }
 
 /// Of each speaker, at the most.
-pub(crate) fn stretches_of_one(speakers: usize) -> usize {
-    (MOST / speakers.max(1)).clamp(1, MOST_OF_ONE)
+pub(crate) fn excerpts_per_speaker(speakers: usize) -> usize {
+    (MOST / speakers.max(1)).clamp(1, MOST_PER_SPEAKER)
 }
 
 impl Styles {
     pub(super) fn new(speakers: usize) -> Self {
         Self {
-            of_one: stretches_of_one(speakers),
-            heard: BTreeMap::new(),
+            per_speaker: excerpts_per_speaker(speakers),
+            kept: BTreeMap::new(),
         }
     }
 
-    pub(super) fn hear(&mut self, batch: &Ready) {
+    pub(super) fn add(&mut self, batch: &ReadyBatch) {
         let reference = &batch.prepared.reference;
         let lengths = batch.prepared.reference_spans.lengths();
         for (row, &speaker) in batch.speakers.iter().enumerate() {
-            let of_speaker = self.heard.entry(speaker).or_default();
-            if lengths[row] > 0 && of_speaker.len() < self.of_one {
-                of_speaker.push(Stretch {
+            let of_speaker = self.kept.entry(speaker).or_default();
+            if lengths[row] > 0 && of_speaker.len() < self.per_speaker {
+                of_speaker.push(Excerpt {
                     // A sum makes a tensor of its own: a part would keep the whole batch alive.
                     mel: reference.clone().narrow(0, row, 1) + 0.0,
                     frames: lengths[row] as u32,
@@ -55,18 +55,18 @@ impl Styles {
         }
     }
 
-    /// The mean style of each speaker heard so far.
+    /// The mean style of each speaker so far.
     pub(super) fn means(&self, model: &Voice, device: &Device) -> Vec<(usize, Vec<f32>)> {
-        let heard = self.heard.iter().filter_map(|(&speaker, stretches)| {
-            let first = stretches.first()?;
+        let means = self.kept.iter().filter_map(|(&speaker, excerpts)| {
+            let first = excerpts.first()?;
             let [_, time, _] = first.mel.dims();
-            let lengths: Vec<u32> = stretches.iter().map(|stretch| stretch.frames).collect();
-            let mel = stretches.iter().map(|stretch| stretch.mel.clone());
+            let lengths: Vec<u32> = excerpts.iter().map(|excerpt| excerpt.frames).collect();
+            let mel = excerpts.iter().map(|excerpt| excerpt.mel.clone());
             let spans = Spans::new(&lengths, time, device);
             let styles = model.style(Tensor::cat(mel.collect(), 0), &spans);
             Some((speaker as usize, mean_of_finite(styles)?))
         });
-        heard.collect()
+        means.collect()
     }
 }
 
@@ -80,25 +80,25 @@ fn mean_of_finite(styles: Tensor<2>) -> Option<Vec<f32>> {
     (!rows.is_empty()).then(|| (0..size).map(mean).collect())
 }
 
-/// The mean style of some stretches of log-mel frames.
+/// The mean style of some excerpts of log-mel frames.
 pub(crate) fn style_of(
     model: &Voice,
-    stretches: &[Vec<f32>],
+    excerpts: &[Vec<f32>],
     channels: usize,
     statistics: MelStatistics,
     device: &Device,
 ) -> Vec<f32> {
-    let lengths: Vec<u32> = stretches
+    let lengths: Vec<u32> = excerpts
         .iter()
         .map(|s| (s.len() / channels) as u32)
         .collect();
     let time = lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
-    let mut mel = vec![0.0; stretches.len() * time * channels];
-    for (row, stretch) in mel.chunks_exact_mut(time * channels).zip(stretches) {
-        row[..stretch.len()].copy_from_slice(stretch);
+    let mut mel = vec![0.0; excerpts.len() * time * channels];
+    for (row, excerpt) in mel.chunks_exact_mut(time * channels).zip(excerpts) {
+        row[..excerpt.len()].copy_from_slice(excerpt);
     }
     let spans = Spans::new(&lengths, time, device);
-    let mel = TensorData::new(mel, [stretches.len(), time, channels]);
-    let mel = statistics.normalise(Tensor::from_data(mel, device), &spans);
+    let mel = TensorData::new(mel, [excerpts.len(), time, channels]);
+    let mel = normalise(statistics, Tensor::from_data(mel, device), &spans);
     read(model.style(mel, &spans).mean_dim(0))
 }

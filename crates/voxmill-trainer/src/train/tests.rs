@@ -7,7 +7,7 @@ mod feed;
 mod half;
 mod parts;
 mod resuming;
-mod speaking;
+mod synthesis;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ use crate::checkpoint::{CheckpointFolder, PrepareOn};
 use crate::device::Precision;
 use crate::optimizer::AdamW;
 use crate::schedule::{Decay, Schedule};
-use crate::speak::Speaker;
+use crate::synthesis::TrainedVoice;
 use crate::test_data::{TestClip, batch_of, small_voice};
 
 fn options(steps: u64) -> TrainOptions {
@@ -59,8 +59,8 @@ fn speakers() -> Vec<String> {
     vec!["one".to_owned(), "two".to_owned()]
 }
 
-fn fresh(options: TrainOptions) -> Training {
-    Training::new(
+fn fresh(options: TrainOptions) -> Trainer {
+    Trainer::new(
         options,
         small_voice(),
         json!({"made": "up"}),
@@ -121,7 +121,7 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
     four.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
-fn run(training: Training, mut feed: TestFeed, folder: &TempDir) -> (Summary, Heard) {
+fn run(training: Trainer, mut feed: TestFeed, folder: &TempDir) -> (Summary, Heard) {
     let mut heard = Heard::default();
     let stop = feed.stop();
     let summary = training
@@ -252,7 +252,7 @@ fn another_voice_is_taken_over_symbol_by_symbol() {
     other_seed.seed = 8;
     let names = vec!["three".to_owned()];
     let started =
-        Training::from_voice(other_seed, voice, json!({}), names, &device(), &from).unwrap();
+        Trainer::from_voice(other_seed, voice, json!({}), names, &device(), &from).unwrap();
     assert_eq!(started.progress().step, 0);
     assert!(
         started.voice.speakers.contains_key("one"),

@@ -1,13 +1,13 @@
 //! How well the voice does on clips that it never learned from.
 
 use burn::tensor::{Device, Tensor};
-use voxmill_speech::batch::Batch;
+use voxmill_data::batch::Batch;
 
 use super::{FeedError, Losses, Shown};
 use crate::device::{read, read_one};
 use crate::loss::{DURATION_WEIGHT, MEAN_WEIGHT, pass};
 use crate::model::Voice;
-use crate::prepare::{Counts, MelStatistics, prepare};
+use crate::prepare::{Counts, MelStatistics, denormalise, prepare};
 
 /// The mean losses over all batches, and the first clip to look at. `None` without any clip.
 pub(super) fn validate(
@@ -39,7 +39,7 @@ pub(super) fn validate(
             let [_, _, channels] = made.mel.dims();
             let frames = prepared.lengths[row].frames;
             let of_row = |mel: &Tensor<3>| {
-                let mut values = read(statistics.undo(mel.clone().narrow(0, row, 1)));
+                let mut values = read(denormalise(statistics, mel.clone().narrow(0, row, 1)));
                 values.truncate(frames * channels);
                 values
             };

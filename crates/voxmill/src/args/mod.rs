@@ -1,44 +1,42 @@
 //! What was typed. `settings/` turns it into what is meant.
+//!
+//! The flags of settings come from the table (`flags.rs`); here are the verbs, and the flags that
+//! belong to one call of one verb.
 
-mod compare;
-mod devices;
-mod profile;
-mod road;
-mod scale;
-mod synthesize;
-#[cfg(test)]
-mod table;
-mod train;
-mod validate;
+mod flags;
+mod help;
 
 use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use voxmill_speech::language::Language;
 
 use crate::config::keys::{self, Key};
-use crate::config::value::FromValue;
+use crate::config::value::{FromValue, Kind, Value};
+use crate::settings::DeviceName;
 
-pub(crate) use compare::CompareArgs;
-pub(crate) use devices::DevicesArgs;
-pub(crate) use profile::{AnalyzeArgs, ProfileArgs};
-pub(crate) use scale::ScaleArgs;
-pub(crate) use synthesize::SynthesizeArgs;
-pub(crate) use train::{
-    CheckpointArgs, DeviceArgs, EvaluationArgs, FeedArgs, LengthArgs, ModelArgs, OptimizationArgs,
-    RunArgs, TrainArgs,
-};
-pub(crate) use validate::ValidateArgs;
+pub(crate) use flags::Flags;
 
-/// A parser for clap that takes the range of a flag from the table of keys, so that a flag and
-/// its key in the file accept the same values.
+/// A parser for clap that takes the range of a flag from the table of settings.
 fn of<T: FromValue + Clone + Send + Sync + 'static>(
     key: &'static Key,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
         let value = key.kind.parse(text)?;
         T::from_value(value).ok_or_else(|| format!("`{text}` is not {}", key.kind.expects()))
+    }
+}
+
+/// A path as a file's key takes it: not empty, and `~/` is the home folder.
+fn path(text: &str) -> Result<PathBuf, String> {
+    let value = Kind::Path.parse(text)?;
+    PathBuf::from_value(value).ok_or_else(|| format!("`{text}` is not {}", Kind::Path.expects()))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match Kind::Share.parse(text)? {
+        Value::Number(share) => Ok(share),
+        _ => Err(format!("`{text}` is not {}", Kind::Share.expects())),
     }
 }
 
@@ -58,64 +56,234 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Check a dataset, compute its features and keep them in a cache
-    #[command(after_help = "\
-Examples:
-  voxmill prepare                                  the built-in demo corpus
-  voxmill prepare --train-data ~/LJSpeech-1.1      a dataset of your own
-  voxmill prepare --train-data D --verify --gc     check file contents, drop deleted clips
-  voxmill prepare --train-data D --json            the summary as JSON
-
-Exit: 0 ready, 1 failed, 130 interrupted (what is done is kept)")]
+    #[command(after_help = help::PREPARE)]
     Prepare(Box<PrepareArgs>),
     /// Train a voice
+    #[command(after_help = help::TRAIN)]
     Train(Box<TrainArgs>),
     /// Measure where the time of a training goes, and say what is slow and what to change
+    #[command(after_help = help::PROFILE)]
     Profile(Box<ProfileArgs>),
     /// Measure the data side alone: text, audio, disk, and what a model would wait for
+    #[command(after_help = help::ANALYZE)]
     Analyze(Box<AnalyzeArgs>),
     /// Check settings, dataset and machine against each other before training
+    #[command(after_help = help::VALIDATE)]
     Validate(Box<ValidateArgs>),
     /// Show the devices there are, how they are linked, and how fast batches get across
+    #[command(after_help = help::DEVICES)]
     Devices(DevicesArgs),
     /// Say a text with a trained voice
+    #[command(after_help = help::SYNTHESIZE)]
     Synthesize(Box<SynthesizeArgs>),
-    /// Hold runs against each other: speed, stability, memory, loss, with the noise shown
+    /// Compare runs: speed, stability, memory, loss, with the noise shown
+    #[command(after_help = help::COMPARE)]
     Compare(CompareArgs),
     /// Measure several batch sizes, or numbers of workers: where more gains nothing, and what would not fit
+    #[command(after_help = help::SCALE)]
     Scale(Box<ScaleArgs>),
     /// Show what the text front-end makes of a sentence
-    #[command(after_help = "\
-Examples:
-  voxmill text \"Dr. Smith paid $3.50 on May 4, 1999.\"
-  voxmill text --language fa \"۱۲ کتاب\"
-  voxmill text \"Say {T AH0 M EY1 T OW0}.\"           phonemes written out
-  echo \"Hello there.\" | voxmill text               a sentence a line, from standard input")]
+    #[command(after_help = help::TEXT)]
     Text(TextArgs),
 }
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct PrepareArgs {
     #[command(flatten)]
-    pub(crate) config: ConfigArgs,
-    #[command(flatten)]
-    pub(crate) dataset: DatasetArgs,
-    #[command(flatten)]
-    pub(crate) text: FrontEndArgs,
-    #[command(flatten)]
-    pub(crate) audio: AudioArgs,
-    #[command(flatten)]
-    pub(crate) batches: BatchArgs,
-    #[command(flatten)]
-    pub(crate) cache: CacheArgs,
-    #[command(flatten)]
-    pub(crate) check: CheckArgs,
-    #[command(flatten)]
-    pub(crate) work: WorkArgs,
-    #[command(flatten)]
-    pub(crate) record: RecordArgs,
+    pub(crate) flags: Flags,
+    /// Compare the contents of audio files, not only size and time
+    #[arg(long, help_heading = "Cache")]
+    pub(crate) verify: bool,
+    /// Drop the features of clips that the dataset no longer has, or that are now left out
+    #[arg(long, help_heading = "Cache")]
+    pub(crate) gc: bool,
+    /// Add what happens to this file, as JSON lines: times by the second, faults, decisions
+    #[arg(long, value_name = "FILE", help_heading = "Record")]
+    pub(crate) log: Option<PathBuf>,
+    /// At the end, write every single step to this file (the newest 2 million), for a viewer such as Perfetto
+    #[arg(long, value_name = "FILE", help_heading = "Record")]
+    pub(crate) trace: Option<PathBuf>,
     /// Print the summary as JSON on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+    /// At the end, write every single step to this file (the newest 2 million), for a viewer such as Perfetto
+    #[arg(long, value_name = "FILE", help_heading = "Run and output")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Print the summary as JSON on standard output
+    #[arg(long, help_heading = "Run and output")]
+    pub(crate) json: bool,
+}
+
+impl TrainArgs {
+    /// `--resume`: with its run, or without one for the newest.
+    pub(crate) fn resume(&self) -> Option<Option<PathBuf>> {
+        let key = &keys::RESUME;
+        self.flags.has(key).then(|| self.flags.get(key))
+    }
+
+    /// A training with these settings that is only measured.
+    pub(crate) fn measured(mut flags: Flags) -> TrainArgs {
+        flags.set(&keys::ENABLE_EVALUATION, Value::Switch(false));
+        TrainArgs {
+            flags,
+            ..TrainArgs::default()
+        }
+    }
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct ProfileArgs {
+    /// Steps to measure [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Profile")]
+    pub(crate) num_steps: Option<NonZero<u32>>,
+    /// Steps before that, which are not counted [default: 5]
+    #[arg(long, value_name = "N", help_heading = "Profile")]
+    pub(crate) warmup: Option<u32>,
+    /// Measure nothing: say what the log of this run says
+    #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = path)]
+    pub(crate) replay: Option<PathBuf>,
+    /// At the end, write every single step to this file, for a viewer such as Perfetto
+    #[arg(long, value_name = "FILE", help_heading = "Profile")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Print everything as JSON on standard output
+    #[arg(long, help_heading = "Profile")]
+    pub(crate) json: bool,
+    /// Slow a part down on purpose, such as read=20ms: to see whether it is found
+    #[arg(long, value_name = "PART=TIME", hide = true)]
+    pub(crate) plant: Vec<String>,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+impl ProfileArgs {
+    /// The run that is measured: as `train` would do it.
+    pub(crate) fn training(self) -> TrainArgs {
+        let mut train = TrainArgs::measured(self.flags);
+        train.flags.set(&keys::NAME, Value::Text("profile".into()));
+        train.trace = self.trace;
+        train.json = self.json;
+        train
+    }
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct AnalyzeArgs {
+    /// What a step of the model takes [default: as in the newest run of the same size, batch and device]
+    #[arg(long, value_name = "MS", help_heading = "Analyze")]
+    pub(crate) step_ms: Option<f64>,
+    /// Print everything as JSON on standard output
+    #[arg(long, help_heading = "Analyze")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ValidateArgs {
+    #[command(flatten)]
+    pub(crate) mending: MendingArgs,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Result")]
+pub(crate) struct MendingArgs {
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a corrected copy of the file, with its comments, and check that
+    #[arg(long, requires = "config")]
+    pub(crate) fix: bool,
+    /// Where the corrected copy goes; a file that is there is replaced [default: <name>.fixed.yaml beside the file]
+    #[arg(long, id = "copy", value_name = "FILE", requires = "fix")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl ValidateArgs {
+    /// What `train` would be given.
+    pub(crate) fn of_train(&self) -> TrainArgs {
+        TrainArgs {
+            flags: self.flags.clone(),
+            ..TrainArgs::default()
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DevicesArgs {
+    /// Measure how fast batches get from this device to --model-device
+    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceName>(&keys::DATA_DEVICE))]
+    pub(crate) data_device: Option<DeviceName>,
+    /// The device that trains; needs --data-device
+    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceName>(&keys::MODEL_DEVICE))]
+    pub(crate) model_device: Option<DeviceName>,
+    /// Print it all as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct SynthesizeArgs {
+    /// The text to speak [default: standard input]
+    #[arg(long, value_name = "TEXT", help_heading = "Text")]
+    pub(crate) text: Option<String>,
+    /// A file with the text to speak
+    #[arg(long, value_name = "FILE", help_heading = "Text", value_parser = path)]
+    pub(crate) text_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+    /// Print what was spoken as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct CompareArgs {
+    /// Folders of runs, or their logs: two or more
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Exit 1 when a later run's steps take longer than the first's by more than this, and noise cannot be why
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) fail_above: Option<f64>,
+    /// Print the comparison as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct ScaleArgs {
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+    /// Print the result as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// One of the three lists. [`crate::settings::ScaleSettings`] knows these flags by name.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Sizes (one of the lists)")]
+pub(crate) struct SweepArgs {
+    /// Batch sizes [default: by model size: 16,24,32 for tiny, 4,8,12 for big]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["workers", "prefetch"], value_parser = of::<NonZero<u32>>(&keys::BATCH_SIZE))]
+    pub(crate) batch_sizes: Vec<NonZero<u32>>,
+    /// Numbers of threads that make features, with the batch size as it is
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "prefetch", value_parser = of::<usize>(&keys::NUM_WORKERS))]
+    pub(crate) workers: Vec<usize>,
+    /// Numbers of batches ahead on the device
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = of::<usize>(&keys::PREFETCH_BUFFER_SIZE))]
+    pub(crate) prefetch: Vec<usize>,
+    /// Steps of each size that are measured, after 3 to warm up
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=100_000))]
+    pub(crate) num_steps: u64,
 }
 
 #[derive(Debug, Default, Args)]
@@ -124,201 +292,11 @@ pub(crate) struct TextArgs {
     #[arg(value_name = "TEXT")]
     pub(crate) text: Option<String>,
     #[command(flatten)]
-    pub(crate) config: ConfigArgs,
-    /// The language, such as en or fa [default: detected]
-    #[arg(long, value_name = "CODE", value_parser = of::<Language>(&keys::LANGUAGE))]
-    pub(crate) language: Option<Language>,
-    #[command(flatten)]
-    pub(crate) front_end: FrontEndArgs,
+    pub(crate) flags: Flags,
     /// Print the steps as JSON, one object a line, on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Settings")]
-pub(crate) struct ConfigArgs {
-    /// A YAML file with the sections data:, model: and training:
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Print each setting with its value and where it came from, and stop
-    #[arg(long)]
-    pub(crate) show_settings: bool,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Dataset")]
-pub(crate) struct DatasetArgs {
-    /// The folder with metadata.csv and wavs/ [default: the built-in demo corpus]
-    #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(&keys::TRAIN_DATA))]
-    pub(crate) train_data: Option<PathBuf>,
-    /// A second folder whose clips are all for validation
-    #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(&keys::VAL_DATA))]
-    pub(crate) val_data: Option<PathBuf>,
-    /// Share of clips held out for validation where the dataset has no split of its own [default: 5%]
-    #[arg(long, value_name = "SHARE", value_parser = of::<f64>(&keys::VAL_FRACTION))]
-    pub(crate) val_fraction: Option<f64>,
-    /// Language of clips whose manifest does not say [default: detected for each clip]
-    #[arg(long, value_name = "CODE", value_parser = of::<Language>(&keys::LANGUAGE))]
-    pub(crate) language: Option<Language>,
-    /// Stop when more than this share of the manifest's rows is bad [default: 5%]
-    #[arg(long, value_name = "SHARE", value_parser = of::<f64>(&keys::MAX_BAD))]
-    pub(crate) max_bad: Option<f64>,
-    /// Leave out clips whose text has more characters than this [default: 400]
-    #[arg(long, value_name = "N", value_parser = of::<u32>(&keys::MAX_TEXT_LENGTH))]
-    pub(crate) max_text_length: Option<u32>,
-    /// Leave out clips with more frames than this [default: 1500, 17 s at the default rate; never above 10 minutes]
-    #[arg(long, value_name = "N", value_parser = of::<u32>(&keys::MAX_MEL_FRAMES))]
-    pub(crate) max_mel_frames: Option<u32>,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Text")]
-pub(crate) struct FrontEndArgs {
-    /// Pronunciations of your own: a file of lines `word<TAB>PH ON EM ES`
-    #[arg(long, value_name = "FILE", value_parser = of::<PathBuf>(&keys::LEXICON))]
-    pub(crate) lexicon: Option<PathBuf>,
-    /// Ask the installed espeak-ng program how languages other than English are spoken
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::ESPEAK))]
-    pub(crate) espeak: Option<bool>,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Audio")]
-pub(crate) struct AudioArgs {
-    /// Samples per second that clips are brought to [default: 22050]
-    #[arg(long, value_name = "HZ", value_parser = of::<u32>(&keys::SAMPLE_RATE))]
-    pub(crate) sample_rate: Option<u32>,
-    /// Samples in one analysis window [default: 1024]
-    #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::N_FFT))]
-    pub(crate) n_fft: Option<usize>,
-    /// Samples from one frame to the next [default: 256]
-    #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::HOP_LENGTH))]
-    pub(crate) hop_length: Option<usize>,
-    /// Mel channels [default: 80]
-    #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::N_MELS))]
-    pub(crate) n_mels: Option<usize>,
-    /// Lower edge of the mel filters [default: 0]
-    #[arg(long, value_name = "HZ", value_parser = of::<f32>(&keys::F_MIN))]
-    pub(crate) f_min: Option<f32>,
-    /// Upper edge of the mel filters [default: 8000]
-    #[arg(long, value_name = "HZ", value_parser = of::<f32>(&keys::F_MAX))]
-    pub(crate) f_max: Option<f32>,
-    /// Cut silence at both ends that is this many dB below the clip's loudest part [default: off]
-    #[arg(long, value_name = "DB", value_parser = of::<f32>(&keys::TRIM_DB))]
-    pub(crate) trim_db: Option<f32>,
-    /// Bring every clip to this loudness, e.g. -23 [default: off]
-    #[arg(long, value_name = "LUFS", allow_negative_numbers = true, value_parser = of::<f32>(&keys::LOUDNESS_LUFS))]
-    pub(crate) loudness_lufs: Option<f32>,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Batches")]
-pub(crate) struct BatchArgs {
-    /// Clips in a batch at the mean length [default: 16; 8 for the built-in corpus]
-    #[arg(long, value_name = "N", value_parser = of::<NonZero<u32>>(&keys::BATCH_SIZE))]
-    pub(crate) batch_size: Option<NonZero<u32>>,
-    /// Shapes that batches are padded to, at the most [default: 8]
-    #[arg(long, value_name = "N", value_parser = of::<NonZero<u8>>(&keys::BUCKETS))]
-    pub(crate) buckets: Option<NonZero<u8>>,
-    /// Pad every batch to the longest clip: one shape, much waste
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::PAD_TO_FIXED_LENGTH))]
-    pub(crate) pad_to_fixed_length: Option<bool>,
-    /// Seed of all draws: batches and, in `train`, first weights [default: 0]
-    #[arg(long, value_name = "N", value_parser = of::<u64>(&keys::SEED))]
-    pub(crate) seed: Option<u64>,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Cache")]
-pub(crate) struct CacheArgs {
-    /// Where the cache is kept [default: voxmill-cache in the dataset's folder]
-    #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(&keys::CACHE_DIR))]
-    pub(crate) cache_dir: Option<PathBuf>,
-    /// Never let the cache grow beyond this size, both folders together [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::CACHE_BUDGET))]
-    pub(crate) cache_budget: Option<u64>,
-}
-
-/// What only `prepare` does with a cache.
-#[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Cache")]
-pub(crate) struct CheckArgs {
-    /// Compare the contents of audio files, not only size and time
-    #[arg(long)]
-    pub(crate) verify: bool,
-    /// Drop the features of clips that the dataset no longer has, or that are now left out
-    #[arg(long)]
-    pub(crate) gc: bool,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Work")]
-pub(crate) struct WorkArgs {
-    /// Threads that read clips and make features [default: one for each core; `train` shares the cores with the model]
-    #[arg(long, value_name = "N", value_parser = of::<usize>(&keys::NUM_WORKERS))]
-    pub(crate) num_workers: Option<usize>,
-    /// Bytes of all clips in memory, in work or waiting, at the most [default: a quarter of the memory]
-    #[arg(long, value_name = "SIZE", value_parser = of::<u64>(&keys::RAM_BUDGET))]
-    pub(crate) ram_budget: Option<u64>,
-    /// Take things as they are done instead of in their order
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::UNORDERED))]
-    pub(crate) unordered: Option<bool>,
-    /// Do one thing after another on one thread: the baseline to hold a gain against
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::NO_OVERLAP))]
-    pub(crate) no_overlap: Option<bool>,
-    /// Leave workers and buffers as they are at the start
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = of::<bool>(&keys::AUTO_TUNE_PERFORMANCE))]
-    pub(crate) no_adapt: Option<bool>,
-}
-
-#[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Record")]
-pub(crate) struct RecordArgs {
-    /// Add what happens to this file, as JSON lines: times by the second, faults, decisions
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log: Option<PathBuf>,
-    /// At the end, write every single step to this file (the newest 2 million), for a viewer such as Perfetto
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_switch_does_not_swallow_the_text() {
-        let cli = Cli::try_parse_from(["voxmill", "text", "--espeak", "hi"]).unwrap();
-        let Verb::Text(args) = cli.verb else {
-            panic!("another verb")
-        };
-        assert_eq!(
-            (args.text.as_deref(), args.front_end.espeak),
-            (Some("hi"), Some(true))
-        );
-        let cli = Cli::try_parse_from(["voxmill", "text", "--espeak=false", "hi"]).unwrap();
-        let Verb::Text(args) = cli.verb else {
-            panic!("another verb")
-        };
-        assert_eq!(args.front_end.espeak, Some(false));
-    }
-
-    #[test]
-    fn a_flag_has_the_range_of_its_key() {
-        let refused = Cli::try_parse_from(["voxmill", "prepare", "--batch-size", "0"]).unwrap_err();
-        assert!(
-            refused
-                .to_string()
-                .contains("a whole number from 1 to 4096"),
-            "{refused}"
-        );
-        assert!(Cli::try_parse_from(["voxmill", "prepare", "--max-bad", "5%"]).is_ok());
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use voxmill_speech::batch_plan::{BatchPlan, BatchSettings, Padded};
+use voxmill_data::batch_plan::{BatchPlan, BatchSettings, Padded};
 
 use super::{Check, DataFacts, Facts, Level, count, percent};
 use crate::config::keys;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn padding_is_counted_as_an_epoch_has_it() {
-        use voxmill_speech::batch_plan::PaddingWaste;
+        use voxmill_data::batch_plan::PaddingWaste;
         for flags in [
             "--batch-size 4",
             "--batch-size 7 --buckets 2",

@@ -90,7 +90,7 @@ fn cache(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
         let check = facts.about(Level::Warning, &keys::CACHE_DIR, what);
         check.hint("move the cache with --cache-dir to a disk with room")
     };
-    let anew = "without a cache every epoch makes its features anew";
+    let anew = "without a cache every epoch computes its features again";
     if !room.writable {
         let what = format!("the cache cannot be written into `{}`", room.folder);
         return (room.needed > 0).then(|| about(what).costs(anew));
@@ -121,7 +121,7 @@ fn cache_budget(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
     Some(
         check
             .costs(format!(
-                "about {} of the clips are made anew in every epoch",
+                "about {} of the clips are computed again in every epoch",
                 super::percent(beyond)
             ))
             .write(

@@ -3,6 +3,7 @@
 use super::{Check, Facts, Level, count, size, span};
 use crate::config::keys;
 use crate::config::value::show_bytes;
+use crate::settings::usual_slots;
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     let all = [
@@ -59,7 +60,8 @@ fn many_slots(facts: &Facts<'_>) -> Option<Check> {
     if !facts.given(&keys::PREFETCH_BUFFER_SIZE) || ahead < memory / 4 {
         return None;
     }
-    let usual = (64 / facts.settings.data.batches.batch_size.get() as usize).clamp(3, 8);
+    let batch_size = facts.settings.data.batches.batch_size;
+    let (usual, _) = usual_slots(batch_size, facts.settings.devices.devices.is_pair());
     let what = format!("{slots} batches wait on the device");
     let costs = format!("they take up to {} of its {}", size(ahead), size(memory));
     let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
@@ -102,7 +104,7 @@ fn no_cache(facts: &Facts<'_>) -> Option<Check> {
     let (level, what, costs) = match bytes <= held {
         true => (
             Level::Note,
-            "without a cache, features are made anew by every run",
+            "without a cache, features are computed again by every run",
             format!(
                 "each decodes {} of sound and keeps {} in memory",
                 span(data.audio_seconds),
@@ -113,7 +115,7 @@ fn no_cache(facts: &Facts<'_>) -> Option<Check> {
             let beyond = 1.0 - held as f64 / bytes as f64;
             (
                 Level::Warning,
-                "without a cache, features that do not fit into memory are made anew in every epoch",
+                "without a cache, features that do not fit into memory are computed again in every epoch",
                 format!(
                     "they take {}, and a quarter of ram_budget is {}: about {} of sound is decoded again and again",
                     size(bytes),
@@ -187,6 +189,19 @@ mod tests {
         assert!(check.what.starts_with("64 batches wait"), "{}", check.what);
         machine.memory = Some(64_000_000_000);
         assert!(found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).is_none());
+    }
+
+    #[test]
+    fn instead_of_too_many_slots_the_default_is_advised() {
+        let mut machine = Machine::with("--prefetch-buffer-size 64 --batch-size 32", 2);
+        machine.memory = Some(400_000_000);
+        let check = found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).unwrap();
+        let default = Machine::with("--batch-size 32", 2)
+            .facts()
+            .settings
+            .feeding
+            .device_slots;
+        assert_eq!(check.write[0].value, Some(default.to_string()));
     }
 
     #[test]

@@ -16,9 +16,8 @@ mod tests;
 mod threads;
 mod write;
 
-use voxmill_report::terminal::whole;
-use voxmill_speech::batch_plan::BatchPlan;
-use voxmill_speech::manifest::Filtered;
+use voxmill_data::batch_plan::BatchPlan;
+use voxmill_data::manifest::Filtered;
 use voxmill_telemetry::probes::topology::GpuFacts;
 
 use crate::config::file::Place;
@@ -28,27 +27,10 @@ use crate::settings::{Origin, TrainSettings};
 pub(crate) use batches::waste;
 pub(crate) use disk::{DiskFacts, Reading, Room};
 pub(crate) use need::Needs;
-pub(crate) use write::{Line, flag};
-
-/// The smaller, the graver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
-    /// `train` would refuse it, or could not do it.
-    Error,
-    /// It costs time, memory or clips.
-    Warning,
-    Note,
-}
-
-impl Level {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Note => "note",
-        }
-    }
-}
+use voxmill_report::format::counted as count;
+pub(crate) use voxmill_report::format::{count as thousands, short_percent as percent, size, span};
+pub(crate) use voxmill_report::results::validate::CheckLevel as Level;
+pub(crate) use write::Line;
 
 /// One finding.
 #[derive(Clone, Debug)]
@@ -224,55 +206,5 @@ impl Check {
             text += &format!("; {hint}");
         }
         text
-    }
-}
-
-/// 1 batch, 2 batches.
-fn count(n: impl Into<u64>, one: &str) -> String {
-    let n = n.into();
-    let es = if one.ends_with("ch") || one.ends_with('x') {
-        "es"
-    } else {
-        "s"
-    };
-    match n {
-        1 => format!("1 {one}"),
-        _ => format!("{} {one}{es}", thousands(n)),
-    }
-}
-
-/// 13100 → 13,100.
-pub(crate) fn thousands(n: u64) -> String {
-    whole(n as f64)
-}
-
-/// A size for reading: 1.24 GB.
-pub(crate) fn size(bytes: u64) -> String {
-    let n = bytes as f64;
-    match n {
-        0.0..1e3 => format!("{n} B"),
-        1e3..1e6 => format!("{:.0} kB", n / 1e3),
-        1e6..1e9 => format!("{:.0} MB", n / 1e6),
-        _ => format!("{:.1} GB", n / 1e9),
-    }
-}
-
-/// A length of time for reading.
-pub(crate) fn span(seconds: f64) -> String {
-    match seconds {
-        0.0..0.01 => format!("{:.1} ms", seconds * 1e3),
-        0.01..1.0 => format!("{:.0} ms", seconds * 1e3),
-        1.0..120.0 => format!("{seconds:.1} s"),
-        120.0..5_400.0 => format!("{:.1} min", seconds / 60.0),
-        _ => format!("{:.1} h", seconds / 3_600.0),
-    }
-}
-
-/// A share for reading: small ones with a digit more.
-pub(crate) fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent {
-        10.0.. => format!("{percent:.0} %"),
-        _ => format!("{percent:.1} %"),
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use voxmill_speech::batch_plan::{BatchPlan, Shape};
-use voxmill_speech::text::symbols::SymbolTable;
+use voxmill_data::batch_plan::{BatchPlan, Shape};
+use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::model::Vocabulary;
@@ -29,7 +29,7 @@ impl Needs {
         let by_hand = settings.devices.devices.model().is_cpu();
         let speakers: BTreeSet<u32> = plan.clips().iter().map(|clip| clip.speaker).collect();
         let form = StepForm {
-            shape: settings.model_size.of_model().shape(),
+            shape: settings.model_size.shape(),
             parameters: parameters(settings),
             mel_channels: settings.data.audio.n_mels,
             reference_frames: plan.settings().reference_frames.get() as usize,
@@ -147,11 +147,7 @@ pub(crate) fn parameters(settings: &TrainSettings) -> usize {
         languages: LANGUAGES,
         mel_channels: settings.data.audio.n_mels,
     };
-    settings
-        .model_size
-        .of_model()
-        .shape()
-        .parameters(vocabulary)
+    settings.model_size.shape().parameters(vocabulary)
 }
 
 /// A large `batch_size` below the present one with which the run fits, each planned anew; found by halving, for a

@@ -1,7 +1,7 @@
 //! A machine and a dataset to hold settings against, and what holds for all checks.
 
 use clap::Parser as _;
-use voxmill_speech::batch_plan::PlanClip;
+use voxmill_data::batch_plan::PlanClip;
 use voxmill_telemetry::probes::topology::{Source, Vendor};
 use voxmill_trainer::device::{Backend, DeviceId, Found};
 

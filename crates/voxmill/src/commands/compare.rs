@@ -8,12 +8,12 @@ use voxmill_analysis::run::Run;
 use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::is_being_written;
 
-use super::recorded::read_run;
-use super::train::run_folder::{EVENTS, settings_of};
 use super::{paint, say};
 use crate::args::CompareArgs;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
+use crate::session::recorded::read_run;
+use crate::session::run_folder::{EVENTS, settings_of};
 
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     if args.runs.len() < 2 {

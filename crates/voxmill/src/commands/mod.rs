@@ -5,7 +5,6 @@ pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod prepare;
 pub(crate) mod profile;
-mod recorded;
 pub(crate) mod scale;
 pub(crate) mod synthesize;
 pub(crate) mod text;
@@ -16,6 +15,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use voxmill_report::terminal::Paint;
 
+use crate::note::Note;
 use crate::settings::Shown;
 
 /// Writes to standard output: data only. A reader that has gone (`| head`) is no error.
@@ -25,6 +25,11 @@ pub(crate) fn say(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }
+}
+
+/// A result, for programs.
+pub(crate) fn say_json(result: &impl serde::Serialize) -> anyhow::Result<()> {
+    say(&serde_json::to_string_pretty(result)?)
 }
 
 /// Writes to standard error: everything that is not data. Nobody to hear it is no error.
@@ -40,14 +45,11 @@ pub(crate) fn paint() -> Paint {
     }
 }
 
-/// Tells what settling the settings brought up. With `--show-settings` they are shown, and that is all:
-/// whether the verb goes on.
-fn goes_on(notes: &[String], shown: &[Shown], show: bool, json: bool) -> anyhow::Result<bool> {
+/// Prints the notes of the settings. Whether the verb should run: with `--show-settings` they are printed
+/// instead.
+fn should_run(notes: &[Note], shown: &[Shown], show: bool, json: bool) -> anyhow::Result<bool> {
     for note in notes {
-        match note.starts_with("warning: ") {
-            true => tell(note),
-            false => tell(&format!("note: {note}")),
-        }
+        tell(&note.to_string());
     }
     if show {
         show_settings(shown, json)?;
@@ -61,7 +63,7 @@ pub(crate) fn show_settings(shown: &[Shown], json: bool) -> anyhow::Result<()> {
         let lines = shown.iter().map(|line| {
             serde_json::json!({"name": line.key.name, "value": line.value, "origin": line.origin.to_string()})
         });
-        return say(&serde_json::to_string_pretty(&lines.collect::<Vec<_>>())?);
+        return say_json(&lines.collect::<Vec<_>>());
     }
     let width = |cell: fn(&Shown) -> usize| shown.iter().map(cell).max().unwrap_or(0);
     let names = width(|line| line.key.name.chars().count());

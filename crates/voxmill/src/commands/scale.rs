@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use voxmill_analysis::scaling::{Outcome, Row, Scaling, Tried, scaling};
+use voxmill_analysis::scaling::{Scaling, SizeOutcome, SizeRow, Tried, scaling};
 use voxmill_analysis::timing::WARM_UP_STEPS;
-use voxmill_report::terminal::{bytes, scaling_text, time, whole, wrap};
+use voxmill_report::format::{size, time, whole, wrap};
+use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use super::{goes_on, paint, say, tell};
+use super::{paint, say, should_run, tell};
 use crate::args::ScaleArgs;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
@@ -21,9 +22,9 @@ use crate::settings::{ScaleSettings, for_train};
 use child::{Child, Ended};
 
 pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
-    let show = args.road.config.show_settings;
+    let show = args.flags.show_settings;
     let settings = ScaleSettings::resolve(args)?;
-    if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
 }
 
 fn all_died(result: &Scaling) -> Complaint {
-    let short = |row: &Row| {
+    let short = |row: &SizeRow| {
         let reason = row.died.as_deref().unwrap_or_default();
         row.refused.is_some() || reason.contains("memory")
     };
@@ -126,9 +127,9 @@ impl Progress {
         self.bar.set_message(format!("{of} runs"));
     }
 
-    fn done(&self, number: usize, of: &str, outcome: &Outcome, took: Duration) {
+    fn done(&self, number: usize, of: &str, outcome: &SizeOutcome, took: Duration) {
         let what = match outcome {
-            Outcome::Ran {
+            SizeOutcome::Ran {
                 steps, host_memory, ..
             } => {
                 let seconds: f64 = (steps.iter().skip(WARM_UP_STEPS))
@@ -138,18 +139,18 @@ impl Progress {
                     .filter_map(|step| step.values.get("frames"))
                     .sum();
                 let count = steps.len().saturating_sub(WARM_UP_STEPS).max(1);
-                let memory = host_memory.map_or(String::new(), |peak| format!(", {}", bytes(peak)));
+                let memory = host_memory.map_or(String::new(), |peak| format!(", {}", size(peak)));
                 format!(
                     "{} frames/s, {} a step{memory}",
                     whole(frames / seconds.max(1e-9)),
                     time(seconds * 1e3 / count as f64)
                 )
             }
-            Outcome::Died { reason, .. } => format!("died: {reason}"),
+            SizeOutcome::Died(failure) => format!("died: {}", failure.reason),
         };
         let head = format!("{}/{}  ", number + 1, self.sizes);
         let text = format!("{of}: {what} ({:.1} s)", took.as_secs_f64());
-        let line = wrap(&head, head.len(), &text);
+        let line = wrap(&head, &text);
         self.bar.suspend(|| tell(&line));
     }
 

@@ -1,65 +1,65 @@
 //! `voxmill synthesize`: text in, wav out, in a trained voice.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use serde_json::json;
-use voxmill_speech::audio::{Featurizer, wav_bytes};
-use voxmill_speech::text::FrontEnd;
+use voxmill_audio::{Featurizer, wav_bytes};
+use voxmill_report::results::synthesize::{self, SpokenFile, Synthesized};
+use voxmill_text::FrontEnd;
 use voxmill_trainer::checkpoint::CheckpointFolder;
-use voxmill_trainer::speak::Speaker;
+use voxmill_trainer::synthesis::{Speech, Synthesizer, TrainedVoice, symbols_fit};
 
-use super::train::of_checkpoint;
-use super::train::run_folder::{self, Named};
-use super::{say, show_settings, tell};
+use super::{say, say_json, show_settings, tell};
 use crate::args::SynthesizeArgs;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
+use crate::session::compute_pool;
+use crate::session::errors::of_checkpoint;
+use crate::session::run_folder::{self, Named};
 use crate::settings::{Output, SynthesizeSettings, TextSource, Voice};
-use crate::speech::{Mouth, Sound, symbols_fit};
 
 pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
-    let show = args.config.show_settings;
+    let show = args.flags.show_settings;
     let settings = SynthesizeSettings::resolve(args)?;
     for note in &settings.notes {
-        tell(&format!("note: {note}"));
+        tell(&note.to_string());
     }
     if show {
         show_settings(&settings.shown, settings.json)?;
         return Ok(Exit::Done);
     }
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(settings.compute_threads)
-        .thread_name(|number| format!("compute-{number}"))
-        .build()
-        .context("cannot start compute threads")?;
-    pool.install(|| synthesize(&settings))
+    compute_pool(settings.compute_threads)?.install(|| synthesize(&settings))
 }
 
 fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let text = read_text(&settings.source)?;
     let found = find(settings)?;
     let device = voxmill_trainer::device::cpu();
-    let speaker = Speaker::load(&found, &device).map_err(of_checkpoint)?;
-    if !symbols_fit(&speaker.facts().symbols) {
+    let voice = TrainedVoice::load(&found, &device).map_err(of_checkpoint)?;
+    if !symbols_fit(&voice.facts().symbols) {
         return Err(Complaint::new(
             "the voice was trained with symbols that this program does not have",
             "take the version of voxmill that trained it",
         )
         .into());
     }
-    warn_of_other_texts(settings, &found);
-    let style = style(settings, &speaker)?;
+    warn_of_other_front_end(settings, &found);
+    let style = style(settings, &voice)?;
     let front_end = FrontEnd::new(settings.text.clone())?;
     let iterations = settings.griffin_lim_iterations as usize;
-    let mut mouth = Mouth::new(&front_end, &speaker, iterations)?;
-    let mut said = Vec::new();
+    let mut synthesizer = Synthesizer::new(&front_end, &voice.facts().audio, iterations)?;
+    let mut written = Vec::new();
     match &settings.output {
         Output::File(path) => {
-            said.push(say_into(
-                path, &text, settings, &speaker, &style, &mut mouth,
+            written.push(write_speech(
+                path,
+                &text,
+                settings,
+                &voice,
+                &style,
+                &mut synthesizer,
             )?);
         }
         Output::Folder(folder) => {
@@ -68,25 +68,25 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             for (number, line) in lines.enumerate() {
                 let path = folder.join(format!("{:03}.wav", number + 1));
-                let one = say_into(&path, line, settings, &speaker, &style, &mut mouth);
+                let one = write_speech(&path, line, settings, &voice, &style, &mut synthesizer);
                 match one {
-                    Ok(one) => said.push(one),
+                    Ok(one) => written.push(one),
                     Err(error) => tell(&format!("warning: line {}: {error}", number + 1)),
                 }
             }
         }
     }
-    if said.is_empty() {
-        return Err(nothing().into());
+    if written.is_empty() {
+        return Err(no_text().into());
     }
     if settings.json {
-        let all: Vec<_> = said.iter().map(Said::as_json).collect();
-        say(&serde_json::to_string_pretty(
-            &json!({ "version": 1, "files": all }),
-        )?)?;
+        say_json(&Synthesized {
+            version: synthesize::VERSION,
+            files: written,
+        })?;
     } else {
-        for one in &said {
-            say(&one.as_line())?;
+        for one in &written {
+            say(&line(one))?;
         }
     }
     Ok(Exit::Done)
@@ -105,7 +105,7 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
         TextSource::StandardInput => {
             let mut input = std::io::stdin().lock();
             if input.is_terminal() {
-                return Err(nothing().into());
+                return Err(no_text().into());
             }
             let mut text = String::new();
             input
@@ -115,14 +115,14 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
         }
     };
     if text.trim().is_empty() {
-        return Err(nothing().into());
+        return Err(no_text().into());
     }
     Ok(text)
 }
 
-fn nothing() -> Complaint {
+fn no_text() -> Complaint {
     Complaint::new(
-        "there is no text to say",
+        "there is no text to speak",
         "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)",
     )
 }
@@ -147,8 +147,8 @@ fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
     Ok(found.checkpoint)
 }
 
-/// A voice reads best what it learnt to read.
-fn warn_of_other_texts(settings: &SynthesizeSettings, found: &CheckpointFolder) {
+/// A voice speaks best what the front-end of its training makes of a text.
+fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFolder) {
     let trained = |name: &str| {
         let value = found
             .facts()
@@ -187,19 +187,16 @@ fn warn_of_other_texts(settings: &SynthesizeSettings, found: &CheckpointFolder) 
 }
 
 /// The style to speak in: of a recording, of a speaker by name, or of the main speaker.
-fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec<f32>> {
-    let facts = speaker.facts();
+fn style(settings: &SynthesizeSettings, voice: &TrainedVoice) -> anyhow::Result<Vec<f32>> {
+    let facts = voice.facts();
     let of_name = |name: &str| {
-        speaker
-            .style_named(name)
-            .map(<[f32]>::to_vec)
-            .ok_or_else(|| {
-                let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
-                Complaint::new(
-                    format!("the voice knows no speaker `{name}`"),
-                    format!("it knows: {}", known.join(", ")),
-                )
-            })
+        voice.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
+            let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
+            Complaint::new(
+                format!("the voice knows no speaker `{name}`"),
+                format!("it knows: {}", known.join(", ")),
+            )
+        })
     };
     match &settings.voice {
         Voice::Reference(path) => {
@@ -211,7 +208,7 @@ fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec
                 )
                 .because(error)
             })?;
-            Ok(speaker.style_of(features.mel))
+            Ok(voice.style_of(features.mel))
         }
         Voice::Speaker(name) => Ok(of_name(name)?),
         Voice::Main => {
@@ -223,59 +220,39 @@ fn style(settings: &SynthesizeSettings, speaker: &Speaker) -> anyhow::Result<Vec
     }
 }
 
-/// One wav file.
-struct Said {
-    path: PathBuf,
-    seconds: f64,
-    took: f64,
-    model: f64,
+fn line(file: &SpokenFile) -> String {
+    format!(
+        "{}  {:.2} s of speech in {:.2} s, real-time factor {:.3}",
+        file.path.display(),
+        file.seconds,
+        file.took_seconds,
+        file.real_time_factor
+    )
 }
 
-impl Said {
-    fn as_line(&self) -> String {
-        format!(
-            "{}  {:.2} s of speech in {:.2} s, real-time factor {:.3}",
-            self.path.display(),
-            self.seconds,
-            self.took,
-            self.took / self.seconds
-        )
-    }
-
-    fn as_json(&self) -> serde_json::Value {
-        json!({
-            "path": self.path,
-            "seconds": self.seconds,
-            "took_seconds": self.took,
-            "model_seconds": self.model,
-            "real_time_factor": self.took / self.seconds,
-        })
-    }
-}
-
-fn say_into(
+fn write_speech(
     path: &Path,
     text: &str,
     settings: &SynthesizeSettings,
-    speaker: &Speaker,
+    voice: &TrainedVoice,
     style: &[f32],
-    mouth: &mut Mouth<'_>,
-) -> anyhow::Result<Said> {
+    synthesizer: &mut Synthesizer<'_>,
+) -> anyhow::Result<SpokenFile> {
     let begin = Instant::now();
-    let Sound {
+    let Speech {
         samples,
-        not_read,
+        unread,
         model_time,
         ..
-    } = mouth.say(
-        speaker,
+    } = synthesizer.synthesize(
+        voice,
         text,
         settings.language,
         style,
         settings.speaking_rate,
     )?;
-    if !not_read.is_empty() {
-        let signs: Vec<_> = not_read.iter().map(|sign| format!("`{sign}`")).collect();
+    if !unread.is_empty() {
+        let signs: Vec<_> = unread.iter().map(|sign| format!("`{sign}`")).collect();
         tell(&format!("warning: not read: {}", signs.join(" ")));
     }
     if samples.is_empty() {
@@ -285,7 +262,7 @@ fn say_into(
         )
         .into());
     }
-    let rate = speaker.facts().audio.sample_rate;
+    let rate = voice.facts().audio.sample_rate;
     if let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -300,10 +277,13 @@ fn say_into(
         )
         .because(error)
     })?;
-    Ok(Said {
+    let seconds = samples.len() as f64 / f64::from(rate);
+    let took_seconds = begin.elapsed().as_secs_f64();
+    Ok(SpokenFile {
         path: path.to_owned(),
-        seconds: samples.len() as f64 / f64::from(rate),
-        took: begin.elapsed().as_secs_f64(),
-        model: model_time.as_secs_f64(),
+        seconds,
+        took_seconds,
+        model_seconds: model_time.as_secs_f64(),
+        real_time_factor: took_seconds / seconds,
     })
 }

@@ -166,9 +166,7 @@ impl Reading<'_> {
         for (name_node, body) in sections {
             let name = scalar_text(name_node).unwrap_or_default();
             let at = name_node.span.start;
-            let section = [Section::Data, Section::Model, Section::Training]
-                .into_iter()
-                .find(|s| s.name() == name);
+            let section = Section::OF_A_FILE.into_iter().find(|s| s.name() == name);
             let Some(section) = section else {
                 let hint = match keys::nearest(Section::Data, name) {
                     Some(key) if key.name == name => {
@@ -291,18 +289,11 @@ impl Reading<'_> {
         };
         let width = text.chars().count();
         let quoted = *style != ScalarStyle::Plain;
-        let textual = matches!(
+        let bare = matches!(
             key.kind,
-            Kind::OneOf(_)
-                | Kind::Language
-                | Kind::Path
-                | Kind::Share
-                | Kind::Bytes
-                | Kind::DeviceIndex
-                | Kind::Device
-                | Kind::Name
+            Kind::Whole { .. } | Kind::Number { .. } | Kind::Switch
         );
-        if quoted && !textual {
+        if quoted && bare {
             return Err(fault(
                 width + 2,
                 format!("expected {}, found a quoted text", key.kind.expects()),

@@ -1,5 +1,8 @@
-//! The configuration file: which keys there are, what each does, and where a bad one stands.
+//! The settings as data: the table of them, values as people write them, and the configuration file.
 
+#[cfg(test)]
+mod documents;
 pub(crate) mod file;
 pub(crate) mod keys;
+mod legacy;
 pub(crate) mod value;

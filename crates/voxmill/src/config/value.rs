@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use voxmill_speech::language::Language;
+use voxmill_text::language::Language;
 
 /// What a key accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,14 +1,9 @@
-//! The screen of `voxmill train` on a terminal: where the run stands, how the loss falls, who waits for whom.
-//!
-//! `state` is what is known, `render` draws it, both without a terminal; `shell` owns the terminal and the thread
-//! that draws. The training thread only ever locks the state for as long as it takes to change some numbers.
+//! The terminal of `voxmill train` while the dashboard is shown: `shell` owns it and the thread that draws. What is
+//! drawn is in the report crate. The training thread locks the state only for as long as it takes to change numbers.
 
-mod curve;
-mod numbers;
-mod panels;
-mod render;
 mod shell;
-mod state;
 
 pub(crate) use shell::{Dashboard, restore_terminal};
-pub(crate) use state::{BestValidation, Budget, BufferLevel, DeviceLoad, Goal, StepTimes};
+pub(crate) use voxmill_report::dashboard::{
+    BestValidation, Budget, BufferLevel, DeviceLoad, Goal, StepTimes,
+};

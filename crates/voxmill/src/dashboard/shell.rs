@@ -18,9 +18,9 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use voxmill_trainer::panics;
 
-use super::render::render;
-use super::state::DashboardState;
+use voxmill_report::dashboard::{DashboardState, render};
 
 /// Often enough to look alive, rarely enough to cost nothing beside training.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(250);
@@ -226,8 +226,7 @@ fn wish(event: &Event, is_stopping: bool) -> Wish {
 /// A panic of the run or of the drawing gives the terminal back before its message is printed. A panic elsewhere,
 /// in a worker, is contained by who started it: here it becomes a message, or it would be written across the screen.
 fn watch_panics(shared: Weak<Shared>, runner: ThreadId) {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
+    panics::listen(move |panic| {
         let thread = thread::current();
         let is_ours = thread.id() == runner || thread.name() == Some("dashboard");
         let shown = shared
@@ -237,15 +236,16 @@ fn watch_panics(shared: Weak<Shared>, runner: ThreadId) {
             Some(shared) if !is_ours => {
                 shared.panics().push(describe(panic));
                 shared.changed.store(true, Ordering::Release);
+                false
             }
             Some(shared) => {
                 shared.finished.store(true, Ordering::Release);
                 restore_terminal();
-                before(panic);
+                true
             }
-            None => before(panic),
+            None => true,
         }
-    }));
+    });
 }
 
 fn describe(panic: &PanicHookInfo<'_>) -> String {

@@ -3,15 +3,14 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use voxmill_speech::audio::AudioSettings;
-use voxmill_speech::batch_plan::BatchSettings;
-use voxmill_speech::language::Language;
-use voxmill_speech::text::FrontEndOptions;
+use voxmill_audio::AudioSettings;
+use voxmill_data::batch_plan::BatchSettings;
+use voxmill_text::FrontEndOptions;
+use voxmill_text::language::Language;
 
 use super::Origin;
 use super::resolver::Resolver;
 use super::text::front_end;
-use crate::args::{AudioArgs, BatchArgs, CacheArgs, DatasetArgs, FrontEndArgs};
 use crate::complaint::Complaint;
 use crate::config::keys;
 
@@ -38,50 +37,30 @@ pub(crate) struct DataSettings {
 const EIGHT: NonZero<u32> = NonZero::<u32>::MIN.saturating_add(7);
 
 impl DataSettings {
-    pub(super) fn resolve(
-        r: &mut Resolver,
-        dataset: DatasetArgs,
-        text: FrontEndArgs,
-        audio_args: &AudioArgs,
-        batches: &BatchArgs,
-        cache: CacheArgs,
-    ) -> anyhow::Result<DataSettings> {
-        let train_data = r.optional(
-            &keys::TRAIN_DATA,
-            dataset.train_data,
-            "the built-in demo corpus",
-        );
-        let val_data = r.optional(&keys::VAL_DATA, dataset.val_data, "none");
-        let val_fraction = r.pick(&keys::VAL_FRACTION, dataset.val_fraction, 0.05);
+    pub(super) fn resolve(r: &mut Resolver) -> anyhow::Result<DataSettings> {
+        let train_data: Option<PathBuf> = r.optional(&keys::TRAIN_DATA);
+        let val_data: Option<PathBuf> = r.optional(&keys::VAL_DATA);
+        let val_fraction = r.pick(&keys::VAL_FRACTION);
         let val_fraction_origin = r.last_origin();
-        let absent = "detected for each clip";
-        let language = r.optional(&keys::LANGUAGE, dataset.language, absent);
-        let max_bad = r.pick(&keys::MAX_BAD, dataset.max_bad, 0.05);
-        let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH, dataset.max_text_length, 400);
-        let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES, dataset.max_mel_frames, 1_500);
-        let text = front_end(r, text);
-        let audio = audio(r, audio_args)?;
-        let default = BatchSettings::default();
-        let fixed = batches.pad_to_fixed_length;
+        let language = r.optional(&keys::LANGUAGE);
+        let max_bad = r.pick(&keys::MAX_BAD);
+        let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH);
+        let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES);
+        let text = front_end(r);
+        let audio = audio(r)?;
         let batches = BatchSettings {
             batch_size: match &train_data {
-                Some(_) => r.pick(&keys::BATCH_SIZE, batches.batch_size, default.batch_size),
+                Some(_) => r.pick(&keys::BATCH_SIZE),
                 // Minutes are short: twice the steps say more than twice the clips a step.
-                None => r.auto(
-                    &keys::BATCH_SIZE,
-                    batches.batch_size,
-                    EIGHT,
-                    "for the built-in corpus",
-                ),
+                None => r.auto(&keys::BATCH_SIZE, EIGHT, "for the built-in corpus"),
             },
-            bucket_count: r.pick(&keys::BUCKETS, batches.buckets, default.bucket_count),
-            pad_to_fixed_length: r.pick(&keys::PAD_TO_FIXED_LENGTH, fixed, false),
-            seed: r.pick(&keys::SEED, batches.seed, default.seed),
-            ..default
+            bucket_count: r.pick(&keys::BUCKETS),
+            pad_to_fixed_length: r.pick(&keys::PAD_TO_FIXED_LENGTH),
+            seed: r.pick(&keys::SEED),
+            ..BatchSettings::default()
         };
-        let absent = "voxmill-cache in the dataset's folder";
-        let cache_dir = r.optional(&keys::CACHE_DIR, cache.cache_dir, absent);
-        let cache_budget = r.optional(&keys::CACHE_BUDGET, cache.cache_budget, "no limit");
+        let cache_dir = r.optional(&keys::CACHE_DIR);
+        let cache_budget = r.optional(&keys::CACHE_BUDGET);
         if val_data.is_some() && val_fraction_origin == Origin::Flag {
             return Err(Complaint::new(
                 "--val-fraction and --val-data both say which clips are for validation",
@@ -108,23 +87,23 @@ impl DataSettings {
     }
 }
 
-fn audio(r: &mut Resolver, args: &AudioArgs) -> anyhow::Result<AudioSettings> {
+fn audio(r: &mut Resolver) -> anyhow::Result<AudioSettings> {
     let default = AudioSettings::default();
-    let sample_rate = r.pick(&keys::SAMPLE_RATE, args.sample_rate, default.sample_rate);
+    let sample_rate: u32 = r.pick(&keys::SAMPLE_RATE);
     let nyquist = sample_rate as f32 / 2.0;
     let settings = AudioSettings {
         sample_rate,
-        n_fft: r.pick(&keys::N_FFT, args.n_fft, default.n_fft),
-        hop_length: r.pick(&keys::HOP_LENGTH, args.hop_length, default.hop_length),
-        n_mels: r.pick(&keys::N_MELS, args.n_mels, default.n_mels),
-        f_min: r.pick(&keys::F_MIN, args.f_min, default.f_min),
+        n_fft: r.pick(&keys::N_FFT),
+        hop_length: r.pick(&keys::HOP_LENGTH),
+        n_mels: r.pick(&keys::N_MELS),
+        f_min: r.pick(&keys::F_MIN),
         f_max: if nyquist < default.f_max {
-            r.auto(&keys::F_MAX, args.f_max, nyquist, "half the sample rate")
+            r.auto(&keys::F_MAX, nyquist, "half the sample rate")
         } else {
-            r.pick(&keys::F_MAX, args.f_max, default.f_max)
+            r.pick(&keys::F_MAX)
         },
-        trim_db: r.optional(&keys::TRIM_DB, args.trim_db, "off"),
-        loudness_lufs: r.optional(&keys::LOUDNESS_LUFS, args.loudness_lufs, "off"),
+        trim_db: r.optional(&keys::TRIM_DB),
+        loudness_lufs: r.optional(&keys::LOUDNESS_LUFS),
         ..default
     };
     settings.validate().map_err(|error| {

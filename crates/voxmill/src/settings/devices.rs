@@ -16,7 +16,6 @@ pub(crate) use choose::{Devices, Present};
 
 use super::Origin;
 use super::resolver::Resolver;
-use crate::args::DeviceArgs;
 use crate::complaint::Complaint;
 use crate::config::keys::{self, Key};
 use crate::config::value::{FromValue, Value};
@@ -72,21 +71,20 @@ pub(crate) enum PreparePlace {
 
 impl FromValue for PreparePlace {
     fn from_value(value: Value) -> Option<Self> {
-        match String::from_value(value)?.as_str() {
-            "auto" => Some(PreparePlace::Auto),
-            "host" => Some(PreparePlace::On(PrepareOn::Host)),
-            "data" => Some(PreparePlace::On(PrepareOn::Data)),
-            "model" => Some(PreparePlace::On(PrepareOn::Model)),
-            _ => None,
+        let name = String::from_value(value)?;
+        if name == "auto" {
+            return Some(PreparePlace::Auto);
         }
+        let places = PrepareOn::ALL.into_iter();
+        places
+            .map(PreparePlace::On)
+            .find(|place| place.show() == name)
     }
 
     fn show(&self) -> String {
         match self {
             PreparePlace::Auto => "auto",
-            PreparePlace::On(PrepareOn::Host) => "host",
-            PreparePlace::On(PrepareOn::Data) => "data",
-            PreparePlace::On(PrepareOn::Model) => "model",
+            PreparePlace::On(place) => place.name(),
         }
         .to_owned()
     }
@@ -99,22 +97,13 @@ pub(crate) struct MemoryLimits {
 }
 
 impl DeviceSettings {
-    pub(super) fn resolve(
-        r: &mut Resolver,
-        args: DeviceArgs,
-        present: &Present,
-    ) -> anyhow::Result<DeviceSettings> {
-        let limit_args = LimitArgs {
-            data: args.data_gpu_memory,
-            model: args.model_gpu_memory,
-            isolation: args.enable_memory_isolation,
-        };
-        let device = r.given(&keys::DEVICE, args.device);
+    pub(super) fn resolve(r: &mut Resolver, present: &Present) -> anyhow::Result<DeviceSettings> {
+        let device: Option<(DeviceName, Origin)> = r.given(&keys::DEVICE);
         let device_is_typed = matches!(&device, Some((name, Origin::Flag)) if name.id().is_some());
-        let data_gpu = r.optional(&keys::DATA_GPU, args.data_gpu, "none");
-        let model_gpu = r.optional(&keys::MODEL_GPU, args.model_gpu, "none");
-        let data_device = r.optional(&keys::DATA_DEVICE, args.data_device, "the same");
-        let model_device = r.optional(&keys::MODEL_DEVICE, args.model_device, "the same");
+        let data_gpu = r.optional(&keys::DATA_GPU);
+        let model_gpu = r.optional(&keys::MODEL_GPU);
+        let data_device = r.optional(&keys::DATA_DEVICE);
+        let model_device = r.optional(&keys::MODEL_DEVICE);
         // A file written for two GPUs serves here too, when the flag names one device.
         let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
         let pair = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
@@ -144,9 +133,9 @@ impl DeviceSettings {
         };
         r.note(&keys::DEVICE, (name, origin));
 
-        let limits = limits(r, &limit_args, &chosen.devices, device_is_typed)?;
+        let limits = limits(r, &chosen.devices, device_is_typed)?;
         let is_pair = chosen.devices.is_pair();
-        let place = r.pick(&keys::PREPARE_ON, args.prepare_on, PreparePlace::Auto);
+        let place = r.pick(&keys::PREPARE_ON);
         let prepare_on = match place {
             PreparePlace::Auto => PrepareOn::Host,
             PreparePlace::On(place) => place,
@@ -162,16 +151,15 @@ impl DeviceSettings {
             .mend(&keys::PREPARE_ON, Some("host"))
             .into());
         }
-        let masks = r.pick(&keys::AUGMENT_MASKS, args.augment_masks, 0);
-        let noise = r.optional(&keys::AUGMENT_NOISE_DB, args.augment_noise_db, "none");
+        let masks = r.pick(&keys::AUGMENT_MASKS);
+        let noise: Option<f64> = r.optional(&keys::AUGMENT_NOISE_DB);
         let augment = Augment {
-            gain_db: r.pick(&keys::AUGMENT_GAIN_DB, args.augment_gain_db, 0.0) as f32,
+            gain_db: r.pick::<f64>(&keys::AUGMENT_GAIN_DB) as f32,
             noise_snr_db: noise.map(|db| db as f32),
             time_masks: masks,
             channel_masks: masks,
         };
-        let asked = args.mixed_precision;
-        let mixed_precision = mixed_precision(r, asked, chosen.devices, device_is_typed)?;
+        let mixed_precision = mixed_precision(r, chosen.devices, device_is_typed)?;
         Ok(DeviceSettings {
             devices: chosen.devices,
             link: choose::link(chosen.devices, present),
@@ -212,21 +200,20 @@ fn usable(id: DeviceId, present: &Present) -> Option<u64> {
 /// By how much it is slower was measured (`benches/records/training.md`).
 fn mixed_precision(
     r: &mut Resolver,
-    asked: Option<bool>,
     devices: Devices,
     device_is_typed: bool,
 ) -> anyhow::Result<bool> {
     let key = &keys::MIXED_PRECISION;
     // A file written for a GPU serves here too, when the flag names the CPU.
-    if let Some((true, place @ Origin::File(_))) = r.given(key, asked)
+    if let Some((true, place @ Origin::File(_))) = r.given(key)
         && devices.model().is_cpu()
         && device_is_typed
     {
-        let passed = format!("`{}` ({place}) is passed over: --device beats it", key.name);
+        let passed = format!("`{}` ({place}) is skipped: --device overrides it", key.name);
         r.remark(key, passed);
         return Ok(r.note(key, (false, Origin::Auto("for the CPU"))));
     }
-    let wanted = r.pick(key, asked, false);
+    let wanted: bool = r.pick(key);
     if !wanted || !devices.model().is_cpu() {
         return Ok(wanted);
     }
@@ -249,7 +236,7 @@ fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -
     }
     for key in keys {
         if r.is_given(key) {
-            let note = format!("{} is passed over: --device beats it", r.called(key));
+            let note = format!("{} is skipped: --device overrides it", r.called(key));
             r.remark(key, note);
         }
     }
@@ -259,13 +246,12 @@ fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -
 /// Limits act where there is a device to limit, and only together with the word that they are to.
 fn limits(
     r: &mut Resolver,
-    args: &LimitArgs,
     devices: &Devices,
     device_is_typed: bool,
 ) -> anyhow::Result<MemoryLimits> {
-    let data = r.optional(&keys::DATA_GPU_MEMORY, args.data, "as much as it has");
-    let model = r.optional(&keys::MODEL_GPU_MEMORY, args.model, "as much as it has");
-    let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION, args.isolation, false);
+    let data = r.optional(&keys::DATA_GPU_MEMORY);
+    let model = r.optional(&keys::MODEL_GPU_MEMORY);
+    let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
     let asked = [
         (data.is_some(), &keys::DATA_GPU_MEMORY),
         (model.is_some(), &keys::MODEL_GPU_MEMORY),
@@ -323,13 +309,6 @@ fn limits(
         .into());
     }
     Ok(MemoryLimits { data, model })
-}
-
-/// What was typed about memory.
-struct LimitArgs {
-    data: Option<u64>,
-    model: Option<u64>,
-    isolation: Option<bool>,
 }
 
 #[cfg(test)]

@@ -20,17 +20,18 @@ mod train;
 use std::fmt;
 
 pub(crate) use data::DataSettings;
-pub(crate) use devices::{
-    DeviceName, DeviceSettings, Devices, PreparePlace, Present, USABLE_SHARE,
+pub(crate) use devices::{DeviceName, DeviceSettings, Devices, Present, USABLE_SHARE};
+pub(crate) use optimization::{
+    Optimization, for_each_size, steps_between_checkpoints, steps_between_samples,
 };
-pub(crate) use optimization::{ModelSize, Optimization, OptimizationLevel, Schedule};
 pub(crate) use prepare::{PrepareSettings, cores};
 pub(crate) use resolver::Repairs;
 pub(crate) use scale::{ScaleSettings, for_train};
 pub(crate) use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
 pub(crate) use text::TextSettings;
 pub(crate) use threads::crowd;
-pub(crate) use train::{LEAST_SLOTS_OF_A_PAIR, RunFolder, Start, TrainSettings};
+pub(crate) use train::{LEAST_SLOTS_OF_A_PAIR, RunFolder, Start, TrainSettings, usual_slots};
+pub(crate) use voxmill_trainer::model::ModelSize;
 
 use crate::config::file::Place;
 use crate::config::keys::Key;

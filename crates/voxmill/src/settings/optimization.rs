@@ -1,90 +1,46 @@
 //! How weights are moved: sizes of the model, and the presets of `--optimization-level` over them.
 
+use std::fmt;
 use std::num::NonZero;
 
+use voxmill_trainer::model::ModelSize;
+use voxmill_trainer::schedule::Decay;
+
 use super::resolver::Resolver;
-use crate::args::OptimizationArgs;
 use crate::complaint::Complaint;
 use crate::config::keys;
 use crate::config::value::{FromValue, Value};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ModelSize {
-    /// For tests.
-    Nano,
-    #[default]
-    Tiny,
-    Small,
-    /// `normal` is the same.
-    Base,
-    Big,
+/// After which a checkpoint or an evaluation is worth its time.
+pub(crate) fn steps_between_checkpoints(size: ModelSize) -> u64 {
+    if size.is_quick() { 250 } else { 1_000 }
 }
 
-impl ModelSize {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            ModelSize::Nano => "nano",
-            ModelSize::Tiny => "tiny",
-            ModelSize::Small => "small",
-            ModelSize::Base => "base",
-            ModelSize::Big => "big",
-        }
-    }
+pub(crate) fn steps_between_samples(size: ModelSize) -> u64 {
+    if size.is_quick() { 500 } else { 2_000 }
+}
 
-    /// The same as the trainer has it.
-    pub(crate) fn of_model(self) -> voxmill_trainer::model::ModelSize {
-        use voxmill_trainer::model;
-        match self {
-            ModelSize::Nano => model::ModelSize::Nano,
-            ModelSize::Tiny => model::ModelSize::Tiny,
-            ModelSize::Small => model::ModelSize::Small,
-            ModelSize::Base => model::ModelSize::Base,
-            ModelSize::Big => model::ModelSize::Big,
-        }
-    }
-
-    /// Whether a run takes minutes, so that looks at it should be frequent.
-    pub(super) fn is_quick(self) -> bool {
-        self <= ModelSize::Tiny
-    }
-
-    fn peak_rate(self) -> f64 {
-        match self {
-            ModelSize::Nano | ModelSize::Tiny => 2e-3,
-            ModelSize::Small => 1e-3,
-            ModelSize::Base | ModelSize::Big => 5e-4,
-        }
-    }
-
-    fn warmup_steps(self) -> u64 {
-        match self {
-            ModelSize::Nano | ModelSize::Tiny => 50,
-            ModelSize::Small => 500,
-            ModelSize::Base | ModelSize::Big => 2_000,
-        }
-    }
-
-    /// How long to train on a dataset where nobody says.
-    pub(super) fn usual_steps(self) -> u64 {
-        match self {
-            ModelSize::Nano | ModelSize::Tiny => 20_000,
-            ModelSize::Small => 100_000,
-            ModelSize::Base => 200_000,
-            ModelSize::Big => 300_000,
-        }
-    }
+/// A number that goes with the size, in words: `50 for nano and tiny, 500 for small, …`.
+pub(crate) fn for_each_size<T: PartialEq + fmt::Display>(number: fn(ModelSize) -> T) -> String {
+    let same = |a: &ModelSize, b: &ModelSize| number(*a) == number(*b);
+    let groups = ModelSize::ALL.chunk_by(same).map(|sizes| {
+        let names: Vec<_> = sizes.iter().map(|size| size.name()).collect();
+        let names = match names.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+            None => String::new(),
+        };
+        format!("{} for {names}", number(sizes[0]))
+    });
+    groups.collect::<Vec<_>>().join(", ")
 }
 
 impl FromValue for ModelSize {
     fn from_value(value: Value) -> Option<Self> {
-        match String::from_value(value)?.as_str() {
-            "nano" => Some(ModelSize::Nano),
-            "tiny" => Some(ModelSize::Tiny),
-            "small" => Some(ModelSize::Small),
-            "base" | "normal" => Some(ModelSize::Base),
-            "big" => Some(ModelSize::Big),
-            _ => None,
-        }
+        let name = String::from_value(value)?;
+        // `normal` is what the earlier trainer called it.
+        let name = if name == "normal" { "base" } else { &name };
+        ModelSize::ALL.into_iter().find(|size| size.name() == name)
     }
 
     fn show(&self) -> String {
@@ -130,28 +86,13 @@ impl FromValue for OptimizationLevel {
     }
 }
 
-/// What the learning rate does after warm-up, from its peak at the beginning to the run's end.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Schedule {
-    Constant,
-    /// Half a cosine down to `floor` × peak.
-    Cosine {
-        floor: f64,
-    },
-    /// The same, `cycles` times of equal length, each from the peak again.
-    CosineRestarts {
-        cycles: u32,
-        floor: f64,
-    },
-}
-
 /// AdamW and all that steers it, as plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Optimization {
     pub(crate) level: OptimizationLevel,
     pub(crate) peak_learning_rate: f64,
     pub(crate) warmup_steps: u64,
-    pub(crate) schedule: Schedule,
+    pub(crate) decay: Decay,
     pub(crate) beta_1: f64,
     pub(crate) beta_2: f64,
     pub(crate) weight_decay: f64,
@@ -173,7 +114,7 @@ impl Optimization {
             level,
             peak_learning_rate: size.peak_rate(),
             warmup_steps: size.warmup_steps(),
-            schedule: Schedule::Cosine { floor: FLOOR },
+            decay: Decay::Cosine { to: FLOOR },
             beta_1: 0.9,
             beta_2: 0.98,
             weight_decay: 1e-4,
@@ -184,7 +125,7 @@ impl Optimization {
         match level {
             OptimizationLevel::Enhanced => enhanced,
             OptimizationLevel::Basic => Optimization {
-                schedule: Schedule::Constant,
+                decay: Decay::Constant,
                 ema_decay: None,
                 ..enhanced
             },
@@ -194,9 +135,9 @@ impl Optimization {
                 ..enhanced
             },
             OptimizationLevel::PlateauBreaker => Optimization {
-                schedule: Schedule::CosineRestarts {
+                decay: Decay::Restarts {
+                    to: FLOOR,
                     cycles: 4,
-                    floor: FLOOR,
                 },
                 ..enhanced
             },
@@ -206,27 +147,22 @@ impl Optimization {
     /// `max_steps` is the run's length in steps where that is known.
     pub(super) fn resolve(
         r: &mut Resolver,
-        args: &OptimizationArgs,
         size: ModelSize,
         max_steps: Option<u64>,
     ) -> anyhow::Result<Optimization> {
-        let level = r.pick(
-            &keys::OPTIMIZATION_LEVEL,
-            args.optimization_level,
-            OptimizationLevel::default(),
-        );
+        let level = r.pick(&keys::OPTIMIZATION_LEVEL);
         let preset = Optimization::preset(level, size);
         let by_both = "by optimization_level and size";
         let by_level = "by optimization_level";
         let rate = preset.peak_learning_rate;
-        let peak_learning_rate = r.auto(&keys::LEARNING_RATE, args.lr, rate, by_both);
+        let peak_learning_rate = r.auto(&keys::LEARNING_RATE, rate, by_both);
         let tenth = max_steps.map_or(u64::MAX, |steps| steps / 10);
         let (warmup, why) = if tenth < preset.warmup_steps {
             (tenth, "a tenth of max_steps")
         } else {
             (preset.warmup_steps, "by size")
         };
-        let warmup_steps = r.auto(&keys::WARMUP_STEPS, args.warmup_steps, warmup, why);
+        let warmup_steps = r.auto(&keys::WARMUP_STEPS, warmup, why);
         if let Some(steps) = max_steps.filter(|&steps| warmup_steps >= steps && warmup_steps > 0) {
             return Err(Complaint::new(
                 format!(
@@ -238,18 +174,12 @@ impl Optimization {
             .mend(&keys::WARMUP_STEPS, None)
             .into());
         }
-        let decay = preset.weight_decay;
-        let weight_decay = r.auto(&keys::WEIGHT_DECAY, args.weight_decay, decay, by_level);
+        let weight_decay = r.auto(&keys::WEIGHT_DECAY, preset.weight_decay, by_level);
         let norm = preset.gradient_clip_norm;
-        let given = args.gradient_clip_norm;
-        let gradient_clip_norm = r.auto(&keys::GRADIENT_CLIP_NORM, given, norm, by_level);
-        let gradient_accumulation_steps = r.pick(
-            &keys::GRADIENT_ACCUMULATION_STEPS,
-            args.grad_accum,
-            preset.gradient_accumulation_steps,
-        );
+        let gradient_clip_norm = r.auto(&keys::GRADIENT_CLIP_NORM, norm, by_level);
+        let gradient_accumulation_steps = r.pick(&keys::GRADIENT_ACCUMULATION_STEPS);
         let decay = preset.ema_decay.unwrap_or(0.0);
-        let ema_decay = r.auto(&keys::EMA_DECAY, args.ema_decay, decay, by_level);
+        let ema_decay = r.auto(&keys::EMA_DECAY, decay, by_level);
         Ok(Optimization {
             peak_learning_rate,
             warmup_steps,
@@ -271,7 +201,7 @@ mod tests {
         let tiny = Optimization::preset(OptimizationLevel::Enhanced, ModelSize::Tiny);
         assert_eq!((tiny.beta_1, tiny.beta_2), (0.9, 0.98));
         assert_eq!((tiny.weight_decay, tiny.gradient_clip_norm), (1e-4, 1.0));
-        assert_eq!(tiny.schedule, Schedule::Cosine { floor: 0.03 });
+        assert_eq!(tiny.decay, Decay::Cosine { to: 0.03 });
         let rates = [
             (ModelSize::Nano, 2e-3, 50),
             (ModelSize::Tiny, 2e-3, 50),
@@ -290,16 +220,13 @@ mod tests {
     fn the_other_levels_differ_from_it_as_the_help_says() {
         let preset = |level| Optimization::preset(level, ModelSize::Small);
         let basic = preset(OptimizationLevel::Basic);
-        assert_eq!(basic.schedule, Schedule::Constant);
+        assert_eq!(basic.decay, Decay::Constant);
         assert_eq!(basic.ema_decay, None);
         let experimental = preset(OptimizationLevel::Experimental);
         assert_eq!(experimental.peak_learning_rate, 1.5e-3);
         assert_eq!(experimental.gradient_clip_norm, 0.5);
         let breaker = preset(OptimizationLevel::PlateauBreaker);
-        assert!(matches!(
-            breaker.schedule,
-            Schedule::CosineRestarts { cycles: 4, .. }
-        ));
+        assert!(matches!(breaker.decay, Decay::Restarts { cycles: 4, .. }));
         assert_eq!(breaker.ema_decay, Some(0.999));
     }
 }

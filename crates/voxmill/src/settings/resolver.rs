@@ -1,17 +1,21 @@
 //! Picks each value by flag > file > auto > default, and remembers which it was.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use super::{Origin, Shown, is_given, origin};
+use crate::args::Flags;
+use crate::complaint::Complaint;
 use crate::config::file::ConfigFile;
-use crate::config::keys::{Key, Role};
+use crate::config::keys::{Key, Role, Verbs};
 use crate::config::value::{FromValue, Kind, show_bytes};
+use crate::note::Note;
 
 #[derive(Debug)]
 pub(super) struct Resolver {
+    flags: Flags,
+    /// Whose words say what an absent setting means.
+    verb: Verbs,
     file: ConfigFile,
-    path: Option<PathBuf>,
     pub(super) shown: Vec<Shown>,
     remarks: Vec<Remark>,
     repairs: Repairs,
@@ -21,7 +25,7 @@ pub(super) struct Resolver {
 #[derive(Clone, Debug)]
 pub(crate) struct Remark {
     pub(crate) key: &'static Key,
-    pub(crate) text: String,
+    pub(crate) note: Note,
 }
 
 /// Settings taken otherwise than they were given, by name; `None` is as if they were not given. So
@@ -29,38 +33,32 @@ pub(crate) struct Remark {
 pub(crate) type Repairs = HashMap<&'static str, Option<String>>;
 
 impl Resolver {
-    pub(super) fn new(path: Option<&Path>) -> anyhow::Result<Resolver> {
+    pub(super) fn new(flags: Flags, verb: Verbs) -> anyhow::Result<Resolver> {
+        let path = flags.config.as_deref();
         let file = path.map(ConfigFile::read).transpose()?.unwrap_or_default();
-        Ok(Resolver {
-            file,
-            path: path.map(Path::to_owned),
-            shown: Vec::new(),
-            remarks: Vec::new(),
-            repairs: Repairs::new(),
-        })
+        let mut resolver = Resolver::repaired(flags, file, Repairs::new());
+        resolver.verb = verb;
+        Ok(resolver)
     }
 
-    /// With a file that was read already, some settings repaired.
-    pub(super) fn repaired(file: ConfigFile, path: Option<&Path>, repairs: Repairs) -> Resolver {
+    /// For `train`, with a file that was read already, some settings repaired.
+    pub(super) fn repaired(flags: Flags, file: ConfigFile, repairs: Repairs) -> Resolver {
         Resolver {
+            flags,
+            verb: Verbs::TRAIN,
             file,
-            path: path.map(Path::to_owned),
             shown: Vec::new(),
             remarks: Vec::new(),
             repairs,
         }
     }
 
-    pub(super) fn given<T: FromValue>(
-        &self,
-        key: &'static Key,
-        flag: Option<T>,
-    ) -> Option<(T, Origin)> {
+    pub(super) fn given<T: FromValue>(&self, key: &Key) -> Option<(T, Origin)> {
         if let Some(repair) = self.repairs.get(key.name) {
             let value = key.kind.parse(repair.as_deref()?).ok()?;
             return Some((T::from_value(value)?, Origin::Auto("as mended")));
         }
-        match flag {
+        match self.flags.get(key) {
             Some(value) => Some((value, Origin::Flag)),
             None => self
                 .file
@@ -87,43 +85,35 @@ impl Resolver {
         value
     }
 
-    pub(super) fn pick<T: FromValue>(
-        &mut self,
-        key: &'static Key,
-        flag: Option<T>,
-        default: T,
-    ) -> T {
-        let picked = self.given(key, flag).unwrap_or((default, Origin::Default));
+    /// A setting with a fixed default, which the table has.
+    pub(super) fn pick<T: FromValue>(&mut self, key: &'static Key) -> T {
+        let picked = self.given(key);
+        let picked = picked.unwrap_or_else(|| (key.default(), Origin::Default));
         self.note(key, picked)
     }
 
+    /// A setting that is worked out where nobody gives it, for the reason given.
     pub(super) fn auto<T: FromValue>(
         &mut self,
         key: &'static Key,
-        flag: Option<T>,
         auto: T,
         why: &'static str,
     ) -> T {
-        let picked = self.given(key, flag).unwrap_or((auto, Origin::Auto(why)));
+        let picked = self.given(key).unwrap_or((auto, Origin::Auto(why)));
         self.note(key, picked)
     }
 
-    /// A setting that may be absent; `absent` says in words what happens then.
-    pub(super) fn optional<T: FromValue>(
-        &mut self,
-        key: &'static Key,
-        flag: Option<T>,
-        absent: &'static str,
-    ) -> Option<T> {
-        let given = self.given(key, flag);
-        self.note_optional(key, given, absent)
+    /// A setting that may be absent; the table says in words what happens then.
+    pub(super) fn optional<T: FromValue>(&mut self, key: &'static Key) -> Option<T> {
+        let given = self.given(key);
+        self.note_optional(key, given, &key.absent_in(self.verb))
     }
 
     pub(super) fn note_optional<T: FromValue>(
         &mut self,
         key: &'static Key,
         given: Option<(T, Origin)>,
-        absent: &'static str,
+        absent: &str,
     ) -> Option<T> {
         match given {
             Some(picked) => Some(self.note(key, picked)),
@@ -136,6 +126,11 @@ impl Resolver {
                 None
             }
         }
+    }
+
+    /// A switch of one call: told only where it is on.
+    pub(super) fn on(&mut self, key: &'static Key) -> bool {
+        self.flags.has(key) && self.pick(key)
     }
 
     pub(super) fn last_origin(&self) -> Origin {
@@ -159,13 +154,25 @@ impl Resolver {
     pub(super) fn called(&self, key: &Key) -> String {
         match origin(&self.shown, key) {
             Some(place @ Origin::File(_)) => format!("`{}` ({place})", key.name),
-            _ => format!("--{}", key.name.replace('_', "-")),
+            _ => key.flag(),
+        }
+    }
+
+    /// Refuses a switch that one flag turns on and another one off.
+    pub(super) fn refuse_contradiction(&self, key: &Key) -> Result<(), Complaint> {
+        match key.negation {
+            Some((off, _)) if self.flags.contradict(key) => Err(Complaint::new(
+                format!("{} and --{off} contradict each other", key.flag()),
+                "leave one of the two out",
+            )),
+            _ => Ok(()),
         }
     }
 
     /// Something that the person should hear once.
-    pub(super) fn remark(&mut self, key: &'static Key, text: String) {
-        self.remarks.push(Remark { key, text });
+    pub(super) fn remark(&mut self, key: &'static Key, note: impl Into<Note>) {
+        let note = note.into();
+        self.remarks.push(Remark { key, note });
     }
 
     pub(super) fn remarks(&self) -> Vec<Remark> {
@@ -173,19 +180,20 @@ impl Resolver {
     }
 
     /// What the person should hear once: the remarks, and the keys that have no effect here.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<Note> {
         let remarks = self.remarks.iter();
-        let mut notes: Vec<String> = remarks.map(|remark| remark.text.clone()).collect();
-        let Some(path) = &self.path else {
+        let mut notes: Vec<Note> = remarks.map(|remark| remark.note.clone()).collect();
+        let Some(path) = &self.flags.config else {
             return notes;
         };
         for key in &self.file.without_meaning {
             if let Role::NoMeaning(why) = key.role {
-                notes.push(format!(
+                let told = format!(
                     "{}: `{}` has no meaning here: {why}",
                     path.display(),
                     key.name
-                ));
+                );
+                notes.push(told.into());
             }
         }
         notes

@@ -5,8 +5,11 @@ use std::ffi::{OsStr, OsString};
 use voxmill_analysis::scaling::Swept;
 
 use super::{ModelSize, Shown, TrainSettings};
-use crate::args::ScaleArgs;
+use crate::args::{ScaleArgs, TrainArgs};
 use crate::complaint::Complaint;
+use crate::config::keys;
+use crate::config::value::Value;
+use crate::note::Note;
 
 #[derive(Debug)]
 pub(crate) struct ScaleSettings {
@@ -16,7 +19,7 @@ pub(crate) struct ScaleSettings {
     /// Measured ones; those to warm up come on top.
     pub(crate) steps: u64,
     pub(crate) json: bool,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     pub(crate) shown: Vec<Shown>,
 }
 
@@ -35,12 +38,12 @@ impl ScaleSettings {
                 sizes.map(|size| size.get().into()).collect(),
             )
         };
-        let (list, fixed) = match swept {
-            Swept::BatchSize => ("--batch-sizes", args.road.batches.batch_size.is_some()),
-            Swept::Workers => ("--workers", args.road.work.num_workers.is_some()),
-            Swept::Prefetch => ("--prefetch", args.road.feed.prefetch_buffer_size.is_some()),
+        let (list, key) = match swept {
+            Swept::BatchSize => ("--batch-sizes", &keys::BATCH_SIZE),
+            Swept::Workers => ("--workers", &keys::NUM_WORKERS),
+            Swept::Prefetch => ("--prefetch", &keys::PREFETCH_BUFFER_SIZE),
         };
-        if fixed {
+        if args.flags.has(key) {
             return Err(Complaint::new(
                 format!("{} is what is measured at several sizes", swept.flag()),
                 format!("leave it out, and give the sizes with {list}"),
@@ -49,8 +52,8 @@ impl ScaleSettings {
         }
         let (steps, json) = (sweep.num_steps, args.json);
         // What `train` would refuse whatever the size is refused here, once.
-        let mut train = args.road.measured(args.devices, args.model);
-        train.length.max_steps = Some(steps);
+        let mut train = TrainArgs::measured(args.flags);
+        train.flags.set(&keys::MAX_STEPS, Value::Whole(steps));
         let train = TrainSettings::resolve(train)?;
         let mut sizes = match given.is_empty() {
             true => ladder(train.model_size).to_vec(),
@@ -121,7 +124,7 @@ mod tests {
     #[test]
     fn what_is_swept_cannot_be_fixed_too() {
         let mut args = ScaleArgs::default();
-        args.road.batches.batch_size = std::num::NonZero::new(4);
+        args.flags.set(&keys::BATCH_SIZE, Value::Whole(4));
         let refused = ScaleSettings::resolve(args).unwrap_err().to_string();
         assert!(
             refused.contains("--batch-size is what is measured"),

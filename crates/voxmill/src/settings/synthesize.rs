@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use voxmill_speech::language::Language;
-use voxmill_speech::text::FrontEndOptions;
+use voxmill_text::FrontEndOptions;
+use voxmill_text::language::Language;
 
 use super::Shown;
 use super::prepare::cores;
@@ -11,7 +11,8 @@ use super::resolver::Resolver;
 use super::text::front_end;
 use crate::args::SynthesizeArgs;
 use crate::complaint::Complaint;
-use crate::config::keys;
+use crate::config::keys::{self, Verbs};
+use crate::note::Note;
 
 #[derive(Debug)]
 pub(crate) struct SynthesizeSettings {
@@ -28,7 +29,7 @@ pub(crate) struct SynthesizeSettings {
     pub(crate) griffin_lim_iterations: u32,
     pub(crate) compute_threads: usize,
     pub(crate) json: bool,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     pub(crate) shown: Vec<Shown>,
 }
 
@@ -59,14 +60,13 @@ pub(crate) enum Output {
 
 impl SynthesizeSettings {
     pub(crate) fn resolve(args: SynthesizeArgs) -> anyhow::Result<SynthesizeSettings> {
-        let mut resolver = Resolver::new(args.config.config.as_deref())?;
+        let mut resolver = Resolver::new(args.flags, Verbs::SYNTHESIZE)?;
         let r = &mut resolver;
         let source = source(args.text, args.text_file)?;
-        let language = r.optional(&keys::LANGUAGE, args.language, "detected");
-        let text = front_end(r, args.front_end);
-        let voice = args.voice;
-        let checkpoint = r.optional(&keys::CHECKPOINT, voice.checkpoint, "the newest run's best");
-        let runs_dir = r.pick(&keys::RUNS_DIR, voice.runs_dir, PathBuf::from("runs"));
+        let language = r.optional(&keys::LANGUAGE);
+        let text = front_end(r);
+        let checkpoint: Option<PathBuf> = r.optional(&keys::CHECKPOINT);
+        let runs_dir = r.pick(&keys::RUNS_DIR);
         if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
             return Err(Complaint::new(
                 "--checkpoint names the voice; --runs-dir has no effect beside it",
@@ -74,9 +74,8 @@ impl SynthesizeSettings {
             )
             .into());
         }
-        let reference = r.optional(&keys::REFERENCE_AUDIO, voice.reference_audio, "none");
-        let absent = "the one with the most clips";
-        let speaker = r.optional(&keys::SPEAKER, voice.speaker, absent);
+        let reference = r.optional(&keys::REFERENCE_AUDIO);
+        let speaker = r.optional(&keys::SPEAKER);
         let who = match (reference, speaker) {
             (None, None) => Voice::Main,
             (None, Some(name)) => Voice::Speaker(name),
@@ -89,21 +88,10 @@ impl SynthesizeSettings {
                 .into());
             }
         };
-        let speaking_rate = r.pick(&keys::SPEAKING_RATE, voice.speaking_rate, 1.0);
-        let speech = args.speech;
-        let path = r.pick(&keys::OUTPUT, speech.output, PathBuf::from("speech.wav"));
-        let output = output(path)?;
-        let griffin_lim_iterations = r.pick(
-            &keys::GRIFFIN_LIM_ITERATIONS,
-            speech.griffin_lim_iterations,
-            32,
-        );
-        let compute_threads = r.auto(
-            &keys::COMPUTE_THREADS,
-            speech.compute_threads,
-            cores(),
-            "one for each core",
-        );
+        let speaking_rate = r.pick(&keys::SPEAKING_RATE);
+        let output = output(r.pick(&keys::OUTPUT))?;
+        let griffin_lim_iterations = r.pick(&keys::GRIFFIN_LIM_ITERATIONS);
+        let compute_threads = r.auto(&keys::COMPUTE_THREADS, cores(), "one for each core");
         Ok(SynthesizeSettings {
             source,
             language,
@@ -115,7 +103,7 @@ impl SynthesizeSettings {
             output,
             griffin_lim_iterations,
             compute_threads,
-            json: speech.json,
+            json: args.json,
             notes: resolver.notes(),
             shown: resolver.shown,
         })
@@ -169,15 +157,25 @@ fn is_wav(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Cli, Verb};
     use crate::complaint::describe;
+    use clap::Parser as _;
 
-    fn refused(args: SynthesizeArgs) -> String {
-        describe(&SynthesizeSettings::resolve(args).unwrap_err())
+    fn resolve(flags: &[&str]) -> anyhow::Result<SynthesizeSettings> {
+        let line = ["voxmill", "synthesize"].iter().chain(flags);
+        let Verb::Synthesize(args) = Cli::try_parse_from(line).unwrap().verb else {
+            panic!("another verb")
+        };
+        SynthesizeSettings::resolve(*args)
+    }
+
+    fn refused(flags: &[&str]) -> String {
+        describe(&resolve(flags).unwrap_err())
     }
 
     #[test]
     fn with_no_arguments_the_newest_voice_speaks_what_comes_in() {
-        let settings = SynthesizeSettings::resolve(SynthesizeArgs::default()).unwrap();
+        let settings = resolve(&[]).unwrap();
         assert_eq!(settings.source, TextSource::StandardInput);
         assert_eq!(settings.checkpoint, None);
         assert_eq!(settings.voice, Voice::Main);
@@ -208,23 +206,12 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let says = |text: &str, text_file: Option<&str>| SynthesizeArgs {
-            text: Some(text.into()),
-            text_file: text_file.map(PathBuf::from),
-            ..SynthesizeArgs::default()
-        };
-        let both = says("Hello.", Some("story.txt"));
-        assert!(refused(both).contains("--text and --text-file"));
-        assert!(refused(says(" \n", None)).contains("no text to speak"));
-
-        let mut args = SynthesizeArgs::default();
-        args.voice.reference_audio = Some("me.wav".into());
-        args.voice.speaker = Some("slt".into());
-        assert!(refused(args).contains("whose voice"));
-
-        let mut args = SynthesizeArgs::default();
-        args.voice.checkpoint = Some("runs/a".into());
-        args.voice.runs_dir = Some("elsewhere".into());
-        assert!(refused(args).contains("--runs-dir has no effect"));
+        let both = refused(&["--text", "Hello.", "--text-file", "story.txt"]);
+        assert!(both.contains("--text and --text-file"), "{both}");
+        assert!(refused(&["--text", " \n"]).contains("no text to speak"));
+        let voices = refused(&["--reference-audio", "me.wav", "--speaker", "slt"]);
+        assert!(voices.contains("whose voice"), "{voices}");
+        let runs = refused(&["--checkpoint", "runs/a", "--runs-dir", "elsewhere"]);
+        assert!(runs.contains("--runs-dir has no effect"), "{runs}");
     }
 }

@@ -1,16 +1,18 @@
 //! Precedence, the keys of the file, and what `train` refuses. Tests of one part stand beside it.
 
 use std::io::Write as _;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Parser as _;
+
 use super::train::StopAt;
 use super::*;
-use crate::args::{PrepareArgs, TrainArgs};
+use crate::args::{Cli, Flags, Verb};
 use crate::complaint::describe;
-use crate::config::keys::{self, Role};
+use crate::config::keys::{self, Role, Verbs};
 use voxmill_trainer::device::DeviceId;
+use voxmill_trainer::schedule::Decay;
 
 fn config(text: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -22,30 +24,45 @@ fn shown<'a>(all: &'a [Shown], name: &str) -> &'a Shown {
     all.iter().find(|shown| shown.key.name == name).unwrap()
 }
 
-/// `train` with what a test changes, on four cores.
-fn train(change: impl FnOnce(&mut TrainArgs)) -> anyhow::Result<TrainSettings> {
-    let mut args = TrainArgs::default();
-    change(&mut args);
-    TrainSettings::resolve_on(args, 4, &Present::default())
+fn verb(line: &str) -> Verb {
+    let words = ["voxmill"].into_iter().chain(line.split_whitespace());
+    Cli::try_parse_from(words).unwrap().verb
 }
 
-fn train_with(file: &str) -> anyhow::Result<TrainSettings> {
+/// `train` with these flags, on four cores.
+fn train(flags: &str) -> anyhow::Result<TrainSettings> {
+    let Verb::Train(args) = verb(&format!("train {flags}")) else {
+        panic!("another verb")
+    };
+    TrainSettings::resolve_on(*args, 4, &Present::default())
+}
+
+/// The same with a file.
+fn train_with(file: &str, flags: &str) -> anyhow::Result<TrainSettings> {
     let file = config(file);
-    train(|args| args.config.config = Some(file.path().to_owned()))
+    train(&format!("--config {} {flags}", file.path().display()))
 }
 
-fn refused(change: impl FnOnce(&mut TrainArgs)) -> String {
-    describe(&train(change).unwrap_err())
+fn prepare(flags: &str) -> anyhow::Result<PrepareSettings> {
+    let Verb::Prepare(args) = verb(&format!("prepare {flags}")) else {
+        panic!("another verb")
+    };
+    PrepareSettings::resolve(*args)
+}
+
+fn prepare_with(file: &str, flags: &str) -> anyhow::Result<PrepareSettings> {
+    let file = config(file);
+    prepare(&format!("--config {} {flags}", file.path().display()))
+}
+
+fn refused(flags: &str) -> String {
+    describe(&train(flags).unwrap_err())
 }
 
 #[test]
 fn flag_beats_file_beats_auto_beats_default() {
-    let file =
-        config("data:\n  batch_size: 24\n  num_workers: 3\n  n_mels: 100\n  sample_rate: 8000\n");
-    let mut args = PrepareArgs::default();
-    args.config.config = Some(file.path().to_owned());
-    args.batches.batch_size = NonZero::new(32);
-    let settings = PrepareSettings::resolve(args).unwrap();
+    let file = "data:\n  batch_size: 24\n  num_workers: 3\n  n_mels: 100\n  sample_rate: 8000\n";
+    let settings = prepare_with(file, "--batch-size 32").unwrap();
     let origin = |name| &shown(&settings.shown, name).origin;
     assert_eq!(settings.data.batches.batch_size.get(), 32);
     assert_eq!(*origin("batch_size"), Origin::Flag);
@@ -84,10 +101,10 @@ const REFUSED: [(&str, &str); 6] = [
 /// Every key that is said to act must be read by some command, with a type that fits its kind.
 #[test]
 fn every_acting_key_of_a_full_file_reaches_the_settings() {
-    let settings = train_with(FULL).unwrap();
+    let settings = train_with(FULL, "").unwrap();
     for key in keys::KEYS.iter().filter(|key| key.role == Role::Acts) {
         if let Some((name, value)) = REFUSED.iter().find(|(name, _)| *name == key.name) {
-            let error = train_with(&format!("data:\n  {name}: {value}\n")).unwrap_err();
+            let error = train_with(&format!("data:\n  {name}: {value}\n"), "").unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
             continue;
         }
@@ -103,7 +120,7 @@ fn every_acting_key_of_a_full_file_reaches_the_settings() {
 
 #[test]
 fn the_values_of_a_full_file_arrive_where_they_belong() {
-    let settings = train_with(FULL).unwrap();
+    let settings = train_with(FULL, "").unwrap();
     assert_eq!(settings.model_size, ModelSize::Base);
     assert!(settings.gradient_checkpointing);
     assert_eq!(
@@ -119,7 +136,7 @@ fn the_values_of_a_full_file_arrive_where_they_belong() {
     assert_eq!((o.weight_decay, o.gradient_clip_norm), (0.01, 0.7));
     assert_eq!(o.gradient_accumulation_steps.get(), 4);
     assert_eq!(o.ema_decay, Some(0.99));
-    assert!(matches!(o.schedule, Schedule::CosineRestarts { .. }));
+    assert!(matches!(o.decay, Decay::Restarts { .. }));
     let feeding = &settings.feeding;
     assert_eq!((feeding.buffered_batches, feeding.device_slots), (9, 5));
     assert_eq!(feeding.start_delay, Duration::from_millis(1_500));
@@ -136,12 +153,8 @@ fn the_values_of_a_full_file_arrive_where_they_belong() {
 
 #[test]
 fn prepare_passes_over_what_is_for_training() {
-    let file = config(
-        "data:\n  data_gpu: 0\n  model_gpu: 1\n  mixed_precision: true\n  enable_caching: false\nmodel:\n  size: big\ntraining:\n  epochs: 3\n",
-    );
-    let mut args = PrepareArgs::default();
-    args.config.config = Some(file.path().to_owned());
-    let settings = PrepareSettings::resolve(args).unwrap();
+    let file = "data:\n  data_gpu: 0\n  model_gpu: 1\n  mixed_precision: true\n  enable_caching: false\nmodel:\n  size: big\ntraining:\n  epochs: 3\n";
+    let settings = prepare_with(file, "").unwrap();
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
 }
 
@@ -162,15 +175,11 @@ fn the_example_file_says_the_defaults() {
             assert_eq!(written.value, default.value, "{}", written.key.name);
         }
     };
-    let mut args = PrepareArgs::default();
-    args.config.config = Some(path.clone());
-    let default = PrepareSettings::resolve(PrepareArgs::default()).unwrap();
-    same(
-        &PrepareSettings::resolve(args).unwrap().shown,
-        &default.shown,
-    );
-    let example = train(|args| args.config.config = Some(path)).unwrap();
-    same(&example.shown, &train(|_| ()).unwrap().shown);
+    let example = format!("--config {}", path.display());
+    let shown = |flags: &str| prepare(flags).unwrap().shown;
+    same(&shown(&example), &shown(""));
+    let shown = |flags: &str| train(flags).unwrap().shown;
+    same(&shown(&example), &shown(""));
 }
 
 /// The same file with every key that is commented out taken in.
@@ -189,15 +198,13 @@ fn what_the_example_file_leaves_out_is_readable() {
         }
     };
     let all: Vec<_> = text.lines().filter_map(taken_in).collect();
-    let settings = train_with(&all.join("\n")).unwrap();
+    let settings = train_with(&all.join("\n"), "").unwrap();
     assert_eq!(settings.stop_at.epochs, Some(100));
 }
 
 #[test]
 fn settings_that_do_not_go_together_are_refused() {
-    let mut args = PrepareArgs::default();
-    args.audio.f_max = Some(20_000.0);
-    let error = PrepareSettings::resolve(args).unwrap_err();
+    let error = prepare("--f-max 20000").unwrap_err();
     assert!(
         error
             .to_string()
@@ -208,7 +215,7 @@ fn settings_that_do_not_go_together_are_refused() {
 
 #[test]
 fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
-    let settings = train(|_| ()).unwrap();
+    let settings = train("").unwrap();
     assert_eq!(settings.model_size, ModelSize::Tiny);
     assert_eq!(settings.devices.devices, Devices::Single(DeviceId::CPU));
     assert_eq!(settings.stop_at.minutes, Some(9.0));
@@ -234,65 +241,46 @@ fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
 
 #[test]
 fn a_dataset_of_ones_own_is_trained_for_the_steps_of_the_size() {
-    let own = |size, steps| {
-        let settings = train(|args| {
-            args.dataset.train_data = Some("/data/LJSpeech-1.1".into());
-            args.model.model_size = Some(size);
-            args.length.max_steps = steps;
-        });
-        settings.unwrap()
-    };
-    let small = own(ModelSize::Small, None);
+    let own = |flags: &str| train(&format!("--train-data /data/LJSpeech-1.1 {flags}")).unwrap();
+    let small = own("--model-size small");
     assert_eq!(small.stop_at.steps, Some(100_000));
     assert_eq!(small.stop_at.minutes, None);
     assert_eq!(small.run_folder.name, "LJSpeech-1-1-small");
     assert!(!is_given(&small.shown, &keys::MAX_STEPS));
-    let short = own(ModelSize::Small, Some(200));
+    let short = own("--model-size small --max-steps 200");
     assert!(is_given(&short.shown, &keys::MAX_STEPS));
     assert_eq!(short.optimization.warmup_steps, 20);
-    let one_epoch = train(|args| args.length.epochs = Some(1)).unwrap();
+    let one_epoch = train("--epochs 1").unwrap();
     assert_eq!(one_epoch.stop_at.minutes, None);
 }
 
 #[test]
 fn a_level_gives_defaults_that_flags_and_keys_beat() {
-    let file = config("training:\n  gradient_clip_norm: 2.0\n");
-    let settings = train(|args| {
-        args.config.config = Some(file.path().to_owned());
-        args.optimization.optimization_level = Some(OptimizationLevel::Experimental);
-        args.optimization.lr = Some(1e-5);
-    });
-    let settings = settings.unwrap();
+    let file = "training:\n  gradient_clip_norm: 2.0\n";
+    let settings = train_with(file, "--optimization-level experimental --lr 1e-5").unwrap();
     let o = settings.optimization;
     assert_eq!((o.peak_learning_rate, o.gradient_clip_norm), (1e-5, 2.0));
     assert_eq!(o.weight_decay, 1e-4);
     let origin = &shown(&settings.shown, "weight_decay").origin;
     assert!(matches!(origin, Origin::Auto("by optimization_level")));
-    let off = train(|args| args.optimization.ema_decay = Some(0.0)).unwrap();
+    let off = train("--ema-decay 0").unwrap();
     assert_eq!(off.optimization.ema_decay, None);
 }
 
 #[test]
 fn gpus_are_refused_and_the_way_out_is_told() {
-    let both = refused(|args| {
-        args.devices.data_gpu = Some("0".into());
-        args.devices.model_gpu = Some("1".into());
-    });
-    let one = refused(|args| args.devices.model_gpu = Some("auto".into()));
-    let backend = refused(|args| args.devices.device = "vulkan:1".parse().ok());
-    let limit = refused(|args| args.devices.model_gpu_memory = Some(1 << 30));
-    let half = refused(|args| args.devices.mixed_precision = Some(true));
+    let both = refused("--data-gpu 0 --model-gpu 1");
+    let one = refused("--model-gpu auto");
+    let backend = refused("--device vulkan:1");
+    let limit = refused("--model-gpu-memory 1GiB");
+    let half = refused("--mixed-precision");
     insta::assert_snapshot!([both, one, backend, limit, half].join("\n\n"));
 }
 
 #[test]
 fn two_lanes_take_half_of_the_cores_each_and_three_slots_at_least() {
-    let settings = train(|args| {
-        args.devices.data_device = "cpu".parse().ok();
-        args.devices.model_device = "cpu".parse().ok();
-        args.feed.prefetch_buffer_size = Some(1);
-    });
-    let settings = settings.unwrap();
+    let flags = "--data-device cpu --model-device cpu --prefetch-buffer-size 1";
+    let settings = train(flags).unwrap();
     assert!(settings.devices.devices.are_lanes());
     assert_eq!(settings.feeding.device_slots, 3);
     let threads = (settings.compute_threads, settings.feeding.lane_threads);
@@ -300,152 +288,99 @@ fn two_lanes_take_half_of_the_cores_each_and_three_slots_at_least() {
     let note = settings
         .notes
         .iter()
-        .find(|note| note.contains("too few for two devices"));
+        .find(|note| note.text.contains("too few for two devices"));
     assert!(note.is_some(), "{:?}", settings.notes);
 }
 
 #[test]
 fn memory_limits_need_a_device_and_the_word() {
-    let with = |limit: Option<u64>, isolation: Option<bool>| {
-        train(|args| {
-            args.devices.data_device = "cpu".parse().ok();
-            args.devices.model_device = "cpu".parse().ok();
-            args.devices.model_gpu_memory = limit;
-            args.devices.enable_memory_isolation = isolation;
-        })
-    };
+    let with = |flags: &str| train(&format!("--data-device cpu --model-device cpu {flags}"));
     let says = |result: anyhow::Result<TrainSettings>, words: &str| {
-        let error = crate::complaint::describe(&result.unwrap_err());
+        let error = describe(&result.unwrap_err());
         assert!(error.contains(words), "{error}");
     };
     says(
-        with(Some(1 << 30), None),
+        with("--model-gpu-memory 1GiB"),
         "only with --enable-memory-isolation",
     );
-    says(with(None, Some(true)), "no limit to hold");
-    let both = with(Some(1 << 30), Some(true)).unwrap();
+    says(with("--enable-memory-isolation"), "no limit to hold");
+    let both = with("--model-gpu-memory 1GiB --enable-memory-isolation").unwrap();
     assert_eq!(both.devices.limits.model, Some(1 << 30));
 }
 
 #[test]
 fn a_file_for_two_gpus_serves_when_the_flag_says_cpu() {
-    let file = config("data:\n  data_gpu: 0\n  model_gpu: 1\n");
-    let settings = train(|args| {
-        args.config.config = Some(file.path().to_owned());
-        args.devices.device = "cpu".parse().ok();
-    });
-    let notes = settings.unwrap().notes;
+    let file = "data:\n  data_gpu: 0\n  model_gpu: 1\n";
+    let notes = train_with(file, "--device cpu").unwrap().notes;
     assert_eq!(notes.len(), 2);
-    assert!(notes[0].contains("--device beats it"), "{notes:?}");
+    assert!(notes[0].text.contains("--device overrides it"), "{notes:?}");
 }
 
 #[test]
 fn a_file_with_mixed_precision_serves_when_the_flag_says_cpu() {
-    let file = config("data:\n  mixed_precision: true\n");
-    let on = |device: Option<&str>| {
-        train(|args| {
-            args.config.config = Some(file.path().to_owned());
-            args.devices.device = device.and_then(|name| name.parse().ok());
-        })
-    };
-    let error = crate::complaint::describe(&on(None).unwrap_err());
+    let on = |flags: &str| train_with("data:\n  mixed_precision: true\n", flags);
+    let error = describe(&on("").unwrap_err());
     assert!(error.contains("`mixed_precision`"), "{error}");
-    let settings = on(Some("cpu")).unwrap();
+    let settings = on("--device cpu").unwrap();
     assert!(!settings.devices.mixed_precision);
-    assert!(settings.notes[0].contains("--device beats it"));
+    assert!(settings.notes[0].text.contains("--device overrides it"));
     let shown = |name: &str| settings.shown.iter().find(|line| line.key.name == name);
     assert_eq!(shown("mixed_precision").unwrap().value, "false");
 }
 
 #[test]
 fn flags_that_contradict_each_other_are_refused() {
-    let says = |text: &str, words: &str| assert!(text.contains(words), "{text}");
-    says(
-        &refused(|args| args.feed.disable_static_shapes = true),
-        "--buckets",
-    );
-    says(
-        &refused(|args| {
-            args.feed.no_cache = Some(true);
-            args.cache.cache_dir = Some("c".into());
-        }),
-        "--cache-dir has no effect",
-    );
-    says(
-        &refused(|args| {
-            args.evaluation.no_evaluation = true;
-            args.evaluation.early_stopping_patience = Some(3);
-        }),
-        "--early-stopping-patience has no effect",
-    );
-    says(
-        &refused(|args| {
-            args.evaluation.no_evaluation = true;
-            args.evaluation.enable_evaluation = Some(true);
-        }),
-        "contradict",
-    );
-    says(
-        &refused(|args| {
-            args.run.dashboard = true;
-            args.run.no_dashboard = true;
-        }),
-        "contradict",
-    );
-    says(
-        &refused(|args| {
-            args.checkpoints.resume = Some(None);
-            args.checkpoints.reset_training = true;
-        }),
-        "--reset-training begins a new one",
-    );
-    says(
-        &refused(|args| {
-            args.checkpoints.resume = Some(Some("runs/a".into()));
-            args.checkpoints.init_from = Some("runs/b".into());
-        }),
-        "--init-from begins a new one",
-    );
-    says(
-        &refused(|args| {
-            args.checkpoints.resume = Some(None);
-            args.run.name = Some("mine".into());
-        }),
-        "--name has no effect",
-    );
-    says(
-        &refused(|args| {
-            args.run.run_dir = Some("here".into());
-            args.run.runs_dir = Some("there".into());
-        }),
-        "leave one of the two out",
-    );
-    says(
-        &refused(|args| {
-            args.length.max_steps = Some(100);
-            args.optimization.warmup_steps = Some(100);
-        }),
-        "never reach its highest",
-    );
+    for (flags, words) in [
+        ("--disable-static-shapes", "--buckets"),
+        ("--no-cache --cache-dir c", "--cache-dir has no effect"),
+        (
+            "--no-evaluation --early-stopping-patience 3",
+            "--early-stopping-patience has no effect",
+        ),
+        ("--no-evaluation --enable-evaluation", "contradict"),
+        ("--dashboard --no-dashboard", "contradict"),
+        (
+            "--resume --reset-training",
+            "--reset-training begins a new one",
+        ),
+        (
+            "--resume runs/a --init-from runs/b",
+            "--init-from begins a new one",
+        ),
+        ("--resume --name mine", "--name has no effect"),
+        (
+            "--run-dir here --runs-dir there",
+            "leave one of the two out",
+        ),
+        (
+            "--max-steps 100 --warmup-steps 100",
+            "never reach its highest",
+        ),
+    ] {
+        let text = refused(flags);
+        assert!(text.contains(words), "{flags}: {text}");
+    }
+}
+
+/// What is complained of is called as it was typed, also where the flag has another name than the key.
+#[test]
+fn a_setting_is_called_by_its_flag() {
+    let resolver = resolver::Resolver::new(Flags::default(), Verbs::TRAIN).unwrap();
+    assert_eq!(resolver.called(&keys::SIZE), "--model-size");
+    assert_eq!(resolver.called(&keys::LEARNING_RATE), "--lr");
+    assert_eq!(resolver.called(&keys::NUM_WORKERS), "--num-workers");
 }
 
 #[test]
 fn a_run_is_resumed_with_the_file_it_began_with() {
-    let file = config("training:\n  init_from: runs/a\n  name: mine\n");
-    let settings = train(|args| {
-        args.config.config = Some(file.path().to_owned());
-        args.checkpoints.resume = Some(None);
-    });
-    assert_eq!(settings.unwrap().start, Start::Resume { from: None });
+    let file = "training:\n  init_from: runs/a\n  name: mine\n";
+    let settings = train_with(file, "--resume").unwrap();
+    assert_eq!(settings.start, Start::Resume { from: None });
 }
 
 #[test]
 fn more_threads_than_cores_are_taken_and_left_to_the_checks() {
-    let settings = train(|args| {
-        args.work.num_workers = Some(4);
-        args.feed.compute_threads = Some(4);
-    });
-    let settings = settings.unwrap();
+    let settings = train("--num-workers 4 --compute-threads 4").unwrap();
     assert_eq!((settings.feeding.workers, settings.compute_threads), (4, 4));
     assert_eq!(settings.feeding.usual_threads, (1, 3));
 }

@@ -1,26 +1,27 @@
 //! How text is read: the settings of `text`, which the other verbs share.
 
-use voxmill_speech::language::Language;
-use voxmill_speech::text::FrontEndOptions;
+use voxmill_text::FrontEndOptions;
+use voxmill_text::language::Language;
 
 use super::Shown;
 use super::resolver::Resolver;
-use crate::args::{FrontEndArgs, TextArgs};
-use crate::config::keys;
+use crate::args::Flags;
+use crate::config::keys::{self, Verbs};
+use crate::note::Note;
 
 #[derive(Debug)]
 pub(crate) struct TextSettings {
     pub(crate) language: Option<Language>,
     pub(crate) text: FrontEndOptions,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     pub(crate) shown: Vec<Shown>,
 }
 
 impl TextSettings {
-    pub(crate) fn resolve(args: &mut TextArgs) -> anyhow::Result<TextSettings> {
-        let mut resolver = Resolver::new(args.config.config.as_deref())?;
-        let language = resolver.optional(&keys::LANGUAGE, args.language, "detected");
-        let text = front_end(&mut resolver, std::mem::take(&mut args.front_end));
+    pub(crate) fn resolve(flags: Flags) -> anyhow::Result<TextSettings> {
+        let mut resolver = Resolver::new(flags, Verbs::TEXT)?;
+        let language = resolver.optional(&keys::LANGUAGE);
+        let text = front_end(&mut resolver);
         Ok(TextSettings {
             language,
             text,
@@ -30,11 +31,9 @@ impl TextSettings {
     }
 }
 
-pub(super) fn front_end(r: &mut Resolver, args: FrontEndArgs) -> FrontEndOptions {
+pub(super) fn front_end(r: &mut Resolver) -> FrontEndOptions {
     FrontEndOptions {
-        lexicon: r.optional(&keys::LEXICON, args.lexicon, "none"),
-        espeak: r
-            .pick(&keys::ESPEAK, args.espeak, false)
-            .then(|| "espeak-ng".into()),
+        lexicon: r.optional(&keys::LEXICON),
+        espeak: r.pick::<bool>(&keys::ESPEAK).then(|| "espeak-ng".into()),
     }
 }

@@ -4,21 +4,21 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use voxmill_telemetry::plan::Order;
+use voxmill_pipeline::plan::Order;
 
 use super::prepare::{cores, spread};
 use super::resolver::{Remark, Repairs, Resolver};
-use super::threads::{self, Threads};
+use super::threads;
 use super::{
     DataSettings, DeviceSettings, Devices, ModelSize, Optimization, Origin, Present, Shown,
+    steps_between_checkpoints, steps_between_samples,
 };
-use crate::args::{
-    CheckpointArgs, EvaluationArgs, FeedArgs, LengthArgs, RunArgs, TrainArgs, WorkArgs,
-};
+use crate::args::TrainArgs;
 use crate::complaint::Complaint;
 use crate::config::file::ConfigFile;
-use crate::config::keys;
-use crate::feed::Hindrance;
+use crate::config::keys::{self, Verbs};
+use crate::note::Note;
+use voxmill_data::featurize::InjectedDelays;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TrainSettings {
@@ -53,7 +53,7 @@ pub(crate) struct TrainSettings {
     pub(crate) dashboard: Option<bool>,
     pub(crate) trace: Option<PathBuf>,
     pub(crate) json: bool,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     /// Of the notes, those that are about one setting.
     pub(crate) remarks: Vec<Remark>,
     pub(crate) shown: Vec<Shown>,
@@ -78,8 +78,8 @@ pub(crate) struct Feeding {
     pub(crate) start_delay: Duration,
     /// Whether features are kept in the cache and taken from it.
     pub(crate) caching: bool,
-    /// Nothing, but in a profile that is to find it.
-    pub(crate) hindrance: Hindrance,
+    /// Only in a profile that is to find them.
+    pub(crate) delays: Option<InjectedDelays>,
     /// Workers and compute threads that this machine would be given if nobody said.
     pub(crate) usual_threads: (usize, usize),
 }
@@ -156,7 +156,7 @@ impl TrainSettings {
         cores: usize,
         present: &Present,
     ) -> anyhow::Result<TrainSettings> {
-        let resolver = Resolver::new(args.config.config.as_deref())?;
+        let resolver = Resolver::new(args.flags.clone(), Verbs::TRAIN)?;
         Self::resolve_by(args, resolver, cores, present)
     }
 
@@ -168,7 +168,7 @@ impl TrainSettings {
         cores: usize,
         present: &Present,
     ) -> anyhow::Result<TrainSettings> {
-        let resolver = Resolver::repaired(file, args.config.config.as_deref(), repairs);
+        let resolver = Resolver::repaired(args.flags.clone(), file, repairs);
         Self::resolve_by(args, resolver, cores, present)
     }
 
@@ -179,27 +179,16 @@ impl TrainSettings {
         present: &Present,
     ) -> anyhow::Result<TrainSettings> {
         let r = &mut resolver;
-        let data = DataSettings::resolve(
-            r,
-            args.dataset,
-            args.text,
-            &args.audio,
-            &args.batches,
-            args.cache,
-        )?;
-        let devices = DeviceSettings::resolve(r, args.devices, present)?;
-        let kind = devices.devices;
-        let (feeding, compute_threads) = feeding(r, &args.work, &args.feed, &data, cores, kind)?;
-        let model_size = r.pick(&keys::SIZE, args.model.model_size, ModelSize::default());
-        let recompute = args.model.enable_gradient_checkpointing;
-        let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING, recompute, false);
-        let stop_at = stop_at(r, &args.length, data.train_data.is_none(), model_size);
-        let optimization = Optimization::resolve(r, &args.optimization, model_size, stop_at.steps)?;
-        let given = args.optimization.max_bad_steps;
-        let max_bad_steps = r.pick(&keys::MAX_BAD_STEPS, given, 20);
-        let mut experiment = |key, given: bool| given && r.pick(key, Some(true), false);
-        let shuffle_texts = experiment(&keys::SHUFFLE_TEXTS, args.optimization.shuffle_texts);
-        let replay = experiment(&keys::REPLAY, args.optimization.replay);
+        let data = DataSettings::resolve(r)?;
+        let devices = DeviceSettings::resolve(r, present)?;
+        let (feeding, compute_threads) = feeding(r, &data, cores, devices.devices)?;
+        let model_size = r.pick(&keys::SIZE);
+        let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING);
+        let stop_at = stop_at(r, data.train_data.is_none(), model_size);
+        let optimization = Optimization::resolve(r, model_size, stop_at.steps)?;
+        let max_bad_steps = r.pick(&keys::MAX_BAD_STEPS);
+        let shuffle_texts = r.on(&keys::SHUFFLE_TEXTS);
+        let replay = r.on(&keys::REPLAY);
         if replay && stop_at.steps.is_none() {
             return Err(Complaint::new(
                 "--replay takes all batches of the run into memory: it must know how many",
@@ -207,22 +196,16 @@ impl TrainSettings {
             )
             .into());
         }
-        let (start, checkpoints) = checkpoints(r, args.checkpoints, model_size)?;
-        let evaluation = evaluation(r, &args.evaluation, model_size)?;
-        let (few, many) = (500, 2_000);
-        let usual = if model_size.is_quick() { few } else { many };
-        let given = args.evaluation.sample_every;
-        let sample_every = r.auto(&keys::SAMPLE_EVERY, given, usual, BY_SIZE);
-        let ten = NonZero::<u64>::MIN.saturating_add(9);
-        let log_every = r.pick(&keys::LOG_EVERY, args.run.log_every, ten);
+        let (start, checkpoints) = checkpoints(r, args.resume(), model_size)?;
+        let evaluation = evaluation(r, model_size)?;
+        let usual = steps_between_samples(model_size);
+        let sample_every = r.auto(&keys::SAMPLE_EVERY, usual, BY_SIZE);
+        let log_every = r.pick(&keys::LOG_EVERY);
         let resumes = matches!(start, Start::Resume { .. });
-        let run_folder = run_folder(r, &args.run, &data, model_size, resumes)?;
-        let tensorboard_log_dir = r.optional(
-            &keys::TENSORBOARD_LOG_DIR,
-            args.run.tensorboard_log_dir,
-            "the run's folder",
-        );
-        let dashboard = dashboard(r, args.run.dashboard, args.run.no_dashboard)?;
+        let run_folder = run_folder(r, &data, model_size, resumes)?;
+        let tensorboard_log_dir = r.optional(&keys::TENSORBOARD_LOG_DIR);
+        r.refuse_contradiction(&keys::DASHBOARD)?;
+        let dashboard = r.optional(&keys::DASHBOARD);
         Ok(TrainSettings {
             data,
             feeding,
@@ -243,8 +226,8 @@ impl TrainSettings {
             run_folder,
             tensorboard_log_dir,
             dashboard,
-            trace: args.run.trace,
-            json: args.run.json,
+            trace: args.trace,
+            json: args.json,
             notes: resolver.notes(),
             remarks: resolver.remarks(),
             shown: resolver.shown,
@@ -259,14 +242,11 @@ pub(crate) const LEAST_SLOTS_OF_A_PAIR: usize = 3;
 
 fn feeding(
     r: &mut Resolver,
-    work: &WorkArgs,
-    args: &FeedArgs,
     data: &DataSettings,
     cores: usize,
     devices: Devices,
 ) -> anyhow::Result<(Feeding, usize)> {
-    let caching = args.no_cache.map(|not| !not);
-    let caching = r.pick(&keys::ENABLE_CACHING, caching, true);
+    let caching: bool = r.pick(&keys::ENABLE_CACHING);
     let typed = [&keys::CACHE_DIR, &keys::CACHE_BUDGET];
     if let Some(key) = typed.into_iter().find(|key| !caching && r.is_typed(key)) {
         let what = format!("{} has no effect without a cache", r.called(key));
@@ -274,12 +254,7 @@ fn feeding(
             .mend(key, None)
             .into());
     }
-    let static_shapes = args.enable_static_shapes;
-    let static_shapes = args
-        .disable_static_shapes
-        .then_some(false)
-        .or(static_shapes);
-    if !r.pick(&keys::ENABLE_STATIC_SHAPES, static_shapes, true) {
+    if !r.pick::<bool>(&keys::ENABLE_STATIC_SHAPES) {
         return Err(Complaint::new(
             "static shapes cannot be turned off: every batch is padded to one of a few shapes",
             "leave them on; to pad less, allow more shapes with --buckets (up to 64)",
@@ -293,45 +268,25 @@ fn feeding(
         devices if devices.model().is_cpu() => threads::AtWork::Model,
         _ => threads::AtWork::Workers,
     };
-    let divided = threads::divide(
-        cores,
-        at_work,
-        r.given(&keys::NUM_WORKERS, work.num_workers)
-            .map(|(n, _)| n),
-        r.given(&keys::COMPUTE_THREADS, args.compute_threads)
-            .map(|(n, _)| n),
-    );
-    let Threads {
-        workers_why,
-        compute_why,
-        ..
-    } = divided;
-    let spread = spread(r, work, divided.workers, workers_why);
+    let given = |key| r.given(key).map(|(threads, _)| threads);
+    let (workers, compute) = (given(&keys::NUM_WORKERS), given(&keys::COMPUTE_THREADS));
+    let divided = threads::divide(cores, at_work, workers, compute);
+    let spread = spread(r, divided.workers, divided.workers_why);
     let compute = divided.compute;
-    let compute_threads = r.auto(
-        &keys::COMPUTE_THREADS,
-        args.compute_threads,
-        compute,
-        compute_why,
-    );
+    let compute_threads = r.auto(&keys::COMPUTE_THREADS, compute, divided.compute_why);
     let usual = threads::divide(cores, at_work, None, None);
-    let buffered_batches = r.pick(&keys::BUFFER_SIZE, args.buffer_size, 50);
-    let (least, why) = match devices.is_pair() {
-        true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
-        false => (2, "64 / batch_size, from 2 to 8"),
-    };
-    let slots = (64 / data.batches.batch_size.get() as usize).clamp(least, 8);
-    let given = args.prefetch_buffer_size;
-    let mut device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, given, slots, why);
+    let buffered_batches = r.pick(&keys::BUFFER_SIZE);
+    let (slots, why) = usual_slots(data.batches.batch_size, devices.is_pair());
+    let mut device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, slots, why);
     if devices.is_pair() && device_slots < LEAST_SLOTS_OF_A_PAIR {
         let told = format!(
-            "warning: {} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, ahead of the one in training",
+            "{} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, ahead of the one in training",
             r.called(&keys::PREFETCH_BUFFER_SIZE)
         );
-        r.remark(&keys::PREFETCH_BUFFER_SIZE, told);
+        r.remark(&keys::PREFETCH_BUFFER_SIZE, Note::warning(told));
         device_slots = LEAST_SLOTS_OF_A_PAIR;
     }
-    let start_delay = r.pick(&keys::MODEL_START_DELAY, args.model_start_delay, 2.0);
+    let start_delay = r.pick(&keys::MODEL_START_DELAY);
     let feeding = Feeding {
         workers: spread.workers,
         ram_budget: spread.ram_budget,
@@ -343,16 +298,25 @@ fn feeding(
         lane_threads: cores.saturating_sub(compute_threads).max(1),
         start_delay: Duration::from_secs_f64(start_delay),
         caching,
-        hindrance: Hindrance::default(),
+        delays: None,
         usual_threads: (usual.workers, usual.compute),
     };
     Ok((feeding, compute_threads))
 }
 
-fn stop_at(r: &mut Resolver, args: &LengthArgs, demo: bool, size: ModelSize) -> StopAt {
-    let epochs = r.optional(&keys::EPOCHS, args.epochs, "no limit");
-    let mut steps = r.given(&keys::MAX_STEPS, args.max_steps);
-    let mut minutes = r.given(&keys::MAX_MINUTES, args.max_minutes);
+/// Batches on the device ahead of the one in training, where no number is given, and the rule.
+pub(crate) fn usual_slots(batch_size: NonZero<u32>, is_pair: bool) -> (usize, &'static str) {
+    let (least, why) = match is_pair {
+        true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
+        false => (2, "64 / batch_size, from 2 to 8"),
+    };
+    ((64 / batch_size.get() as usize).clamp(least, 8), why)
+}
+
+fn stop_at(r: &mut Resolver, demo: bool, size: ModelSize) -> StopAt {
+    let epochs = r.optional(&keys::EPOCHS);
+    let mut steps = r.given(&keys::MAX_STEPS);
+    let mut minutes = r.given(&keys::MAX_MINUTES);
     if epochs.is_none() && steps.is_none() && minutes.is_none() {
         if demo {
             minutes = Some((DEMO_MINUTES, Origin::Auto("the built-in corpus")));
@@ -367,27 +331,28 @@ fn stop_at(r: &mut Resolver, args: &LengthArgs, demo: bool, size: ModelSize) -> 
     }
 }
 
+/// `resume`: what `--resume` says, without a run the newest.
 fn checkpoints(
     r: &mut Resolver,
-    args: CheckpointArgs,
+    resume: Option<Option<PathBuf>>,
     size: ModelSize,
 ) -> anyhow::Result<(Start, Checkpoints)> {
-    let init_from = r.optional(&keys::INIT_FROM, args.init_from, "none");
-    let start = match args.resume {
-        None => Start::New {
-            init_from,
-            reset: args.reset_training,
-        },
+    let init_from = r.optional(&keys::INIT_FROM);
+    let reset = r
+        .given(&keys::RESET_TRAINING)
+        .is_some_and(|(reset, _)| reset);
+    let start = match resume {
+        None => Start::New { init_from, reset },
         Some(from) => {
             // `init_from` in a file says how the run began; that is no contradiction.
-            let clash = if args.reset_training {
+            let clash = if reset {
                 Some("--reset-training")
             } else {
                 r.is_typed(&keys::INIT_FROM).then_some("--init-from")
             };
             if let Some(other) = clash {
                 return Err(Complaint::new(
-                    format!("--resume goes on with a run, and {other} begins a new one"),
+                    format!("--resume continues a run, and {other} begins a new one"),
                     "leave one of the two out",
                 )
                 .into());
@@ -397,45 +362,22 @@ fn checkpoints(
             Start::Resume { from }
         }
     };
-    if args.reset_training {
-        r.pick(&keys::RESET_TRAINING, Some(true), false);
-    }
-    let absent = "checkpoints in the run's folder";
-    let dir = r.optional(&keys::CHECKPOINT_DIR, args.checkpoint_dir, absent);
-    let every = often(size);
-    let every = r.auto(
-        &keys::CHECKPOINT_EVERY,
-        args.checkpoint_every,
-        every,
-        BY_SIZE,
-    );
-    let three = NonZero::<usize>::MIN.saturating_add(2);
-    let keep = r.pick(&keys::KEEP, args.keep, three);
+    r.on(&keys::RESET_TRAINING);
+    let dir = r.optional(&keys::CHECKPOINT_DIR);
+    let every = r.auto(&keys::CHECKPOINT_EVERY, often(size), BY_SIZE);
+    let keep = r.pick(&keys::KEEP);
     Ok((start, Checkpoints { dir, every, keep }))
 }
 
-/// Steps after which a checkpoint or an evaluation is worth its time.
 fn often(size: ModelSize) -> NonZero<u64> {
-    NonZero::<u64>::MIN.saturating_add(if size.is_quick() { 249 } else { 999 })
+    NonZero::new(steps_between_checkpoints(size)).unwrap_or(NonZero::<u64>::MIN)
 }
 
-fn evaluation(
-    r: &mut Resolver,
-    args: &EvaluationArgs,
-    size: ModelSize,
-) -> anyhow::Result<Option<Evaluation>> {
-    if args.no_evaluation && args.enable_evaluation == Some(true) {
-        return Err(both("--enable-evaluation", "--no-evaluation").into());
-    }
-    let enable = args
-        .no_evaluation
-        .then_some(false)
-        .or(args.enable_evaluation);
-    let enabled = r.pick(&keys::ENABLE_EVALUATION, enable, true);
-    let given = args.evaluation_interval;
-    let every = r.auto(&keys::EVALUATION_INTERVAL, given, often(size), BY_SIZE);
-    let given = args.early_stopping_patience;
-    let patience = r.optional(&keys::EARLY_STOPPING_PATIENCE, given, "off");
+fn evaluation(r: &mut Resolver, size: ModelSize) -> anyhow::Result<Option<Evaluation>> {
+    r.refuse_contradiction(&keys::ENABLE_EVALUATION)?;
+    let enabled = r.pick(&keys::ENABLE_EVALUATION);
+    let every = r.auto(&keys::EVALUATION_INTERVAL, often(size), BY_SIZE);
+    let patience: Option<u32> = r.optional(&keys::EARLY_STOPPING_PATIENCE);
     if enabled {
         return Ok(Some(Evaluation { every, patience }));
     }
@@ -443,7 +385,8 @@ fn evaluation(
         // A flag beats the file, also where the file goes into more detail.
         (
             patience.is_some()
-                && (!args.no_evaluation || r.is_typed(&keys::EARLY_STOPPING_PATIENCE)),
+                && (!r.is_typed(&keys::ENABLE_EVALUATION)
+                    || r.is_typed(&keys::EARLY_STOPPING_PATIENCE)),
             &keys::EARLY_STOPPING_PATIENCE,
         ),
         (
@@ -464,22 +407,18 @@ fn evaluation(
 
 fn run_folder(
     r: &mut Resolver,
-    args: &RunArgs,
     data: &DataSettings,
     size: ModelSize,
     resumes: bool,
 ) -> anyhow::Result<RunFolder> {
-    let absent = "a new one in runs_dir";
-    let dir = r.optional(&keys::RUN_DIR, args.run_dir.clone(), absent);
-    let runs = PathBuf::from("runs");
-    let runs_dir = r.pick(&keys::RUNS_DIR, args.runs_dir.clone(), runs);
+    let dir: Option<PathBuf> = r.optional(&keys::RUN_DIR);
+    let runs_dir = r.pick(&keys::RUNS_DIR);
     let usual = format!(
         "{}-{}",
         dataset_name(data.train_data.as_deref()),
         size.name()
     );
-    let why = "the dataset's name and the size";
-    let name = r.auto(&keys::NAME, args.name.clone(), usual, why);
+    let name = r.auto(&keys::NAME, usual, "the dataset's name and the size");
     for key in [&keys::RUNS_DIR, &keys::NAME] {
         if dir.is_some() && r.is_typed(key) {
             let what = format!(
@@ -492,7 +431,7 @@ fn run_folder(
     for key in [&keys::RUN_DIR, &keys::NAME] {
         if resumes && r.is_typed(key) {
             let what = format!(
-                "--resume goes on in the run's own folder: {} has no effect",
+                "--resume continues in the run's own folder: {} has no effect",
                 r.called(key)
             );
             let hint = "leave it out; --resume itself takes the folder of a run";
@@ -521,20 +460,4 @@ fn dataset_name(folder: Option<&Path>) -> String {
         .collect();
     let name = name.trim_matches('-');
     if name.is_empty() { "voice" } else { name }.into()
-}
-
-fn dashboard(r: &mut Resolver, on: bool, off: bool) -> anyhow::Result<Option<bool>> {
-    if on && off {
-        return Err(both("--dashboard", "--no-dashboard").into());
-    }
-    let given = on.then_some(true).or(off.then_some(false));
-    let absent = "where standard error is a terminal";
-    Ok(r.optional(&keys::DASHBOARD, given, absent))
-}
-
-fn both(one: &str, other: &str) -> Complaint {
-    Complaint::new(
-        format!("{one} and {other} contradict each other"),
-        "leave one of the two out",
-    )
 }

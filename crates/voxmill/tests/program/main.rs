@@ -59,6 +59,7 @@ fn said(output: &Output) -> String {
 fn json(output: &Output) -> serde_json::Value {
     assert!(output.status.success(), "{}", said(output));
     let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    schema::assert_fits(&report, "prepare");
     report["datasets"][0].take()
 }
 

@@ -68,7 +68,7 @@ fn two_devices_go_on_where_they_were_killed() {
     let dir = run.dir().to_str().unwrap().to_owned();
     let output = ok(run.train(&["--resume", &dir]));
     assert!(
-        said(&output).contains("goes on after step"),
+        said(&output).contains("resumes after step"),
         "{}",
         said(&output)
     );

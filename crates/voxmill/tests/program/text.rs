@@ -47,6 +47,9 @@ fn sentences_from_standard_input_as_json_lines() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(lines.len(), 2);
+    for line in &lines {
+        crate::schema::assert_fits(line, "text");
+    }
     assert_eq!(lines[0]["language"], "en");
     assert_eq!(lines[1]["language"], "fa");
     assert!(lines[1]["tokens"].as_array().unwrap().len() > 2);

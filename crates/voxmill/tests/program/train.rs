@@ -159,6 +159,7 @@ fn a_run_leaves_a_voice_that_speaks() {
     let output = ok(run.synthesize(&["--text", "سلام دنیا", "--output", "salam.wav", "--json"]));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(result["files"][0]["seconds"].as_f64().unwrap() > 0.1);
+    crate::schema::assert_fits(&result, "synthesize");
 }
 
 /// As hard as it goes.
@@ -208,14 +209,14 @@ fn killed_and_resumed_the_losses_are_the_same_to_the_last_bit() {
         command
     });
     assert!(
-        said(&output).contains("goes on after step"),
+        said(&output).contains("resumes after step"),
         "{}",
         said(&output)
     );
     let losses = killed.losses();
     // A kill loses the log's last second; no step after the checkpoint is missing.
     let told = said(&output);
-    let after = told.split("goes on after step ").nth(1).unwrap();
+    let after = told.split("resumes after step ").nth(1).unwrap();
     let after: u64 = after.split(')').next().unwrap().parse().unwrap();
     let came_again: Vec<_> = losses.iter().filter(|loss| loss.0 > after).collect();
     let wanted: Vec<_> = expected.iter().filter(|loss| loss.0 > after).collect();
@@ -258,7 +259,7 @@ fn a_damaged_checkpoint_gives_way_to_the_one_before() {
     let output = ok(run.train(&["--resume", &dir, "--max-steps", "6"]));
     let told = said(&output);
     assert!(
-        told.contains("is damaged") && told.contains("goes on after step 2"),
+        told.contains("is damaged") && told.contains("resumes after step 2"),
         "{told}"
     );
 }
@@ -266,7 +267,9 @@ fn a_damaged_checkpoint_gives_way_to_the_one_before() {
 #[test]
 fn what_does_not_fit_is_refused_with_a_hint() {
     let run = Run::new();
-    ok(run.train(&["--max-steps", "2", "--no-evaluation"]));
+    let output = ok(run.train(&["--max-steps", "2", "--no-evaluation", "--json"]));
+    let summary = serde_json::from_slice(&output.stdout).unwrap();
+    crate::schema::assert_fits(&summary, "train");
     let dir = run.dir().to_str().unwrap().to_owned();
     let refused = |mut command: Command, what: &str| {
         let output = command.output().unwrap();
@@ -287,7 +290,7 @@ fn what_does_not_fit_is_refused_with_a_hint() {
         "there is no checkpoint",
     );
     refused(run.synthesize(&["--text", "  "]), "text");
-    refused(run.synthesize(&[]), "no text to say");
+    refused(run.synthesize(&[]), "no text to speak");
     refused(run.synthesize(&["--text", "☃☃"]), "can be read aloud");
     refused(
         run.synthesize(&["--text", "hello", "--speaker", "nobody"]),

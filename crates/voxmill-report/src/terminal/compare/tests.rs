@@ -6,9 +6,9 @@ use voxmill_analysis::compare::{COMPARISON_VERSION, Difference, LossAt};
 use voxmill_analysis::timing::Spread;
 
 use super::*;
-use crate::terminal::COLUMNS;
+use crate::format::COLUMNS;
 
-fn side(name: &str, state: State) -> Side {
+fn side(name: &str, state: RunState) -> Side {
     Side {
         name: name.to_owned(),
         state,
@@ -50,22 +50,26 @@ fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
         run: run.to_owned(),
         steps_matched: Matched::ByShape,
         differences: vec![
-            difference(Measure::StepTime, step_time, Told::Worse),
+            difference(Measure::StepTime, step_time, Judgement::Worse),
             difference(
                 Measure::Throughput,
                 change(-0.104, -0.12, -0.09),
-                Told::Worse,
+                Judgement::Worse,
             ),
             difference(
                 Measure::Busy,
                 change(0.0004, -0.001, 0.002),
-                Told::NoDifference,
+                Judgement::NoDifference,
             ),
-            difference(Measure::Stall, change(-0.021, -0.025, -0.017), Told::Better),
+            difference(
+                Measure::Stall,
+                change(-0.021, -0.025, -0.017),
+                Judgement::Better,
+            ),
             Difference {
                 measure: Measure::Variation,
                 change: None,
-                told: Told::NotMeasured,
+                told: Judgement::NotMeasured,
             },
         ],
         loss: Some(Loss {
@@ -78,7 +82,7 @@ fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
                 first: 0.4321,
                 this: 0.4301,
                 change: change(-0.002, -0.005, 0.001),
-                told: Told::NoDifference,
+                told: Judgement::NoDifference,
             }],
         }),
         verdict,
@@ -89,8 +93,8 @@ fn two() -> Comparison {
     Comparison {
         version: COMPARISON_VERSION,
         runs: vec![
-            side("before", State::Finished),
-            side("after-a-long-evening-of-changes", State::Killed),
+            side("before", RunState::Finished),
+            side("after-a-long-evening-of-changes", RunState::Killed),
         ],
         against_first: vec![against(
             "after-a-long-evening-of-changes",
@@ -122,7 +126,7 @@ fn two_runs() {
 #[test]
 fn many_runs_go_into_several_tables() {
     let mut many = two();
-    let mut grown = side("third", State::InProgress);
+    let mut grown = side("third", RunState::InProgress);
     grown.starts = 2;
     grown.lost = 1_234;
     grown.others = Some(0.42);
@@ -130,7 +134,7 @@ fn many_runs_go_into_several_tables() {
     grown
         .device_memory
         .insert("cuda:0".to_owned(), 3_200_000_000);
-    many.runs.extend([grown, side("fourth", State::Failed)]);
+    many.runs.extend([grown, side("fourth", RunState::Failed)]);
     let mut third = against("third", change(0.06, 0.03, 0.09), Some(Verdict::Uncertain));
     third.steps_matched = Matched::ByFrame;
     third.loss = None;

@@ -11,9 +11,14 @@ use crate::probes::{Roots, read_text};
 
 /// From the best to the worst, so the smaller one is the better one. The names are those of
 /// `nvidia-smi topo`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Link {
+    #[serde(rename = "same")]
     Same,
+    #[serde(rename = "NVLink")]
     Nvlink,
     /// One switch at most.
     Pix,

@@ -74,7 +74,7 @@ fn why(model: &GpuFacts, data: &GpuFacts, link: Option<Link>, pairs: usize) -> S
         ),
         (Some(same), Some(_)) => format!("both have {}, so the first one trains", gibibytes(same)),
         (Some(_), None) => "the one for data does not tell its memory".to_owned(),
-        (None, _) => "neither tells its memory, so the first one trains".to_owned(),
+        (None, _) => "neither reports its memory, so the first one trains".to_owned(),
     };
     format!(
         "{} prepares data and {} trains: {linked}{compared}; {weaker}",
@@ -190,7 +190,7 @@ mod tests {
         assert!(why.ends_with(expected), "{why}");
         let why = chosen(&[None, None], &[]).unwrap().why;
         assert!(
-            why.ends_with("neither tells its memory, so the first one trains"),
+            why.ends_with("neither reports its memory, so the first one trains"),
             "{why}"
         );
     }

@@ -8,7 +8,7 @@ use crate::probes::{read_number, read_text};
 
 /// How fast a card and the host can talk. A card at rest turns its generation down to save power,
 /// so only the greatest values say what a run will get.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct PcieLink {
     pub generation: Option<u32>,
     /// Lanes.

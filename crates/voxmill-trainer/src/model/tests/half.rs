@@ -88,7 +88,7 @@ fn rounding(half: Precision) -> f64 {
 /// down: together by a few times as much. In gradients it also counts where a frame is now above the
 /// target and now below, or a unit now on and now off; there a small change is a whole one.
 #[test]
-fn sixteen_bits_are_near_thirty_two() {
+fn sixteen_bits_are_near_thirty_two_on_every_device() {
     let exact = made(&device(), Precision::Single, 1.0, false);
     for device in test_devices() {
         for (half, recompute) in [

@@ -5,7 +5,7 @@ use super::*;
 /// Past the warm-up and past the alignment's prior, where a step's number changes nothing.
 const LATE: u64 = 1_000;
 
-fn late(steps: u64) -> Training {
+fn late(steps: u64) -> Trainer {
     let mut training = fresh(options(LATE + steps));
     training.progress.step = LATE;
     training

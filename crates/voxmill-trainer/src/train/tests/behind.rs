@@ -18,8 +18,8 @@ fn losses(heard: &Heard) -> Vec<f64> {
 }
 
 /// A run that begins where the prior is gone.
-fn begun(device: &Device, options: TrainOptions) -> Training {
-    let mut training = Training::new(options, small_voice(), json!({}), speakers(), device);
+fn begun(device: &Device, options: TrainOptions) -> Trainer {
+    let mut training = Trainer::new(options, small_voice(), json!({}), speakers(), device);
     training.progress.step = PRIOR_STEPS;
     training.alignments = Alignments::new(true, Stored::default());
     training
@@ -52,7 +52,7 @@ fn scores_of_the_last_visit_train_the_same_voice_on_every_device() {
 }
 
 #[test]
-fn alignments_that_hardly_move_are_kept() {
+fn alignments_that_hardly_move_are_kept_on_every_device() {
     let mut of_all = Vec::new();
     for device in test_devices() {
         let (losses, settled) = trained(&device, 1e-6, 15);
@@ -65,7 +65,7 @@ fn alignments_that_hardly_move_are_kept() {
 }
 
 #[test]
-fn a_run_that_is_stopped_goes_on_with_what_was_being_read() {
+fn a_run_that_is_stopped_goes_on_with_what_was_being_read_on_every_device() {
     for device in test_devices() {
         let folder = tempfile::tempdir().unwrap();
         let (whole, _) = trained(&device, 3e-3, 12);
@@ -76,7 +76,7 @@ fn a_run_that_is_stopped_goes_on_with_what_was_being_read() {
         assert!(!facts.pending_durations.is_empty());
         let options = options_of(3e-3, 12);
         let mut training =
-            Training::resume(options, json!({}), speakers(), &device, &saved).unwrap();
+            Trainer::resume(options, json!({}), speakers(), &device, &saved).unwrap();
         let stored = Stored {
             known: facts.alignments,
             pending: facts.pending_durations,

@@ -1,5 +1,7 @@
 //! Why a run stops, and what is on disk then.
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 
 fn ended(options: TrainOptions, feed: TestFeed) -> (Summary, Heard, Vec<u64>) {
@@ -24,7 +26,11 @@ fn after_as_many_steps_as_it_may_take() {
     assert_eq!(saved, [2, 4, 5]);
     assert_eq!(heard.sampled, [3]);
     let steps: Vec<u64> = heard.steps.iter().map(|step| step.step).collect();
-    assert_eq!(steps, [1, 2, 3, 4, 5], "every step is told once, in order");
+    assert_eq!(
+        steps,
+        [1, 2, 3, 4, 5],
+        "every step is reported once, in order"
+    );
 }
 
 #[test]
@@ -70,7 +76,7 @@ fn when_it_is_told_to_stop_before_the_first_step() {
     feed.stop().store(true, Ordering::Relaxed);
     let (summary, heard) = run(fresh(options(5)), feed, &folder);
     assert_eq!((summary.stopped, summary.step), (Stopped::Interrupted, 0));
-    assert!(heard.saved.is_empty(), "there is nothing to go on from");
+    assert!(heard.saved.is_empty(), "there is nothing to resume from");
 }
 
 #[test]
@@ -95,7 +101,7 @@ fn when_held_out_clips_get_no_better() {
         (Stopped::NoLongerBetter, 8)
     );
     let better: Vec<bool> = heard.validations.iter().map(|found| found.better).collect();
-    // The first tells where the voice began; there is no checkpoint of it.
+    // The first shows where the voice began; there is no checkpoint of it.
     assert_eq!(better, [false, true, true, false, false]);
     assert_eq!(summary.progress.best.unwrap().step, 4);
     assert_eq!(summary.progress.since_best, 2);

@@ -1,4 +1,4 @@
-//! Batches from memory, over and over, and an ear for what the loop tells.
+//! Batches from memory, over and over, and an observer that keeps what the loop reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,13 +135,13 @@ impl Feed for TestFeed {
 }
 
 /// On the CPU, with the statistics of the small voice.
-pub(in crate::train) fn prepared(batch: Batch) -> Ready {
+pub(in crate::train) fn prepared(batch: Batch) -> ReadyBatch {
     prepared_on(batch, &device())
 }
 
-fn prepared_on(batch: Batch, device: &Device) -> Ready {
+fn prepared_on(batch: Batch, device: &Device) -> ReadyBatch {
     let voice = small_voice();
-    let preparing = Preparing {
+    let preparing = Preparation {
         data: device.clone(),
         model: device.clone(),
         statistics: voice.mel_statistics,
@@ -177,7 +177,7 @@ impl Observer for Heard {
         Ok(())
     }
 
-    fn sample(&mut self, step: u64, speaker: &Speaker) -> Result<(), FeedError> {
+    fn sample(&mut self, step: u64, speaker: &TrainedVoice) -> Result<(), FeedError> {
         assert!(speaker.style_named("one").is_some());
         self.sampled.push(step);
         Ok(())

@@ -9,7 +9,7 @@ fn in_precision(precision: Precision, steps: u64) -> TrainOptions {
 }
 
 /// A fresh run in f16 whose loss scale begins here.
-fn scaled(factor: f32, options: TrainOptions) -> Training {
+fn scaled(factor: f32, options: TrainOptions) -> Trainer {
     assert_eq!(options.precision, Precision::F16);
     let mut training = fresh(options);
     training.loss_scale = Some(LossScale::from_stored([factor, 0.0], &device()));
@@ -20,7 +20,7 @@ fn scaled(factor: f32, options: TrainOptions) -> Training {
 const TOO_LARGE: f32 = 16_777_216.0;
 const MODEST: f32 = 4_096.0;
 
-fn trained(training: Training, batches: Vec<Batch>) -> (Summary, Heard, Vec<(String, Vec<u8>)>) {
+fn trained(training: Trainer, batches: Vec<Batch>) -> (Summary, Heard, Vec<(String, Vec<u8>)>) {
     let folder = tempfile::tempdir().unwrap();
     let (summary, heard) = run(training, TestFeed::new(batches), &folder);
     let newest = checkpoints(&folder).newest().unwrap().checkpoint;

@@ -1,5 +1,6 @@
 //! A batch in one go and in parts.
 
+use super::super::step::StepTask;
 use super::*;
 use crate::device::read;
 use crate::prepare::Counts;
@@ -16,7 +17,7 @@ fn parts_add_up_to_the_whole() {
             counts: batch.counts,
             loss_scale: None,
         };
-        let passed = fresh(options(1)).pass_over_parts(&batch, parts, &task);
+        let passed = fresh(options(1)).gradients_in_parts(&batch, parts, &task);
         let norm = read(passed.gradients.norm(&device()));
         (read(passed.losses), norm[0])
     };

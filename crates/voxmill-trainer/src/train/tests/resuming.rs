@@ -1,4 +1,4 @@
-//! A run that was stopped and goes on is the run that was never stopped, to the last bit.
+//! A run that was stopped and resumes is the run that was never stopped, to the last bit.
 
 use super::*;
 
@@ -16,7 +16,7 @@ pub(super) fn go_on(from: &Path, options: TrainOptions, folder: &TempDir) -> (Su
     let from = CheckpointFolder::open(from).unwrap();
     let feed = TestFeed::new(batches()).from(&from.facts().progress.feed);
     let settings = from.facts().settings.clone();
-    let training = Training::resume(options, settings, speakers(), &device(), &from).unwrap();
+    let training = Trainer::resume(options, settings, speakers(), &device(), &from).unwrap();
     run(training, feed, folder)
 }
 

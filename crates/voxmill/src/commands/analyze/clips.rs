@@ -9,18 +9,19 @@ use rayon::prelude::*;
 use rustix::fs::{Advice, fadvise};
 use voxmill_analysis::data_side::{Audio, Disk, Text};
 use voxmill_analysis::timing::Spread;
-use voxmill_speech::draw::draw;
-use voxmill_speech::manifest::Clip;
+use voxmill_data::draw::draw;
+use voxmill_data::manifest::Clip;
 
 use crate::complaint::Complaint;
-use crate::feed::{Maker, Recipe};
+use voxmill_data::Recipe;
+use voxmill_data::featurize::ClipFeaturizer;
 
 /// Clips whose audio is looked at: enough for a p95, and a matter of a second.
 const SAMPLE: usize = 200;
 
 pub(super) fn text(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Text> {
     let read = |clip: &Clip| {
-        // What cannot be read is told by `prepare`; its time counts all the same.
+        // What cannot be read is reported by `prepare`; its time counts all the same.
         let _ = recipe
             .front_end
             .features(&clip.text, recipe.language_of(clip));
@@ -87,12 +88,12 @@ fn rate(clips: &[&Clip]) -> anyhow::Result<f64> {
 }
 
 pub(super) fn audio(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Audio> {
-    let mut maker = Maker::new(&recipe.audio)?;
+    let mut featurizer = ClipFeaturizer::new(&recipe.audio)?;
     let mut parts: [Vec<f64>; 4] = Default::default();
     let mut whole = Vec::new();
     for clip in clips {
-        // Bad ones are for `prepare` to tell of.
-        let Ok(effort) = maker.try_out(&clip.audio_path()) else {
+        // Bad ones are reported by `prepare`.
+        let Ok(effort) = featurizer.try_out(&clip.audio_path()) else {
             continue;
         };
         for (part, (_, took)) in parts.iter_mut().zip(effort.parts()) {

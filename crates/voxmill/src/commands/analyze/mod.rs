@@ -1,25 +1,23 @@
 //! `voxmill analyze`: what the data side costs, without a model.
 
 mod clips;
-mod road;
+mod pipeline;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use voxmill_analysis::data_side::{
     DATA_SIDE_VERSION, DataSide, FeedingAt, enough_workers, verdicts,
 };
+use voxmill_data::manifest::{Clip, Split};
 use voxmill_report::terminal::data_side_text;
-use voxmill_speech::manifest::{Clip, Split};
-use voxmill_speech::text::FrontEnd;
 
-use super::recorded::newest_like;
-use super::train::data::{open_shelf, read_data};
-use super::{goes_on, paint, say, tell};
-use crate::args::{AnalyzeArgs, DeviceArgs, ModelArgs};
+use super::{paint, say, should_run, tell};
+use crate::args::{AnalyzeArgs, TrainArgs};
 use crate::complaint::Complaint;
+use crate::config::keys;
 use crate::exit::Exit;
-use crate::feed::Recipe;
+use crate::session::data::Data;
+use crate::session::recorded::newest_like;
 use crate::settings::TrainSettings;
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
@@ -31,22 +29,16 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
         )
         .into());
     }
-    let show = args.road.config.show_settings;
-    if args.road.feed.compute_threads.is_some() {
+    let show = args.flags.show_settings;
+    if args.flags.has(&keys::COMPUTE_THREADS) {
         return Err(Complaint::new(
             "--compute-threads is for the model, and there is none here",
             "leave it out; --num-workers is the number that is looked at",
         )
         .into());
     }
-    let model = ModelArgs {
-        model_size: args.model_size,
-        ..ModelArgs::default()
-    };
-    let mut train = args.road.measured(DeviceArgs::default(), model);
-    train.run.runs_dir = args.runs_dir;
-    let settings = TrainSettings::resolve(train)?;
-    if !goes_on(&settings.notes, &settings.shown, show, json)? {
+    let settings = TrainSettings::resolve(TrainArgs::measured(args.flags))?;
+    if !should_run(&settings.notes, &settings.shown, show, json)? {
         return Ok(Exit::Done);
     }
     let data = measure(&settings, step_ms)?;
@@ -58,41 +50,35 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
 }
 
 fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<DataSide> {
-    let dataset = read_data(settings, None)?;
-    let recipe = Recipe {
-        front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
-        audio: Arc::new(settings.data.audio.clone()),
-        language: settings.data.language,
-    };
+    let dataset = Data::open(settings, &[])?;
+    let recipe = &dataset.recipe;
     let manifest = &dataset.train;
-    let of_training = |clip: &&Clip| clip.split == Split::Train;
-    let clips: Vec<&Clip> = manifest.clips.iter().filter(of_training).collect();
+    let clips: Vec<&Clip> = manifest.clips_of(Split::Train).collect();
     let seed = settings.data.batches.seed;
     tell("text      every clip");
-    let text = clips::text(&clips, &recipe)?;
+    let text = clips::text(&clips, recipe)?;
     let sample = clips::sample(&clips, seed);
     tell(&format!("disk      {} files, cold and warm", sample.len()));
     let disk = clips::disk(&sample)?;
     tell(&format!("audio     {} clips, one by one", sample.len()));
-    let audio = clips::audio(&sample, &recipe)?;
+    let audio = clips::audio(&sample, recipe)?;
 
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let road = road::Measured {
+    let pipeline = pipeline::DataPipeline {
         settings,
-        recipe: &recipe,
         data: &dataset,
     };
-    let cold = road.capacities(false, cores)?;
-    let cached = open_shelf(settings, &recipe, &dataset.folder, manifest).found_in_cache();
+    let cold = pipeline.capacities(false, cores)?;
+    let cached = dataset.store(settings).found_in_cache();
     let warm = match settings.feeding.caching && cached == manifest.clips.len() {
-        true => road.capacities(true, cores)?,
+        true => pipeline.capacities(true, cores)?,
         false => Vec::new(),
     };
     let pace = pace(settings, step_ms);
     let feeding = match pace {
         Some((step_ms, from)) => {
             tell(&format!("feeding   a batch every {step_ms:.0} ms"));
-            let fed = road.feed_at(!warm.is_empty(), step_ms)?;
+            let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
             let needed = fed.clips_per_batch / (step_ms / 1e3);
             Some(FeedingAt {
                 step_ms,

@@ -3,20 +3,20 @@
 mod copy;
 mod inventory;
 mod report;
-mod table;
 
+use voxmill_report::terminal::devices_text;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
 
-use super::say;
+use super::{say, say_json};
 use crate::args::DevicesArgs;
 use crate::machine::Host;
 use crate::settings::Present;
 use copy::Copied;
 use inventory::Gpu;
 
-/// All that is told.
+/// All that was found.
 #[derive(Debug)]
 struct Devices {
     host: Host,
@@ -43,9 +43,10 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
         present.check("--model-device", model)?;
         devices.copied = Some(copy::measure(data, model)?);
     }
+    let result = report::result(&devices);
     match args.json {
-        true => say(&serde_json::to_string_pretty(&report::json(&devices))?),
-        false => say(&table::render(&devices)),
+        true => say_json(&result),
+        false => say(&devices_text(&result)),
     }
 }
 
@@ -68,12 +69,5 @@ impl Devices {
             links,
             copied: None,
         }
-    }
-
-    /// Real GPUs that a backend of this build can use.
-    fn usable(&self) -> impl Iterator<Item = &Gpu> {
-        self.gpus
-            .iter()
-            .filter(|gpu| !gpu.is_software && !gpu.ids.is_empty())
     }
 }

@@ -1,109 +1,221 @@
-//! The devices, for programs.
+//! What was found, as the result that is printed.
 
-use serde_json::{Value, json};
+use voxmill_report::results::devices as result;
 use voxmill_telemetry::probes::topology::{GpuFacts, Source};
-use voxmill_trainer::device::Backend;
+use voxmill_trainer::device::{Backend, DeviceError};
 
 use super::Devices;
 use super::copy::Copied;
 use super::inventory::Gpu;
 
-/// Grows when a program that reads it would misread it.
-const VERSION: u32 = 1;
-
-pub(super) fn json(devices: &Devices) -> Value {
+pub(super) fn result(devices: &Devices) -> result::Devices {
     let host = &devices.host;
     let places = 0..devices.cards.len();
-    let links: Vec<Value> = places
-        .flat_map(|b| (0..b).map(move |a| (a, b)))
-        .filter_map(|(a, b)| {
-            let link = devices.links.between(a, b)?;
-            Some(json!({"gpus": [a, b], "link": link.name(), "slow": link.is_slow()}))
-        })
-        .collect();
-    json!({
-        "version": VERSION,
-        "cpu": {
-            "device": "cpu",
-            "name": host.cpu,
-            "cores": host.cores,
-            "numa_nodes": host.numa_nodes,
-            "memory_bytes": host.memory,
-            "memory_available_bytes": host.memory_available,
-        },
-        "gpus": devices.gpus.iter().map(|gpu| self::gpu(devices, gpu)).collect::<Vec<_>>(),
-        "links": links,
-        "pair": devices.pair.as_ref().map(|pair| json!({
-            "data": pair.data,
-            "model": pair.model,
-            "link": pair.link.map(|link| link.name()),
-            "why": pair.why,
-        })),
-        "used": devices.usual.to_string(),
-        "backends": Backend::ALL.map(|backend| self::backend(devices, backend)),
-        "copy": devices.copied.as_ref().map(copy),
-    })
-}
-
-fn gpu(devices: &Devices, gpu: &Gpu) -> Value {
-    let card: Option<&GpuFacts> = gpu.card.map(|card| &devices.cards[card]);
-    json!({
-        "names": gpu.ids.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "software": gpu.is_software,
-        "card": gpu.card,
-        "model": card.map(|card| &card.name),
-        "vendor": card.map(|card| card.vendor.name()),
-        "pci_address": card.and_then(|card| card.pci).map(|pci| pci.to_string()),
-        "memory_bytes": card.and_then(|card| card.memory_total_bytes),
-        "memory_free_bytes": card.and_then(|card| card.memory_free_bytes),
-        "driver": gpu.card.and_then(|card| devices.drivers[card].as_ref()),
-        "numa_node": card.and_then(|card| card.numa_node),
-        "pcie": card.and_then(|card| card.pcie).map(|pcie| json!({
-            "generation": pcie.generation,
-            "width": pcie.width,
-            "max_generation": pcie.max_generation,
-            "max_width": pcie.max_width,
-        })),
-        "told_by": card.map(|card| match card.source {
-            Source::Nvml => "nvml",
-            Source::Sysfs => "sysfs",
-        }),
-    })
-}
-
-fn backend(devices: &Devices, backend: Backend) -> Value {
-    let found = devices.backends.iter().find(|(other, _)| *other == backend);
-    let error = found.and_then(|(_, found)| found.as_ref().err());
-    let count = match (backend, found) {
-        (Backend::Cpu, _) => Some(1),
-        (_, Some((_, Ok(found)))) => Some(found.len()),
-        _ => None,
-    };
-    json!({
-        "name": backend.name(),
-        "compiled_in": backend.is_compiled(),
-        "devices": count,
-        "error": error.map(ToString::to_string),
-    })
-}
-
-fn copy(copied: &Copied) -> Value {
-    let sizes = copied.sizes.as_ref().ok().map(|sizes| {
-        let each = sizes.iter().map(|size| {
-            json!({
-                "bytes": size.bytes,
-                "rounds": size.seconds.len(),
-                "best_bytes_per_second": size.best(),
-                "median_bytes_per_second": size.median(),
-                "checksum": format!("{:016x}", size.checksum),
-            })
-        });
-        each.collect::<Vec<_>>()
+    let links = places.flat_map(|b| (0..b).map(move |a| [a, b]));
+    let links = links.filter_map(|gpus| {
+        let link = devices.links.between(gpus[0], gpus[1])?;
+        let slow = link.is_slow();
+        Some(result::GpuLink { gpus, link, slow })
     });
-    json!({
-        "data_device": copied.data.to_string(),
-        "model_device": copied.model.to_string(),
-        "sizes": sizes,
-        "error": copied.sizes.as_ref().err(),
-    })
+    result::Devices {
+        version: result::VERSION,
+        cpu: result::Cpu {
+            device: Backend::Cpu.name().to_owned(),
+            name: host.cpu.clone(),
+            cores: host.cores,
+            numa_nodes: host.numa_nodes,
+            memory_bytes: host.memory,
+            memory_available_bytes: host.memory_available,
+        },
+        gpus: (devices.gpus.iter())
+            .map(|gpu| self::gpu(devices, gpu))
+            .collect(),
+        links: links.collect(),
+        pair: devices.pair.as_ref().map(|pair| result::GpuPair {
+            data: pair.data,
+            model: pair.model,
+            link: pair.link,
+            why: pair.why.clone(),
+        }),
+        used: devices.usual.to_string(),
+        backends: (Backend::ALL.into_iter())
+            .map(|backend| self::backend(devices, backend))
+            .collect(),
+        copy: devices.copied.as_ref().map(copy),
+    }
+}
+
+fn gpu(devices: &Devices, gpu: &Gpu) -> result::Gpu {
+    let seen = result::Gpu {
+        names: gpu.ids.iter().map(ToString::to_string).collect(),
+        software: gpu.is_software,
+        card: gpu.card,
+        ..result::Gpu::default()
+    };
+    let Some(card) = gpu.card else {
+        return seen;
+    };
+    let facts: &GpuFacts = &devices.cards[card];
+    result::Gpu {
+        model: Some(facts.name.clone()),
+        vendor: Some(facts.vendor.name().to_owned()),
+        pci_address: facts.pci.map(|pci| pci.to_string()),
+        memory_bytes: facts.memory_total_bytes,
+        memory_free_bytes: facts.memory_free_bytes,
+        driver: devices.drivers[card].clone(),
+        numa_node: facts.numa_node,
+        pcie: facts.pcie,
+        told_by: Some(match facts.source {
+            Source::Nvml => result::Source::Nvml,
+            Source::Sysfs => result::Source::Sysfs,
+        }),
+        ..seen
+    }
+}
+
+fn backend(devices: &Devices, backend: Backend) -> result::Backend {
+    let found = devices.backends.iter().find(|(other, _)| *other == backend);
+    let found = found.map(|(_, found)| found.as_ref());
+    let is_cpu = backend == Backend::Cpu;
+    let error = found.and_then(Result::err);
+    result::Backend {
+        name: backend.name().to_owned(),
+        compiled_in: is_cpu || found.is_some(),
+        devices: match found {
+            Some(Ok(found)) => Some(found.len()),
+            _ => is_cpu.then_some(1),
+        },
+        error: error.map(ToString::to_string),
+        no_driver: match error {
+            Some(DeviceError::NoDriver { why, .. }) => Some(why.clone()),
+            _ => None,
+        },
+    }
+}
+
+fn copy(copied: &Copied) -> result::Copy {
+    let sizes = copied.sizes.as_ref();
+    result::Copy {
+        data_device: copied.data.to_string(),
+        model_device: copied.model.to_string(),
+        error: sizes.err().cloned(),
+        sizes: sizes.ok().map(|sizes| {
+            let sizes = sizes.iter().map(|size| result::CopySize {
+                bytes: size.bytes,
+                rounds: size.seconds.len(),
+                best_bytes_per_second: size.best(),
+                median_bytes_per_second: size.median(),
+                checksum: format!("{:016x}", size.checksum),
+            });
+            sizes.collect()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Host;
+    use voxmill_report::terminal::devices_text;
+    use voxmill_telemetry::probes::topology::{Link, Links, PcieLink, Vendor, best_pair};
+    use voxmill_trainer::device::{DeviceId, Found};
+    use voxmill_trainer::prepare::Transfer;
+
+    fn card(place: u32, gibibytes: u64) -> GpuFacts {
+        GpuFacts {
+            name: "NVIDIA GeForce RTX 4090".to_owned(),
+            vendor: Vendor::Nvidia,
+            pci: format!("0000:{place:02x}:00.0").parse().ok(),
+            memory_total_bytes: Some(gibibytes << 30),
+            memory_free_bytes: Some((gibibytes << 30) - (1 << 29)),
+            numa_node: Some(0),
+            pcie: Some(PcieLink {
+                generation: Some(1),
+                width: Some(16),
+                max_generation: Some(4),
+                max_width: Some(16),
+            }),
+            source: Source::Nvml,
+        }
+    }
+
+    fn machine(
+        cards: Vec<GpuFacts>,
+        backends: Vec<(Backend, Result<Vec<Found>, DeviceError>)>,
+    ) -> Devices {
+        let links: Links = [((0, 1), Link::Phb)]
+            .into_iter()
+            .take(cards.len() / 2)
+            .collect();
+        Devices {
+            host: Host {
+                cpu: Some("AMD Ryzen 9 7950X 16-Core Processor".to_owned()),
+                cores: 32,
+                numa_nodes: 1,
+                memory: Some(64_000_000_000),
+                memory_available: Some(50_000_000_000),
+            },
+            gpus: super::super::inventory::gpus(&backends, &cards),
+            pair: best_pair(&cards, &links),
+            drivers: cards
+                .iter()
+                .map(|_| Some("nvidia 550.54.14".to_owned()))
+                .collect(),
+            usual: match backends.first() {
+                Some((backend, Ok(_))) => DeviceId::new(*backend, 0),
+                _ => DeviceId::CPU,
+            },
+            backends,
+            cards,
+            links,
+            copied: None,
+        }
+    }
+
+    /// The list of missing backends left out: it grows with the program.
+    fn seen(devices: &Devices) -> String {
+        let text = devices_text(&result(devices));
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        let missing = text.find("          ✗").unwrap_or(text.len());
+        let copy = text.find("\n\ncopy").unwrap_or(text.len());
+        format!("{}{}", &text[..missing.min(copy)], &text[copy..])
+    }
+
+    #[test]
+    fn two_gpus_with_their_link_and_a_measured_copy() {
+        let found = (0..2).map(|index| Found {
+            id: DeviceId::new(Backend::Vulkan, index),
+            is_software: false,
+        });
+        let backends = vec![(Backend::Vulkan, Ok(found.collect()))];
+        let mut devices = machine(vec![card(1, 24), card(2, 12)], backends);
+        devices.copied = Some(Copied {
+            data: DeviceId::new(Backend::Vulkan, 1),
+            model: DeviceId::new(Backend::Vulkan, 0),
+            sizes: Ok(vec![Transfer {
+                bytes: 8_000_000,
+                seconds: vec![0.001, 0.002, 0.004],
+                checksum: 1,
+            }]),
+        });
+        insta::assert_snapshot!(seen(&devices));
+    }
+
+    #[test]
+    fn a_machine_without_gpus_says_so_and_what_is_used() {
+        insta::assert_snapshot!(seen(&machine(Vec::new(), Vec::new())));
+    }
+
+    #[test]
+    fn a_card_out_of_reach_and_a_driver_that_is_missing() {
+        let missing = DeviceError::NoDriver {
+            backend: Backend::Vulkan,
+            why: "no libvulkan.so.1".to_owned(),
+        };
+        let devices = machine(vec![card(1, 24)], vec![(Backend::Vulkan, Err(missing))]);
+        insta::assert_snapshot!(seen(&devices));
+    }
 }

@@ -1,18 +1,14 @@
 //! What `prepare` refuses, and the next move.
 
-use std::error::Error;
 use std::path::Path;
 
-use voxmill_speech::cache::CacheError;
-use voxmill_speech::manifest::{Manifest, ManifestError, Reason};
+use voxmill_data::manifest::{Manifest, Reason};
+use voxmill_report::format::size;
 
-use super::table;
 use crate::complaint::Complaint;
-use crate::dataset::Folder;
-use crate::feed::TOO_LARGE;
 use crate::settings::PrepareSettings;
-
-pub(super) const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";
+use voxmill_data::DatasetFolder;
+use voxmill_data::featurize::TOO_LARGE;
 
 /// Why nothing should be trained on this dataset, if so: too many bad rows, or no clip left.
 pub(super) fn refusal(
@@ -20,9 +16,9 @@ pub(super) fn refusal(
     rows: usize,
     usable: usize,
     settings: &PrepareSettings,
-    folder: &Folder,
+    folder: &DatasetFolder,
 ) -> Option<Complaint> {
-    let list = folder.home.join("quarantine.csv");
+    let list = folder.quarantine_list();
     if let Some(bad) = manifest.quarantine.too_many(rows, settings.data.max_bad) {
         let too_large = Reason::named(TOO_LARGE);
         let hint = match bad.counts.iter().max_by_key(|(_, count)| count) {
@@ -57,7 +53,7 @@ pub(super) fn refusal(
 }
 
 pub(super) fn no_room(needed: u64, free: u64, dir: &Path) -> Complaint {
-    let (needed, free) = (table::bytes(needed), table::bytes(free));
+    let (needed, free) = (size(needed), size(free));
     Complaint::new(
         format!(
             "the cache needs {needed} in `{}`, where {free} are free",
@@ -65,23 +61,4 @@ pub(super) fn no_room(needed: u64, free: u64, dir: &Path) -> Complaint {
         ),
         "free some space, move it with --cache-dir, or bound it with --cache-budget",
     )
-}
-
-pub(crate) fn of_manifest(error: ManifestError) -> anyhow::Error {
-    let hint = error.hint();
-    with_causes(error, hint)
-}
-
-pub(super) fn of_cache(error: CacheError) -> anyhow::Error {
-    let hint = error.hint().unwrap_or(OWN_FOLDER).to_owned();
-    with_causes(error, hint)
-}
-
-/// The error's own words as the complaint, its causes below it.
-fn with_causes(error: impl Error + Send + Sync + 'static, hint: String) -> anyhow::Error {
-    let complaint = Complaint::new(error.to_string(), hint);
-    match error.source() {
-        Some(_) => complaint.because(error).into(),
-        None => complaint.into(),
-    }
 }

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use rayon::prelude::*;
-use voxmill_speech::cache::Cache;
-use voxmill_speech::manifest::{
+use voxmill_data::cache::Cache;
+use voxmill_data::manifest::{
     Clip, Manifest, Measured, Quarantine, Suspicious, TableError, find_suspicious,
 };
 
-use super::complaints::OWN_FOLDER;
 use crate::complaint::Complaint;
-use crate::feed::{Known, Recipe};
+use crate::session::errors::OWN_FOLDER;
+use voxmill_data::Recipe;
+use voxmill_data::build::Known;
 
 /// By clip number: from this run where the clip was made, else from the cache's index.
 pub(super) fn all_known<'a>(
@@ -66,7 +67,7 @@ pub(super) fn write_suspicious(
         })
         .collect();
     let suspicious = find_suspicious(&measured);
-    voxmill_speech::manifest::write_suspicious(file, &suspicious).map_err(cannot_write)?;
+    voxmill_data::manifest::write_suspicious(file, &suspicious).map_err(cannot_write)?;
     Ok(suspicious)
 }
 

@@ -1,9 +1,8 @@
 //! `voxmill prepare`: check a dataset, compute what is missing of its features, say what is there.
 
-pub(crate) mod complaints;
+mod complaints;
 mod lists;
 mod report;
-mod table;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -13,30 +12,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use voxmill_speech::cache::{
+use voxmill_data::cache::{
     Cache, CacheError, CacheWriter, Collected, WriterOptions, clip_bytes, free_space,
 };
-use voxmill_speech::manifest::Manifest;
-use voxmill_speech::text::FrontEnd;
+use voxmill_data::manifest::Manifest;
+use voxmill_report::results::prepare::{self as result, PreparedDataset};
+use voxmill_report::terminal::prepared_text;
 use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
+use voxmill_text::FrontEnd;
 
-use self::report::{FolderFacts, FolderReport, Timing};
-use super::{goes_on, say, tell};
+use self::report::{FolderFacts, Timing};
+use super::{say, say_json, should_run, tell};
 use crate::args::PrepareArgs;
 use crate::complaint::Complaint;
-use crate::dataset::{Folder, folders};
 use crate::exit::Exit;
-use crate::feed::{BuildError, Building, Built, Prints, Recipe, Staleness};
 use crate::interrupt;
 use crate::progress::ClipProgress;
-use crate::recording::Recording;
+use crate::session::dataset::{folders, scan};
+use crate::session::errors::{OWN_FOLDER, of_cache};
+use crate::session::recording::Recording;
 use crate::settings::PrepareSettings;
+use voxmill_data::DatasetFolder;
+use voxmill_data::Recipe;
+use voxmill_data::build::{BuildError, Building, Built, Fingerprints, Staleness};
 
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
-    let show = args.config.show_settings;
+    let show = args.flags.show_settings;
     let settings = PrepareSettings::resolve(args)?;
-    if !goes_on(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
@@ -103,20 +107,21 @@ fn prepare(
         }
     }
     if settings.json && !prepared.is_empty() {
-        let reports: Vec<_> = prepared.iter().map(|folder| &folder.report).collect();
-        say(&serde_json::to_string_pretty(
-            &serde_json::json!({ "version": 1, "datasets": reports }),
-        )?)?;
+        let datasets = prepared.iter().map(|folder| folder.report.clone());
+        say_json(&result::Prepared {
+            version: result::VERSION,
+            datasets: datasets.collect(),
+        })?;
     } else {
         for folder in &prepared {
-            say(&table::render(&folder.report))?;
+            say(&prepared_text(&folder.report))?;
         }
     }
     if let Some(error) = failure {
         return Err(error);
     }
     if prepared.iter().any(|folder| folder.interrupted) {
-        tell("interrupted: what is done is kept; the same command goes on from here");
+        tell("interrupted: what is done is kept; the same command continues from here");
         return Ok(Exit::Interrupted);
     }
     match prepared.into_iter().find_map(|folder| folder.refusal) {
@@ -128,7 +133,7 @@ fn prepare(
 struct Preparing<'a> {
     settings: &'a PrepareSettings,
     recipe: &'a Recipe,
-    folder: &'a Folder,
+    folder: &'a DatasetFolder,
     /// Bytes that this folder's cache may have.
     budget: Option<u64>,
     recorder: &'a Recorder,
@@ -136,7 +141,7 @@ struct Preparing<'a> {
 }
 
 struct Prepared {
-    report: FolderReport,
+    report: PreparedDataset,
     /// Why nothing should be trained on it.
     refusal: Option<Complaint>,
     interrupted: bool,
@@ -157,10 +162,10 @@ struct Work {
 impl Preparing<'_> {
     fn run(&self) -> anyhow::Result<Prepared> {
         let begin = Instant::now();
-        let mut manifest = self.folder.scan(&self.settings.data)?;
+        let mut manifest = scan(self.folder, &self.settings.data)?;
         let scan_time = begin.elapsed();
         let rows = manifest.rows();
-        let quarantine_file = self.folder.home.join("quarantine.csv");
+        let quarantine_file = self.folder.quarantine_list();
         if let Some(refusal) = complaints::refusal(
             &manifest,
             rows,
@@ -173,7 +178,7 @@ impl Preparing<'_> {
             return Err(refusal.into());
         }
 
-        let cache = Cache::open(&self.folder.cache_dir()).map_err(complaints::of_cache)?;
+        let cache = Cache::open(&self.folder.cache_dir()).map_err(of_cache)?;
         let mut work = match self.prints(&manifest, &cache) {
             None => Work {
                 interrupted: true,
@@ -192,7 +197,7 @@ impl Preparing<'_> {
                 }
             }
         };
-        let cache = Cache::open(&self.folder.cache_dir()).map_err(complaints::of_cache)?;
+        let cache = Cache::open(&self.folder.cache_dir()).map_err(of_cache)?;
 
         let known = lists::all_known(
             &manifest.clips,
@@ -224,7 +229,7 @@ impl Preparing<'_> {
             .map(|&(clip, _)| manifest.clips[clip].header.seconds())
             .sum();
         let interrupted = work.interrupted || work.built.interrupted;
-        let report = FolderReport::new(FolderFacts {
+        let report = FolderFacts {
             folder: self.folder,
             manifest: &manifest,
             rows,
@@ -244,7 +249,8 @@ impl Preparing<'_> {
                 built_clips: work.built.known.len(),
                 built_audio_seconds: built_audio,
             },
-        })?;
+        }
+        .result()?;
         let refusal = complaints::refusal(&manifest, rows, usable, self.settings, self.folder);
         Ok(Prepared {
             report,
@@ -254,14 +260,14 @@ impl Preparing<'_> {
     }
 
     /// What each clip is made from now; with `--verify`, from what is in the files.
-    fn prints(&self, manifest: &Manifest, cache: &Cache) -> Option<Prints> {
+    fn prints(&self, manifest: &Manifest, cache: &Cache) -> Option<Fingerprints> {
         let verify = self.settings.verify;
         if verify {
             tell("comparing the contents of all files");
             cache.check_shards();
         }
         let mut progress = ClipProgress::new(manifest.clips.len());
-        let prints = Prints::take(&manifest.clips, self.recipe, verify, self.stop, |clip| {
+        let prints = Fingerprints::take(&manifest.clips, self.recipe, verify, self.stop, |clip| {
             progress.clip(clip.header.seconds())
         });
         progress.finish();
@@ -269,13 +275,13 @@ impl Preparing<'_> {
     }
 
     /// Takes the cache's lock, looks at what is stale now (another run may have just made it), and makes it.
-    fn write(&self, manifest: &Manifest, prints: &Prints) -> anyhow::Result<Work> {
+    fn write(&self, manifest: &Manifest, prints: &Fingerprints) -> anyhow::Result<Work> {
         let settings = self.settings;
         let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
             Complaint::new(
                 format!("cannot make the cache folder `{}`", dir.display()),
-                complaints::OWN_FOLDER,
+                OWN_FOLDER,
             )
             .because(error)
         })?;
@@ -286,10 +292,10 @@ impl Preparing<'_> {
                     ..Work::default()
                 });
             }
-            writer => writer.map_err(complaints::of_cache)?,
+            writer => writer.map_err(of_cache)?,
         };
         // Opened under the lock: frames taken over from it are those that the comparison below saw.
-        let before = Cache::open(&dir).map_err(complaints::of_cache)?;
+        let before = Cache::open(&dir).map_err(of_cache)?;
         if settings.verify || settings.gc {
             // Collecting copies rows: a damaged shard must be known before, so that its clips are remade.
             writer.cache().check_shards();
@@ -320,18 +326,14 @@ impl Preparing<'_> {
         });
         progress.finish();
         let built = match built {
-            Err(BuildError::Cache(error)) => return Err(complaints::of_cache(error)),
+            Err(BuildError::Cache(error)) => return Err(of_cache(error)),
             built => built?,
         };
         let time = begin.elapsed();
         let mut collected = None;
         if settings.gc && !built.interrupted {
             let ids: HashSet<&str> = manifest.clips.iter().map(|clip| &*clip.id).collect();
-            collected = Some(
-                writer
-                    .gc(|id| ids.contains(id))
-                    .map_err(complaints::of_cache)?,
-            );
+            collected = Some(writer.gc(|id| ids.contains(id)).map_err(of_cache)?);
         }
         Ok(Work {
             built,

@@ -1,19 +1,22 @@
-//! What `prepare` found and did, as plain numbers: the table and the JSON are two views of this.
+//! What `prepare` found and did, as the result that is printed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-use voxmill_speech::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
-use voxmill_speech::cache::{Cache, Collected};
-use voxmill_speech::manifest::{Manifest, Split, Suspicious};
+use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
+use voxmill_data::cache::{Cache, Collected};
+use voxmill_data::manifest::{Manifest, Split, Suspicious};
+use voxmill_report::results::prepare::{
+    Batches, CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles,
+    PreparedDataset, TimeFacts,
+};
 
-use crate::dataset::Folder;
-use crate::feed::Known;
 use crate::settings::PrepareSettings;
+use voxmill_data::DatasetFolder;
+use voxmill_data::build::Known;
 
 pub(super) struct FolderFacts<'a> {
-    pub(super) folder: &'a Folder,
+    pub(super) folder: &'a DatasetFolder,
     pub(super) manifest: &'a Manifest,
     pub(super) rows: usize,
     /// By clip number; `None` for a clip that turned out bad or was not reached.
@@ -38,110 +41,9 @@ pub(super) struct Timing {
     pub(super) built_audio_seconds: f64,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct FolderReport {
-    pub(super) folder: String,
-    pub(super) demo: bool,
-    pub(super) clips: ClipCounts,
-    pub(super) hours: f64,
-    pub(super) languages: Vec<Group>,
-    pub(super) speakers: Vec<Group>,
-    pub(super) seconds: Percentiles,
-    pub(super) tokens: Percentiles,
-    /// `None` where the folder holds no training clip.
-    pub(super) batches: Option<Batches>,
-    /// Lengths and shapes are those before trimming.
-    pub(super) trimmed: bool,
-    pub(super) quarantine: BTreeMap<String, usize>,
-    pub(super) quarantine_file: String,
-    pub(super) filtered: BTreeMap<&'static str, usize>,
-    pub(super) suspicious: BTreeMap<String, usize>,
-    pub(super) suspicious_file: String,
-    pub(super) cache: CacheFacts,
-    pub(super) time: TimeFacts,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ClipCounts {
-    pub(super) rows: usize,
-    pub(super) usable: usize,
-    pub(super) training: usize,
-    pub(super) validation: usize,
-    pub(super) bad: usize,
-    pub(super) filtered: usize,
-    pub(super) not_reached: usize,
-}
-
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Group {
-    pub(super) name: String,
-    pub(super) clips: usize,
-    pub(super) hours: f64,
-}
-
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Percentiles {
-    pub(super) min: f64,
-    pub(super) p5: f64,
-    pub(super) p50: f64,
-    pub(super) p95: f64,
-    pub(super) max: f64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Batches {
-    pub(super) batch_size: u32,
-    pub(super) per_epoch: u64,
-    pub(super) shapes: Vec<ShapeFacts>,
-    /// 1 − valid frames / padded frames, masked rows and last batches included.
-    pub(super) padding_waste: f64,
-    pub(super) padding_waste_of_random_batches: f64,
-    pub(super) padding_waste_of_padding_to_the_longest: f64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ShapeFacts {
-    pub(super) frames: u32,
-    pub(super) tokens: u32,
-    pub(super) rows: u32,
-    pub(super) clips: usize,
-    pub(super) batches: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct CacheFacts {
-    pub(super) folder: String,
-    pub(super) clips: usize,
-    pub(super) bytes: u64,
-    pub(super) budget: Option<u64>,
-    pub(super) reused: usize,
-    pub(super) rebuilt: usize,
-    pub(super) reasons: BTreeMap<String, usize>,
-    /// Of the rebuilt: only the text was new, the frames were taken over.
-    pub(super) frames_kept: usize,
-    pub(super) not_cached_for_budget: usize,
-    pub(super) up_to_date: bool,
-    pub(super) collected: Option<CollectedFacts>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct CollectedFacts {
-    pub(super) clips: usize,
-    pub(super) bytes_freed: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct TimeFacts {
-    pub(super) scan_seconds: f64,
-    pub(super) features_seconds: f64,
-    pub(super) total_seconds: f64,
-    /// `None` when nothing was made.
-    pub(super) clips_per_second: Option<f64>,
-    pub(super) audio_hours_per_hour: Option<f64>,
-}
-
-impl FolderReport {
-    pub(super) fn new(facts: FolderFacts) -> anyhow::Result<FolderReport> {
+impl FolderFacts<'_> {
+    pub(super) fn result(self) -> anyhow::Result<PreparedDataset> {
+        let facts = self;
         let manifest = facts.manifest;
         let usable: Vec<_> = manifest
             .clips
@@ -149,8 +51,8 @@ impl FolderReport {
             .zip(facts.known)
             .filter_map(|(clip, known)| Some((clip, (*known)?)))
             .collect();
-        let mut languages = BTreeMap::<&str, Group>::new();
-        let mut speakers = BTreeMap::<&str, Group>::new();
+        let mut languages = BTreeMap::<&str, ClipGroup>::new();
+        let mut speakers = BTreeMap::<&str, ClipGroup>::new();
         for (clip, known) in &usable {
             for (groups, name) in [
                 (&mut languages, known.language.code()),
@@ -181,7 +83,7 @@ impl FolderReport {
         let time = &facts.timing;
         let build_seconds = time.build.as_secs_f64();
         let rate = |amount: f64| (time.built_clips > 0).then(|| amount / build_seconds);
-        Ok(FolderReport {
+        Ok(PreparedDataset {
             folder: facts.folder.path.display().to_string(),
             demo: facts.folder.demo,
             hours: usable
@@ -214,6 +116,7 @@ impl FolderReport {
             ]
             .into_iter()
             .filter(|(_, n)| *n > 0)
+            .map(|(reason, n)| (reason.to_owned(), n))
             .collect(),
             suspicious: facts
                 .suspicious
@@ -261,10 +164,10 @@ impl FolderReport {
     }
 }
 
-fn named(groups: BTreeMap<&str, Group>) -> Vec<Group> {
+fn named(groups: BTreeMap<&str, ClipGroup>) -> Vec<ClipGroup> {
     let mut groups: Vec<_> = groups
         .into_iter()
-        .map(|(name, group)| Group {
+        .map(|(name, group)| ClipGroup {
             name: name.to_owned(),
             ..group
         })
@@ -324,7 +227,7 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
         shapes: plan
             .buckets()
             .iter()
-            .map(|bucket| ShapeFacts {
+            .map(|bucket| PaddedShape {
                 frames: bucket.shape.frames,
                 tokens: bucket.shape.tokens,
                 rows: bucket.shape.rows,

@@ -1,9 +1,9 @@
 //! Batches for each phase of a profile.
 //!
-//! The run itself takes them from the road, as `train` does. Before it come a few batches without overlap.
+//! The run itself takes them from the pipeline, as `train` does. Before it come a few batches without overlap.
 //! Before and after it come batches that are on the device already, with the workers idle (the floor) or at
-//! work (interference): a thread then takes a batch off the road for each that is trained on, and throws
-//! it away.
+//! work (interference): a thread then takes a batch off the pipeline for each that is trained on, and
+//! discards it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use voxmill_analysis::run::phase;
+use voxmill_data::batch::Batch;
+use voxmill_data::batch_plan::Position;
 use voxmill_pipeline::control::Control;
-use voxmill_pipeline::position::Position as RoadPosition;
+use voxmill_pipeline::position::Position as PipelinePosition;
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_pipeline::stage::Work;
-use voxmill_speech::batch::Batch;
-use voxmill_speech::batch_plan::Position;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::prepare::Ready;
+use voxmill_trainer::prepare::ReadyBatch;
 use voxmill_trainer::train::{Fed, Feed, FeedError};
 
-use crate::commands::train::feed::next_of;
-use crate::feed::train::BatchFeed;
+use crate::session::feed::{after, next_of};
+use voxmill_data::Loader;
 
 /// Which step is of which phase: `(name, steps)` one after another.
 #[derive(Clone, Debug)]
@@ -95,24 +95,24 @@ impl Phases {
 }
 
 pub(super) struct ProfileFeed<'a> {
-    batches: &'a BatchFeed,
+    batches: &'a Loader,
     phases: Phases,
     /// Batches to a step.
     accumulate: u64,
     recorder: Recorder,
-    pub(super) one_by_one: Option<Running<Ready>>,
-    /// The last stage of the road, until the road is started.
-    pub(super) start_of_run: Option<Work<Batch, Ready>>,
-    road: Option<Running<Ready>>,
-    emptying: Option<Emptying>,
+    pub(super) one_by_one: Option<Running<ReadyBatch>>,
+    /// The last stage of the pipeline, until it is started.
+    pub(super) start_of_run: Option<Work<Batch, ReadyBatch>>,
+    pipeline: Option<Running<ReadyBatch>>,
+    drain: Option<Drain>,
     given: u64,
     source: &'static str,
-    told: &'static str,
+    announced: &'static str,
     /// The last batches of the run, for the floor.
-    kept: Vec<Ready>,
+    kept: Vec<ReadyBatch>,
     late: Option<String>,
-    /// Planted: the model takes so much longer, asleep.
-    asleep: Duration,
+    /// An injected delay: the model takes so much longer, asleep.
+    asleep: Option<Duration>,
 }
 
 /// Batches that are kept for the floor: enough to have every shape.
@@ -120,11 +120,11 @@ const KEPT: usize = 24;
 
 impl<'a> ProfileFeed<'a> {
     pub(super) fn new(
-        batches: &'a BatchFeed,
+        batches: &'a Loader,
         phases: Phases,
         accumulate: u64,
         recorder: Recorder,
-        asleep: Duration,
+        asleep: Option<Duration>,
     ) -> ProfileFeed<'a> {
         ProfileFeed {
             batches,
@@ -133,20 +133,20 @@ impl<'a> ProfileFeed<'a> {
             recorder,
             one_by_one: None,
             start_of_run: None,
-            road: None,
-            emptying: None,
+            pipeline: None,
+            drain: None,
             given: 0,
             source: "",
-            told: "",
+            announced: "",
             kept: Vec::new(),
             late: None,
             asleep,
         }
     }
 
-    /// What happens beside the steps is counted by the phase that was begun last. The sums are closed
+    /// What happens next to the steps is counted by the phase that was begun last. The sums are closed
     /// first; that takes a moment, so it is done one step early.
-    fn tell_phase(&mut self, step: u64) {
+    fn announce_phase(&mut self, step: u64) {
         let phase = match self.phases.at(step) {
             Some((phase::WARM_UP, _)) => {
                 let last_of_warm_up = self.phases.at(step + 1);
@@ -155,9 +155,9 @@ impl<'a> ProfileFeed<'a> {
             Some((name, _)) => name,
             None => return,
         };
-        if phase != self.told {
-            self.told = phase;
-            // A log that cannot be written is told of at the end.
+        if phase != self.announced {
+            self.announced = phase;
+            // A log that cannot be written is reported at the end.
             let _ = self.recorder.flush();
             self.recorder.record(Event::PhaseBegan {
                 phase: phase.to_owned(),
@@ -175,19 +175,19 @@ impl<'a> ProfileFeed<'a> {
                 let prepare = self
                     .start_of_run
                     .take()
-                    .ok_or("the road was started before")?;
-                let from = RoadPosition::at(done);
+                    .ok_or("the pipeline was started before")?;
+                let from = PipelinePosition::at(done);
                 let recorder = self.recorder.clone();
-                self.road = Some(self.batches.start_with(from, None, prepare, recorder)?);
+                self.pipeline = Some(self.batches.start_with(from, None, prepare, recorder)?);
             }
             _ => {
-                if let Some(road) = self.road.take() {
-                    self.emptying = Some(Emptying::start(road));
+                if let Some(pipeline) = self.pipeline.take() {
+                    self.drain = Some(Drain::start(pipeline));
                 }
                 if source == phase::FLOOR
-                    && let Some(emptying) = &self.emptying
+                    && let Some(drain) = &self.drain
                 {
-                    until_idle(&emptying.control);
+                    until_idle(&drain.control);
                 }
             }
         }
@@ -200,21 +200,21 @@ impl ProfileFeed<'_> {
     fn take(&mut self) -> Option<Result<Fed, FeedError>> {
         let step = self.given / self.accumulate + 1;
         self.given += 1;
-        self.tell_phase(step);
+        self.announce_phase(step);
         let source = self.phases.source(step);
         if source != self.source
             && let Err(error) = self.change_source(source)
         {
             return Some(Err(error));
         }
-        let road = match source {
+        let pipeline = match source {
             phase::NO_OVERLAP => self.one_by_one.as_mut(),
-            phase::RUN => self.road.as_mut(),
+            phase::RUN => self.pipeline.as_mut(),
             _ => None,
         };
-        let Some(road) = road else {
-            if let (phase::INTERFERENCE, Some(emptying)) = (source, &self.emptying) {
-                emptying.one_more();
+        let Some(pipeline) = pipeline else {
+            if let (phase::INTERFERENCE, Some(drain)) = (source, &self.drain) {
+                drain.one_more();
             }
             self.late = None;
             let ready = self
@@ -225,7 +225,7 @@ impl ProfileFeed<'_> {
                 done: Box::new(|| {}),
             }));
         };
-        let (fed, late) = next_of(road)?;
+        let (fed, late) = next_of(pipeline)?;
         self.late = late;
         if let Ok(fed) = &fed {
             if self.kept.len() == KEPT {
@@ -243,10 +243,10 @@ impl Feed for ProfileFeed<'_> {
         let fed = self.take()?;
         Some(fed.map(|Fed { ready, done }| Fed {
             ready,
-            done: match asleep.is_zero() {
-                true => done,
-                // Within the step: its batch is given back afterwards.
-                false => Box::new(move || {
+            done: match asleep {
+                None => done,
+                // Within the step: its batch is released afterwards.
+                Some(asleep) => Box::new(move || {
                     std::thread::sleep(asleep);
                     done();
                 }),
@@ -255,8 +255,7 @@ impl Feed for ProfileFeed<'_> {
     }
 
     fn after(&self, position: Position) -> Position {
-        self.batches
-            .position(self.batches.batches_before(position) + 1)
+        after(self.batches, position)
     }
 
     fn position(&self) -> Value {
@@ -278,28 +277,28 @@ impl Feed for ProfileFeed<'_> {
     }
 }
 
-/// Takes batches off the road and throws them away, one for each call.
-struct Emptying {
+/// Takes batches off the pipeline and discards them, one for each call.
+struct Drain {
     control: Control,
     asks: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Emptying {
-    fn start(mut road: Running<Ready>) -> Emptying {
+impl Drain {
+    fn start(mut pipeline: Running<ReadyBatch>) -> Drain {
         let (asks, asked): (Sender<()>, Receiver<()>) = channel();
-        let control = road.control();
+        let control = pipeline.control();
         let thread = std::thread::spawn(move || {
             for () in asked {
-                match road.next() {
+                match pipeline.next() {
                     Some(Ok(Delivery::Item(batch))) => batch.done(),
-                    Some(Ok(Delivery::Hole(_))) => {}
+                    Some(Ok(Delivery::Gap(_))) => {}
                     // The model's own batches are there: what is measured is not harmed.
                     Some(Err(_)) | None => break,
                 }
             }
         });
-        Emptying {
+        Drain {
             control,
             asks: Some(asks),
             thread: Some(thread),
@@ -313,7 +312,7 @@ impl Emptying {
     }
 }
 
-impl Drop for Emptying {
+impl Drop for Drain {
     fn drop(&mut self) {
         self.control.cancel();
         self.asks = None;

@@ -7,13 +7,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
-use voxmill_trainer::speak::Speaker;
+use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use super::feed::Phases;
 use crate::checks::need::ClipsOfAStep;
 use crate::commands::tell;
-use crate::commands::train::observer::{split_words, step_event};
+use crate::session::steps::{split_words, step_event};
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
@@ -102,7 +102,7 @@ impl Observer for Profiling {
         Ok(())
     }
 
-    fn sample(&mut self, _: u64, _: &Speaker) -> Result<(), FeedError> {
+    fn sample(&mut self, _: u64, _: &TrainedVoice) -> Result<(), FeedError> {
         Ok(())
     }
 }

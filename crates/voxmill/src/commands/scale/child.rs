@@ -8,14 +8,15 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use voxmill_telemetry::stage::StageId;
 
 use anyhow::Context as _;
 use voxmill_analysis::run::Run;
-use voxmill_analysis::scaling::{Outcome, Shortage};
+use voxmill_analysis::scaling::{Failure, SizeOutcome};
 
-use super::super::train::run_folder::EVENTS;
-use crate::config::value::{Kind, Value};
+use crate::complaint::FAILURE_FILE;
 use crate::exit::Exit;
+use crate::session::run_folder::EVENTS;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
 /// More than any run has: what a file says of its length is not meant for a few steps.
@@ -25,6 +26,7 @@ const NO_LIMIT: &str = "1000000";
 pub(super) struct Child {
     process: std::process::Child,
     log: PathBuf,
+    failure: PathBuf,
     said: Option<JoinHandle<String>>,
     /// Bytes of its memory, the most that were seen.
     peak: Option<u64>,
@@ -32,7 +34,7 @@ pub(super) struct Child {
 
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: SizeOutcome,
     /// Bytes that were free for it, its own among them.
     pub(super) memory: Option<u64>,
 }
@@ -46,6 +48,7 @@ impl Child {
         folder: &Path,
     ) -> anyhow::Result<Child> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let failure = folder.with_extension("failure");
         let mut process = Command::new(program)
             .arg("train")
             .args(typed)
@@ -61,6 +64,7 @@ impl Child {
             .arg(folder.join("checkpoints"))
             .arg("--tensorboard-log-dir")
             .arg(folder)
+            .env(FAILURE_FILE, &failure)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -78,6 +82,7 @@ impl Child {
         Ok(Child {
             process,
             log: folder.join(EVENTS),
+            failure,
             said,
             peak: None,
         })
@@ -115,13 +120,17 @@ impl Child {
         });
         let outcome = match run.filter(|_| status.success()) {
             Some(run) => ran(run, self.peak),
-            None => {
-                let reason = reason(status, &said);
-                let refused = shortage(&reason);
-                Outcome::Died { reason, refused }
-            }
+            None => SizeOutcome::Died(self.handed_over().unwrap_or_else(|| Failure {
+                reason: reason(status, &said),
+                shortage: None,
+            })),
         };
         Ok(Some(Ended { outcome, memory }))
+    }
+
+    /// What the child itself says of its end, where it came to that.
+    fn handed_over(&self) -> Option<Failure> {
+        serde_json::from_slice(&std::fs::read(&self.failure).ok()?).ok()
     }
 
     /// At once: there is nothing to save.
@@ -140,21 +149,23 @@ impl Drop for Child {
     }
 }
 
-fn ran(run: Run, seen: Option<u64>) -> Outcome {
+fn ran(run: Run, seen: Option<u64>) -> SizeOutcome {
     let stats = &run.stats;
-    let count = |name: &str| stats.stage(name).map_or(0, |stage| stage.service.count());
+    let count = |stage: StageId| {
+        stats
+            .stage(stage.name())
+            .map_or(0, |stage| stage.service.count())
+    };
     let sampled = stats.host.process_memory.peak().map(|bytes| bytes as u64);
-    // The library's own pools where it tells of them, else what the driver says.
-    let pools = stats.budgets.iter();
-    let pools = pools.filter(|(name, _)| name.starts_with("memory of "));
-    let pools = pools.map(|(_, budget)| budget.peak).max();
+    // The library's own pools where it reports them, else what the driver says.
+    let pools = stats.device_memory.values().map(|memory| memory.peak).max();
     let driver = stats.devices.values();
     let driver = driver.filter_map(|device| device.memory_used.peak());
     let driver = driver.map(|bytes| bytes as u64).max();
-    Outcome::Ran {
+    SizeOutcome::Ran {
         host_memory: seen.max(sampled),
         device_memory: pools.or(driver),
-        decoded: count("featurize.decode") as f64 / count("featurize").max(1) as f64,
+        decoded: count(StageId::Decode) as f64 / count(StageId::Featurize).max(1) as f64,
         others: run.others(),
         steps: run.steps,
     }
@@ -171,7 +182,7 @@ fn peak_of(id: u32) -> Option<u64> {
 const KILLED: i32 = 9;
 const ABORTED: i32 = 6;
 
-/// Why a run ended, in one line.
+/// Why a run ended that could not say so itself, in one line.
 fn reason(status: ExitStatus, said: &str) -> String {
     let allocation = said
         .lines()
@@ -189,15 +200,6 @@ fn reason(status: ExitStatus, said: &str) -> String {
         }
         _ => {}
     }
-    let mut lines = said.lines().skip_while(|line| !line.starts_with("error: "));
-    if let Some(what) = lines.next() {
-        let mut text = what.trim_start_matches("error: ").to_owned();
-        for cause in lines.map_while(|line| line.trim_start().strip_prefix("because: ")) {
-            text.push_str(": ");
-            text.push_str(cause);
-        }
-        return text;
-    }
     let mut lines = said
         .lines()
         .skip_while(|line| !line.contains("panicked at"));
@@ -209,28 +211,6 @@ fn reason(status: ExitStatus, said: &str) -> String {
     format!("exit {code}: {}", last.unwrap_or("it said nothing"))
 }
 
-/// What `train` says it needs and may have, where it refused a run for that.
-fn shortage(reason: &str) -> Option<Shortage> {
-    let size = |text: &str| match Kind::Bytes.parse(text.trim_end_matches([',', '.', ';'])) {
-        Ok(Value::Whole(bytes)) => Some(bytes),
-        _ => None,
-    };
-    let behind = |words: &str| {
-        let rest = reason.split(words).nth(1)?;
-        size(rest.split_whitespace().next()?)
-    };
-    let needs = ["it needs ", "that takes ", "takes up to "];
-    let limits = [
-        "--model-gpu-memory is ",
-        "--data-gpu-memory is ",
-        "while it is made, and ",
-    ];
-    Some(Shortage {
-        needs: needs.into_iter().find_map(behind)?,
-        limit: limits.into_iter().find_map(behind)?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,13 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_the_error_with_its_causes() {
-        let said =
-            "note: a\nerror: the batches cannot be made\n  because: too little\n\nhint: more";
-        assert_eq!(
-            reason(exit(1), said),
-            "the batches cannot be made: too little"
-        );
+    fn an_end_that_the_child_could_not_explain_is_told_by_its_signal_or_last_words() {
         let said = "\nthread 'main' panicked at src/a.rs:1:2:\nno such thing\n";
         assert_eq!(reason(exit(101), said), "it panicked: no such thing");
         assert_eq!(reason(exit(3), "one\ntwo\n\n"), "exit 3: two");
@@ -258,29 +232,5 @@ mod tests {
             reason(ExitStatus::from_raw(11), said),
             "it was ended by signal 11"
         );
-    }
-
-    #[test]
-    fn a_refusal_says_how_far_off_it_is() {
-        let of = |needs, limit| Some(Shortage { needs, limit });
-        assert_eq!(
-            shortage(
-                "the run does not fit on cpu: it needs 120MB (1MB for weights), and --model-gpu-memory is 30MB"
-            ),
-            of(120_000_000, 30_000_000)
-        );
-        assert_eq!(
-            shortage(
-                "the batches cannot be made: one batch takes up to 900 bytes while it is made, and 70 are given to batches"
-            ),
-            of(900, 70)
-        );
-        assert_eq!(
-            shortage(
-                "cpu cannot prepare the largest batch: that takes 3MB, and --data-gpu-memory is 2MB"
-            ),
-            of(3_000_000, 2_000_000)
-        );
-        assert_eq!(shortage("it was killed"), None);
     }
 }

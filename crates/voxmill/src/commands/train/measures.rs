@@ -1,17 +1,18 @@
-//! The measures of a profile, on a run that trains: a warning where feeding goes wrong, and the last words.
+//! The measures of a profile, on a run that trains: a warning where feeding goes wrong, and the closing lines.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::advice::profile;
 use voxmill_analysis::bottleneck::{Finding, thresholds};
-use voxmill_analysis::profile::{Profile, profile};
+use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
 use voxmill_analysis::timing::{Line, variation};
 use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::train::StepReport;
 
-use super::observer::step_event;
+use crate::session::steps::step_event;
 
 /// Fewer steps say little.
 const LEAST_STEPS: usize = 50;
@@ -47,11 +48,11 @@ impl Measures {
         self.warned = true;
         let why = match recorder.flush() {
             Ok(()) => self.read(),
-            // Told of at the end.
+            // Reported at the end.
             Err(_) => None,
         };
         let reason = why
-            .and_then(|profile| top(&profile).map(told))
+            .and_then(|profile| top(&profile).map(sentence))
             .unwrap_or_default();
         Some(format!(
             "{what} {:.1} % in the last {} steps{reason}",
@@ -72,7 +73,7 @@ pub(super) fn top(profile: &Profile) -> Option<&Finding> {
     profile.findings.first()
 }
 
-fn told(finding: &Finding) -> String {
+fn sentence(finding: &Finding) -> String {
     let change = finding.changes.first().map_or(String::new(), |change| {
         let flag = change.flag.as_ref();
         let flag = flag.map_or(String::new(), |flag| format!(" ({flag})"));
@@ -81,7 +82,7 @@ fn told(finding: &Finding) -> String {
     format!(": {}{change}", finding.what)
 }
 
-/// The last words on speed.
+/// The closing lines on speed.
 pub(super) fn closing(profile: &Profile) -> Vec<String> {
     let time = |ms: f64| Duration::from_secs_f64(ms / 1e3).as_millis();
     let step = &profile.step_ms;

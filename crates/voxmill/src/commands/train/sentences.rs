@@ -1,8 +1,8 @@
 //! What a voice is asked to say while it learns: held-out sentences, or some of the training ones
 //! where none are held out.
 
-use voxmill_speech::language::Language;
-use voxmill_speech::manifest::{Clip, Manifest, Split};
+use voxmill_data::manifest::{Clip, Manifest, Split};
+use voxmill_text::language::Language;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sentence {

@@ -1,19 +1,19 @@
-//! The last words of a run.
+//! What is printed after the last step.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
-use voxmill_trainer::checkpoint::Checkpoints;
+use voxmill_report::results::train::{self, BestStep, Trained};
+use voxmill_trainer::checkpoint::Best;
 use voxmill_trainer::train::{Stopped, Summary};
 
 use super::measures::{closing, top};
-use super::memory::{MemoryWatch, megabytes};
-use super::observer::{Watching, short_time};
-use crate::commands::{self, say};
-use crate::feed::train::Shelf;
+use super::observer::{RunObserver, short_time};
+use super::output::RunOutput;
+use crate::commands::{say_json, tell};
+use crate::session::Session;
+use crate::session::memory::{DeviceWatch, megabytes};
 use crate::settings::TrainSettings;
 
 pub(super) fn reason(stopped: Stopped) -> &'static str {
@@ -26,56 +26,55 @@ pub(super) fn reason(stopped: Stopped) -> &'static str {
     }
 }
 
-pub(super) fn tell(
+pub(super) fn print(
     summary: &Summary,
-    watching: &Watching<'_>,
-    settings: &TrainSettings,
-    run: &Path,
-    checkpoints: &Checkpoints,
-    shelf: &Shelf,
+    observer: &RunObserver<'_>,
+    session: &Session,
+    output: &RunOutput,
 ) -> anyhow::Result<()> {
-    let sums = &watching.sums;
-    let data_busy = data_busy(settings, watching);
-    let measured = watching.measures.read();
+    let (settings, totals) = (&session.settings, &observer.totals);
+    let (run, checkpoints) = (&output.folder, &output.checkpoints);
+    let data_busy = data_busy(settings, observer);
+    let measured = observer.measures.read();
     let best = checkpoints.best().ok();
     let best_path = best
         .as_ref()
         .map(|found| found.checkpoint.path().to_owned());
-    let wall = (sums.waited + sums.service + sums.overhead)
-        .as_secs_f64()
-        .max(1e-9);
-    let peaks: BTreeMap<&str, u64> = (watching.memory.iter())
-        .filter_map(MemoryWatch::peak)
+    let wall = totals.wall_seconds();
+    let peaks: BTreeMap<&str, u64> = (observer.memory.iter())
+        .filter_map(DeviceWatch::peak)
         .collect();
     let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
     if settings.json {
-        let result = json!({
-            "version": 2,
-            "run": run,
-            "stopped": reason(summary.stopped),
-            "step": summary.step,
-            "steps_of_this_start": sums.steps,
-            "seconds": summary.seconds.as_secs_f64(),
-            "frames_per_second": sums.frames as f64 / wall,
-            "share_waiting": share(sums.waited) / 100.0,
-            "share_training": share(sums.service) / 100.0,
-            "share_overhead": share(sums.overhead) / 100.0,
-            "held_out_mel": summary.progress.validation,
-            "best": summary.progress.best,
-            "best_checkpoint": best_path,
-            "bad_steps": summary.progress.bad_steps,
-            "files_decoded": shelf.files_decoded(),
-            "length_scale": summary.voice.length_scale,
-            "samples": sums.samples,
-            "step_ms": measured.as_ref().map(|profile| profile.step_ms),
-            "variation": measured.as_ref().map(|profile| profile.variation),
-            "padding_waste": measured.as_ref().map(|profile| profile.padding_waste),
-            "peak_host_bytes": measured.as_ref().and_then(|profile| profile.memory.process_peak),
-            "finding": measured.as_ref().and_then(top),
-            "peak_bytes_by_device": peaks,
-            "share_data_device_busy": data_busy,
+        let measured = measured.as_ref();
+        return say_json(&Trained {
+            version: train::VERSION,
+            run: run.clone(),
+            stopped: reason(summary.stopped).to_owned(),
+            step: summary.step,
+            steps_of_this_start: totals.steps,
+            seconds: summary.seconds.as_secs_f64(),
+            frames_per_second: totals.frames as f64 / wall,
+            share_waiting: share(totals.waited) / 100.0,
+            share_training: share(totals.service) / 100.0,
+            share_overhead: share(totals.overhead) / 100.0,
+            held_out_mel: summary.progress.validation,
+            best: (summary.progress.best).map(|Best { step, loss }| BestStep { step, loss }),
+            best_checkpoint: best_path,
+            bad_steps: summary.progress.bad_steps,
+            files_decoded: session.store.files_decoded(),
+            length_scale: summary.voice.length_scale,
+            samples: totals.samples.clone(),
+            step_ms: measured.map(|profile| profile.step_ms),
+            variation: measured.map(|profile| profile.variation),
+            padding_waste: measured.map(|profile| profile.padding_waste),
+            peak_host_bytes: measured.and_then(|profile| profile.memory.process_peak),
+            finding: measured.and_then(top).cloned(),
+            peak_bytes_by_device: (peaks.into_iter())
+                .map(|(device, peak)| (device.to_owned(), peak))
+                .collect(),
+            share_data_device_busy: data_busy,
         });
-        return say(&serde_json::to_string_pretty(&result)?);
     }
     let mut text = String::new();
     let _ = writeln!(text);
@@ -90,10 +89,10 @@ pub(super) fn tell(
         text,
         "speed     {:.0} frames/s; the model trained {:.1} % of the time, waited {:.1} %, {:.1} % went into saving, \
          validating and the like",
-        sums.frames as f64 / wall,
-        share(sums.service),
-        share(sums.waited),
-        share(sums.overhead),
+        totals.frames as f64 / wall,
+        share(totals.service),
+        share(totals.waited),
+        share(totals.overhead),
     );
     for line in measured.iter().flat_map(closing) {
         let _ = writeln!(text, "{line}");
@@ -107,7 +106,7 @@ pub(super) fn tell(
     if !at_most.is_empty() {
         let _ = writeln!(text, "memory    {}", at_most.join(", "));
     }
-    if let Some(first) = sums.first_step_after {
+    if let Some(first) = totals.first_step_after {
         let _ = writeln!(
             text,
             "start     the first step was done after {:.1} s",
@@ -115,7 +114,7 @@ pub(super) fn tell(
         );
     }
     if let Some(best) = summary.progress.best {
-        let first = sums.first_validation.filter(|_| summary.first_step == 0);
+        let first = totals.first_validation.filter(|_| summary.first_step == 0);
         let first = first.map_or(String::new(), |first| {
             format!(
                 ", {:.1} times less than after step 1 ({first:.4})",
@@ -131,11 +130,11 @@ pub(super) fn tell(
     if summary.progress.bad_steps > 0 {
         let _ = writeln!(
             text,
-            "left out  {} steps were not finite",
+            "skipped   {} steps were not finite",
             summary.progress.bad_steps
         );
     }
-    for (number, path) in sums.samples.iter().enumerate() {
+    for (number, path) in totals.samples.iter().enumerate() {
         let label = if number == 0 { "samples" } else { "" };
         let _ = writeln!(text, "{label:8}  {}", path.display());
     }
@@ -147,21 +146,19 @@ pub(super) fn tell(
         "next      voxmill synthesize --text \"Hello there.\" --checkpoint {}",
         run.display()
     );
-    commands::tell(&text);
+    tell(&text);
     Ok(())
 }
 
 /// The part of the time that the data device's thread was at work, with two devices.
-fn data_busy(settings: &TrainSettings, watching: &Watching<'_>) -> Option<f64> {
+fn data_busy(settings: &TrainSettings, observer: &RunObserver<'_>) -> Option<f64> {
     if !settings.devices.devices.is_pair() {
         return None;
     }
-    let sums = &watching.sums;
-    let wall = (sums.waited + sums.service + sums.overhead).as_secs_f64();
-    let stats = watching.recorder.stats();
+    let stats = observer.recorder.stats();
     let prepare = stats.stages.iter().find(|stage| stage.stage == "prepare")?;
     let busy = prepare.service.sum().seconds();
-    Some((busy / wall.max(1e-9)).min(1.0))
+    Some((busy / observer.totals.wall_seconds()).min(1.0))
 }
 
 /// Less than this, and a second device is wasted on preparing.

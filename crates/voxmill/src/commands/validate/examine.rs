@@ -2,26 +2,23 @@
 
 use std::path::Path;
 
-use voxmill_speech::batch_plan::PaddingWaste;
-use voxmill_speech::cache::clip_bytes;
-use voxmill_speech::manifest::{Limits, Split};
-use voxmill_speech::text::FrontEnd;
+use voxmill_data::batch_plan::PaddingWaste;
+use voxmill_data::cache::clip_bytes;
+use voxmill_data::manifest::{Limits, Split};
+use voxmill_report::results::validate::{DatasetFacts, MeasuredBusy};
 use voxmill_trainer::checkpoint::checkpoint_bytes;
 
-use super::busy::{self, Busy};
-use super::look::{Here, room};
-use super::{File, report};
+use super::File;
+use super::look::{Machine, room};
 use crate::args::TrainArgs;
 use crate::checks::{self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where};
-use crate::commands::train::data::{feed_settings, open_shelf, read};
-use crate::commands::train::place::batch_feed;
 use crate::complaint::{Complaint, describe};
 use crate::config::file::{ConfigFile, Fault, Place, WayOut};
 use crate::config::keys::{self, Key, Role};
-use crate::dataset::MIN_SECONDS;
-use crate::feed::train::{BatchFeed, FeedSettings};
-use crate::feed::{self, Recipe};
+use crate::session::data::{Data, loader_settings, training_loader};
+use crate::session::recorded;
 use crate::settings::{Repairs, TrainSettings};
+use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -31,11 +28,12 @@ pub(super) struct Examined {
     /// What can be done about faults of the file itself.
     pub(super) ways_out: Vec<WayOut>,
     /// `None`: the settings contradict each other, or the dataset cannot be read.
-    pub(super) data: Option<report::Dataset>,
+    pub(super) data: Option<DatasetFacts>,
     pub(super) disk: Option<DiskFacts>,
     /// The device that trains, and the one that prepares where that is another one.
     pub(super) devices: Vec<String>,
-    pub(super) busy: Option<Busy>,
+    /// Of the newest run like this one: the only share that may be named, for it was measured.
+    pub(super) busy: Option<MeasuredBusy>,
 }
 
 impl Examined {
@@ -51,7 +49,7 @@ impl Examined {
     }
 }
 
-pub(super) fn examine(args: &TrainArgs, file: Option<&File>, here: &Here) -> Examined {
+pub(super) fn examine(args: &TrainArgs, file: Option<&File>, machine: &Machine) -> Examined {
     let mut found = Examined::default();
     let path = file.map_or(Path::new(""), |file| &file.path);
     let (config, faults) = match file {
@@ -66,8 +64,8 @@ pub(super) fn examine(args: &TrainArgs, file: Option<&File>, here: &Here) -> Exa
         return found;
     };
     found.checks.extend(without_meaning(&config));
-    if let Some(settings) = settings(args, &config, here, &mut found.checks) {
-        look_at(&settings, file.is_some(), here, &mut found);
+    if let Some(settings) = settings(args, &config, machine, &mut found.checks) {
+        look_at(&settings, file.is_some(), machine, &mut found);
     }
     found.checks.sort_by_key(|check| check.level);
     found
@@ -112,7 +110,7 @@ fn without_meaning(config: &ConfigFile) -> Vec<Check> {
 fn settings(
     args: &TrainArgs,
     config: &ConfigFile,
-    here: &Here,
+    machine: &Machine,
     checks: &mut Vec<Check>,
 ) -> Option<TrainSettings> {
     let mut repairs = Repairs::new();
@@ -121,8 +119,8 @@ fn settings(
             args.clone(),
             config.clone(),
             repairs.clone(),
-            here.host.cores,
-            &here.present,
+            machine.host.cores,
+            &machine.present,
         );
         let error = match resolved {
             Ok(settings) => {
@@ -161,9 +159,7 @@ fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigF
     let place = match key.and_then(|key| config.place(key)) {
         Some(place) => Where::File(place.clone()),
         None => match key {
-            Some(key) if what.contains(&format!("--{}", key.name.replace('_', "-"))) => {
-                Where::Flag(None)
-            }
+            Some(key) if what.contains(&key.flag()) => Where::Flag(None),
             _ => Where::Elsewhere,
         },
     };
@@ -190,40 +186,42 @@ fn named_in(text: &str, config: &ConfigFile) -> Option<&'static Key> {
 }
 
 fn remarks(settings: &TrainSettings, config: &ConfigFile) -> Vec<Check> {
-    let remarks = settings.remarks.iter().map(|remark| {
-        let warning = remark.text.strip_prefix("warning: ");
-        Check {
-            level: warning.map_or(Level::Note, |_| Level::Warning),
-            key: Some(remark.key),
-            place: match config.place(remark.key) {
-                Some(place) => Where::File(place.clone()),
-                None => Where::Flag(None),
-            },
-            what: warning.unwrap_or(&remark.text).to_owned(),
-            costs: None,
-            write: Vec::new(),
-            hint: None,
-        }
+    let remarks = settings.remarks.iter().map(|remark| Check {
+        level: remark.note.level,
+        key: Some(remark.key),
+        place: match config.place(remark.key) {
+            Some(place) => Where::File(place.clone()),
+            None => Where::Flag(None),
+        },
+        what: remark.note.text.clone(),
+        costs: None,
+        write: Vec::new(),
+        hint: None,
     });
     remarks.collect()
 }
 
 /// The dataset, the disks and the checks.
-fn look_at(settings: &TrainSettings, file: bool, here: &Here, found: &mut Examined) {
+fn look_at(settings: &TrainSettings, file: bool, machine: &Machine, found: &mut Examined) {
     let devices = settings.devices.devices;
     found.devices.push(devices.model().to_string());
     if devices.is_pair() {
         found.devices.push(devices.data().to_string());
     }
-    found.busy = busy::newest_like(settings);
+    found.busy = recorded::newest_like(settings).map(|(run, profile)| MeasuredBusy {
+        run,
+        share: profile.busy,
+        steps: profile.steps,
+        seconds_per_step: profile.seconds / profile.steps.max(1) as f64,
+    });
     let mut facts = Facts {
         settings,
         file,
-        cores: here.host.cores,
-        memory: here.host.memory,
-        cards: &here.cards,
-        model_card: here.present.card(devices.model()),
-        data_card: here.present.card(devices.data()),
+        cores: machine.host.cores,
+        memory: machine.host.memory,
+        cards: &machine.cards,
+        model_card: machine.present.card(devices.model()),
+        data_card: machine.present.card(devices.data()),
         data: None,
         disk: None,
     };
@@ -232,8 +230,8 @@ fn look_at(settings: &TrainSettings, file: bool, here: &Here, found: &mut Examin
             let epoch = found
                 .busy
                 .as_ref()
-                .map(|busy| busy.seconds_a_step * planned.steps_an_epoch(settings));
-            facts.disk = Some(planned.disk(settings, here, epoch));
+                .map(|busy| busy.seconds_per_step * planned.steps_an_epoch(settings));
+            facts.disk = Some(planned.disk(settings, machine, epoch));
             facts.data = Some(planned.facts(settings));
             found.checks.extend(checks::check(&facts));
             found.data = facts.data.as_ref().map(|data| planned.report(data));
@@ -256,33 +254,28 @@ fn look_at(settings: &TrainSettings, file: bool, here: &Here, found: &mut Examin
 
 /// The dataset with the plan of its batches, as `train` makes it.
 struct Planned {
-    data: crate::commands::train::data::Data,
-    batches: BatchFeed,
+    data: Data,
+    batches: Loader,
     found_in_cache: usize,
     longest: Option<Longest>,
 }
 
 impl Planned {
     fn read(settings: &TrainSettings) -> anyhow::Result<Planned> {
-        let data = read(settings, &[])?;
-        let recipe = Recipe {
-            front_end: FrontEnd::new(settings.data.text.clone())?.into(),
-            audio: settings.data.audio.clone().into(),
-            language: settings.data.language,
-        };
-        let shelf = open_shelf(settings, &recipe, &data.folder, &data.train);
+        let data = Data::open(settings, &[])?;
+        let store = data.store(settings);
         // Whether it fits is for the checks to say.
-        let unbounded = FeedSettings {
+        let unbounded = LoaderSettings {
             ram_budget: u64::MAX,
-            ..feed_settings(settings)
+            ..loader_settings(settings)
         };
-        let batches = batch_feed(settings, &shelf, unbounded)?;
+        let batches = training_loader(settings, &store, unbounded)?;
         let longest = match data.train.filtered.total() {
             0 => None,
             _ => longest(settings, &data.folder),
         };
         Ok(Planned {
-            found_in_cache: shelf.found_in_cache(),
+            found_in_cache: store.found_in_cache(),
             data,
             batches,
             longest,
@@ -295,7 +288,6 @@ impl Planned {
     }
 
     fn facts<'a>(&'a self, settings: &TrainSettings) -> DataFacts<'a> {
-        let held_out = |clip: &&voxmill_speech::manifest::Clip| clip.split == Split::Validation;
         let plan = self.batches.plan();
         DataFacts {
             plan,
@@ -303,15 +295,20 @@ impl Planned {
             bad: self.data.train.quarantine.len(),
             filtered: self.data.train.filtered,
             longest: self.longest,
-            held_out: self.data.held_out().clips.iter().filter(held_out).count(),
+            held_out: self.data.held_out().clips_of(Split::Validation).count(),
             audio_seconds: self.batches.audio_seconds(),
             making: self.batches.most_bytes(),
-            batch_budget: feed_settings(settings).ram_budget,
+            batch_budget: loader_settings(settings).ram_budget,
             needs: Needs::of(settings, settings.devices.planned_precision(), plan),
         }
     }
 
-    fn disk(&self, settings: &TrainSettings, here: &Here, epoch_seconds: Option<f64>) -> DiskFacts {
+    fn disk(
+        &self,
+        settings: &TrainSettings,
+        machine: &Machine,
+        epoch_seconds: Option<f64>,
+    ) -> DiskFacts {
         let parameters = checks::need::parameters(settings);
         // The kept ones, the best, and the one that is being written.
         let kept = settings.checkpoints.keep.get() as u64 + 2;
@@ -335,13 +332,13 @@ impl Planned {
         DiskFacts {
             checkpoints: room(folder, kept * checkpoint_bytes(parameters)),
             cache: room(&self.data.folder.cache_dir(), cache),
-            reading: here.reading(clips),
+            reading: machine.reading(clips),
             audio_bytes: clips.iter().map(|clip| clip.audio_bytes).sum(),
             epoch_seconds,
         }
     }
 
-    fn report(&self, data: &DataFacts<'_>) -> report::Dataset {
+    fn report(&self, data: &DataFacts<'_>) -> DatasetFacts {
         let plan = data.plan;
         let mut clips: Vec<_> = (self.data.train.clips.iter())
             .map(|clip| (clip.id.to_string(), clip.header.seconds()))
@@ -349,7 +346,7 @@ impl Planned {
         clips.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         clips.truncate(3);
         let largest = data.needs.largest;
-        report::Dataset {
+        DatasetFacts {
             folder: self.data.folder.path.display().to_string(),
             demo: self.data.folder.demo,
             rows: data.rows,
@@ -382,21 +379,13 @@ impl Planned {
 }
 
 /// The lengths of all clips, those included that limits leave out: the headers are read once more.
-fn longest(settings: &TrainSettings, folder: &crate::dataset::Folder) -> Option<Longest> {
+fn longest(settings: &TrainSettings, folder: &DatasetFolder) -> Option<Longest> {
     let limits = Limits {
         audio: settings.data.audio.clone(),
-        max_mel_frames: None,
-        max_text_length: None,
-        min_seconds: MIN_SECONDS,
+        ..Limits::default()
     };
-    let scan = feed::scan(
-        &folder.path,
-        folder.given,
-        &limits,
-        settings.data.val_fraction,
-    )
-    .ok()?;
-    let clips = scan.manifest.clips.iter();
+    let dataset = folder.open(&limits, settings.data.val_fraction).ok()?;
+    let clips = dataset.manifest.clips.iter();
     let frames = clips
         .clone()
         .map(|clip| settings.data.audio.frames_for_header(&clip.header));

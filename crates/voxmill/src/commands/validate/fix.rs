@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::File;
 use super::edit::{Change, Edit, apply};
 use super::examine::{Examined, examine};
-use super::look::Here;
+use super::look::Machine;
 use crate::args::TrainArgs;
 use crate::checks::{Check, Level, Where};
 use crate::complaint::Complaint;
@@ -34,7 +34,7 @@ pub(super) fn fix(
     output: Option<&Path>,
     args: &TrainArgs,
     first: &Examined,
-    here: &Here,
+    machine: &Machine,
 ) -> anyhow::Result<Fixed> {
     let path = place_of_copy(file, output)?;
     let mut copy = File {
@@ -64,8 +64,8 @@ pub(super) fn fix(
             break;
         }
         let mut of_copy = args.clone();
-        of_copy.config.config = Some(path.clone());
-        left = Some(examine(&of_copy, Some(&copy), here));
+        of_copy.flags.config = Some(path.clone());
+        left = Some(examine(&of_copy, Some(&copy), machine));
     }
     if changes.is_empty() {
         return Ok(Fixed {

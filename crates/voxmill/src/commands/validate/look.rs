@@ -6,8 +6,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use voxmill_speech::cache::{free_space, may_write};
-use voxmill_speech::manifest::Clip;
+use voxmill_data::cache::{free_space, may_write};
+use voxmill_data::manifest::Clip;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts};
 
@@ -17,7 +17,7 @@ use crate::settings::Present;
 
 /// The machine, looked at once for the file and its corrected copy.
 #[derive(Debug)]
-pub(super) struct Here {
+pub(super) struct Machine {
     pub(super) host: Host,
     pub(super) present: Present,
     /// Whether a backend of this build can use them or not.
@@ -25,10 +25,10 @@ pub(super) struct Here {
     reading: OnceCell<Option<Reading>>,
 }
 
-impl Here {
-    pub(super) fn look() -> Here {
+impl Machine {
+    pub(super) fn look() -> Machine {
         let roots = Roots::default();
-        Here {
+        Machine {
             host: Host::look(&roots),
             present: Present::look(),
             cards: topology::gpus(&roots),

@@ -4,26 +4,24 @@
 //! gives all that to [`crate::checks`]. Nothing is trained and nothing is left on disk but the copy
 //! that `--fix` asks for.
 
-mod busy;
 mod edit;
 mod examine;
 mod fix;
 mod look;
 mod report;
-mod table;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use voxmill_report::terminal::validation_text;
 
-use super::{say, show_settings};
+use super::{say, say_json, show_settings};
 use crate::args::ValidateArgs;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::settings::TrainSettings;
 use examine::examine;
 use fix::Fixed;
-use look::Here;
+use look::Machine;
 
 /// A configuration file in memory.
 #[derive(Clone, Debug)]
@@ -51,18 +49,18 @@ impl File {
 pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     let train = args.of_train();
     let json = args.mending.json;
-    if args.config.show_settings {
+    if args.flags.show_settings {
         show_settings(&TrainSettings::resolve(train)?.shown, json)?;
         return Ok(Exit::Done);
     }
-    let path = args.config.config.as_deref();
+    let path = args.flags.config.as_deref();
     let file = path.map(File::read).transpose()?;
-    let here = Here::look();
-    let examined = examine(&train, file.as_ref(), &here);
+    let machine = Machine::look();
+    let examined = examine(&train, file.as_ref(), &machine);
     let fixed = match (&file, args.mending.fix) {
         (Some(file), true) => {
             let output = args.mending.output.as_deref();
-            Some(fix::fix(file, output, &train, &examined, &here)?)
+            Some(fix::fix(file, output, &train, &examined, &machine)?)
         }
         _ => None,
     };
@@ -72,20 +70,12 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
         }) => left,
         _ => &examined,
     };
-    let ready = last.is_ready();
-    if json {
-        let report = report::json(file.as_ref(), &examined, fixed.as_ref(), last, &here);
-        say(&serde_json::to_string_pretty(&report).context("the report is no JSON")?)?;
-    } else {
-        say(&table::render(
-            file.as_ref(),
-            &examined,
-            fixed.as_ref(),
-            last,
-            &here,
-        ))?;
+    let result = report::result(file.as_ref(), &examined, fixed.as_ref(), last, &machine);
+    match json {
+        true => say_json(&result)?,
+        false => say(&validation_text(&result))?,
     }
-    Ok(match ready {
+    Ok(match result.ready {
         true => Exit::Done,
         false => Exit::Failed,
     })

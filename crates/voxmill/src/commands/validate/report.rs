@@ -1,152 +1,147 @@
-//! What was found, for programs.
+//! What was found, as the result that is printed.
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use voxmill_report::results::validate::{
+    self as result, ChangedLine, CheckResult, DiskSpeed, FixedCopy, FolderRoom, MachineFacts,
+    SettingLine, SettingPlace, Validation,
+};
 
 use super::File;
-use super::busy::Busy;
 use super::examine::Examined;
 use super::fix::Fixed;
-use super::look::Here;
-use crate::checks::{Check, Level, Line, Room, Where};
+use super::look::Machine;
+use crate::checks::{Check, DiskFacts, Level, Line, Room, Where};
+use crate::config::keys::Key;
 
-/// Grows when a program that reads it would misread it.
-const VERSION: u32 = 1;
-
-/// The dataset and the plan of an epoch in plain numbers.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Dataset {
-    pub(super) folder: String,
-    pub(super) demo: bool,
-    pub(super) rows: usize,
-    pub(super) to_train_on: usize,
-    pub(super) held_out: usize,
-    pub(super) bad: usize,
-    pub(super) left_out_for_length: usize,
-    pub(super) audio_seconds: f64,
-    /// The longest clips, with their seconds.
-    pub(super) longest: Vec<(String, f64)>,
-    pub(super) batch_size: u32,
-    pub(super) batches_an_epoch: u64,
-    pub(super) shapes: usize,
-    pub(super) padding_waste: f64,
-    pub(super) padding_waste_of_padding_to_the_longest: f64,
-    /// Rows, frames, tokens of the batch that needs the most.
-    pub(super) largest_batch: [u32; 3],
-    pub(super) model_device_bytes: u64,
-    pub(super) weights_bytes: u64,
-    pub(super) training_bytes: u64,
-    pub(super) waiting_bytes: u64,
-    pub(super) waiting_batches: usize,
-    pub(super) data_device_bytes: u64,
-    pub(super) making_bytes: u64,
-    pub(super) batch_budget_bytes: u64,
-    pub(super) cached_clips: usize,
-    pub(super) all_clips: usize,
-}
-
-pub(super) fn json(
+pub(super) fn result(
     file: Option<&File>,
     examined: &Examined,
     fixed: Option<&Fixed>,
     last: &Examined,
-    here: &Here,
-) -> Value {
+    here: &Machine,
+) -> Validation {
     let host = &here.host;
-    let fixed = fixed.map(|fixed| {
-        let left = fixed.left.as_ref().map(|left| checks(&left.checks));
-        json!({
-            "file": fixed.path,
-            "changes": fixed.changes.iter().map(|change| json!({
-                "line": change.line,
-                "before": change.before,
-                "after": change.after,
-            })).collect::<Vec<_>>(),
-            "checks": left,
-        })
-    });
-    json!({
-        "version": VERSION,
-        "ready": last.is_ready(),
-        "passed": last.is_ready() && last.count(Level::Warning) == 0,
-        "config": file.map(|file| file.path.display().to_string()),
-        "errors": last.count(Level::Error),
-        "warnings": last.count(Level::Warning),
-        "notes": last.count(Level::Note),
-        "checks": checks(&examined.checks),
-        "machine": {
-            "cpu": host.cpu,
-            "cores": host.cores,
-            "memory_bytes": host.memory,
-            "memory_available_bytes": host.memory_available,
+    Validation {
+        version: result::VERSION,
+        ready: last.is_ready(),
+        passed: last.is_ready() && last.count(Level::Warning) == 0,
+        config: file.map(|file| file.path.display().to_string()),
+        errors: last.count(Level::Error),
+        warnings: last.count(Level::Warning),
+        notes: last.count(Level::Note),
+        checks: checks(&examined.checks, file),
+        machine: MachineFacts {
+            cpu: host.cpu.clone(),
+            cores: host.cores,
+            memory_bytes: host.memory,
+            memory_available_bytes: host.memory_available,
         },
-        "model_device": examined.devices.first(),
-        "data_device": examined.devices.last(),
-        "dataset": examined.data,
-        "disk": examined.disk.as_ref().map(|disk| json!({
-            "read_bytes_per_second": disk.reading.map(|reading| reading.bytes_a_second()),
-            "read_files": disk.reading.map(|reading| reading.files),
-            "read_bytes": disk.reading.map(|reading| reading.bytes),
-            "page_cache_may_hold_them": true,
-            "checkpoints": room(&disk.checkpoints),
-            "cache": room(&disk.cache),
-        })),
-        "busy": last.busy.as_ref().map(busy),
-        "fixed": fixed,
-    })
+        model_device: examined.devices.first().cloned(),
+        data_device: examined.devices.last().cloned(),
+        two_devices: examined.devices.len() > 1,
+        dataset: examined.data.clone(),
+        disk: examined.disk.as_ref().map(disk),
+        busy: last.busy.clone(),
+        fixed: fixed.map(self::fixed),
+    }
 }
 
-fn busy(busy: &Busy) -> Value {
-    json!({
-        "share": busy.share,
-        "run": busy.run,
-        "steps": busy.steps,
-        "seconds_per_step": busy.seconds_a_step,
-    })
+fn fixed(fixed: &Fixed) -> FixedCopy {
+    let copy = fixed.path.as_ref().map(|path| File {
+        path: path.clone(),
+        text: std::fs::read_to_string(path).unwrap_or_default(),
+    });
+    let changes = fixed.changes.iter().map(|change| ChangedLine {
+        line: change.line,
+        before: change.before.clone(),
+        after: change.after.clone(),
+    });
+    let left = fixed.left.as_ref();
+    FixedCopy {
+        file: fixed.path.clone(),
+        changes: changes.collect(),
+        checks: left.map(|left| checks(&left.checks, copy.as_ref())),
+    }
 }
 
-fn room(room: &Room) -> Value {
-    json!({
-        "folder": room.folder,
-        "needed_bytes": room.needed,
-        "free_bytes": room.free,
-        "writable": room.writable,
-    })
-}
-
-fn checks(checks: &[Check]) -> Vec<Value> {
-    checks.iter().map(check).collect()
-}
-
-fn check(check: &Check) -> Value {
-    let place = match &check.place {
-        Where::File(place) => json!({
-            "file": place.file.display().to_string(),
-            "line": place.line,
-            "column": place.column,
-        }),
-        Where::Flag(value) => json!({"flag": check.key.map(crate::checks::flag), "value": value}),
-        Where::Usual { value, why, .. } => json!({"default": value, "why": why}),
-        Where::Elsewhere => Value::Null,
+fn disk(disk: &DiskFacts) -> DiskSpeed {
+    let room = |room: &Room| FolderRoom {
+        folder: room.folder.clone(),
+        needed_bytes: room.needed,
+        free_bytes: room.free,
+        writable: room.writable,
     };
-    json!({
-        "level": check.level.name(),
-        "key": check.key.map(|key| key.name),
-        "section": check.key.map(|key| key.section.name()),
-        "place": place,
-        "what": check.what,
-        "costs": check.costs,
-        "write": check.write.iter().map(line).collect::<Vec<_>>(),
-        "hint": check.hint,
-    })
+    DiskSpeed {
+        read_bytes_per_second: disk.reading.map(|reading| reading.bytes_a_second()),
+        read_files: disk.reading.map(|reading| reading.files),
+        read_bytes: disk.reading.map(|reading| reading.bytes),
+        page_cache_may_hold_them: true,
+        checkpoints: room(&disk.checkpoints),
+        cache: room(&disk.cache),
+    }
 }
 
-fn line(line: &Line) -> Value {
-    json!({
-        "section": line.key.section.name(),
-        "key": line.key.name,
-        "value": line.value,
-        "line": line.in_file(),
-        "flag": line.flag(),
-    })
+fn checks(checks: &[Check], file: Option<&File>) -> Vec<CheckResult> {
+    checks
+        .iter()
+        .map(|check| self::check(check, file))
+        .collect()
+}
+
+fn check(check: &Check, file: Option<&File>) -> CheckResult {
+    CheckResult {
+        level: check.level,
+        key: check.key.map(|key| key.name.to_owned()),
+        section: check.key.map(|key| key.section.name().to_owned()),
+        place: place(check, file),
+        what: check.what.clone(),
+        costs: check.costs.clone(),
+        write: check.write.iter().map(line).collect(),
+        hint: check.hint.clone(),
+    }
+}
+
+fn place(check: &Check, file: Option<&File>) -> Option<SettingPlace> {
+    match &check.place {
+        Where::File(place) => {
+            let source = |file: &File| {
+                let mut lines = file.text.lines();
+                lines.nth(place.line.saturating_sub(1)).map(str::to_owned)
+            };
+            Some(SettingPlace::File {
+                file: place.file.display().to_string(),
+                line: place.line,
+                column: place.column,
+                source: file.and_then(source),
+            })
+        }
+        Where::Flag(value) => {
+            let name = check.key.map(Key::flag);
+            let value = value.clone();
+            let typed = check.key.and_then(|key| {
+                let value = value.clone();
+                Line { key, value }.flag()
+            });
+            Some(SettingPlace::Flag {
+                typed: typed.or_else(|| name.clone()).unwrap_or_default(),
+                flag: name,
+                value,
+            })
+        }
+        Where::Usual { value, why, file } => Some(SettingPlace::Default {
+            default: value.clone(),
+            why: why.map(str::to_owned),
+            has_file: *file,
+        }),
+        Where::Elsewhere => None,
+    }
+}
+
+fn line(line: &Line) -> SettingLine {
+    SettingLine {
+        section: line.key.section.name().to_owned(),
+        key: line.key.name.to_owned(),
+        value: line.value.clone(),
+        line: line.in_file(),
+        flag: line.flag(),
+    }
 }

@@ -7,6 +7,7 @@ use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
 use super::DeviceName;
 use crate::complaint::Complaint;
 use crate::config::keys::{self, Key};
+use crate::note::Note;
 
 /// The devices of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(super) struct Chosen {
     pub(super) devices: Devices,
     /// Why, where nobody said which.
     pub(super) why: &'static str,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
 }
 
 /// The machine, as far as choosing goes. Tests make their own.
@@ -300,19 +301,17 @@ fn best_pair(gpus: &[DeviceId], present: &Present) -> Chosen {
         None => (1, 0, "the links between the GPUs are not known".to_owned()),
     };
     let mut chosen = two_devices(gpus[data], gpus[model]);
-    chosen.notes.push(format!(
-        "{} prepares and {} trains: {why}",
-        gpus[data], gpus[model]
-    ));
+    let told = format!("{} prepares and {} trains: {why}", gpus[data], gpus[model]);
+    chosen.notes.push(told.into());
     chosen
 }
 
 fn two_devices(data: DeviceId, model: DeviceId) -> Chosen {
     let mut notes = Vec::new();
     let devices = if data == model && !model.is_cpu() {
-        notes.push(format!(
-            "warning: {model} would both prepare and train: single-device mode is used, with batches ready ahead"
-        ));
+        notes.push(Note::warning(format!(
+            "{model} would both prepare and train: single-device mode is used, with batches ready ahead"
+        )));
         Devices::Single(model)
     } else {
         Devices::Pair { data, model }

@@ -49,10 +49,8 @@ fn machine(gpus: usize) -> Present {
 }
 
 fn chosen(asked: Asked, present: &Present) -> Result<Chosen, String> {
-    choose(&asked, present, &|key| {
-        format!("--{}", key.name.replace('_', "-"))
-    })
-    .map_err(|complaint| crate::complaint::describe(&complaint.into()))
+    choose(&asked, present, &Key::flag)
+        .map_err(|complaint| crate::complaint::describe(&complaint.into()))
 }
 
 fn gpus(data: &str, model: &str) -> Asked {
@@ -99,7 +97,7 @@ fn two_gpus_are_a_pair_and_one_twice_is_one() {
     let same = chosen(gpus("0", "0"), &machine(1)).unwrap();
     assert_eq!(same.devices, Devices::Single(vulkan(0)));
     assert!(
-        same.notes[0].starts_with("warning: vulkan:0"),
+        same.notes[0].to_string().starts_with("warning: vulkan:0"),
         "{:?}",
         same.notes
     );

@@ -1,76 +1,117 @@
-//! The voice as it is heard while it trains.
+//! Samples of the voice while it trains. What cannot be spoken or written costs a warning, not the run.
 
 use std::path::{Path, PathBuf};
 
+use voxmill_audio::{ITERATIONS, wav_bytes};
 use voxmill_report::picture::{Mel, mel_png};
-use voxmill_report::tensorboard::{EventWriter, Sound as SoundEvent};
-use voxmill_speech::audio::wav_bytes;
-use voxmill_trainer::speak::Speaker;
+use voxmill_report::tensorboard::{EventWriter, Sound};
+use voxmill_trainer::synthesis::{Synthesizer, TrainedVoice};
 use voxmill_trainer::train::FeedError;
 
-use super::{Watching, moment};
-use crate::commands::train::sentences::Sentence;
+use super::screen::Screen;
+use super::tensorboard::{TensorBoard, moment};
+use crate::commands::train::sentences::{self, Sentence};
+use crate::session::Session;
 
-impl Watching<'_> {
-    /// Says the sentences into wav files with a picture beside each. What cannot be said or written
-    /// costs a warning, not the run.
-    pub(in crate::commands::train) fn say_samples(
+pub(super) struct Samples<'a> {
+    folder: PathBuf,
+    sentences: Vec<Sentence>,
+    synthesizer: Synthesizer<'a>,
+}
+
+impl<'a> Samples<'a> {
+    pub(super) fn new(session: &'a Session, folder: PathBuf) -> anyhow::Result<Samples<'a>> {
+        let (data, settings) = (&session.data, &session.settings.data);
+        Ok(Samples {
+            folder,
+            sentences: sentences::choose(&data.train, data.held_out(), settings.language),
+            synthesizer: Synthesizer::new(&data.recipe.front_end, &settings.audio, ITERATIONS)?,
+        })
+    }
+
+    /// Writes the sentences as wav files, each with a picture next to it.
+    pub(super) fn write(
         &mut self,
         name: &str,
-        step: Option<u64>,
-        speaker: &Speaker,
+        step: u64,
+        voice: &TrainedVoice,
+        screen: &Screen,
+        tensorboard: &mut TensorBoard,
     ) -> Vec<PathBuf> {
         let mut written = Vec::new();
-        for (number, sentence) in self.sentences.iter().enumerate() {
-            match self.say_sample(name, number + 1, step, sentence, speaker) {
-                Ok(path) => written.extend(path),
-                Err(error) => self.warn(&format!("a sample could not be made: {error}")),
+        for number in 1..=self.sentences.len() {
+            match self.speak(number - 1, voice) {
+                Ok(None) => {}
+                Ok(Some(sample)) => {
+                    let path = self.folder.join(format!("{name}-{number}.wav"));
+                    match sample.write(&path) {
+                        Ok(()) => written.push(path),
+                        Err(error) => {
+                            screen.warn(&format!("a sample could not be written: {error}"))
+                        }
+                    }
+                    tensorboard.write(screen, |writer| sample.show(writer, step, number));
+                }
+                Err(error) => screen.warn(&format!("a sample could not be spoken: {error}")),
             }
         }
-        self.for_tensorboard(EventWriter::flush);
-        self.sums.samples.clone_from(&written);
+        tensorboard.write(screen, EventWriter::flush);
         written
     }
 
-    fn say_sample(
-        &mut self,
-        name: &str,
-        number: usize,
-        step: Option<u64>,
-        sentence: &Sentence,
-        speaker: &Speaker,
-    ) -> Result<Option<PathBuf>, FeedError> {
-        let facts = speaker.facts();
-        let named = speaker.style_named(&sentence.speaker);
-        let style = named.or_else(|| speaker.style_named(&facts.main_speaker));
-        let Some(style) = style.map(<[f32]>::to_vec) else {
+    /// `None` where the voice has not met a speaker yet, or nothing in the sentence can be read.
+    fn speak(&mut self, number: usize, voice: &TrainedVoice) -> Result<Option<Sample>, FeedError> {
+        let (facts, sentence) = (voice.facts(), &self.sentences[number]);
+        let named = voice.style_named(&sentence.speaker);
+        let Some(style) = named.or_else(|| voice.style_named(&facts.main_speaker)) else {
             return Ok(None);
         };
-        let sound = self
-            .mouth
-            .say(speaker, &sentence.text, sentence.language, &style, 1.0)?;
-        if sound.samples.is_empty() {
+        let (text, language) = (&sentence.text, sentence.language);
+        let speech = self
+            .synthesizer
+            .synthesize(voice, text, language, style, 1.0)?;
+        if speech.samples.is_empty() {
             return Ok(None);
         }
-        std::fs::create_dir_all(&self.samples)?;
-        let rate = facts.audio.sample_rate;
-        let wav = wav_bytes(&sound.samples, rate);
-        let png = mel_png(Mel::new(&sound.mel, facts.vocabulary.mel_channels));
-        let path = self.samples.join(format!("{name}-{number}.wav"));
-        write(&path, &wav)?;
-        write(&path.with_extension("png"), &png)?;
-        if let Some(step) = step {
-            self.for_tensorboard(|writer| {
-                let event = SoundEvent {
-                    wav: &wav,
-                    sample_rate_hz: rate,
-                    samples: sound.samples.len() as u64,
-                };
-                writer.sound(moment(step), &format!("sample/{number}"), event)?;
-                writer.picture(moment(step), &format!("sample/{number} mel"), &png)
-            });
+        let sample_rate_hz = facts.audio.sample_rate;
+        Ok(Some(Sample {
+            wav: wav_bytes(&speech.samples, sample_rate_hz),
+            png: mel_png(Mel::new(&speech.mel, facts.vocabulary.mel_channels)),
+            sample_rate_hz,
+            samples: speech.samples.len() as u64,
+        }))
+    }
+}
+
+struct Sample {
+    wav: Vec<u8>,
+    png: Vec<u8>,
+    sample_rate_hz: u32,
+    samples: u64,
+}
+
+impl Sample {
+    fn write(&self, path: &Path) -> Result<(), FeedError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
         }
-        Ok(Some(path))
+        write(path, &self.wav)?;
+        write(&path.with_extension("png"), &self.png)
+    }
+
+    fn show(
+        &self,
+        writer: &mut EventWriter,
+        step: u64,
+        number: usize,
+    ) -> Result<(), voxmill_report::tensorboard::EventFileError> {
+        let sound = Sound {
+            wav: &self.wav,
+            sample_rate_hz: self.sample_rate_hz,
+            samples: self.samples,
+        };
+        writer.sound(moment(step), &format!("sample/{number}"), sound)?;
+        writer.picture(moment(step), &format!("sample/{number} mel"), &self.png)
     }
 }
 

@@ -1,0 +1,59 @@
+//! From an audio file to mono samples at the target rate, from those to log-mel frames, and back.
+//!
+//! A file's header is a promise: [`read_header`] says how many samples it holds, cheaply, and
+//! decoding gives exactly that many or an error. Batches can therefore be planned, and frames
+//! counted, before anything is decoded.
+
+mod container;
+mod decode;
+mod error;
+mod features;
+mod featurizer;
+mod framing;
+mod levels;
+mod loudness;
+mod mel;
+mod resample;
+mod settings;
+mod trim;
+mod vocoder;
+mod wav;
+mod wav_bytes;
+
+#[cfg(test)]
+mod formats;
+#[cfg(test)]
+mod hostile_files;
+
+pub use container::read_header;
+pub use decode::{Waveform, decode_mono};
+pub use error::AudioError;
+pub use features::{AudioFeatures, Levels};
+pub use featurizer::{Effort, Featurizer};
+pub use framing::Framing;
+pub use levels::measure_levels;
+pub use loudness::normalize_loudness;
+pub use mel::{LogMel, MelTables};
+pub use resample::Resampler;
+pub use settings::{AudioSettings, AudioSettingsError};
+pub use trim::trim_silence;
+pub use vocoder::{GriffinLim, ITERATIONS, Vocoder};
+pub use wav_bytes::wav_bytes;
+
+/// Counts up whenever any file may give other frames than before: cached ones are then remade.
+pub const AUDIO_VERSION: u32 = 1;
+
+/// What an audio file's header says, before anything is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AudioHeader {
+    pub sample_rate: u32,
+    pub channels: u16,
+    /// Samples per channel.
+    pub samples: u64,
+}
+
+impl AudioHeader {
+    pub fn seconds(&self) -> f64 {
+        self.samples as f64 / f64::from(self.sample_rate)
+    }
+}

@@ -1,0 +1,254 @@
+//! The few shapes that all clips are padded to.
+//!
+//! Two steps. Dynamic programming finds the lengths to which clips, sorted by length, are padded
+//! with the fewest frames wasted. Then each bucket gives the clips that do not fill a batch to the
+//! next longer one, because a dozen partial batches cost more than the twelfth shape saves.
+
+pub use voxmill_telemetry::shape::Shape;
+
+use super::{BatchSettings, PlanClip};
+
+/// The clips that share a shape, in every epoch the same ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    pub shape: Shape,
+    /// Numbers of the clips, ascending.
+    pub clips: Vec<usize>,
+}
+
+impl Bucket {
+    pub fn batches(&self) -> u64 {
+        (self.clips.len() as u64).div_ceil(u64::from(self.shape.rows))
+    }
+}
+
+/// Divides all clips into buckets. `clips` are sorted by id, checked and not empty.
+pub(super) fn buckets(clips: &[PlanClip], settings: &BatchSettings) -> Vec<Bucket> {
+    let mut by_length: Vec<usize> = (0..clips.len()).collect();
+    by_length.sort_unstable_by_key(|&clip| (clips[clip].frames, clip));
+    let lengths: Vec<u32> = by_length
+        .iter()
+        .map(|&clip| {
+            clips[clip]
+                .frames
+                .next_multiple_of(settings.frame_multiple.get())
+        })
+        .collect();
+
+    let sized = if settings.pad_to_fixed_length {
+        let rows = (lengths.len() as u64).min(settings.batch_size.get().into());
+        vec![(lengths.len(), rows)]
+    } else {
+        let total = clips.iter().map(|clip| u64::from(clip.frames)).sum();
+        let budget = FrameBudget::new(settings, total, clips.len());
+        whole_batches(
+            &lengths,
+            &worthwhile_ends(&lengths, settings, &budget),
+            &budget,
+        )
+    };
+
+    let mut start = 0;
+    sized
+        .into_iter()
+        .map(|(end, rows)| {
+            let mut members = by_length[start..end].to_vec();
+            members.sort_unstable();
+            start = end;
+            let tokens = members.iter().map(|&clip| clips[clip].tokens).max();
+            Bucket {
+                shape: Shape {
+                    frames: lengths[end - 1],
+                    tokens: tokens
+                        .expect("a bucket ends after it starts")
+                        .next_multiple_of(settings.token_multiple.get()),
+                    rows: u32::try_from(rows).expect("rows are capped to 32 bits"),
+                },
+                clips: members,
+            }
+        })
+        .collect()
+}
+
+/// The padded frames that a batch of any shape should come near to: batch size × mean length,
+/// kept as a fraction so that nothing is rounded before the rows are.
+struct FrameBudget {
+    frames: u128,
+    clips: u128,
+}
+
+impl FrameBudget {
+    fn new(settings: &BatchSettings, total_frames: u64, clips: usize) -> Self {
+        Self {
+            frames: u128::from(settings.batch_size.get()) * u128::from(total_frames),
+            clips: clips as u128,
+        }
+    }
+
+    /// The row count whose frames are nearest to the budget.
+    fn rows(&self, frames: u32) -> u64 {
+        let per_row = u128::from(frames) * self.clips;
+        let nearest = (2 * self.frames + per_row) / (2 * per_row);
+        // Where that is beyond 32 bits there are not so many clips either.
+        nearest.clamp(1, u32::MAX.into()) as u64
+    }
+
+    /// Whether a batch is more than twice so many frames.
+    fn is_over_twice(&self, frames: u64) -> bool {
+        2 * u128::from(frames) * self.clips < self.frames
+    }
+}
+
+/// Ends (in clips) of the buckets, by dynamic programming. Shapes are added as long as the next
+/// one saves at least half a batch an epoch: below that it is not worth its compilation, and its
+/// few batches would bring the same clips together in every epoch.
+fn worthwhile_ends(lengths: &[u32], settings: &BatchSettings, budget: &FrameBudget) -> Vec<usize> {
+    let mut padding = LeastPadding::new(lengths);
+    let mut count = 1;
+    while count < usize::from(settings.bucket_count.get()) {
+        let before = padding.padded_frames();
+        // The saving shrinks with every shape, so the first that is too small ends the search.
+        if !padding.add_shape() || budget.is_over_twice(before - padding.padded_frames()) {
+            break;
+        }
+        count += 1;
+    }
+    padding.ends(count)
+}
+
+/// Gives each bucket (end, rows), with ends moved down to where batches are full.
+///
+/// What does not fill a batch goes up into the next bucket if padding it to that length costs no
+/// more than a batch of its own; a bucket that does not fill one batch so merges into the next.
+/// Otherwise (almost a full batch, or an outlier comes next) it stays, in a partial batch.
+fn whole_batches(lengths: &[u32], ends: &[usize], budget: &FrameBudget) -> Vec<(usize, u64)> {
+    let mut sized = Vec::with_capacity(ends.len());
+    let mut start = 0;
+    for pair in ends.windows(2) {
+        let mut end = pair[0];
+        let next = u64::from(lengths[pair[1] - 1]);
+        while end > start {
+            let clips = (end - start) as u64;
+            let frames = lengths[end - 1];
+            let rows = budget.rows(frames);
+            let left_over = clips % rows;
+            if left_over == 0 || left_over * next > rows * u64::from(frames) {
+                sized.push((end, even_rows(clips, rows)));
+                start = end;
+                break;
+            }
+            // Without its longest clips a bucket may be shorter, and then hold more rows.
+            end -= left_over as usize;
+        }
+    }
+    let clips = (lengths.len() - start) as u64;
+    let rows = budget.rows(lengths[lengths.len() - 1]);
+    sized.push((lengths.len(), even_rows(clips, rows)));
+    sized
+}
+
+/// The rows that divide clips evenly over the batches they need: 17 clips in batches of at most 16
+/// make 9 + 8, not 16 + 1, with one masked row instead of 15.
+fn even_rows(clips: u64, rows: u64) -> u64 {
+    clips.div_ceil(clips.div_ceil(rows))
+}
+
+/// The fewest padded frames for 1, 2, 3 … shapes.
+///
+/// With lengths l₁ < … < lₙ and c(i) clips of the first i lengths,
+/// best(k, j) = min over i < j of best(k − 1, i) + (c(j) − c(i)) · lⱼ.
+/// The cost has the quadrangle property, so the best i grows with j and divide and conquer
+/// fills a layer in O(n log n) instead of O(n²).
+pub(super) struct LeastPadding {
+    lengths: Vec<u32>,
+    clips_before: Vec<u64>,
+    /// best(k, j) for the last k; 0 shapes hold 0 lengths.
+    best: Vec<u64>,
+    /// For each k, the best i for each j.
+    cuts: Vec<Vec<usize>>,
+}
+
+impl LeastPadding {
+    /// Starts with one shape. `sorted` must not be empty.
+    pub(super) fn new(sorted: &[u32]) -> Self {
+        let mut lengths = Vec::new();
+        let mut clips_before = vec![0];
+        for same in sorted.chunk_by(|a, b| a == b) {
+            lengths.push(same[0]);
+            clips_before.push(clips_before[lengths.len() - 1] + same.len() as u64);
+        }
+        let best = (0..=lengths.len())
+            .map(|j| {
+                if j == 0 {
+                    0
+                } else {
+                    clips_before[j] * u64::from(lengths[j - 1])
+                }
+            })
+            .collect();
+        let cuts = vec![vec![0; lengths.len() + 1]];
+        Self {
+            lengths,
+            clips_before,
+            best,
+            cuts,
+        }
+    }
+
+    pub(super) fn padded_frames(&self) -> u64 {
+        self.best[self.lengths.len()]
+    }
+
+    /// Goes on to one shape more; false, and no change, when each length has its own already.
+    pub(super) fn add_shape(&mut self) -> bool {
+        let fewest = self.cuts.len() + 1;
+        let most = self.lengths.len();
+        if fewest > most {
+            return false;
+        }
+        // Entries below `fewest` would leave a shape empty; they are never read.
+        let mut layer = Layer {
+            best: vec![0; most + 1],
+            cuts: vec![0; most + 1],
+        };
+        self.fill(&mut layer, fewest, most, fewest - 1, most - 1);
+        self.best = layer.best;
+        self.cuts.push(layer.cuts);
+        true
+    }
+
+    /// Fills j in `low..=high`, whose best cuts lie in `first..=last`.
+    fn fill(&self, layer: &mut Layer, low: usize, high: usize, first: usize, last: usize) {
+        if low > high {
+            return;
+        }
+        let j = low.midpoint(high);
+        let length = u64::from(self.lengths[j - 1]);
+        let padded =
+            |i: usize| self.best[i] + (self.clips_before[j] - self.clips_before[i]) * length;
+        let (best, cut) = (first..=last.min(j - 1))
+            .map(|i| (padded(i), i))
+            .min()
+            .expect("the cut of a shorter prefix lies before this one");
+        layer.best[j] = best;
+        layer.cuts[j] = cut;
+        self.fill(layer, low, j - 1, first, cut);
+        self.fill(layer, j + 1, high, cut, last);
+    }
+
+    /// Where each of `count` shapes ends, in clips; `count` of the shapes added so far.
+    pub(super) fn ends(&self, count: usize) -> Vec<usize> {
+        let mut ends = vec![0; count];
+        let mut j = self.lengths.len();
+        for k in (0..count).rev() {
+            ends[k] = self.clips_before[j] as usize;
+            j = self.cuts[k][j];
+        }
+        ends
+    }
+}
+
+struct Layer {
+    best: Vec<u64>,
+    cuts: Vec<usize>,
+}

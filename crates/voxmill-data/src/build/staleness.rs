@@ -1,0 +1,120 @@
+//! Which clips' features are not in the cache, or not as they should be.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cache::{AudioStamp, Cache, Fingerprint, Freshness, Hash128, Reason};
+use crate::manifest::Clip;
+use rayon::prelude::*;
+
+use crate::featurize::Recipe;
+
+/// Clips looked at between two signs of life.
+const STRETCH: usize = 256;
+
+/// What each clip is made from now, by clip number. Taken once: with `--verify` it costs reading
+/// every audio file.
+#[derive(Debug)]
+pub struct Fingerprints(Vec<Fingerprint>);
+
+impl Fingerprints {
+    /// `None` when asked to stop.
+    pub fn take(
+        clips: &[Clip],
+        recipe: &Recipe,
+        verify: bool,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(&Clip),
+    ) -> Option<Fingerprints> {
+        let mut prints = Vec::with_capacity(clips.len());
+        for stretch in clips.chunks(STRETCH) {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            prints.par_extend(
+                stretch
+                    .par_iter()
+                    .map(|clip| fingerprint(clip, recipe, verify)),
+            );
+            stretch.iter().for_each(&mut progress);
+        }
+        Some(Fingerprints(prints))
+    }
+}
+
+pub(crate) fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerprint {
+    let seen = AudioStamp {
+        bytes: clip.audio_bytes,
+        modified_ns: clip.audio_mtime_ns,
+        content: None,
+    };
+    let audio = if verify {
+        // A file that cannot be read now counts as changed; building it then says what is wrong.
+        AudioStamp::with_content(&clip.audio_path()).unwrap_or(AudioStamp {
+            bytes: u64::MAX,
+            ..seen
+        })
+    } else {
+        seen
+    };
+    Fingerprint {
+        audio,
+        text: Hash128::of_text(&clip.text, recipe.language_of(clip)),
+    }
+}
+
+#[derive(Debug)]
+pub struct Stale {
+    pub clip: usize,
+    pub reason: Reason,
+    pub(super) fingerprint: Fingerprint,
+    /// The frames in the cache are good; only the text must be redone.
+    pub(super) audio_fresh: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Staleness {
+    pub stale: Vec<Stale>,
+    /// Touched files whose content proved the same: their new stamp saves the next look.
+    pub(super) restamped: Vec<(usize, AudioStamp)>,
+}
+
+impl Staleness {
+    /// Compares every clip with its cache entry.
+    pub fn find(
+        clips: &[Clip],
+        prints: &Fingerprints,
+        cache: &Cache,
+        recipe: &Recipe,
+    ) -> Staleness {
+        let settings = recipe.feature_settings();
+        let mut staleness = Staleness::default();
+        for (number, (clip, print)) in clips.iter().zip(&prints.0).enumerate() {
+            match cache.freshness(&clip.id, print, &settings) {
+                Freshness::Rebuild {
+                    reason,
+                    audio_fresh,
+                } => {
+                    staleness.stale.push(Stale {
+                        clip: number,
+                        reason,
+                        fingerprint: *print,
+                        audio_fresh,
+                    });
+                }
+                Freshness::Reuse => {
+                    let stored = cache
+                        .entry(&clip.id)
+                        .map(|entry| entry.fingerprint.audio.modified_ns);
+                    if stored.is_some_and(|stored| stored != print.audio.modified_ns) {
+                        staleness.restamped.push((number, print.audio));
+                    }
+                }
+            }
+        }
+        staleness
+    }
+
+    pub fn nothing_to_write(&self) -> bool {
+        self.stale.is_empty() && self.restamped.is_empty()
+    }
+}

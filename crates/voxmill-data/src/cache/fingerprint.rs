@@ -1,0 +1,380 @@
+//! What a clip's features were made from, kept in parts, so that the reason for a rebuild has a name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use voxmill_text::language::Language;
+
+/// 128 bits of XXH3: far more than accidents can hit, at the speed of memory. A cryptographic hash
+/// took 7 % of the whole of `prepare`, and whoever can forge a cache file can as well replace it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hash128(pub [u8; 16]);
+
+impl Hash128 {
+    pub fn of(bytes: &[u8]) -> Self {
+        Hash128(xxh3_128(bytes).to_be_bytes())
+    }
+
+    /// The text part of a fingerprint: all that the front-end is told about a clip.
+    pub fn of_text(raw: &str, language: Option<Language>) -> Self {
+        let mut hasher = Xxh3::new();
+        // A language code has no zero byte, so the two parts cannot be confused.
+        if let Some(language) = language {
+            hasher.update(language.code().as_bytes());
+        }
+        hasher.update(&[0]);
+        hasher.update(raw.as_bytes());
+        Self::finish(&hasher)
+    }
+
+    pub(super) fn finish(hasher: &Xxh3) -> Self {
+        Hash128(hasher.digest128().to_be_bytes())
+    }
+
+    pub(super) fn parse(hex: &str) -> Option<Self> {
+        let lower = hex
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if hex.len() != 32 || !lower {
+            return None;
+        }
+        let value = u128::from_str_radix(hex, 16).ok()?;
+        Some(Hash128(value.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for Hash128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for Hash128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How an audio file is recognised.
+///
+/// Take the stamp *before* decoding: a file that changes in between then differs from its stamp and
+/// is rebuilt next time, instead of passing for fresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AudioStamp {
+    pub bytes: u64,
+    /// Time of the last change, nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Present when the file was read for it: always worth it when building, since the file is read
+    /// anyway (`--verify` can vouch only for clips stored with it); when checking, only on `--verify`.
+    pub content: Option<Hash128>,
+}
+
+impl AudioStamp {
+    /// One `stat`: enough to notice every honest change.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(AudioStamp {
+            bytes: metadata.size(),
+            modified_ns: metadata
+                .mtime()
+                .saturating_mul(1_000_000_000)
+                .saturating_add(metadata.mtime_nsec()),
+            content: None,
+        })
+    }
+
+    /// Reads the whole file.
+    pub fn with_content(path: &Path) -> io::Result<Self> {
+        let stamp = Self::of_file(path)?;
+        let mut hasher = Xxh3::new();
+        let mut file = File::open(path)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                length => hasher.update(&buffer[..length]),
+            }
+        }
+        Ok(AudioStamp {
+            content: Some(Hash128::finish(&hasher)),
+            ..stamp
+        })
+    }
+}
+
+/// What is particular to one clip; the rest is in [`FeatureSettings`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    pub audio: AudioStamp,
+    /// See [`Hash128::of_text`].
+    pub text: Hash128,
+}
+
+/// What is common to all clips of a run: names and values, as a person would write them, kept with
+/// every shard so that the one which changed can be named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeatureSettings {
+    /// All that shapes the mel, and the version of the code that computes it.
+    pub audio: BTreeMap<String, String>,
+    /// All that shapes the tokens: the front-end's version, its tables, the lexicon.
+    pub text: BTreeMap<String, String>,
+}
+
+/// Whether a clip's features can be taken from the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    Reuse,
+    Rebuild {
+        reason: Reason,
+        /// The mel in the cache is good: only the text half must be redone.
+        audio_fresh: bool,
+    },
+}
+
+/// Why a clip is rebuilt. Ordered, so that callers can count by reason in a `BTreeMap`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    New,
+    AudioChanged,
+    /// `--verify` was asked for and the clip was stored without a content hash.
+    AudioUnverified,
+    TextChanged,
+    /// An absent value means that the setting did not exist (or no longer does).
+    SettingChanged {
+        name: String,
+        old: Option<String>,
+        new: Option<String>,
+    },
+    VersionChanged {
+        old: u32,
+        new: u32,
+    },
+    DamagedShard,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::New => f.write_str("new"),
+            Reason::AudioChanged => f.write_str("audio changed"),
+            Reason::AudioUnverified => f.write_str("stored without a content hash"),
+            Reason::TextChanged => f.write_str("text changed"),
+            Reason::SettingChanged { name, old, new } => {
+                let or_none = |value: &Option<String>| value.clone().unwrap_or("none".to_owned());
+                write!(
+                    f,
+                    "setting {name} changed from {} to {}",
+                    or_none(old),
+                    or_none(new)
+                )
+            }
+            Reason::VersionChanged { old, new } => {
+                write!(f, "cache version changed from {old} to {new}")
+            }
+            Reason::DamagedShard => f.write_str("damaged shard"),
+        }
+    }
+}
+
+/// Compares what was stored with what is there now. Causes on the audio side are named first: they
+/// are the expensive ones.
+pub(super) fn compare(
+    stored: (&Fingerprint, &FeatureSettings),
+    now: (&Fingerprint, &FeatureSettings),
+) -> Freshness {
+    let ((old_print, old), (new_print, new)) = (stored, now);
+    let audio_cause = first_difference(&old.audio, &new.audio)
+        .or_else(|| audio_difference(&old_print.audio, &new_print.audio));
+    if let Some(reason) = audio_cause {
+        return Freshness::Rebuild {
+            reason,
+            audio_fresh: false,
+        };
+    }
+    let text_cause = first_difference(&old.text, &new.text)
+        .or_else(|| (old_print.text != new_print.text).then_some(Reason::TextChanged));
+    match text_cause {
+        Some(reason) => Freshness::Rebuild {
+            reason,
+            audio_fresh: true,
+        },
+        None => Freshness::Reuse,
+    }
+}
+
+fn audio_difference(old: &AudioStamp, new: &AudioStamp) -> Option<Reason> {
+    let same_stat = (old.bytes, old.modified_ns) == (new.bytes, new.modified_ns);
+    match (old.content, new.content) {
+        (Some(old), Some(new)) => (old != new).then_some(Reason::AudioChanged),
+        (None, Some(_)) if same_stat => Some(Reason::AudioUnverified),
+        _ => (!same_stat).then_some(Reason::AudioChanged),
+    }
+}
+
+fn first_difference(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+) -> Option<Reason> {
+    // Nearly always, and asked for every clip.
+    if old == new {
+        return None;
+    }
+    let changed = |name: &String| Reason::SettingChanged {
+        name: name.clone(),
+        old: old.get(name).cloned(),
+        new: new.get(name).cloned(),
+    };
+    let differs = |name: &&String| old.get(*name) != new.get(*name);
+    let in_new = new.keys().find(differs);
+    in_new.or_else(|| old.keys().find(differs)).map(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> FeatureSettings {
+        let audio = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        FeatureSettings {
+            audio: audio.collect(),
+            text: BTreeMap::from([("lexicon".to_owned(), "none".to_owned())]),
+        }
+    }
+
+    fn print(content: Option<&str>) -> Fingerprint {
+        Fingerprint {
+            audio: AudioStamp {
+                bytes: 10,
+                modified_ns: 5,
+                content: content.map(|text| Hash128::of(text.as_bytes())),
+            },
+            text: Hash128::of_text("one", None),
+        }
+    }
+
+    fn rebuild(reason: Reason, audio_fresh: bool) -> Freshness {
+        Freshness::Rebuild {
+            reason,
+            audio_fresh,
+        }
+    }
+
+    #[test]
+    fn the_changed_setting_is_named() {
+        let old = settings(&[("hop_length", "256"), ("n_fft", "1024")]);
+        let new = settings(&[("hop_length", "300"), ("n_fft", "1024")]);
+        let clip = print(None);
+        let Freshness::Rebuild {
+            reason,
+            audio_fresh,
+        } = compare((&clip, &old), (&clip, &new))
+        else {
+            panic!("a changed hop must rebuild");
+        };
+        assert!(!audio_fresh);
+        assert_eq!(
+            reason.to_string(),
+            "setting hop_length changed from 256 to 300"
+        );
+        let dropped = settings(&[("n_fft", "1024")]);
+        assert_eq!(
+            compare((&clip, &old), (&clip, &dropped)),
+            rebuild(
+                Reason::SettingChanged {
+                    name: "hop_length".to_owned(),
+                    old: Some("256".to_owned()),
+                    new: None
+                },
+                false
+            )
+        );
+    }
+
+    #[test]
+    fn a_text_side_change_keeps_the_audio() {
+        let old = settings(&[]);
+        let clip = print(None);
+        let other = Fingerprint {
+            text: Hash128::of_text("two", None),
+            ..clip
+        };
+        assert_eq!(
+            compare((&clip, &old), (&other, &old)),
+            rebuild(Reason::TextChanged, true)
+        );
+        let mut new = old.clone();
+        new.text.insert("lexicon".to_owned(), "mine".to_owned());
+        assert!(matches!(
+            compare((&clip, &old), (&clip, &new)),
+            Freshness::Rebuild { reason: Reason::SettingChanged { name, .. }, audio_fresh: true } if name == "lexicon"
+        ));
+    }
+
+    #[test]
+    fn content_overrules_size_and_time() {
+        let settings = settings(&[]);
+        let check =
+            |old: &Fingerprint, new: &Fingerprint| compare((old, &settings), (new, &settings));
+        let stored = print(Some("a"));
+        assert_eq!(check(&stored, &print(None)), Freshness::Reuse);
+        assert_eq!(
+            check(&stored, &print(Some("b"))),
+            rebuild(Reason::AudioChanged, false)
+        );
+        let mut touched = print(Some("a"));
+        touched.audio.modified_ns += 1;
+        assert_eq!(check(&stored, &touched), Freshness::Reuse);
+        touched.audio.content = None;
+        assert_eq!(
+            check(&stored, &touched),
+            rebuild(Reason::AudioChanged, false)
+        );
+        assert_eq!(
+            check(&print(None), &print(Some("a"))),
+            rebuild(Reason::AudioUnverified, false)
+        );
+    }
+
+    #[test]
+    fn text_and_language_hint_do_not_run_together() {
+        let plain = Hash128::of_text("en", None);
+        assert_ne!(plain, Hash128::of_text("", Some(Language::English)));
+        assert_ne!(
+            Hash128::of_text("en", Some(Language::English)),
+            Hash128::of_text("en", Some(Language::Persian))
+        );
+        assert_eq!(Hash128::parse(&plain.to_string()), Some(plain));
+        assert_eq!(
+            Hash128::parse(&plain.to_string().to_uppercase()[..31]),
+            None
+        );
+        assert_eq!(Hash128::parse("+123456789abcdef0123456789abcdef"), None);
+    }
+
+    #[test]
+    fn a_stamp_sees_content_behind_an_equal_stat() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wav");
+        fs::write(&path, b"one").unwrap();
+        let first = AudioStamp::with_content(&path).unwrap();
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, b"two").unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_modified(modified).unwrap();
+        let second = AudioStamp::with_content(&path).unwrap();
+        assert_eq!(
+            (first.bytes, first.modified_ns),
+            (second.bytes, second.modified_ns)
+        );
+        assert_ne!(first.content, second.content);
+    }
+}

@@ -1,0 +1,96 @@
+//! A dataset folder: which clips it has, which are bad, and how they are split.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use voxmill_audio::read_header;
+
+use crate::featurize::with_causes;
+use crate::manifest::{AudioFolder, BadAudio, Limits, Manifest, ManifestError, Split, read_rows};
+
+/// A folder with a manifest and audio, and where what is computed from it is kept.
+#[derive(Clone, Debug)]
+pub struct DatasetFolder {
+    pub path: PathBuf,
+    /// The split that the caller gives all its clips.
+    pub given: Option<Split>,
+    /// Where its cache and its lists are kept.
+    pub home: PathBuf,
+    /// Whether it is the built-in corpus.
+    pub demo: bool,
+}
+
+impl DatasetFolder {
+    /// With the cache in the folder itself, unless another `home` is given.
+    pub fn new(path: PathBuf, given: Option<Split>, home: Option<PathBuf>) -> DatasetFolder {
+        let home = home.unwrap_or_else(|| path.join("voxmill-cache"));
+        DatasetFolder {
+            path,
+            given,
+            home,
+            demo: false,
+        }
+    }
+
+    /// Where its features are cached.
+    pub fn cache_dir(&self) -> PathBuf {
+        self.home.join("features")
+    }
+
+    /// The list of its bad clips.
+    pub fn quarantine_list(&self) -> PathBuf {
+        self.home.join("quarantine.csv")
+    }
+
+    /// Whether both are the same folder on disk.
+    pub fn is_same(&self, other: &DatasetFolder) -> bool {
+        let (a, b) = (self.path.canonicalize(), other.path.canonicalize());
+        a.is_ok_and(|a| b.is_ok_and(|b| a == b))
+    }
+
+    /// See [`Dataset::open`].
+    pub fn open(&self, limits: &Limits, val_fraction: f64) -> Result<Dataset, ManifestError> {
+        Dataset::open(&self.path, self.given, limits, val_fraction)
+    }
+}
+
+/// What the manifest and the audio headers of a folder say.
+#[derive(Debug)]
+pub struct Dataset {
+    pub manifest: Manifest,
+    /// Whether the folder itself says which clips are for validation.
+    pub has_own_split: bool,
+    pub notes: Vec<String>,
+}
+
+impl Dataset {
+    /// Reads the manifest and, in parallel on the current rayon pool, every audio header.
+    pub fn open(
+        folder: &Path,
+        given: Option<Split>,
+        limits: &Limits,
+        val_fraction: f64,
+    ) -> Result<Dataset, ManifestError> {
+        let mut rows = read_rows(folder, given)?;
+        let audio = AudioFolder::list(&rows)?;
+        let notes = std::mem::take(&mut rows.notes);
+        let has_own_split =
+            given.is_none() && rows.rows.iter().flatten().any(|row| row.split.is_some());
+        let header = |path: &Path| {
+            read_header(path).map_err(|error| BadAudio {
+                kind: error.kind(),
+                detail: with_causes(&error),
+            })
+        };
+        let resolved: Vec<_> = rows
+            .rows
+            .into_par_iter()
+            .map(|row| row.and_then(|row| audio.resolve(row, header)))
+            .collect();
+        Ok(Dataset {
+            manifest: Manifest::assemble(resolved, limits, val_fraction),
+            has_own_split,
+            notes,
+        })
+    }
+}

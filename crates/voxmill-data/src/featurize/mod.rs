@@ -1,0 +1,79 @@
+//! Computes the features of clips, one at a time; callers run it in parallel.
+
+mod clip;
+mod compute;
+mod delay;
+mod memory;
+mod skipped;
+
+use std::error::Error;
+use std::sync::Arc;
+
+use voxmill_audio::AudioSettings;
+use voxmill_text::language::Language;
+use voxmill_text::{FrontEnd, FrontEndOptions};
+
+use crate::cache::FeatureSettings;
+use crate::manifest::Clip;
+
+pub(crate) use clip::AudioFeaturizer;
+pub use clip::ClipFeaturizer;
+pub(crate) use compute::{MadeAudio, bad_audio, make_audio, make_text};
+pub use delay::InjectedDelays;
+pub(crate) use memory::{decoding_bytes, largest_bytes};
+pub use skipped::TOO_LARGE;
+pub(crate) use skipped::{left_out, lost};
+
+/// What features are made with; the same for all clips of a run.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    pub front_end: Arc<FrontEnd>,
+    pub audio: Arc<AudioSettings>,
+    /// For clips whose manifest row does not say.
+    pub language: Option<Language>,
+}
+
+impl Default for Recipe {
+    /// The built-in front-end without a lexicon, and the default audio settings.
+    fn default() -> Recipe {
+        let front_end = FrontEnd::new(FrontEndOptions::default());
+        Recipe {
+            front_end: Arc::new(
+                front_end.expect("without a lexicon and espeak-ng nothing is read"),
+            ),
+            audio: Arc::default(),
+            language: None,
+        }
+    }
+}
+
+impl Recipe {
+    pub fn language_of(&self, clip: &Clip) -> Option<Language> {
+        clip.language.or(self.language)
+    }
+
+    /// How many kinds of characters of a clip's text are not read.
+    pub fn unread(&self, clip: &Clip, language: Language) -> usize {
+        self.front_end.unread(&clip.text, Some(language))
+    }
+
+    /// The settings that a cached clip must have been made with to be reused.
+    pub fn feature_settings(&self) -> FeatureSettings {
+        FeatureSettings {
+            audio: self.audio.named_values(),
+            text: self.front_end.fingerprint().parts.iter().cloned().collect(),
+        }
+    }
+}
+
+/// An error and its causes in one line, for a table's cell.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,649 @@
+//! The pipeline from planned rows to batches.
+
+mod batches;
+mod epochs;
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use voxmill_telemetry::stage::StageId;
+
+use crate::batch::{Batch, BatchForm, BatchRow, collate, crop, named_frames};
+use crate::batch_plan::{
+    BatchPlan, BatchPlanError, BatchSettings, PlanClip, PlannedRow, Position, Shape, Shard,
+};
+use crate::manifest::{Clip, Split};
+use voxmill_audio::Effort;
+use voxmill_audio::{AudioSettingsError, Framing};
+use voxmill_pipeline::group::{Group, Groups};
+use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan};
+use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::run::Running;
+use voxmill_pipeline::stage::Work;
+use voxmill_pipeline::{Pipeline, StartError};
+use voxmill_telemetry::event::Nanos;
+use voxmill_telemetry::recorder::{Lane, Recorder};
+use voxmill_text::language::Language;
+
+use crate::featurize::{
+    AudioFeaturizer, ClipFeaturizer, InjectedDelays, decoding_bytes, largest_bytes, lost,
+};
+use crate::store::{BadClip, FeatureStore, NewAudio, mel_bytes};
+pub use batches::Batches;
+use epochs::{Epochs, PlacedRow};
+
+/// The name of the budget, as it stands in messages.
+const MEMORY: &str = "host memory";
+
+/// What a row takes beside its values.
+const ROW_BYTES: u64 = 256;
+
+/// Stages of one worker: rows, keep, batch, collate, prepare.
+const SINGLE_WORKERS: usize = 5;
+
+/// How the work is spread, and how far ahead of the consumer it may run.
+#[derive(Clone, Debug)]
+pub struct LoaderSettings {
+    pub workers: usize,
+    /// Batches that wait on the host.
+    pub buffer_size: usize,
+    /// Bytes of rows and batches in the pipeline; not of what the store holds.
+    pub ram_budget: u64,
+    pub order: Order,
+    pub overlap: bool,
+    pub adapt: bool,
+    /// Batches that the last stage may have ready ahead of the consumer.
+    pub slots: usize,
+    /// The longest that the consumer waits for full slots before its first batch.
+    pub start_delay: Duration,
+    /// Batches that the consumer holds at the same time.
+    pub held_at_once: usize,
+    /// Only to see whether their cause is found.
+    pub delays: Option<InjectedDelays>,
+}
+
+impl Default for LoaderSettings {
+    /// One core is left to the consumer.
+    fn default() -> LoaderSettings {
+        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get());
+        LoaderSettings {
+            workers: cores.saturating_sub(1).max(1),
+            buffer_size: 8,
+            ram_budget: 1 << 30,
+            order: Order::Kept,
+            overlap: true,
+            adapt: false,
+            slots: 2,
+            start_delay: Duration::ZERO,
+            held_at_once: 1,
+            delays: None,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoaderError {
+    #[error(transparent)]
+    Plan(#[from] BatchPlanError),
+    #[error(
+        "one batch takes up to {needed} bytes while it is made, and {budget} are given to batches"
+    )]
+    TooLittleMemory { needed: u64, budget: u64 },
+    #[error("cannot start the workers")]
+    Start(#[from] StartError),
+}
+
+/// The batches of one split.
+#[derive(Clone, Debug)]
+pub struct Loader {
+    rows: Arc<Rows>,
+    settings: LoaderSettings,
+}
+
+impl Loader {
+    /// Plans the batches of a split; clips whose text says nothing are left out.
+    pub fn new(
+        store: &Arc<FeatureStore>,
+        split: Split,
+        batch_settings: BatchSettings,
+        settings: LoaderSettings,
+    ) -> Result<Loader, LoaderError> {
+        Loader::of(store, split, batch_settings, settings, None)
+    }
+
+    /// The same batches with samples in place of log-mel frames: for a device that makes frames itself.
+    pub fn of_waveforms(
+        store: &Arc<FeatureStore>,
+        split: Split,
+        batch_settings: BatchSettings,
+        settings: LoaderSettings,
+    ) -> Result<Loader, LoaderError> {
+        let framing = Some(store.recipe().audio.framing());
+        Loader::of(store, split, batch_settings, settings, framing)
+    }
+
+    fn of(
+        store: &Arc<FeatureStore>,
+        split: Split,
+        batch_settings: BatchSettings,
+        settings: LoaderSettings,
+        framing: Option<Framing>,
+    ) -> Result<Loader, LoaderError> {
+        let audio = &store.recipe().audio;
+        let mut members: Vec<(PlanClip, usize)> = Vec::new();
+        for (number, clip) in store.clips().iter().enumerate() {
+            if clip.split != split {
+                continue;
+            }
+            if let Some(tokens) = store.token_count(number) {
+                let frames = audio.frames_for_header(&clip.header);
+                let planned = PlanClip {
+                    id: clip.id.to_string(),
+                    frames: u32::try_from(frames).unwrap_or(u32::MAX),
+                    tokens,
+                    speaker: clip.speaker,
+                };
+                members.push((planned, number));
+            }
+        }
+        // The plan numbers its clips by the order of their ids.
+        members.sort_unstable_by(|(a, _), (b, _)| a.id.cmp(&b.id));
+        let (clips, numbers): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+        let plan = Arc::new(BatchPlan::new(clips, batch_settings)?);
+        let rows = Rows {
+            store: Arc::clone(store),
+            epochs: Epochs::new(Arc::clone(&plan)),
+            plan,
+            numbers: numbers.into(),
+            framing,
+        };
+        let needed = rows.most_for_a_batch() * settings.held_at_once.max(1) as u64;
+        if needed > settings.ram_budget {
+            return Err(LoaderError::TooLittleMemory {
+                needed,
+                budget: settings.ram_budget,
+            });
+        }
+        Ok(Loader {
+            rows: Arc::new(rows),
+            settings,
+        })
+    }
+
+    /// The batches of one of several ranks: every n-th, dealt from a position on, which must be the same on
+    /// all ranks. All ranks get equally many; where the last round has none left, a batch is all masked.
+    #[must_use]
+    pub fn for_rank(&self, shard: Shard, from: Position) -> Loader {
+        let rows = &self.rows;
+        Loader {
+            rows: Arc::new(Rows {
+                store: Arc::clone(&rows.store),
+                epochs: Epochs::of_rank(Arc::clone(&rows.plan), shard, from),
+                plan: Arc::clone(&rows.plan),
+                numbers: Arc::clone(&rows.numbers),
+                framing: rows.framing,
+            }),
+            settings: self.settings.clone(),
+        }
+    }
+
+    /// Batches ready ahead of those that the consumer holds.
+    pub fn slots_ahead(&self) -> usize {
+        let held = self.settings.held_at_once.max(1);
+        (self.settings.slots + 1).saturating_sub(held).max(1)
+    }
+
+    /// With fewer batches ready ahead of the consumer.
+    pub fn with_slots(mut self, slots: usize) -> Loader {
+        self.settings.slots = slots;
+        self
+    }
+
+    /// What the batches that the consumer holds take while the last of them is made.
+    pub fn most_bytes(&self) -> u64 {
+        self.rows.most_for_a_batch() * self.settings.held_at_once.max(1) as u64
+    }
+
+    /// Of all clips of the plan, as their headers say.
+    pub fn audio_seconds(&self) -> f64 {
+        let clips = 0..self.rows.numbers.len();
+        clips.map(|clip| self.clip(clip).header.seconds()).sum()
+    }
+
+    pub fn plan(&self) -> &BatchPlan {
+        &self.rows.plan
+    }
+
+    #[cfg(test)]
+    pub(super) fn epoch(&self, epoch: u64) -> crate::batch_plan::EpochPlan {
+        self.rows.epochs.epoch(epoch).plan.clone()
+    }
+
+    /// The manifest's clip behind a clip number of the plan.
+    pub fn clip(&self, plan_clip: usize) -> &Clip {
+        self.rows.clip(plan_clip)
+    }
+
+    /// How many batches come before a position. The pipeline numbers batches so, through all epochs.
+    pub fn batches_before(&self, position: Position) -> u64 {
+        self.rows.epochs.batches_before(position)
+    }
+
+    pub fn position(&self, batches_done: u64) -> Position {
+        self.rows.epochs.position(batches_done)
+    }
+
+    /// The split once, in the order of epoch 0: the same batches each time. May run beside others.
+    pub fn one_pass(&self, recorder: Recorder) -> Result<Running<Batch>, LoaderError> {
+        self.start(PipelinePosition::default(), Some(1), recorder)
+    }
+
+    /// Batches from a position on: to the end of `epochs` epochs (counted from the first), or without end.
+    pub fn start(
+        &self,
+        from: PipelinePosition,
+        epochs: Option<u64>,
+        recorder: Recorder,
+    ) -> Result<Running<Batch>, LoaderError> {
+        self.start_with(from, epochs, Work::new(Ok::<_, Infallible>), recorder)
+    }
+
+    /// The same with a last stage, `prepare`, that brings batches to a device: its results are in slots.
+    pub fn start_with<T: Send + 'static>(
+        &self,
+        from: PipelinePosition,
+        epochs: Option<u64>,
+        prepare: Work<Batch, T>,
+        recorder: Recorder,
+    ) -> Result<Running<T>, LoaderError> {
+        for part in StageId::PARTS.map(StageId::name) {
+            let names = Arc::clone(&self.rows);
+            recorder.name_items(part, Arc::new(move |number| names.name(number)));
+        }
+        let pipeline = self.pipeline(epochs, prepare, recorder.clone());
+        Ok(pipeline.resume_at(from).start(recorder)?)
+    }
+
+    /// The stages as plain data, before anything is started.
+    pub fn pipeline_plan(&self) -> Plan {
+        let pass = Work::new(Ok::<Batch, Infallible>);
+        self.pipeline(None, pass, Recorder::off()).plan().clone()
+    }
+
+    fn pipeline<T: Send + 'static>(
+        &self,
+        epochs: Option<u64>,
+        prepare: Work<Batch, T>,
+        part_recorder: Recorder,
+    ) -> Pipeline<T> {
+        let (rows, settings) = (&self.rows, &self.settings);
+        let ends = Arc::clone(rows);
+        let numbers = move |first: u64| {
+            let is_wanted =
+                move |number: &u64| epochs.is_none_or(|end| ends.epochs.epoch_of(*number) < end);
+            (first..).take_while(is_wanted).map(Ok::<_, Infallible>)
+        };
+        let [named, reserved, made, first_rows, collated, batch_bytes] =
+            std::array::from_fn(|_| Arc::clone(rows));
+        let store = Arc::clone(&rows.store);
+        let delays = settings.delays;
+        let worker = AtomicUsize::new(0);
+        let featurize = Work::with_state(move || {
+            let plain = ClipFeaturizer::new(&made.store.recipe().audio)?;
+            let mut featurizer: Box<dyn AudioFeaturizer + Send> = match delays {
+                None => Box::new(plain),
+                Some(delays) => Box::new(delays.of_featurizer(plain)),
+            };
+            let worker = worker.fetch_add(1, Ordering::Relaxed);
+            let lanes = StageId::PARTS.map(|part| part_recorder.lane(part.name(), worker));
+            let (rows, clock) = (Arc::clone(&made), part_recorder.clone());
+            Ok::<_, AudioSettingsError>(move |number: u64| {
+                let (row, efforts) = rows.make(number, &mut *featurizer);
+                record_parts(&lanes, number, clock.now(), &efforts);
+                Ok::<_, Infallible>(row)
+            })
+        });
+        let keep = Work::new(move |mut row: Row| {
+            store.keep(&row.new);
+            row.new = Vec::new();
+            row.new_bytes = 0;
+            Ok::<_, Infallible>(row)
+        });
+        let collate = Work::new(move |group| Ok::<_, Infallible>(collated.collate(group)));
+        let (featurize, collate) = match delays {
+            None => (featurize, collate),
+            Some(delays) => (delays.of_rows(featurize), delays.of_collate(collate)),
+        };
+        let shapes = rows.plan.buckets().iter().map(|bucket| bucket.shape);
+        let most_rows = shapes.map(|shape| shape.rows).max().unwrap_or(1) as usize;
+        let movable = |value: usize| Setting {
+            value,
+            fixed: !settings.adapt,
+        };
+        Pipeline::source(self.whole_run(most_rows), "rows", numbers)
+            .named(move |number| named.name(number))
+            .buffer(Setting::from(most_rows))
+            .budget(MEMORY, settings.ram_budget)
+            .stage(
+                StageId::Featurize.name(),
+                featurize
+                    .reserving(move |number| reserved.most_for_a_row(*number))
+                    .keeping(Row::bytes),
+            )
+            .workers(movable(settings.workers))
+            .buffer(Setting::from(most_rows))
+            .in_budget(MEMORY)
+            .on_error(0, AfterError::Skip)
+            .stage(StageId::Keep.name(), keep.keeping(Row::bytes))
+            .buffer(Setting::from(most_rows))
+            .in_budget(MEMORY)
+            .batch(
+                StageId::Batch.name(),
+                Groups::beginning_at(move |batch| first_rows.epochs.first_row(batch)),
+            )
+            .in_budget(MEMORY)
+            .stage(
+                StageId::Collate.name(),
+                collate.keeping(move |batch| batch_bytes.held_by(batch)),
+            )
+            .buffer(movable(settings.buffer_size.max(1)))
+            .in_budget(MEMORY)
+            .stage(StageId::Prepare.name(), prepare)
+            .in_budget(MEMORY)
+    }
+
+    /// What concerns all stages.
+    fn whole_run(&self, most_rows: usize) -> Plan {
+        let settings = &self.settings;
+        let shapes = self.rows.plan.buckets().iter().map(|bucket| bucket.shape);
+        let bytes = shapes.map(|shape| self.rows.form(Position::default(), shape).bytes());
+        Plan {
+            slots: Some(SlotsPlan {
+                // Fewer than the consumer holds, and it would wait for itself.
+                ahead: Setting::fixed(settings.slots.max(settings.held_at_once).max(1)),
+                bytes_each: bytes.max().unwrap_or(0),
+                budget: None,
+            }),
+            order: settings.order,
+            overlap: settings.overlap,
+            start_delay_seconds: settings.start_delay.as_secs_f64(),
+            adapt: settings.adapt.then(|| AdaptPlan {
+                most_workers: settings.workers + SINGLE_WORKERS,
+                most_buffered: 4 * settings.buffer_size.max(most_rows),
+            }),
+            ..Plan::new("batches", "train")
+        }
+    }
+}
+
+/// The parts of one row, one after another up to `end`. Only files that are decoded have any: what comes
+/// from the cache is one part, the stage itself.
+fn record_parts(lanes: &[Lane; 4], number: u64, end: Nanos, efforts: &[Effort]) {
+    let mut sums = [Duration::ZERO; 4];
+    for effort in efforts {
+        for (sum, (_, took)) in sums.iter_mut().zip(effort.parts()) {
+            *sum += took;
+        }
+    }
+    let whole: Duration = sums.iter().sum();
+    let mut start = end.since(whole.into());
+    for (lane, took) in lanes.iter().zip(sums) {
+        if !took.is_zero() {
+            lane.item(number, start, took.into());
+            start = start + took.into();
+        }
+    }
+}
+
+/// A worker's tools, and what it has made and spent on one row.
+struct Making<'a> {
+    featurizer: &'a mut dyn AudioFeaturizer,
+    new: Vec<NewAudio>,
+    efforts: Vec<Effort>,
+}
+
+/// What the stages share.
+#[derive(Debug)]
+struct Rows {
+    store: Arc<FeatureStore>,
+    plan: Arc<BatchPlan>,
+    epochs: Epochs,
+    /// The store's number of each clip of the plan.
+    numbers: Arc<[usize]>,
+    /// Of the samples in the batches; `None`: log-mel frames are in them.
+    framing: Option<Framing>,
+}
+
+/// A row between `featurize` and `collate`.
+#[derive(Debug)]
+struct Row {
+    number: u64,
+    /// `None`: nothing can be had of the clip.
+    features: Option<RowFeatures>,
+    new: Vec<NewAudio>,
+    /// Of the row and of its part of the batch that it goes into.
+    bytes: u64,
+    /// Of what is new, as far as it was reserved: a clip that the cache seemed to have, in a shard that
+    /// proves damaged, comes unforeseen and must not be lost for that.
+    new_bytes: u64,
+}
+
+#[derive(Debug)]
+struct RowFeatures {
+    tokens: Vec<u16>,
+    language: Language,
+    /// Both as they lie in a batch.
+    sound: Vec<f32>,
+    reference: Vec<f32>,
+}
+
+impl Row {
+    fn bytes(&self) -> u64 {
+        self.bytes + self.new_bytes
+    }
+}
+
+impl Rows {
+    fn clip(&self, plan_clip: usize) -> &Clip {
+        &self.store.clips()[self.numbers[plan_clip]]
+    }
+
+    fn form(&self, position: Position, shape: Shape) -> BatchForm {
+        BatchForm {
+            position,
+            shape,
+            mel_channels: self.store.recipe().audio.n_mels as u16,
+            reference_frames: self.plan.settings().reference_frames.get(),
+            framing: self.framing,
+        }
+    }
+
+    /// What a row is called where it is slow or fails: its clip, with what makes one slow.
+    fn name(&self, number: u64) -> String {
+        let Some(row) = self.epochs.row(number).row else {
+            return "no clip".to_owned();
+        };
+        let clip = self.clip(row.clip);
+        let kilohertz = f64::from(clip.header.sample_rate) / 1e3;
+        format!(
+            "{} ({:.1} s, {kilohertz} kHz)",
+            clip.id,
+            clip.header.seconds()
+        )
+    }
+
+    fn make(&self, number: u64, featurizer: &mut dyn AudioFeaturizer) -> (Row, Vec<Effort>) {
+        let placed = self.epochs.row(number);
+        // Not more than was reserved, for clips come into the cache and never leave it.
+        let reserved = placed.row.map_or(0, |row| self.making_bytes_of_row(row));
+        let mut making = Making {
+            featurizer,
+            new: Vec::new(),
+            efforts: Vec::new(),
+        };
+        let features = placed
+            .row
+            .and_then(|row| self.features(row, &placed, &mut making).ok());
+        let Making { new, efforts, .. } = making;
+        let new_bytes: u64 = new.iter().map(|new| mel_bytes(&new.audio)).sum();
+        let row = Row {
+            number,
+            features,
+            new,
+            new_bytes: new_bytes.min(reserved),
+            bytes: self.row_bytes(placed.shape) + self.share(&placed),
+        };
+        (row, efforts)
+    }
+
+    fn features(
+        &self,
+        row: PlannedRow,
+        placed: &PlacedRow,
+        making: &mut Making<'_>,
+    ) -> Result<RowFeatures, BadClip> {
+        let shape = placed.shape;
+        let layout = self.form(placed.position, shape).layout();
+        let number = self.numbers[row.clip];
+        // A file that changed since its header was read may be longer.
+        let fitting = |there: usize| 0..there.min(shape.frames as usize);
+        let sound = self.stretch(number, layout, fitting, making)?;
+        let (language, mut tokens) = self.store.tokens(number)?;
+        tokens.truncate(shape.tokens as usize);
+        let other = self.numbers[row.reference.clip];
+        let of_itself = || crop(&sound, layout, row.reference).to_vec();
+        let reference = if other == number {
+            of_itself()
+        } else {
+            let named = |there| named_frames(row.reference, there);
+            self.stretch(other, layout, named, making)
+                // The voice is the same: what a speaker's only clip does, this one can do.
+                .unwrap_or_else(|BadClip| of_itself())
+        };
+        Ok(RowFeatures {
+            tokens,
+            language,
+            sound,
+            reference,
+        })
+    }
+
+    /// Some of a clip's frames, as they lie in a batch; `which` of as many as there are.
+    fn stretch(
+        &self,
+        number: usize,
+        layout: Framing,
+        which: impl FnOnce(usize) -> Range<usize>,
+        making: &mut Making<'_>,
+    ) -> Result<Vec<f32>, BadClip> {
+        if self.framing.is_some() {
+            let laid_out = self
+                .store
+                .with_waveform(number, making.featurizer, |samples| {
+                    layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
+                })?;
+            making.efforts.push(making.featurizer.effort());
+            return Ok(laid_out);
+        }
+        let (frames, made) = self.store.with_mel(number, making.featurizer, |mel| {
+            let frames = which(layout.frames_in(mel.len()));
+            layout.under(mel, frames).to_vec()
+        })?;
+        if let Some(made) = made {
+            making.efforts.push(made.audio.effort);
+            making.new.push(made);
+        }
+        Ok(frames)
+    }
+
+    fn collate(&self, group: Group<Row>) -> Batch {
+        let numbers = group.members.iter().map(|member| match member {
+            Ok(row) => row.number,
+            Err(gap) => gap.number,
+        });
+        let placed: Vec<PlacedRow> = numbers.map(|number| self.epochs.row(number)).collect();
+        let first = placed.first().expect("a group has members");
+        let form = self.form(first.position, first.shape);
+        let rows = group.members.iter().zip(&placed).map(|(member, placed)| {
+            let plan_clip = placed.row?.clip;
+            match member {
+                Ok(row) => row.features.as_ref().map(|features| BatchRow {
+                    clip: plan_clip,
+                    tokens: &features.tokens,
+                    sound: &features.sound,
+                    language: features.language,
+                    speaker: self.clip(plan_clip).speaker,
+                    reference: &features.reference,
+                }),
+                Err(gap) => {
+                    let why = lost(self.clip(plan_clip), &gap.fault);
+                    self.store.add_bad(self.numbers[plan_clip], why);
+                    None
+                }
+            }
+        });
+        collate(form, rows)
+    }
+
+    /// What a row takes until it is part of a batch.
+    fn row_bytes(&self, shape: Shape) -> u64 {
+        self.form(Position::default(), shape).sound_bytes_of_a_row()
+            + u64::from(shape.tokens) * size_of::<u16>() as u64
+            + ROW_BYTES
+    }
+
+    /// A row's part of the bytes of its batch.
+    fn share(&self, placed: &PlacedRow) -> u64 {
+        let batch = self.form(placed.position, placed.shape).bytes();
+        batch.div_ceil(u64::from(placed.planned_rows.max(1)))
+    }
+
+    /// What the rows of a batch have reserved for it. One that failed in its stage gave its part back,
+    /// so a batch with masked rows may hold less than it takes.
+    fn held_by(&self, batch: &Batch) -> u64 {
+        let position = self.epochs.batches_before(batch.position);
+        let placed = self.epochs.row(self.epochs.first_row(position));
+        let held = self.share(&placed) * batch.clip_count() as u64;
+        held.min(batch.bytes())
+    }
+
+    /// What decoding and transforming a clip takes, unless the cache has it. It never has samples.
+    fn making_bytes(&self, plan_clip: usize) -> u64 {
+        if self.framing.is_some() {
+            return decoding_bytes(self.clip(plan_clip), &self.store.recipe().audio);
+        }
+        if self.store.is_in_cache(self.numbers[plan_clip]) {
+            return 0;
+        }
+        largest_bytes(self.clip(plan_clip), &self.store.recipe().audio)
+    }
+
+    fn most_for_a_row(&self, number: u64) -> u64 {
+        let placed = self.epochs.row(number);
+        self.row_bytes(placed.shape)
+            + self.share(&placed)
+            + placed.row.map_or(0, |row| self.making_bytes_of_row(row))
+    }
+
+    fn making_bytes_of_row(&self, row: PlannedRow) -> u64 {
+        self.making_bytes(row.clip) + self.making_bytes(row.reference.clip)
+    }
+
+    /// What the largest batch takes while its last row is made. Less would not do.
+    fn most_for_a_batch(&self) -> u64 {
+        let batch = |shape: Shape| {
+            let rows = u64::from(shape.rows);
+            // Each share is rounded up.
+            rows * (self.row_bytes(shape) + 1) + self.form(Position::default(), shape).bytes()
+        };
+        let buckets = self.plan.buckets().iter();
+        let largest = buckets.map(|bucket| batch(bucket.shape)).max().unwrap_or(0);
+        let clips = 0..self.numbers.len();
+        let making = clips.map(|clip| self.making_bytes(clip)).max().unwrap_or(0);
+        largest + 2 * making
+    }
+}

@@ -1,0 +1,432 @@
+//! Where the features of clips are found: in the cache, in memory, or by making them.
+//!
+//! A clip is needed twice in an epoch, as itself and as somebody's reference. So that its file is
+//! decoded once, features that are new stay in memory until the cache has them (without a cache: for
+//! good), as far as they fit into a bound. Where they come from makes no difference to what they are.
+
+mod statistics;
+mod updater;
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use crate::cache::{Cache, FeatureSettings, Freshness};
+use crate::features::TextFeatures;
+use crate::manifest::{Clip, QuarantineEntry};
+use rayon::prelude::*;
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_text::language::Language;
+
+use crate::build::fingerprint;
+use crate::featurize::{
+    AudioFeaturizer, MadeAudio, Recipe, bad_audio, left_out, make_audio, make_text,
+};
+pub use statistics::{MelStatistics, SampledStatistics};
+pub use updater::CacheHome;
+use updater::CacheUpdater;
+pub(crate) use updater::{NewAudio, mel_bytes};
+
+/// New features are made readable in the cache in portions of at least this size: each costs
+/// a sync, and a look at the whole index.
+const LEAST_PORTION: u64 = 16 << 20;
+
+/// The clips of a dataset, whatever their split, with one cache.
+#[derive(Debug)]
+pub struct FeatureStore {
+    clips: Vec<Clip>,
+    recipe: Recipe,
+    settings: FeatureSettings,
+    texts: Vec<Text>,
+    readable: RwLock<Arc<Readable>>,
+    held: Mutex<Held>,
+    hold_bytes: u64,
+    updater: Mutex<CacheUpdater>,
+    bad: Mutex<BTreeMap<usize, QuarantineEntry>>,
+    opened_fresh: usize,
+    decoded: AtomicU64,
+    recorder: Recorder,
+}
+
+#[derive(Debug)]
+enum Text {
+    Made(TextFeatures),
+    InCache { tokens: u32 },
+    Bad,
+}
+
+/// The cache as readers see it.
+#[derive(Debug)]
+struct Readable {
+    /// `None`: caching is off.
+    cache: Option<Cache>,
+    /// By clip: whether its features can be taken from the cache.
+    fresh: Vec<bool>,
+}
+
+/// Features in memory. Whoever first asks for a clip makes it, and others wait for that.
+#[derive(Debug, Default)]
+struct Held {
+    cells: HashMap<usize, Arc<Cell>>,
+    /// Of the features that are here to stay.
+    sizes: HashMap<usize, u64>,
+    bytes: u64,
+}
+
+/// `None`: the clip is bad.
+type Cell = OnceLock<Option<Arc<MadeAudio>>>;
+
+/// Nothing can be had of the clip; the list of bad clips says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadClip;
+
+impl FeatureStore {
+    /// Reads all texts that the cache does not know, in parallel on the current rayon pool; no audio.
+    /// `hold_bytes` bounds the features in memory.
+    pub fn open(
+        clips: Vec<Clip>,
+        recipe: Recipe,
+        home: Option<CacheHome>,
+        hold_bytes: u64,
+        recorder: Recorder,
+    ) -> FeatureStore {
+        let settings = recipe.feature_settings();
+        let opened = home.as_ref().map(|home| Cache::open(&home.dir));
+        let (cache, trouble) = match opened.transpose() {
+            Ok(cache) => (cache, None),
+            Err(error) => (None, Some(error)),
+        };
+        let looked_at: Vec<_> = clips
+            .par_iter()
+            .map(|clip| {
+                let cached = cache.as_ref().and_then(|cache| {
+                    let print = fingerprint(clip, &recipe, false);
+                    let fresh = cache.freshness(&clip.id, &print, &settings) == Freshness::Reuse;
+                    cache.entry(&clip.id).filter(|_| fresh)
+                });
+                match cached {
+                    Some(entry) => Ok(Text::InCache {
+                        tokens: entry.token_count,
+                    }),
+                    None => make_text(clip, &recipe).map(Text::Made),
+                }
+            })
+            .collect();
+        let mut texts = Vec::with_capacity(clips.len());
+        let mut bad = BTreeMap::new();
+        for (number, text) in looked_at.into_iter().enumerate() {
+            texts.push(text.unwrap_or_else(|why| {
+                recorder.record(left_out(number as u64, &why));
+                bad.insert(number, why);
+                Text::Bad
+            }));
+        }
+        let is_fresh = |text: &Text| matches!(text, Text::InCache { .. });
+        let fresh: Vec<bool> = texts.iter().map(is_fresh).collect();
+        let waiting: HashSet<usize> = (0..texts.len())
+            .filter(|&clip| matches!(texts[clip], Text::Made(_)))
+            .collect();
+        let mut updater = CacheUpdater::new(home, settings.clone(), waiting);
+        if let Some(error) = trouble {
+            updater.turn_off(&error);
+        }
+        for warning in cache.iter().flat_map(Cache::warnings) {
+            updater.note(warning.to_string());
+        }
+        FeatureStore {
+            opened_fresh: fresh.iter().filter(|fresh| **fresh).count(),
+            readable: RwLock::new(Arc::new(Readable { cache, fresh })),
+            held: Mutex::default(),
+            decoded: AtomicU64::new(0),
+            hold_bytes,
+            updater: Mutex::new(updater),
+            bad: Mutex::new(bad),
+            clips,
+            recipe,
+            settings,
+            texts,
+            recorder,
+        }
+    }
+
+    pub fn clips(&self) -> &[Clip] {
+        &self.clips
+    }
+
+    /// Whether the frames of all clips, as their headers say, fit into what may be held in memory.
+    fn may_hold_all(&self) -> bool {
+        let audio = &self.recipe.audio;
+        let frames = self
+            .clips
+            .iter()
+            .map(|clip| audio.frames_for_header(&clip.header) as u64);
+        let bytes = frames.sum::<u64>() * audio.n_mels as u64 * size_of::<f32>() as u64;
+        bytes <= self.hold_bytes
+    }
+
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Clips whose features were found in the cache when it was opened.
+    pub fn found_in_cache(&self) -> usize {
+        self.opened_fresh
+    }
+
+    /// Audio files that were decoded since then; each time counts.
+    pub fn files_decoded(&self) -> u64 {
+        self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// What is in memory now.
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> u64 {
+        lock(&self.held).bytes
+    }
+
+    /// Whether features that were made once are found again later: in the cache, or in memory.
+    pub fn finds_again(&self) -> bool {
+        self.keeps() || self.may_hold_all()
+    }
+
+    /// Whether new features are being kept, as far as is known by now.
+    pub(crate) fn keeps(&self) -> bool {
+        lock(&self.updater).is_on()
+    }
+
+    /// What a person should be told about the cache, each thing once.
+    pub fn notes(&self) -> Vec<String> {
+        lock(&self.updater).notes().to_vec()
+    }
+
+    /// Clips that nothing can be made of, as far as is known by now, in the manifest's order.
+    pub fn bad(&self) -> Vec<QuarantineEntry> {
+        lock(&self.bad).values().cloned().collect()
+    }
+
+    pub(crate) fn add_bad(&self, clip: usize, why: QuarantineEntry) {
+        if let Entry::Vacant(place) = lock(&self.bad).entry(clip) {
+            self.recorder.record(left_out(clip as u64, &why));
+            place.insert(why);
+        }
+        lock(&self.updater).give_up(clip);
+    }
+
+    pub(crate) fn is_in_cache(&self, clip: usize) -> bool {
+        self.readable().fresh[clip]
+    }
+
+    pub(crate) fn is_bad(&self, clip: usize) -> bool {
+        lock(&self.bad).contains_key(&clip)
+    }
+
+    /// `None` for a clip whose text says nothing.
+    pub(crate) fn token_count(&self, clip: usize) -> Option<u32> {
+        match &self.texts[clip] {
+            Text::Made(text) => Some(text.tokens.len() as u32),
+            Text::InCache { tokens } => Some(*tokens),
+            Text::Bad => None,
+        }
+    }
+
+    /// A clip's tokens, and the language that they were read in.
+    pub(crate) fn tokens(&self, clip: usize) -> Result<(Language, Vec<u16>), BadClip> {
+        if let Text::Made(text) = &self.texts[clip] {
+            return Ok((text.language, text.tokens.clone()));
+        }
+        let readable = self.readable();
+        let id = &self.clips[clip].id;
+        if let Some(Ok(Some(view))) = readable.cache.as_ref().map(|cache| cache.get(id)) {
+            return Ok((view.language, view.tokens.to_vec()));
+        }
+        // The shard has proved damaged.
+        let text = self.text_again(clip)?;
+        Ok((text.language, text.tokens))
+    }
+
+    fn text_again(&self, clip: usize) -> Result<TextFeatures, BadClip> {
+        make_text(&self.clips[clip], &self.recipe).map_err(|why| {
+            self.add_bad(clip, why);
+            BadClip
+        })
+    }
+
+    /// Lends out a clip's log-mel frames. What had to be made for it comes back beside the answer, to be
+    /// given to [`FeatureStore::keep`].
+    pub(crate) fn with_mel<R>(
+        &self,
+        clip: usize,
+        featurizer: &mut dyn AudioFeaturizer,
+        look: impl FnOnce(&[f32]) -> R,
+    ) -> Result<(R, Option<NewAudio>), BadClip> {
+        let readable = self.readable();
+        let mut damaged = false;
+        if let (true, Some(cache)) = (readable.fresh[clip], &readable.cache) {
+            match cache.get(&self.clips[clip].id) {
+                Ok(Some(view)) => return Ok((look(view.mel), None)),
+                Ok(None) => damaged = true,
+                Err(damage) => {
+                    damaged = true;
+                    lock(&self.updater).note(format!("{damage}; its clips are made again"));
+                }
+            }
+        }
+        let cell = Arc::clone(lock(&self.held).cells.entry(clip).or_default());
+        let mut new = None;
+        let made = cell.get_or_init(|| {
+            let made = self.make(clip, &readable, damaged, featurizer);
+            new = made.clone().map(|audio| NewAudio { clip, audio });
+            made
+        });
+        if let Some(new) = &new {
+            self.hold(new);
+        }
+        let audio = made.as_ref().ok_or(BadClip)?;
+        Ok((look(&audio.features.mel), new))
+    }
+
+    /// Lends out a clip's samples. They are decoded each time and never kept: at the default settings
+    /// they take three times the memory of log-mel frames, and the cache has no place for them.
+    pub(crate) fn with_waveform<R>(
+        &self,
+        clip: usize,
+        featurizer: &mut dyn AudioFeaturizer,
+        look: impl FnOnce(&[f32]) -> R,
+    ) -> Result<R, BadClip> {
+        if self.is_bad(clip) {
+            return Err(BadClip);
+        }
+        match featurizer.waveform(&self.clips[clip].audio_path()) {
+            Ok(samples) => {
+                self.decoded.fetch_add(1, Ordering::Relaxed);
+                Ok(look(&samples))
+            }
+            Err(error) => {
+                self.add_bad(clip, bad_audio(&self.clips[clip], &error));
+                Err(BadClip)
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        number: usize,
+        readable: &Readable,
+        damaged: bool,
+        featurizer: &mut dyn AudioFeaturizer,
+    ) -> Option<Arc<MadeAudio>> {
+        if self.is_bad(number) {
+            return None;
+        }
+        let clip = &self.clips[number];
+        let print = fingerprint(clip, &self.recipe, false);
+        let still_good = readable.cache.as_ref().filter(|cache| {
+            !damaged
+                && !matches!(
+                    cache.freshness(&clip.id, &print, &self.settings),
+                    Freshness::Rebuild {
+                        audio_fresh: false,
+                        ..
+                    }
+                )
+        });
+        let made = make_audio(clip, print, still_good, featurizer);
+        match made {
+            Ok(audio) => {
+                if !audio.kept {
+                    self.decoded.fetch_add(1, Ordering::Relaxed);
+                }
+                Some(Arc::new(audio))
+            }
+            Err(why) => {
+                self.add_bad(number, why);
+                None
+            }
+        }
+    }
+
+    /// Holds new features in memory if there is room.
+    fn hold(&self, new: &NewAudio) {
+        let mut held = lock(&self.held);
+        let bytes = mel_bytes(&new.audio);
+        // It may have been made twice at once, and be in the cache by now.
+        let wanted = held.cells.contains_key(&new.clip) && !held.sizes.contains_key(&new.clip);
+        if wanted && held.bytes + bytes <= self.hold_bytes {
+            held.sizes.insert(new.clip, bytes);
+            held.bytes += bytes;
+        } else if wanted {
+            held.cells.remove(&new.clip);
+        }
+    }
+
+    /// Writes new features into the cache, and lets go of those that are found there from now on.
+    pub(crate) fn keep(&self, new: &[NewAudio]) {
+        let mut updater = lock(&self.updater);
+        if !updater.is_on() || new.is_empty() {
+            return;
+        }
+        for new in new {
+            let id = &self.clips[new.clip].id;
+            match &self.texts[new.clip] {
+                Text::Made(text) => updater.add(id, new, text),
+                // Its shard has proved damaged. Not by `text_again`, which needs the updater.
+                _ => {
+                    if let Ok(text) = make_text(&self.clips[new.clip], &self.recipe) {
+                        updater.add(id, new, &text);
+                    }
+                }
+            }
+        }
+        if updater.is_complete()
+            || updater.unpublished_bytes() >= (self.hold_bytes / 2).max(LEAST_PORTION)
+        {
+            self.publish(&mut updater);
+        }
+    }
+
+    /// All that was made is in the cache after this, whatever happens then. For the end of a run and,
+    /// where little work may be lost, before.
+    pub fn save(&self) {
+        self.publish(&mut lock(&self.updater));
+    }
+
+    fn publish(&self, updater: &mut CacheUpdater) {
+        let Some((cache, clips)) = updater.publish() else {
+            return;
+        };
+        let mut fresh = self.readable().fresh.clone();
+        for &clip in &clips {
+            fresh[clip] = true;
+        }
+        let readable = Arc::new(Readable {
+            cache: Some(cache),
+            fresh,
+        });
+        *self
+            .readable
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = readable;
+        let mut held = lock(&self.held);
+        for clip in clips {
+            held.cells.remove(&clip);
+            held.bytes -= held.sizes.remove(&clip).unwrap_or(0);
+        }
+    }
+
+    fn readable(&self) -> Arc<Readable> {
+        Arc::clone(&self.readable.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for FeatureStore {
+    /// What is in an unfinished shard would be lost, as by a kill.
+    fn drop(&mut self) {
+        self.save();
+    }
+}
+
+/// No state here is left half changed by a panic: each change is one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,174 @@
+//! Writes newly made features into the cache while training goes on.
+//!
+//! Training never depends on it: a full disk, a folder that cannot be written or a cache that another
+//! run is writing turn it off, with one note.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::cache::{
+    Added, Cache, CacheError, CacheWriter, ClipView, FeatureSettings, WriterOptions,
+};
+use crate::features::TextFeatures;
+
+use crate::featurize::{MadeAudio, with_causes};
+
+/// Where the cache is, and how large it may become.
+#[derive(Clone, Debug)]
+pub struct CacheHome {
+    pub dir: PathBuf,
+    pub budget_bytes: Option<u64>,
+}
+
+/// Audio features that were not there before.
+#[derive(Clone, Debug)]
+pub(crate) struct NewAudio {
+    pub(crate) clip: usize,
+    pub(crate) audio: Arc<MadeAudio>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CacheUpdater {
+    /// `None`: caching is off, or has failed.
+    home: Option<CacheHome>,
+    settings: FeatureSettings,
+    /// Open from the first new features to the last, and so is the cache's lock.
+    writer: Option<CacheWriter>,
+    /// Clips of which features are still to come.
+    waiting: HashSet<usize>,
+    /// Written, but not yet to be found by readers.
+    unpublished: HashSet<usize>,
+    unpublished_bytes: u64,
+    notes: Vec<String>,
+}
+
+impl CacheUpdater {
+    pub(crate) fn new(
+        home: Option<CacheHome>,
+        settings: FeatureSettings,
+        waiting: HashSet<usize>,
+    ) -> CacheUpdater {
+        CacheUpdater {
+            home,
+            settings,
+            writer: None,
+            waiting,
+            unpublished: HashSet::new(),
+            unpublished_bytes: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.home.is_some()
+    }
+
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Nothing will come of this clip.
+    pub(crate) fn give_up(&mut self, clip: usize) {
+        self.waiting.remove(&clip);
+    }
+
+    /// Bytes written that readers do not find yet.
+    pub(crate) fn unpublished_bytes(&self) -> u64 {
+        self.unpublished_bytes
+    }
+
+    /// Whether all that was to come has come, and is not yet published.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.waiting.is_empty() && self.writer.is_some()
+    }
+
+    pub(crate) fn add(&mut self, id: &str, new: &NewAudio, text: &TextFeatures) {
+        self.waiting.remove(&new.clip);
+        if self.unpublished.contains(&new.clip) {
+            return;
+        }
+        if let Err(error) = self.try_add(id, new, text) {
+            self.turn_off(&error);
+        }
+    }
+
+    fn try_add(&mut self, id: &str, new: &NewAudio, text: &TextFeatures) -> Result<(), CacheError> {
+        let Some(home) = &self.home else {
+            return Ok(());
+        };
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let options = WriterOptions {
+                    budget_bytes: home.budget_bytes,
+                    ..WriterOptions::default()
+                };
+                none.insert(CacheWriter::open(
+                    &home.dir,
+                    self.settings.clone(),
+                    options,
+                )?)
+            }
+        };
+        let view = ClipView::new(text, &new.audio.features);
+        match writer.add(id, &new.audio.fingerprint, view) {
+            Ok(Added::Stored) => {
+                self.unpublished.insert(new.clip);
+                self.unpublished_bytes += mel_bytes(&new.audio);
+            }
+            Ok(Added::BudgetReached { .. }) => {
+                self.note("the cache has reached its budget; not all features are kept".to_owned());
+            }
+            // One clip's trouble, not the cache's.
+            Err(error @ CacheError::UnfitFeatures { .. }) => self.note(with_causes(&error)),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written readable: the cache as it is now, and the clips that are new in it.
+    /// Gives the lock back when no more features are to come.
+    pub(crate) fn publish(&mut self) -> Option<(Cache, HashSet<usize>)> {
+        let writer = self.writer.as_mut()?;
+        let dir = writer.cache().dir().to_owned();
+        let published = writer.commit().and_then(|()| Cache::open(&dir));
+        match published {
+            Err(error) => {
+                self.turn_off(&error);
+                None
+            }
+            Ok(cache) => {
+                self.unpublished_bytes = 0;
+                if self.waiting.is_empty() {
+                    self.writer = None;
+                }
+                Some((cache, std::mem::take(&mut self.unpublished)))
+            }
+        }
+    }
+
+    pub(crate) fn turn_off(&mut self, error: &CacheError) {
+        let hint = error
+            .hint()
+            .map_or(String::new(), |hint| format!(" ({hint})"));
+        self.note(format!(
+            "training continues without keeping features: {}{hint}",
+            with_causes(error)
+        ));
+        self.home = None;
+        self.writer = None;
+        self.unpublished.clear();
+        self.unpublished_bytes = 0;
+    }
+}
+
+pub(crate) fn mel_bytes(audio: &MadeAudio) -> u64 {
+    (audio.features.mel.len() * size_of::<f32>()) as u64
+}

@@ -1,0 +1,131 @@
+//! A thousand random pipelines with delays, errors, panics, cancels, early ends, resumes and changes in
+//! mid-run: each item comes out once or is accounted for, in order where order is kept, no thread and
+//! no byte is left behind, and nothing hangs.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use voxmill_pipeline::plan::{AfterError, Order};
+
+use crate::case::{Case, Change, End, StageCase, check};
+use crate::watchdog::watch;
+
+fn then() -> impl Strategy<Value = AfterError> {
+    prop_oneof![4 => Just(AfterError::Skip), 1 => Just(AfterError::Stop)]
+}
+
+fn permille() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0), 1 => 1..100u64]
+}
+
+fn stage() -> impl Strategy<Value = StageCase> {
+    (
+        prop_oneof![3 => Just(None), 1 => (1..5u64).prop_map(Some)],
+        1..=8usize,
+        // From 16 on, a tap takes several items at a time.
+        1..=48usize,
+        0..3u32,
+        then(),
+        permille(),
+        permille(),
+        prop_oneof![Just(0), 1..200u64],
+    )
+        .prop_map(
+            |(batch, workers, capacity, retries, then, errors, panics, longest)| StageCase {
+                batch,
+                workers,
+                capacity,
+                retries,
+                then,
+                errors_permille: errors,
+                panics_permille: panics / 3,
+                longest_micros: longest,
+            },
+        )
+}
+
+fn change() -> impl Strategy<Value = (Duration, Change)> {
+    let change = prop_oneof![
+        (0..5usize, 1..=8usize).prop_map(|(stage, workers)| Change::Workers(stage, workers)),
+        (0..5usize, 1..=48usize).prop_map(|(stage, items)| Change::Capacity(stage, items)),
+        (0..4u64).prop_map(Change::Budget),
+    ];
+    ((0..500u64).prop_map(Duration::from_micros), change)
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        2 => Just(End::Finish),
+        1 => (0..3000u64).prop_map(|micros| End::Cancel(Duration::from_micros(micros))),
+        1 => (0..40usize).prop_map(End::Drop),
+    ]
+}
+
+fn case(order: Order) -> impl Strategy<Value = Case> {
+    let limits = (
+        prop::option::of((0..5usize, 0..5usize, 0..4u64)),
+        prop::option::of(1..4usize),
+        prop::option::weighted(0.2, 0..5u64),
+    );
+    let pipeline = (stage(), prop::collection::vec(stage(), 0..=4));
+    let how = (prop::bool::weighted(0.9), prop::bool::weighted(0.2), end());
+    let changes = prop::collection::vec(change(), 0..4);
+    (0..60u64, pipeline, limits, how, changes, any::<u64>()).prop_map(
+        move |(items, (source, mut stages), limits, (overlap, gate, end), changes, salt)| {
+            let (budget, slots_ahead, max_skipped) = limits;
+            let last = stages.len().checked_sub(1);
+            let budget = last.zip(budget).map(|(last, (one, other, times))| {
+                let (one, other) = (one.min(last), other.min(last));
+                match order {
+                    Order::Kept => (one.min(other), one.max(other), times),
+                    // Batches within a budget must enter it in order, right behind the source.
+                    Order::Free => {
+                        stages[0].batch = None;
+                        (0, one.max(other), times)
+                    }
+                }
+            });
+            Case {
+                budget,
+                slots_ahead: slots_ahead.filter(|_| last.is_some()),
+                items,
+                source,
+                stages,
+                order,
+                overlap,
+                gate,
+                max_skipped,
+                end,
+                changes,
+                salt,
+            }
+        },
+    )
+}
+
+/// More of them can be asked for, to look for what is rare.
+fn runs(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("VOXMILL_RANDOM_RUNS");
+    ProptestConfig {
+        cases: asked.map_or(cases, |asked| asked.parse().unwrap()),
+        // Said in the failure's message.
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(runs(500))]
+
+    #[test]
+    fn in_order(case in case(Order::Kept)) {
+        let _watched = watch(format!("{case:?}"));
+        check(case);
+    }
+
+    #[test]
+    fn in_any_order(case in case(Order::Free)) {
+        let _watched = watch(format!("{case:?}"));
+        check(case);
+    }
+}

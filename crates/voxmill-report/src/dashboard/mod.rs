@@ -1,0 +1,14 @@
+//! The screen of `voxmill train`: where the run stands, how the loss falls, who waits for whom.
+//!
+//! `state` is what is known, `render` draws it, both without a terminal.
+
+mod curve;
+mod panels;
+mod render;
+mod state;
+
+pub use curve::Curve;
+pub use render::render;
+pub use state::{
+    BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, ShownMessage, StepTimes,
+};

@@ -1,0 +1,240 @@
+//! What there is to train on, how it is linked, and how fast batches get across, as text.
+
+use voxmill_telemetry::probes::topology::{Link, PcieLink};
+
+use super::machine;
+use super::page::{LABEL, Page};
+use crate::format::{size, span};
+use crate::results::devices::{Copy, Devices, Gpu};
+
+pub fn devices_text(devices: &Devices) -> String {
+    let mut page = Page::default();
+    let cpu = &devices.cpu;
+    let memory = (cpu.memory_bytes, cpu.memory_available_bytes);
+    page.line("cpu", machine(cpu.name.as_deref(), cpu.cores, memory));
+    if cpu.numa_nodes > 1 {
+        page.line("", format!("{} NUMA nodes", cpu.numa_nodes));
+    }
+    for (number, gpu) in devices.gpus.iter().enumerate() {
+        self::gpu(&mut page, number, gpu);
+    }
+    if devices.gpus.is_empty() {
+        page.line(
+            "gpus",
+            "none: neither a backend of this build nor the machine's buses show one",
+        );
+    }
+    let is_matched = |gpu: &Gpu| gpu.card.is_some() && !gpu.names.is_empty();
+    if devices.gpus.iter().any(is_matched) {
+        page.line(
+            "",
+            "which card a backend's number means is told by their order alone",
+        );
+    }
+    links(&mut page, devices);
+    pairs(&mut page, devices);
+    used(&mut page, devices);
+    backends(&mut page, devices);
+    if let Some(copied) = &devices.copy {
+        page.blank();
+        copy(&mut page, copied);
+    }
+    page.text()
+}
+
+fn gpu(page: &mut Page, number: usize, gpu: &Gpu) {
+    let mut name = match (gpu.card, gpu.software) {
+        (Some(_), _) => gpu.model.clone().unwrap_or_default(),
+        (None, true) => {
+            "a software GPU: it computes on the CPU's cores and is never chosen by itself"
+                .to_owned()
+        }
+        (None, false) => "a GPU; nothing more is known of it".to_owned(),
+    };
+    if let Some(pci) = &gpu.pci_address {
+        name = format!("{name} at {pci}");
+    }
+    page.line(&format!("gpu {number}"), name);
+    page.line(
+        "",
+        match gpu.names.is_empty() {
+            true => "! no backend of this build reaches it".to_owned(),
+            false => format!("called {}", gpu.names.join(", ")),
+        },
+    );
+    if gpu.card.is_some() {
+        page.line("", known(gpu));
+    }
+    if let Some(pcie) = gpu.pcie {
+        page.line("", speed(pcie));
+    }
+}
+
+/// What is known of a card; what is not is left out.
+fn known(gpu: &Gpu) -> String {
+    let mut parts = Vec::new();
+    parts.push(match (gpu.memory_bytes, gpu.memory_free_bytes) {
+        (Some(total), Some(free)) => format!("{} of memory, {} free", size(total), size(free)),
+        (Some(total), None) => format!("{} of memory", size(total)),
+        _ => "its driver does not report its memory".to_owned(),
+    });
+    parts.extend(gpu.driver.iter().map(|driver| format!("driver {driver}")));
+    parts.extend(gpu.numa_node.map(|node| format!("NUMA node {node}")));
+    parts.join("; ")
+}
+
+fn speed(pcie: PcieLink) -> String {
+    let link = |generation: Option<u32>, width: Option<u32>| {
+        let generation = generation.map_or("?".to_owned(), |n| n.to_string());
+        match width {
+            Some(width) => format!("{generation} x{width}"),
+            None => generation,
+        }
+    };
+    let now = link(pcie.generation, pcie.width);
+    let most = link(pcie.max_generation, pcie.max_width);
+    format!("PCIe {now} now, {most} at most (a card at rest turns its link down)")
+}
+
+/// Every pair of numbers below `n`, the smaller one first.
+fn each_pair(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(|b| (0..b).map(move |a| (a, b)))
+}
+
+fn links(page: &mut Page, devices: &Devices) {
+    let n = devices.cards();
+    if n < 2 {
+        return;
+    }
+    page.blank();
+    let cell = |text: &str| format!("{text:>8}");
+    let head: String = (0..n).map(|b| cell(&format!("gpu {b}"))).collect();
+    page.whole_line("links", head);
+    for a in 0..n {
+        let row = (0..n).map(|b| match devices.link(a, b) {
+            _ if a == b => cell("·"),
+            Some(link) => cell(link.name()),
+            None => cell("?"),
+        });
+        let row: String = row.collect();
+        page.push(&format!("{:>LABEL$}{row}", format!("gpu {a}  ")));
+    }
+    let mut seen: Vec<Link> = devices.links.iter().map(|link| link.link).collect();
+    seen.sort();
+    seen.dedup();
+    for link in seen {
+        page.line("", format!("{}: {}", link.name(), link.describe()));
+    }
+}
+
+/// Which two suit the mode in which one prepares for the other.
+fn pairs(page: &mut Page, devices: &Devices) {
+    page.blank();
+    match (&devices.pair, devices.usable().count()) {
+        (Some(pair), 2..) => {
+            page.line("pair", format!("{}: {}", verdict(pair.link), pair.why));
+            page.line("", "--data-gpu auto --model-gpu auto takes it");
+            let best = (pair.data.min(pair.model), pair.data.max(pair.model));
+            for (a, b) in each_pair(devices.cards()).filter(|pair| *pair != best) {
+                let verdict = verdict(devices.link(a, b));
+                page.line("", format!("{verdict}: gpu {a} and gpu {b}"));
+            }
+        }
+        (_, 1) => page.line(
+            "pair",
+            "none: there is one GPU. It prepares and trains, with batches ready ahead; --data-device cpu with it as --model-device makes frames on the CPU",
+        ),
+        _ => page.line(
+            "pair",
+            "none: no two GPUs can be used. The CPU twice (--data-device cpu --model-device cpu) is two lanes with threads of their own, to try it out",
+        ),
+    }
+}
+
+/// What a link means for passing batches on.
+fn verdict(link: Option<Link>) -> &'static str {
+    match link {
+        Some(link) if link.is_slow() => "! slow",
+        Some(Link::Phb) => "✓ fair",
+        Some(_) => "✓ good",
+        None => "! not known",
+    }
+}
+
+fn used(page: &mut Page, devices: &Devices) {
+    let mut gpu_backends = devices.backends.iter().filter(|other| other.name != "cpu");
+    let why = match (
+        devices.used == "cpu",
+        gpu_backends.any(|other| other.compiled_in),
+    ) {
+        (true, false) => "the only device of this build",
+        (true, true) => "no GPU that this build can use was found",
+        (false, _) => "the best GPU found",
+    };
+    page.line("used", format!("{} trains by default: {why}", devices.used));
+}
+
+fn backends(page: &mut Page, devices: &Devices) {
+    page.line("backends", "✓ cpu: compiled in");
+    let (compiled, missing): (Vec<_>, Vec<_>) = (devices.backends.iter())
+        .filter(|backend| backend.name != "cpu")
+        .partition(|backend| backend.compiled_in);
+    for backend in compiled {
+        let name = &backend.name;
+        page.line(
+            "",
+            match (&backend.no_driver, &backend.error, backend.devices) {
+                (Some(why), ..) => format!("! {name}: compiled in, finds no driver: {why}"),
+                (_, Some(error), _) => format!("! {name}: compiled in, but {error}"),
+                (.., found) => format!("✓ {name}: compiled in, sees {}", found.unwrap_or(0)),
+            },
+        );
+    }
+    if !missing.is_empty() {
+        let missing: Vec<&str> = missing
+            .iter()
+            .map(|missing| missing.name.as_str())
+            .collect();
+        page.line("", format!("✗ {}: not compiled in", missing.join(", ")));
+        page.line(
+            "",
+            "build one in: cargo build --release --features vulkan (or cuda, …)",
+        );
+    }
+}
+
+fn copy(page: &mut Page, copied: &Copy) {
+    let (data, model) = (&copied.data_device, &copied.model_device);
+    let Some(sizes) = &copied.sizes else {
+        let why = copied.error.as_deref().unwrap_or_default();
+        page.line(
+            "copy",
+            format!("! {data} to {model} was not measured: {why}"),
+        );
+        return;
+    };
+    let how = match data == "cpu" && model == "cpu" {
+        true => ", a copy in memory from lane to lane",
+        false => "",
+    };
+    page.line("copy", format!("{data} to {model}{how}, as in training"));
+    let mut row = |cells: [&str; 4]| {
+        let [batch, best, median, takes] = cells;
+        page.whole_line("", format!("{batch:>10}{best:>14}{median:>14}{takes:>14}"));
+    };
+    row(["batch", "best", "median", "takes"]);
+    for moved in sizes {
+        let median = moved.median_bytes_per_second;
+        row([
+            &size(moved.bytes),
+            &format!("{}/s", size(moved.best_bytes_per_second as u64)),
+            &format!("{}/s", size(median as u64)),
+            &span(moved.bytes as f64 / median),
+        ]);
+    }
+    let rounds = sizes.first().map_or(0, |moved| moved.rounds);
+    page.line(
+        "",
+        format!("✓ each {rounds} times, checksums the same on both sides"),
+    );
+}

@@ -1,0 +1,210 @@
+//! What `prepare` found and did, as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::page::Page;
+use crate::format::{count, counted, percent, size, span, whole};
+use crate::results::prepare::{
+    Batches, CacheFacts, ClipGroup, Percentiles, PreparedDataset, TimeFacts,
+};
+
+/// Speakers and languages beyond this many are summed up.
+const MOST_GROUPS: usize = 8;
+const LABEL: usize = 12;
+
+pub fn prepared_text(report: &PreparedDataset) -> String {
+    let mut page = Page::with_labels(LABEL);
+    let demo = super::demo_note(report.demo);
+    page.whole_line("Dataset", format!("{}{demo}", report.folder));
+    let clips = &report.clips;
+    let mut usable = format!(
+        "{} rows: {} usable ({} training, {} validation), {} bad, {} filtered",
+        count(clips.rows),
+        count(clips.usable),
+        count(clips.training),
+        count(clips.validation),
+        count(clips.bad),
+        count(clips.filtered)
+    );
+    if clips.not_reached > 0 {
+        let _ = write!(usable, ", {} not reached", count(clips.not_reached));
+    }
+    page.whole_line("Clips", usable);
+    page.whole_line("Audio", hours(report.hours));
+    page.whole_line("Languages", groups(&report.languages));
+    page.whole_line("Speakers", groups(&report.speakers));
+    page.whole_line("Length", format!("seconds  {}", spread(&report.seconds, 1)));
+    page.whole_line("", format!("tokens   {}", spread(&report.tokens, 0)));
+    if report.trimmed {
+        page.whole_line("", "lengths and shapes are those before trimming");
+    }
+    if let Some(batches) = &report.batches {
+        batch_lines(&mut page, batches);
+    }
+    let bad = listed(&report.quarantine, &report.quarantine_file);
+    page.whole_line("Quarantine", bad);
+    page.whole_line("Filtered", listed(&report.filtered, ""));
+    let suspicious = listed(&report.suspicious, &report.suspicious_file);
+    page.whole_line("Suspicious", suspicious);
+    cache_lines(&mut page, &report.cache);
+    page.whole_line("Time", time(&report.time));
+    if report.cache.up_to_date {
+        page.push("up to date");
+    }
+    page.text()
+}
+
+fn batch_lines(page: &mut Page, batches: &Batches) {
+    page.whole_line(
+        "Batches",
+        format!(
+            "{} an epoch at --batch-size {}, padded to {}",
+            batches.per_epoch,
+            batches.batch_size,
+            counted(batches.shapes.len() as u64, "shape")
+        ),
+    );
+    let [frames, tokens, rows, clips, each] = ["frames", "tokens", "rows", "clips", "batches"];
+    page.whole_line(
+        "",
+        format!("{frames:>8}{tokens:>8}{rows:>6}{clips:>9}{each:>9}"),
+    );
+    for shape in &batches.shapes {
+        page.whole_line(
+            "",
+            format!(
+                "{:>8}{:>8}{:>6}{:>9}{:>9}",
+                shape.frames, shape.tokens, shape.rows, shape.clips, shape.batches
+            ),
+        );
+    }
+    page.whole_line(
+        "Padding",
+        format!(
+            "{} of all frames (random batches {}, all padded to the longest {})",
+            percent(batches.padding_waste),
+            percent(batches.padding_waste_of_random_batches),
+            percent(batches.padding_waste_of_padding_to_the_longest)
+        ),
+    );
+}
+
+fn cache_lines(page: &mut Page, cache: &CacheFacts) {
+    page.whole_line(
+        "Cache",
+        format!(
+            "{} clips, {} in {}",
+            count(cache.clips),
+            size(cache.bytes),
+            cache.folder
+        ),
+    );
+    let mut work = format!(
+        "{} reused, {} rebuilt",
+        count(cache.reused),
+        count(cache.rebuilt)
+    );
+    if !cache.reasons.is_empty() {
+        let _ = write!(work, " ({})", reasons(&cache.reasons));
+    }
+    if cache.frames_kept > 0 {
+        let _ = write!(work, "; {} kept their frames", count(cache.frames_kept));
+    }
+    page.whole_line("", work);
+    if let (Some(budget), beyond @ 1..) = (cache.budget, cache.not_cached_for_budget) {
+        page.whole_line(
+            "",
+            format!(
+                "{} of them did not fit into the budget of {}: they are computed again each time",
+                count(beyond),
+                size(budget)
+            ),
+        );
+    }
+    if let Some(budget) = cache.budget.filter(|budget| cache.bytes > *budget) {
+        page.whole_line(
+            "",
+            format!(
+                "it is larger than the budget of {}: `--gc` drops what is no longer used",
+                size(budget)
+            ),
+        );
+    }
+    if let Some(collected) = &cache.collected {
+        page.whole_line(
+            "",
+            format!(
+                "collected {} deleted clips, {} freed",
+                count(collected.clips),
+                size(collected.bytes_freed)
+            ),
+        );
+    }
+}
+
+fn time(time: &TimeFacts) -> String {
+    let mut text = format!(
+        "{:.2} s: scan {:.2} s, features {:.2} s",
+        time.total_seconds, time.scan_seconds, time.features_seconds
+    );
+    if let (Some(clips), Some(hours)) = (time.clips_per_second, time.audio_hours_per_hour) {
+        let _ = write!(
+            text,
+            "; {} clips/s, {} hours of audio an hour",
+            whole(clips.floor()),
+            whole(hours.floor())
+        );
+    }
+    text
+}
+
+fn groups(groups: &[ClipGroup]) -> String {
+    let shown = groups.iter().take(MOST_GROUPS);
+    let mut shown: Vec<_> = shown
+        .map(|group| {
+            format!(
+                "{} {} ({})",
+                group.name,
+                count(group.clips),
+                hours(group.hours)
+            )
+        })
+        .collect();
+    let rest = groups.get(MOST_GROUPS..).unwrap_or_default();
+    if !rest.is_empty() {
+        let clips: usize = rest.iter().map(|group| group.clips).sum();
+        shown.push(format!(
+            "and {} more with {} clips",
+            rest.len(),
+            count(clips)
+        ));
+    }
+    shown.join(", ")
+}
+
+fn hours(hours: f64) -> String {
+    span(3_600.0 * hours)
+}
+
+fn spread(p: &Percentiles, decimals: usize) -> String {
+    format!(
+        "min {:.decimals$}, 5 % {:.decimals$}, median {:.decimals$}, 95 % {:.decimals$}, max {:.decimals$}",
+        p.min, p.p5, p.p50, p.p95, p.max
+    )
+}
+
+fn listed(counts: &BTreeMap<String, usize>, file: &str) -> String {
+    match (counts.is_empty(), file) {
+        (true, _) => "none".to_owned(),
+        (_, "") => reasons(counts),
+        _ => format!("{} — see {file}", reasons(counts)),
+    }
+}
+
+fn reasons(counts: &BTreeMap<String, usize>) -> String {
+    let shown = counts
+        .iter()
+        .map(|(reason, n)| format!("{reason} {}", count(n)));
+    shown.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,59 @@
+//! Each step that a sentence takes on its way to token ids, as text.
+
+use super::page::Page;
+use super::{Align, Table};
+use crate::results::text::Text;
+
+const LABEL: usize = 12;
+
+pub fn front_end_text(result: &Text) -> String {
+    let mut page = Page::with_labels(LABEL);
+    page.whole_line("text", &result.text);
+    if result.composed != result.text {
+        page.whole_line("composed", &result.composed);
+    }
+    let how = match result.language_detected {
+        true => "detected",
+        false => "given",
+    };
+    page.whole_line("language", format!("{} ({how})", result.language));
+    page.whole_line("normalised", &result.normalized);
+    let mut words = Table::new(0);
+    for _ in 0..4 {
+        words = words.column("", Align::Left);
+    }
+    for (number, word) in result.words.iter().enumerate() {
+        let label = if number == 0 { "words     " } else { "" };
+        words.row([
+            format!("{label:10}"),
+            word.text.clone(),
+            word.pronunciation.clone(),
+            word.source.clone(),
+        ]);
+    }
+    page.push(&words.text());
+    let ids: Vec<_> = result.tokens.iter().map(u16::to_string).collect();
+    page.whole_line(
+        "tokens",
+        format!("{}: {}", result.tokens.len(), result.symbols.join(" ")),
+    );
+    page.whole_line("ids", ids.join(" "));
+    if !result.unknown_words.is_empty() {
+        page.whole_line(
+            "guessed",
+            format!(
+                "{} (not in the dictionary; a line in --lexicon overrides)",
+                result.unknown_words.join(", ")
+            ),
+        );
+    }
+    if !result.unknown_symbols.is_empty() {
+        let dropped = result.unknown_symbols.iter();
+        let dropped = dropped.map(|c| format!("{c} (U+{:04X})", u32::from(*c)));
+        page.whole_line("not read", dropped.collect::<Vec<_>>().join(", "));
+    }
+    for problem in &result.problems {
+        page.whole_line("problem", problem);
+    }
+    page.text()
+}

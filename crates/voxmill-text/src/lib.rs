@@ -1,0 +1,38 @@
+//! From what is written to what is read aloud: normalised text, phones, token ids.
+//!
+//! Raw text goes one way: NFC → language → words (numbers and abbreviations read out) → phones or
+//! characters → ids of the symbol table. [`FrontEnd`] ties the steps together; each step is a pure
+//! function in its own module.
+
+pub mod detect;
+pub mod dictionary;
+mod digits;
+pub mod english;
+mod espeak;
+mod features;
+mod fingerprint;
+mod front_end;
+mod inline;
+pub mod language;
+pub mod letter_to_sound;
+mod lexicon;
+pub mod persian;
+pub mod phonemes;
+mod pronunciation;
+pub mod registry;
+mod sentences;
+mod speller;
+pub mod symbols;
+mod table;
+mod utterance;
+
+pub use espeak::EspeakError;
+pub use features::TextFeatures;
+pub use fingerprint::Fingerprint;
+pub use front_end::{FRONT_END_VERSION, FrontEnd, FrontEndOptions, TextError};
+pub use inline::InlineProblem;
+pub use language::{Language, UnknownLanguage};
+pub use lexicon::{LexiconError, LexiconProblem};
+pub use registry::{LANGUAGE_IDS, LanguageFrontEnd};
+pub use sentences::sentences;
+pub use utterance::{LanguageSource, PronunciationSource, Utterance, Word};

@@ -1,0 +1,302 @@
+//! How an English word is said, and who says so.
+//!
+//! The user's lexicon goes first, then the dictionary, then the word with an ending such as `'s` or
+//! `'ll` taken off, then a known word with a regular ending (`libels`, `caulked`), and last the
+//! letter-to-sound model. Tried on the dictionary's own words, a regular ending after a known word
+//! is right in 86 to 90 of 100 cases; the model is right in 62 of 100 words it never saw.
+
+use std::sync::OnceLock;
+
+use super::dictionary::Dictionary;
+use super::letter_to_sound::LetterToSound;
+use super::lexicon::Lexicon;
+use super::phonemes::{Phone, parse_phones};
+use super::symbols::SymbolIds;
+use super::utterance::PronunciationSource;
+
+/// Endings with an apostrophe taken off a word (`the kettle'd've`). What holds more is no word, and
+/// its length must not be gone over once for each.
+const MOST_ENDINGS: usize = 2;
+
+#[derive(Debug)]
+pub(super) struct EnglishWords {
+    pub(super) lexicon: Lexicon,
+    dictionary: Dictionary<'static>,
+    /// Words that the dictionary lacks, and those of which it gives the rarer reading first.
+    supplement: Lexicon,
+    letter_to_sound: LetterToSound<'static>,
+}
+
+impl EnglishWords {
+    pub(super) fn new(lexicon: Lexicon, ids: &SymbolIds) -> EnglishWords {
+        let supplement = include_str!("../data/pronunciation/supplement.tsv");
+        EnglishWords {
+            lexicon,
+            dictionary: Dictionary::built_in(),
+            supplement: Lexicon::parse(supplement, ids).expect("the supplement is tested"),
+            letter_to_sound: LetterToSound::built_in(),
+        }
+    }
+
+    /// Appends the phones of `word`, which is lower-case ASCII letters and apostrophes with at
+    /// least one letter.
+    pub(super) fn pronounce(&self, word: &str, phones: &mut Vec<Phone>) -> PronunciationSource {
+        let mut base = word;
+        let mut endings = Vec::new();
+        let source = loop {
+            if let Some(source) = self.look_up(base, phones) {
+                break source;
+            }
+            let bare = base.trim_matches('\'');
+            if bare.len() < base.len()
+                && let Some(source) = self.look_up(bare, phones)
+            {
+                break source;
+            }
+            if endings.len() < MOST_ENDINGS
+                && let Some((before, ending)) = split_ending(bare)
+            {
+                endings.push(ending);
+                base = before;
+                continue;
+            }
+            if let Some(source) = self.inflected(bare, phones) {
+                break source;
+            }
+            phones.extend(self.letter_to_sound.pronounce(bare));
+            break PronunciationSource::LetterToSound;
+        };
+        for ending in endings.iter().rev() {
+            let after = phones.last().copied();
+            phones.extend_from_slice(ending.phones(after));
+        }
+        source
+    }
+
+    /// A plural, past or `-ing` form of a word that is known.
+    fn inflected(&self, word: &str, phones: &mut Vec<Phone>) -> Option<PronunciationSource> {
+        for (written, restored, ending) in [
+            ("s", "", Ending::S),
+            ("es", "", Ending::S),
+            ("ed", "e", Ending::Ed),
+            ("ed", "", Ending::Ed),
+            ("ing", "", Ending::Ing),
+            ("ing", "e", Ending::Ing),
+        ] {
+            let base = word.strip_suffix(written);
+            // Shorter ones are seldom the word they look like: `bed`, `sing`, `his`.
+            let Some(base) = base.filter(|base| base.len() >= 3) else {
+                continue;
+            };
+            if written == "s" && base.ends_with('s') {
+                continue; // `-ss` is no plural
+            }
+            let before = phones.len();
+            let Some(source) = self.look_up(&format!("{base}{restored}"), phones) else {
+                continue;
+            };
+            let ending = ending.phones(phones.last().copied());
+            // `-es` adds a vowel after a hiss (`wretches`); elsewhere it is another word.
+            if written == "es" && ending.len() < 2 {
+                phones.truncate(before);
+                continue;
+            }
+            phones.extend_from_slice(ending);
+            return Some(source);
+        }
+        None
+    }
+
+    fn look_up(&self, word: &str, phones: &mut Vec<Phone>) -> Option<PronunciationSource> {
+        if let Some(given) = self.lexicon.phones(word) {
+            phones.extend_from_slice(given);
+            return Some(PronunciationSource::Lexicon);
+        }
+        if let Some(known) = self.supplement.phones(word) {
+            phones.extend_from_slice(known);
+        } else {
+            phones.extend(self.dictionary.get(word)?);
+        }
+        Some(PronunciationSource::Dictionary)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// `'s`: possessive, "is" or "has"; the plural sounds the same.
+    S,
+    Ed,
+    Ing,
+    /// `'d`: "would" or "had".
+    D,
+    Ll,
+    Ve,
+    Re,
+    M,
+}
+
+fn split_ending(word: &str) -> Option<(&str, Ending)> {
+    [
+        ("'s", Ending::S),
+        ("'d", Ending::D),
+        ("'ll", Ending::Ll),
+        ("'ve", Ending::Ve),
+        ("'re", Ending::Re),
+        ("'m", Ending::M),
+    ]
+    .into_iter()
+    .find_map(|(written, ending)| Some((word.strip_suffix(written)?, ending)))
+    .filter(|(base, _)| base.contains(|c: char| c != '\''))
+}
+
+impl Ending {
+    /// The ending's phones after a word that ends in `after`.
+    fn phones(self, after: Option<Phone>) -> &'static [Phone] {
+        struct Endings {
+            s: [Vec<Phone>; 3],
+            ed: [Vec<Phone>; 3],
+            ing: Vec<Phone>,
+            d: [Vec<Phone>; 2],
+            ll: Vec<Phone>,
+            ve: [Vec<Phone>; 2],
+            re: Vec<Phone>,
+            m: Vec<Phone>,
+        }
+        static ENDINGS: OnceLock<Endings> = OnceLock::new();
+        let of = |written| parse_phones(written).expect("these are phones");
+        let endings = ENDINGS.get_or_init(|| Endings {
+            s: ["S", "Z", "IH0 Z"].map(of),
+            ed: ["T", "D", "IH0 D"].map(of),
+            ing: of("IH0 NG"),
+            d: ["D", "IH0 D"].map(of),
+            ll: of("AH0 L"),
+            ve: ["AH0 V", "V"].map(of),
+            re: of("ER0"),
+            m: of("M"),
+        });
+        let last = after.map_or("", Phone::as_str);
+        match self {
+            Ending::S => match last {
+                "S" | "Z" | "SH" | "ZH" | "CH" | "JH" => &endings.s[2],
+                "P" | "T" | "K" | "F" | "TH" => &endings.s[0],
+                _ => &endings.s[1],
+            },
+            Ending::Ed => match last {
+                "T" | "D" => &endings.ed[2],
+                "P" | "K" | "F" | "TH" | "S" | "SH" | "CH" => &endings.ed[0],
+                _ => &endings.ed[1],
+            },
+            Ending::Ing => &endings.ing,
+            Ending::D => &endings.d[usize::from(matches!(last, "T" | "D"))],
+            Ending::Ll => &endings.ll,
+            Ending::Ve => &endings.ve[usize::from(after.is_some_and(Phone::is_vowel))],
+            Ending::Re => &endings.re,
+            Ending::M => &endings.m,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::rows;
+
+    fn said(word: &str) -> (String, PronunciationSource) {
+        let ids = SymbolIds::built_in();
+        let lexicon = Lexicon::parse("voxmill\tV AA1 K S M IH2 L", &ids).unwrap();
+        let words = EnglishWords::new(lexicon, &ids);
+        let mut phones = Vec::new();
+        let source = words.pronounce(word, &mut phones);
+        let names: Vec<_> = phones.iter().map(|phone| phone.as_str()).collect();
+        (names.join(" "), source)
+    }
+
+    #[test]
+    fn endings_sound_as_the_word_before_them_asks() {
+        use PronunciationSource::{Dictionary, LetterToSound, Lexicon};
+        for (word, phones, source) in [
+            ("voxmill's", "V AA1 K S M IH2 L Z", Lexicon),
+            ("tulip's", "T UW1 L IH0 P S", Dictionary),
+            ("walrus's", "W AO1 L R AH0 S IH0 Z", Dictionary),
+            ("kettle'll", "K EH1 T AH0 L AH0 L", Dictionary),
+            ("tree've", "T R IY1 V", Dictionary),
+            ("kettle'd", "K EH1 T AH0 L D", Dictionary),
+            ("boat'd", "B OW1 T IH0 D", Dictionary),
+            ("tulips'", "T UW1 L AH0 P S", Dictionary),
+            ("'hello'", "HH AH0 L OW1", Dictionary),
+            ("aitch", "EY1 CH", Dictionary),
+            ("blorple's", "B L AO1 R P AH0 L Z", LetterToSound),
+        ] {
+            assert_eq!(said(word), (phones.to_owned(), source), "{word}");
+        }
+    }
+
+    #[test]
+    fn regular_forms_of_known_words_are_built_from_them() {
+        use PronunciationSource::{Dictionary, LetterToSound, Lexicon};
+        for (word, phones, source) in [
+            ("libels", "L AY1 B AH0 L Z", Dictionary),
+            ("wretches", "R EH1 CH IH0 Z", Dictionary),
+            ("cutlasses", "K AH1 T L AH0 S IH0 Z", Dictionary),
+            ("connived", "K AH0 N AY1 V D", Dictionary),
+            ("caulked", "K AA1 K T", Dictionary),
+            ("gratings", "G R EY1 T IH0 NG Z", Dictionary),
+            ("voxmilling", "V AA1 K S M IH2 L IH0 NG", Lexicon),
+            ("blorps", "B L AO1 R P S", LetterToSound),
+        ] {
+            assert_eq!(said(word), (phones.to_owned(), source), "{word}");
+        }
+    }
+
+    #[test]
+    fn words_written_alike_take_the_commoner_reading() {
+        for (word, phones) in [
+            ("use", "Y UW1 Z"),
+            ("live", "L IH1 V"),
+            ("wind", "W IH1 N D"),
+            ("lead", "L IY1 D"),
+            ("record", "R EH1 K ER0 D"),
+            ("recorded", "R AH0 K AO1 R D IH0 D"),
+            ("perfect", "P ER1 F IH0 K T"),
+            ("close", "K L OW1 S"),
+            ("tear", "T IH1 R"),
+            ("minute", "M IH1 N AH0 T"),
+            ("present", "P R EH1 Z AH0 N T"),
+            ("object", "AA1 B JH EH0 K T"),
+            ("content", "K AA1 N T EH0 N T"),
+            ("subject", "S AH1 B JH IH0 K T"),
+            ("houses", "HH AW1 Z IH0 Z"),
+        ] {
+            let phones = phones.to_owned();
+            assert_eq!(said(word), (phones, PronunciationSource::Dictionary));
+        }
+    }
+
+    /// A row that repeats the dictionary changes nothing and hides what the others are for.
+    #[test]
+    fn every_row_of_the_supplement_says_something_new() {
+        for row in rows(include_str!("../data/pronunciation/supplement.tsv")) {
+            let [word, phones] = row[..] else {
+                panic!("{row:?}");
+            };
+            let known = Dictionary::built_in().get(word);
+            let known: Option<Vec<_>> = known.map(|phones| phones.map(Phone::as_str).collect());
+            assert_ne!(known.map(|known| known.join(" ")).as_deref(), Some(phones));
+        }
+    }
+
+    #[test]
+    fn contractions_of_the_dictionary_are_not_taken_apart() {
+        assert_eq!(said("won't").0, "W OW1 N T");
+        assert_eq!(said("they're").0, "DH EH1 R");
+        assert_eq!(said("'tis").0, "T IH1 Z");
+    }
+
+    #[test]
+    fn odd_apostrophes_do_no_harm() {
+        let long = format!("a{}", "'s".repeat(50_000));
+        for word in [long.as_str(), "a'''s", "''s'", "x'y'z", "'s's's", "q'"] {
+            assert!(!said(word).0.is_empty(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a run takes of its devices while it runs: admitted before it comes, polled, and compared with limits.
+
+mod gate;
+mod watch;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use gate::{Admitted, MemoryGate, NoRoom};
+pub use watch::{MemoryFinding, MemoryWatch, Pools};
+
+/// Bytes that the pools held at the last look, and at the most; 0 before the first, or where the backend does
+/// not say.
+#[derive(Debug, Default)]
+pub struct PoolUsage {
+    last: AtomicU64,
+    most: AtomicU64,
+}
+
+impl PoolUsage {
+    pub fn last(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    pub fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    pub fn record(&self, bytes: u64) {
+        self.last.store(bytes, Ordering::Relaxed);
+        self.most.fetch_max(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Whole megabytes, upwards: more digits than that would be pretence.
+fn megabytes(bytes: u64) -> String {
+    format!("{}MB", bytes.div_ceil(1_000_000))
+}

@@ -1,0 +1,224 @@
+//! What happens to a run while it trains, handed to those who show, record or keep it.
+
+mod clips;
+mod samples;
+mod screen;
+mod tensorboard;
+mod totals;
+
+use std::path::Path;
+use std::time::Instant;
+
+use voxmill_data::Loader;
+use voxmill_pipeline::control::Control;
+use voxmill_telemetry::event::Event;
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::{Checkpoints, Progress};
+use voxmill_trainer::device::without_panic;
+use voxmill_trainer::schedule::PRIOR_STEPS;
+use voxmill_trainer::synthesis::TrainedVoice;
+use voxmill_trainer::train::{
+    FeedError, Limits, Observer, Saved, StepReport, Stopped, Summary, TrainError, Validation,
+};
+
+use super::measures::Measures;
+use crate::checks::need::ClipsOfAStep;
+use crate::session::errors::{of_checkpoint, of_training};
+use crate::session::memory::DeviceWatch;
+use crate::session::run_folder;
+use crate::session::steps::{split_words, step_event};
+use crate::session::{RunPlan, Session};
+use clips::ClipWatch;
+use samples::Samples;
+pub(super) use screen::short_time;
+use screen::{Screen, Sources};
+use tensorboard::TensorBoard;
+pub(super) use totals::Totals;
+
+pub(super) struct RunObserver<'a> {
+    pub(super) recorder: Recorder,
+    control: Control,
+    loader: &'a Loader,
+    clips_of_a_step: ClipsOfAStep,
+    screen: Screen,
+    tensorboard: TensorBoard,
+    samples: Samples<'a>,
+    clips: ClipWatch<'a>,
+    pub(super) totals: Totals,
+    /// The model device first.
+    pub(super) memory: Vec<DeviceWatch>,
+    pub(super) measures: Measures,
+}
+
+/// A run that is about to take its first step of this start.
+pub(super) struct Starting<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) progress: &'a Progress,
+    pub(super) limits: Limits,
+    pub(super) began: Instant,
+    pub(super) recorder: Recorder,
+    pub(super) control: Control,
+}
+
+impl<'a> RunObserver<'a> {
+    pub(super) fn new(
+        session: &'a Session,
+        plan: &'a RunPlan,
+        starting: Starting<'_>,
+    ) -> anyhow::Result<RunObserver<'a>> {
+        let Starting {
+            folder, progress, ..
+        } = starting;
+        let settings = &session.settings;
+        // An epoch after steps have become what they stay, every shape has come by.
+        let settled = progress.step.max(PRIOR_STEPS) + plan.loader.plan().batches_per_epoch();
+        Ok(RunObserver {
+            loader: &plan.loader,
+            clips_of_a_step: ClipsOfAStep::of(settings),
+            tensorboard: TensorBoard::create(settings, folder, progress)?,
+            screen: Screen::open(settings, folder, starting.limits)?,
+            samples: Samples::new(session, folder.join(run_folder::SAMPLES))?,
+            clips: ClipWatch::new(session, folder.join(run_folder::QUARANTINE)),
+            totals: Totals::new(starting.began),
+            memory: DeviceWatch::of_session(session, settled),
+            measures: Measures::new(folder.join(run_folder::EVENTS)),
+            recorder: starting.recorder,
+            control: starting.control,
+        })
+    }
+
+    /// The last samples, spoken by the best voice. Then the terminal is the shell's again.
+    pub(super) fn finish(
+        &mut self,
+        outcome: Result<Summary, TrainError>,
+        folder: &Path,
+        checkpoints: &Checkpoints,
+        session: &Session,
+    ) -> anyhow::Result<Summary> {
+        let clips = self.clips_of_a_step;
+        let outcome = outcome
+            .map_err(|error| of_training(error, folder, checkpoints, clips))
+            .and_then(|summary| {
+                if summary.stopped != Stopped::Interrupted {
+                    self.last_samples(&summary, checkpoints, session)?;
+                }
+                Ok(summary)
+            });
+        self.screen.close()?;
+        outcome
+    }
+
+    fn last_samples(
+        &mut self,
+        summary: &Summary,
+        checkpoints: &Checkpoints,
+        session: &Session,
+    ) -> anyhow::Result<()> {
+        let best = checkpoints.best().map_err(of_checkpoint)?;
+        // The training is over and saved: a device that fails now costs the samples alone.
+        let spoken = without_panic(|| {
+            let voice = TrainedVoice::load(&best.checkpoint, &session.devices.model)?;
+            self.write_samples("final", summary.step, &voice);
+            Ok(())
+        });
+        match spoken {
+            Ok(spoken) => spoken.map_err(of_checkpoint)?,
+            Err(why) => self
+                .screen
+                .warn(&format!("the last samples could not be written: {why}")),
+        }
+        Ok(())
+    }
+
+    fn write_samples(&mut self, name: &str, step: u64, voice: &TrainedVoice) {
+        let (screen, tensorboard) = (&self.screen, &mut self.tensorboard);
+        self.totals.samples = self.samples.write(name, step, voice, screen, tensorboard);
+    }
+
+    fn record_step(&self, report: &StepReport) {
+        let ended = self.recorder.now().since(report.ended.elapsed().into());
+        self.recorder.record(Event::Step(step_event(report, ended)));
+        // Overflows in f16 are how its scale is found, and no fault of the clips.
+        if !report.counted && !report.overflowed() {
+            let clips: Vec<_> = report
+                .clips
+                .iter()
+                .map(|&clip| self.loader.clip(clip).id.to_string())
+                .collect();
+            self.screen.warn(&format!(
+                "step {} was skipped: its loss or gradients are not finite; its clips: {}",
+                report.step,
+                clips.join(", ")
+            ));
+        }
+        for split in &report.splits {
+            self.screen.warn(&split_words(split, self.clips_of_a_step));
+        }
+    }
+}
+
+impl Observer for RunObserver<'_> {
+    fn steps(&mut self, steps: &[StepReport], progress: &Progress) -> Result<(), FeedError> {
+        self.totals.add(steps);
+        for report in steps {
+            self.record_step(report);
+        }
+        self.clips.look(&self.screen, &self.recorder)?;
+        for watch in &mut self.memory {
+            if let Some(warning) = watch.look(progress.step, &self.recorder)? {
+                self.screen.warn(&warning);
+            }
+        }
+        if let Some(warning) = self.measures.look(self.totals.recent(), &self.recorder) {
+            self.screen.warn(&warning);
+        }
+        let Some(last) = steps.last() else {
+            return Ok(());
+        };
+        let pace = self.totals.pace();
+        self.tensorboard.step(&self.screen, last, &pace);
+        let sources = Sources {
+            recorder: &self.recorder,
+            control: &self.control,
+            model_memory: self.memory.first().and_then(DeviceWatch::now),
+        };
+        self.screen.steps(last, progress, &self.totals, &sources);
+        Ok(())
+    }
+
+    fn validated(&mut self, found: &Validation, _: &Progress) -> Result<(), FeedError> {
+        self.totals.first_validation.get_or_insert(found.losses.mel);
+        self.tensorboard.validated(&self.screen, found);
+        self.screen.validated(found);
+        Ok(())
+    }
+
+    fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
+        self.recorder.record(Event::Checkpoint {
+            position: saved.step,
+            path: saved.path.display().to_string(),
+            bytes: saved.bytes,
+            took: saved.took.into(),
+        });
+        self.screen.saved(saved);
+        Ok(())
+    }
+
+    fn sample(&mut self, step: u64, voice: &TrainedVoice) -> Result<(), FeedError> {
+        self.write_samples(&format!("step-{step:06}"), step, voice);
+        if let Some(first) = self.totals.samples.first() {
+            let folder = first.parent().unwrap_or(first).display();
+            self.screen
+                .tell(&format!("step {step:>5}  samples in {folder}"));
+        }
+        Ok(())
+    }
+}
+
+/// An error with what lies behind it, in one line.
+fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,293 @@
+//! What a person sees while a run trains: a line now and then, or the dashboard.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use voxmill_pipeline::control::Control;
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::Progress;
+use voxmill_trainer::train::{Limits, Saved, StepReport, Validation};
+
+use super::totals::{Pace, Totals};
+use crate::commands;
+use crate::complaint::Complaint;
+use crate::dashboard::{
+    BestValidation, Budget, BufferLevel, Dashboard, DeviceLoad, Goal, StepTimes,
+};
+use crate::exit::Exit;
+use crate::interrupt;
+use crate::settings::TrainSettings;
+
+/// Lines are not printed more often than this.
+const BETWEEN_LINES: Duration = Duration::from_secs(5);
+
+pub(in crate::commands::train) struct Screen {
+    dashboard: Option<Dashboard>,
+    limits: Limits,
+    last_line: Option<Instant>,
+    host_cpu: HostCpu,
+}
+
+impl Screen {
+    pub(super) fn open(
+        settings: &TrainSettings,
+        run: &Path,
+        limits: Limits,
+    ) -> anyhow::Result<Screen> {
+        Ok(Screen {
+            dashboard: dashboard(settings, run, limits)?,
+            limits,
+            last_line: None,
+            host_cpu: HostCpu::default(),
+        })
+    }
+
+    /// A message for the person, wherever they look.
+    pub(super) fn tell(&self, text: &str) {
+        match &self.dashboard {
+            Some(dashboard) => dashboard.update(|state| state.tell(text)),
+            None => commands::tell(text),
+        }
+    }
+
+    pub(super) fn warn(&self, text: &str) {
+        match &self.dashboard {
+            Some(dashboard) => dashboard.update(|state| state.warn(text)),
+            None => commands::tell(&format!("warning: {text}")),
+        }
+    }
+
+    pub(super) fn close(&mut self) -> anyhow::Result<()> {
+        match self.dashboard.take() {
+            Some(dashboard) => dashboard
+                .finish()
+                .context("the terminal could not be restored"),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn steps(
+        &mut self,
+        last: &StepReport,
+        progress: &Progress,
+        totals: &Totals,
+        sources: &Sources<'_>,
+    ) {
+        let pace = totals.pace();
+        let left = self.time_left(progress, totals);
+        if self.dashboard.is_some() {
+            self.draw(last, progress, &pace, left, sources);
+            return;
+        }
+        if self
+            .last_line
+            .is_some_and(|then| then.elapsed() < BETWEEN_LINES)
+        {
+            return;
+        }
+        self.last_line = Some(Instant::now());
+        let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
+        commands::tell(&format!(
+            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:>4.0} ms/step  waits {:>4.1} %  {:>6.0} frames/s{left}",
+            last.step,
+            progress.position.epoch + 1,
+            last.losses.total,
+            last.losses.mel,
+            pace.median.as_secs_f64() * 1e3,
+            pace.stall * 100.0,
+            pace.frames_per_second,
+        ));
+    }
+
+    /// The time that is left by the limits, at the pace so far.
+    fn time_left(&self, progress: &Progress, totals: &Totals) -> Option<Duration> {
+        let by_time = self
+            .limits
+            .seconds
+            .map(|most| (most - progress.seconds).max(0.0));
+        let per_step = totals.began.elapsed().as_secs_f64() / totals.steps.max(1) as f64;
+        let by_steps = self
+            .limits
+            .steps
+            .map(|most| most.saturating_sub(progress.step) as f64 * per_step);
+        let least = match (by_time, by_steps) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        least.map(Duration::from_secs_f64)
+    }
+
+    fn draw(
+        &mut self,
+        last: &StepReport,
+        progress: &Progress,
+        pace: &Pace,
+        left: Option<Duration>,
+        sources: &Sources<'_>,
+    ) {
+        let cpu = self.host_cpu.since_last(sources.recorder);
+        let memory = sources.model_memory;
+        if let Some(dashboard) = &self.dashboard {
+            let snapshot = sources.control.snapshot();
+            dashboard.update(|state| {
+                state.step = last.step;
+                state.epoch = progress.position.epoch as u32 + 1;
+                state.elapsed = Duration::from_secs_f64(progress.seconds);
+                state.time_left = left;
+                state.learning_rate = Some(last.rate);
+                state.gradient_norm = Some(last.gradient_norm);
+                state.total_loss.push(last.step, last.losses.total);
+                state.mel_loss.push(last.step, last.losses.mel);
+                state.prior_loss.push(last.step, last.losses.mean);
+                state.duration_loss.push(last.step, last.losses.duration);
+                state.step_times = Some(StepTimes {
+                    now: last.service,
+                    median: pace.median,
+                    p95: pace.p95,
+                });
+                state.stall_share = Some(pace.stall);
+                state.frames_per_second = Some(pace.frames_per_second);
+                state.buffers = snapshot
+                    .stages
+                    .iter()
+                    // The model itself has nothing behind it.
+                    .filter(|stage| stage.capacity > 0)
+                    .map(|stage| BufferLevel {
+                        name: stage.name.clone(),
+                        items: stage.buffered,
+                        capacity: stage.capacity,
+                    })
+                    .collect();
+                state.budget = snapshot.budgets.first().map(|budget| Budget {
+                    used_bytes: budget.in_use,
+                    limit_bytes: budget.limit,
+                });
+                // Its own time line: what part of it was training.
+                state.devices = vec![DeviceLoad {
+                    name: "model".to_owned(),
+                    busy_share: Some(pace.busy),
+                    memory_bytes: memory,
+                }];
+                state.host_cpu_share = cpu.map(|percent| percent / 100.0);
+                state.resident_bytes = resident_bytes();
+            });
+        }
+    }
+    pub(super) fn validated(&self, found: &Validation) {
+        if let Some(dashboard) = &self.dashboard {
+            dashboard.update(|state| {
+                state.validation_loss.push(found.step, found.losses.total);
+                if found.better {
+                    // The same loss as the curve's.
+                    state.best_validation = Some(BestValidation {
+                        loss: found.losses.total,
+                        step: found.step,
+                    });
+                }
+            });
+        }
+        let better = match found.better {
+            true => "  the best so far",
+            false => "",
+        };
+        self.tell(&format!(
+            "step {:>5}  held-out mel {:.4}  duration {:.3}{better}",
+            found.step, found.losses.mel, found.losses.duration
+        ));
+    }
+
+    pub(super) fn saved(&self, saved: &Saved) {
+        if let Some(dashboard) = &self.dashboard {
+            let name = saved.path.file_name();
+            let name = name.map(|name| name.to_string_lossy().into_owned());
+            dashboard.update(|state| state.last_checkpoint = name);
+        }
+    }
+}
+
+/// Where the dashboard's numbers come from, besides the steps.
+pub(super) struct Sources<'a> {
+    pub(super) recorder: &'a Recorder,
+    pub(super) control: &'a Control,
+    pub(super) model_memory: Option<u64>,
+}
+
+/// `None` where progress is printed in lines.
+fn dashboard(
+    settings: &TrainSettings,
+    run: &Path,
+    limits: Limits,
+) -> anyhow::Result<Option<Dashboard>> {
+    let on_a_terminal = std::io::stderr().is_terminal();
+    let is_wanted = match settings.dashboard {
+        Some(true) if !on_a_terminal => {
+            return Err(Complaint::new(
+                "--dashboard needs a terminal, and standard error is none",
+                "leave it out: progress is then printed in lines",
+            )
+            .into());
+        }
+        asked => asked.unwrap_or(on_a_terminal),
+    };
+    if !is_wanted {
+        return Ok(None);
+    }
+    let dashboard = Dashboard::start(interrupt::ask, || Exit::Interrupted.leave())
+        .context("the dashboard cannot be drawn; --no-dashboard does without")?;
+    let devices = settings.devices.devices;
+    dashboard.update(|state| {
+        let name = run.file_name();
+        state.run_name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        state.model_size = settings.model_size.name().to_owned();
+        state.device = devices.model().to_string();
+        state.mode = match devices.is_pair() {
+            true => "two devices".to_owned(),
+            false => "single device".to_owned(),
+        };
+        state.goal = match (limits.steps, limits.seconds) {
+            (Some(steps), None) => Goal::Steps(steps),
+            (_, Some(seconds)) => Goal::Time(Duration::from_secs_f64(seconds)),
+            (None, None) => Goal::Open,
+        };
+    });
+    Ok(Some(dashboard))
+}
+
+/// The mean of the host's readings between two looks.
+#[derive(Debug, Default)]
+struct HostCpu {
+    samples: u64,
+    sum: f64,
+    percent: Option<f64>,
+}
+
+impl HostCpu {
+    fn since_last(&mut self, recorder: &Recorder) -> Option<f64> {
+        let now = recorder.stats().host.cpu_percent;
+        if now.samples > self.samples {
+            self.percent = Some((now.sum - self.sum) / (now.samples - self.samples) as f64);
+            (self.samples, self.sum) = (now.samples, now.sum);
+        }
+        self.percent
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// `3 min 20 s`
+pub(in crate::commands::train) fn short_time(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 60.0 => format!("{s:.0} s"),
+        s if s < 3_600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
+        s => format!("{} h {:02} min", s as u64 / 3_600, s as u64 / 60 % 60),
+    }
+}

@@ -1,0 +1,235 @@
+//! What is printed before the first step.
+
+use std::path::Path;
+
+use voxmill_data::Loader;
+use voxmill_telemetry::probes::{Roots, usable_memory};
+use voxmill_trainer::checkpoint::Progress;
+use voxmill_trainer::device::{Backend, DeviceId};
+
+use crate::checks::{self, Level};
+use crate::commands::tell;
+use crate::config::keys;
+use crate::config::value::show_bytes;
+use crate::session::data::loader_settings;
+use crate::session::memory::megabytes;
+use crate::session::{RunPlan, Session};
+use crate::settings;
+
+/// The lines before the first step.
+pub(super) struct Opening<'a> {
+    pub(super) session: &'a Session,
+    pub(super) plan: &'a RunPlan,
+    pub(super) run: &'a Path,
+    pub(super) parameters: usize,
+    pub(super) validation: Option<&'a Loader>,
+    pub(super) progress: &'a Progress,
+}
+
+impl Opening<'_> {
+    pub(super) fn print(&self) {
+        let settings = &self.session.settings;
+        let feeding = &settings.feeding;
+        let plan = self.plan.loader.plan();
+        let begins = match self.progress.step {
+            0 => "new".to_owned(),
+            step => format!("resumes after step {step}"),
+        };
+        tell(&format!("run       {} ({begins})", self.run.display()));
+        for line in self.mode() {
+            tell(&line);
+        }
+        tell(&format!(
+            "model     {}, {:.1} million weights",
+            settings.model_size.name(),
+            self.parameters as f64 / 1e6
+        ));
+        let held_out = self.validation.map_or(0, |feed| feed.plan().clips().len());
+        let speakers = self.session.data.train.speakers.len();
+        tell(&format!(
+            "data      {} clips to train on, {held_out} held out, {speakers} {}; {} batches an epoch in {} shapes",
+            plan.clips().len(),
+            if speakers == 1 { "speaker" } else { "speakers" },
+            plan.batches_per_epoch(),
+            plan.buckets().len(),
+        ));
+        tell(&format!(
+            "feeding   {} {}, {} batches ahead on the host, {} for the device, at most {}{}",
+            feeding.workers,
+            if feeding.workers == 1 {
+                "worker"
+            } else {
+                "workers"
+            },
+            feeding.buffered_batches,
+            self.plan.needs.slots_ahead(),
+            show_bytes(feeding.ram_budget),
+            if feeding.overlap {
+                ""
+            } else {
+                "; one after another (--no-overlap)"
+            },
+        ));
+        let (bad, filtered) = (
+            self.session.data.train.quarantine.len(),
+            self.session.data.train.filtered.total(),
+        );
+        if bad + filtered > 0 {
+            tell(&format!(
+                "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"
+            ));
+        }
+        if self.progress.step > 0 && self.session.settings.stop_at.minutes.is_some() {
+            tell(
+                "note: with a limit in time the learning rate follows the clock: the losses are not exactly those of \
+                 a run that was never stopped",
+            );
+        }
+        let (found, clips) = (
+            self.session.store.found_in_cache(),
+            self.session.store.clips().len(),
+        );
+        let cache = match (feeding.caching, found) {
+            (false, _) => "off".to_owned(),
+            (true, found) if found == clips => format!("warm: all {clips} clips"),
+            (true, 0) => {
+                "empty: the first epoch computes the features as it goes and keeps them".to_owned()
+            }
+            (true, found) => {
+                format!("{found} of {clips} clips; the rest is computed as it is needed")
+            }
+        };
+        tell(&format!("cache     {cache}"));
+        for warning in self.warnings() {
+            tell(&format!("warning: {warning}"));
+        }
+    }
+
+    /// Who prepares, who trains, and what lies between them.
+    fn mode(&self) -> Vec<String> {
+        let settings = &self.session.settings;
+        let devices = settings.devices.devices;
+        let threads = settings.compute_threads;
+        let threads = format!("{threads} compute {}", plural(threads, "thread"));
+        let precision = self.session.precision.describe();
+        let (data, model) = (devices.data(), devices.model());
+        if !devices.is_pair() {
+            let mut lines = vec![format!(
+                "mode      single device, buffered: {model}, {threads}, {precision}"
+            )];
+            lines.extend(self.memory());
+            return lines;
+        }
+        let lane = settings.feeding.lane_threads;
+        let prepares = match data.is_cpu() {
+            true => format!("{data} ({lane} {})", plural(lane, "thread")),
+            false => data.to_string(),
+        };
+        let path = match (data.is_cpu(), model.is_cpu()) {
+            (true, true) => "a copy in memory",
+            (true, false) => "from host memory",
+            (false, true) => "to host memory",
+            // The library moves tensors between two devices of one backend by itself where it can;
+            // wgpu has no way to.
+            (false, false) if data.backend == model.backend && !is_wgpu(model) => {
+                "from GPU to GPU where the driver can, else through host memory"
+            }
+            (false, false) => "through host memory",
+        };
+        let mut lines = vec![
+            format!(
+                "mode      two devices: {prepares} prepares, {model} trains ({threads}), {precision}"
+            ),
+            format!(
+                "between   {} slots, transfers {path}{}",
+                self.plan.needs.slots_ahead(),
+                match settings.devices.link {
+                    Some(link) => format!("; they are linked {}", link.describe()),
+                    None => String::new(),
+                }
+            ),
+        ];
+        lines.extend(self.session.placement.clone());
+        lines.extend(self.memory());
+        lines
+    }
+
+    /// What the run will take of the devices, and what it may.
+    fn memory(&self) -> Option<String> {
+        let settings = &self.session.settings;
+        let devices = settings.devices.devices;
+        if devices.model().is_cpu() && !devices.is_pair() {
+            return None;
+        }
+        let may = |limit: Option<u64>| match limit {
+            Some(limit) => format!(" of at most {}", show_bytes(limit)),
+            None => String::new(),
+        };
+        let limits = settings.devices.limits;
+        let mut line = format!(
+            "memory    {} on {}{}",
+            megabytes(self.plan.needs.model.with_slots(self.plan.needs.slots)),
+            devices.model(),
+            may(limits.model)
+        );
+        if devices.is_pair() {
+            line += &format!(
+                ", {} on {}{}",
+                megabytes(self.plan.needs.data),
+                devices.data(),
+                may(limits.data)
+            );
+        }
+        line += ", by calculation";
+        if devices.are_lanes() {
+            line += "; the CPU reports no pools to watch";
+        }
+        Some(line)
+    }
+
+    /// What is plainly off, by the checks of `validate`: what headers and the plan say, no disk.
+    fn warnings(&self) -> Vec<String> {
+        let settings = &self.session.settings;
+        let plan = self.plan.loader.plan();
+        let facts = checks::Facts {
+            settings,
+            file: false,
+            cores: settings::cores(),
+            memory: usable_memory(&Roots::default()),
+            cards: &[],
+            model_card: None,
+            data_card: None,
+            data: Some(checks::DataFacts {
+                plan,
+                rows: self.session.data.rows,
+                bad: self.session.data.train.quarantine.len(),
+                filtered: self.session.data.train.filtered,
+                longest: None,
+                held_out: self.validation.map_or(0, |feed| feed.plan().clips().len()),
+                audio_seconds: self.plan.loader.audio_seconds(),
+                making: self.plan.loader.most_bytes(),
+                batch_budget: loader_settings(settings).ram_budget,
+                needs: self.plan.needs.clone(),
+            }),
+            disk: None,
+        };
+        let found = checks::check(&facts).into_iter();
+        // How many clips are left out has a line of its own.
+        let has_a_line = |check: &checks::Check| check.key == Some(&keys::TRAIN_DATA);
+        found
+            .filter(|check| check.level <= Level::Warning && !has_a_line(check))
+            .map(|check| check.line())
+            .collect()
+    }
+}
+
+fn plural(count: usize, one: &str) -> String {
+    match count {
+        1 => one.to_owned(),
+        _ => format!("{one}s"),
+    }
+}
+
+fn is_wgpu(id: DeviceId) -> bool {
+    matches!(id.backend, Backend::Wgpu | Backend::Vulkan | Backend::Metal)
+}

@@ -1,0 +1,199 @@
+//! How a run begins: resumed, with another run's voice, or new.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use voxmill_pipeline::position::Position;
+use voxmill_text::symbols::SymbolTable;
+use voxmill_trainer::train::{TrainOptions, Trainer};
+
+use super::summary;
+use crate::args::TrainArgs;
+use crate::commands::tell;
+use crate::complaint::Complaint;
+use crate::config::{self, keys};
+use crate::session::errors::{describe, of_checkpoint};
+use crate::session::run_folder::{self, Named};
+use crate::session::voice::from_other_voice;
+use crate::session::{Resumed, RunPlan, Session, facts};
+use crate::settings::{Start, TrainSettings};
+
+/// Finds the checkpoint to resume, and takes the run's own settings where no others are given.
+pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
+    let Some(from) = args.resume() else {
+        return Ok(None);
+    };
+    let named = match from {
+        Some(path) => Named::find(&path),
+        None => {
+            let typed = args.flags.get::<PathBuf>(&keys::RUNS_DIR);
+            let runs = typed.unwrap_or_else(|| keys::RUNS_DIR.default());
+            Named::find(&run_folder::newest(&runs)?)
+        }
+    };
+    let found = named.newest().map_err(of_checkpoint)?;
+    for damaged in &found.damaged {
+        tell(&format!(
+            "warning: {}; resuming from `{}` instead",
+            describe(damaged),
+            found.checkpoint.path().display()
+        ));
+    }
+    // The checkpoint knows its run, wherever it lies; a run that was moved is found by its place.
+    let stored = found
+        .checkpoint
+        .facts()
+        .settings
+        .get("run")
+        .and_then(Value::as_str);
+    let around = named
+        .run()
+        .filter(|run| run.join(run_folder::SETTINGS).is_file());
+    let run = around
+        .map(Path::to_owned)
+        .or_else(|| stored.map(PathBuf::from));
+    let run = run.unwrap_or_else(|| PathBuf::from("."));
+    let own = run.join(run_folder::SETTINGS);
+    if own.is_file() {
+        match &args.flags.config {
+            None => args.flags.config = Some(own),
+            Some(other) => tell(&format!(
+                "note: the settings are those of `{}`, not the run's own",
+                other.display()
+            )),
+        }
+    }
+    Ok(Some(Resumed {
+        run,
+        checkpoint: found.checkpoint,
+    }))
+}
+
+/// A voice that is fine-tuned decides the size where nobody else does.
+pub(super) fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<()> {
+    let Some(path) = args.flags.get::<PathBuf>(&keys::INIT_FROM) else {
+        return Ok(());
+    };
+    if !args.flags.has(&keys::SIZE) && args.flags.config.is_none() {
+        let found = Named::find(&path).best().map_err(of_checkpoint)?;
+        let size = found.checkpoint.facts().voice.size;
+        let size = config::value::Value::Text(size.name().to_owned());
+        args.flags.set(&keys::SIZE, size);
+    }
+    Ok(())
+}
+
+/// The model, new or as it was, and where its batches begin.
+pub(super) fn begin(
+    session: &Session,
+    plan: &RunPlan,
+    options: TrainOptions,
+    resumed: Option<&Resumed>,
+    run: &Path,
+) -> anyhow::Result<(Trainer, Position)> {
+    let settings = &session.settings;
+    let fingerprint = plan.loader.plan().fingerprint();
+    let stored = json!({
+        "run": std::path::absolute(run).unwrap_or_else(|_| run.to_owned()),
+        "plan": fingerprint,
+        "values": facts::values(&settings.shown),
+    });
+    let speakers = session.data.train.speakers.clone();
+    let device = &session.devices.model;
+    if let Some(resumed) = resumed {
+        check_fits(resumed, settings, &fingerprint)?;
+        note_differences(session, resumed);
+        let from = &resumed.checkpoint;
+        let training =
+            Trainer::resume(options, stored, speakers, device, from).map_err(of_checkpoint)?;
+        if let Some(over) = training.limit_reached() {
+            return Err(Complaint::new(
+                format!(
+                    "the run is over at step {}: {}",
+                    training.progress().step,
+                    summary::reason(over)
+                ),
+                "give a larger --max-steps, --max-minutes or --epochs to continue",
+            )
+            .into());
+        }
+        let position = serde_json::from_value(training.progress().feed.clone())
+            .context("the checkpoint does not say where its batches were")?;
+        return Ok((training, position));
+    }
+    let voice = session.new_voice()?;
+    let training = match &settings.start {
+        Start::New {
+            init_from: Some(path),
+            ..
+        } => from_other_voice(path, options, voice, stored, speakers, device)?,
+        _ => Trainer::new(options, voice, stored, speakers, device),
+    };
+    Ok((training, Position::default()))
+}
+
+/// What makes the losses differ from those of a run that was never stopped.
+fn note_differences(session: &Session, resumed: &Resumed) {
+    let before = resumed.checkpoint.facts();
+    if before.prepare_on != session.settings.devices.prepare_on {
+        tell(
+            "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
+             not exactly those of a run that was never stopped",
+        );
+    }
+    if before.precision != session.precision {
+        tell(&format!(
+            "note: the run was computed in {} before, so the losses are not exactly those of a run that was \
+             never stopped",
+            before.precision.describe()
+        ));
+    }
+}
+
+/// A checkpoint can only be resumed as the voice that it is.
+fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow::Result<()> {
+    let facts = resumed.checkpoint.facts();
+    let (voice, path) = (&facts.voice, resumed.checkpoint.path());
+    let refuse = |what: String, hint: String| Err(Complaint::new(what, hint).into());
+    if voice.size != settings.model_size {
+        return refuse(
+            format!(
+                "`{}` is of size {}, not {}",
+                path.display(),
+                voice.size,
+                settings.model_size.name()
+            ),
+            format!(
+                "give --model-size {}, or start again without --resume (--init-from takes its weights)",
+                voice.size
+            ),
+        );
+    }
+    let symbols = SymbolTable::built_in();
+    if voice.symbols != symbols {
+        return refuse(
+            format!(
+                "`{}` knows {} symbols, this program {}",
+                path.display(),
+                voice.symbols.symbols.len(),
+                symbols.symbols.len()
+            ),
+            "--init-from takes its weights into a new run and adds what is new".to_owned(),
+        );
+    }
+    if voice.audio != settings.data.audio {
+        return refuse(
+            format!("`{}` was trained with other audio settings", path.display()),
+            "leave the audio flags out: the run's own settings are then used".to_owned(),
+        );
+    }
+    let same = facts.settings.get("plan").and_then(Value::as_str) == Some(plan);
+    if !same {
+        tell(
+            "warning: the dataset or the batch settings have changed since the checkpoint: the run resumes at the \
+             same position in another order of batches",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! What a run learns from: the dataset, its features, and the batches of both splits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use voxmill_data::manifest::{Manifest, Split};
+use voxmill_data::store::CacheHome;
+use voxmill_data::{DatasetFolder, FeatureStore, Loader, LoaderError, LoaderSettings, Recipe};
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_text::FrontEnd;
+use voxmill_trainer::checkpoint::PrepareOn;
+
+use super::dataset::{folders, scan};
+use super::errors::of_loader;
+use crate::commands::tell;
+use crate::complaint::Complaint;
+use crate::settings::TrainSettings;
+
+/// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
+const HELD_SHARE: u64 = 4;
+/// And what batches of held-out clips may take.
+const VALIDATION_SHARE: u64 = 8;
+
+/// The dataset, scanned, and how features are computed from it.
+pub(crate) struct Data {
+    pub(crate) folder: DatasetFolder,
+    pub(crate) train: Manifest,
+    /// Of its manifest, good and bad.
+    pub(crate) rows: usize,
+    /// Of another folder, where one is given.
+    held_out: Option<(DatasetFolder, Manifest)>,
+    pub(crate) recipe: Recipe,
+}
+
+impl Data {
+    /// `frozen`: clips that a resumed run left out when it began.
+    pub(crate) fn open(settings: &TrainSettings, frozen: &[String]) -> anyhow::Result<Data> {
+        let mut all = folders(&settings.data)?.into_iter();
+        let folder = all.next().context("there is always a folder to train on")?;
+        let mut train = scan(&folder, &settings.data)?;
+        let rows = train.rows();
+        if let Some(bad) = train.too_many_bad(settings.data.max_bad) {
+            let hint = format!(
+                "`voxmill prepare` lists them in `{}`; correct them, or allow more with --max-bad",
+                folder.quarantine_list().display()
+            );
+            return Err(Complaint::new(bad.to_string(), hint).into());
+        }
+        let held_out = all.next().map(|folder| held_out(folder, settings));
+        let held_out = held_out.transpose()?;
+        train.exclude(frozen);
+        if settings.shuffle_texts {
+            train.shuffle_texts(settings.data.batches.seed);
+        }
+        if train.clips_of(Split::Train).next().is_none() {
+            return Err(Complaint::new(
+                format!("no clip of `{}` is left to train on", folder.path.display()),
+                "`voxmill prepare` on the same folder says why",
+            )
+            .into());
+        }
+        Ok(Data {
+            folder,
+            train,
+            rows,
+            held_out,
+            recipe: Recipe {
+                front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
+                audio: Arc::new(settings.data.audio.clone()),
+                language: settings.data.language,
+            },
+        })
+    }
+
+    /// The manifest that has the held-out clips.
+    pub(crate) fn held_out(&self) -> &Manifest {
+        let other = self.held_out.as_ref();
+        other.map_or(&self.train, |(_, manifest)| manifest)
+    }
+
+    pub(crate) fn store(&self, settings: &TrainSettings) -> Arc<FeatureStore> {
+        self.store_of(&self.train, cache_home(settings, &self.folder), settings)
+    }
+
+    /// Every file is decoded, once.
+    pub(crate) fn store_without_cache(&self, settings: &TrainSettings) -> Arc<FeatureStore> {
+        self.store_of(&self.train, None, settings)
+    }
+
+    fn store_of(
+        &self,
+        manifest: &Manifest,
+        home: Option<CacheHome>,
+        settings: &TrainSettings,
+    ) -> Arc<FeatureStore> {
+        let hold = settings.feeding.ram_budget / HELD_SHARE;
+        // Bad clips are reported and recorded by whoever observes the run.
+        let off = Recorder::off();
+        let (clips, recipe) = (manifest.clips.clone(), self.recipe.clone());
+        Arc::new(FeatureStore::open(clips, recipe, home, hold, off))
+    }
+
+    /// Batches of the held-out clips, where there are any and they are wanted. `store` has the training clips.
+    pub(crate) fn validation_loader(
+        &self,
+        settings: &TrainSettings,
+        store: &Arc<FeatureStore>,
+    ) -> anyhow::Result<Option<Loader>> {
+        let Some(evaluation) = settings.evaluation else {
+            return Ok(None);
+        };
+        if self.held_out().clips_of(Split::Validation).next().is_none() {
+            if let Some(patience) = evaluation.patience {
+                return Err(Complaint::new(
+                    format!(
+                        "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
+                    ),
+                    "hold some out with --val-fraction or --val-data, or leave the patience out",
+                )
+                .into());
+            }
+            tell(
+                "note: no clip is held out, so nothing is evaluated; --val-fraction holds some out",
+            );
+            return Ok(None);
+        }
+        let store = match &self.held_out {
+            Some((folder, manifest)) => {
+                &self.store_of(manifest, cache_home(settings, folder), settings)
+            }
+            None => store,
+        };
+        // It runs next to the training loader, for moments: a few batches ahead are enough.
+        let ours = LoaderSettings {
+            buffer_size: 2,
+            slots: 2,
+            held_at_once: 1,
+            start_delay: Duration::ZERO,
+            ram_budget: settings.feeding.ram_budget / VALIDATION_SHARE,
+            ..loader_settings(settings)
+        };
+        let loader = Loader::new(store, Split::Validation, settings.data.batches, ours);
+        Ok(Some(loader.map_err(of_loader)?))
+    }
+}
+
+fn held_out(
+    folder: DatasetFolder,
+    settings: &TrainSettings,
+) -> anyhow::Result<(DatasetFolder, Manifest)> {
+    let manifest = scan(&folder, &settings.data)?;
+    if let Some(bad) = manifest.too_many_bad(settings.data.max_bad) {
+        let what = format!("of `{}`, {bad}", folder.path.display());
+        return Err(Complaint::new(what, "correct them, or allow more with --max-bad").into());
+    }
+    if manifest.clips.is_empty() {
+        return Err(Complaint::new(
+            format!(
+                "no clip of `{}` is left to validate on",
+                folder.path.display()
+            ),
+            "leave --val-data out: a share of the clips is then held out",
+        )
+        .into());
+    }
+    Ok((folder, manifest))
+}
+
+/// `None` where nothing is cached.
+fn cache_home(settings: &TrainSettings, folder: &DatasetFolder) -> Option<CacheHome> {
+    // Shuffled texts are for one experiment: they must not get into the dataset's cache.
+    let caching = settings.feeding.caching && !settings.shuffle_texts;
+    caching.then(|| CacheHome {
+        dir: folder.cache_dir(),
+        budget_bytes: settings.data.cache_budget,
+    })
+}
+
+/// Batches of frames, or of samples for a device that computes the frames itself.
+pub(crate) fn training_loader(
+    settings: &TrainSettings,
+    store: &Arc<FeatureStore>,
+    ours: LoaderSettings,
+) -> Result<Loader, LoaderError> {
+    let of = match settings.devices.prepare_on {
+        PrepareOn::Host => Loader::new,
+        PrepareOn::Data | PrepareOn::Model => Loader::of_waveforms,
+    };
+    of(store, Split::Train, settings.data.batches, ours)
+}
+
+pub(crate) fn loader_settings(settings: &TrainSettings) -> LoaderSettings {
+    let feeding = &settings.feeding;
+    LoaderSettings {
+        workers: feeding.workers,
+        buffer_size: feeding.buffered_batches,
+        ram_budget: feeding.ram_budget
+            - feeding.ram_budget / HELD_SHARE
+            - feeding.ram_budget / VALIDATION_SHARE,
+        order: feeding.order,
+        overlap: feeding.overlap,
+        adapt: feeding.adapt,
+        slots: settings.slots_ahead(),
+        start_delay: feeding.start_delay,
+        held_at_once: settings.optimization.gradient_accumulation_steps.get() as usize,
+        delays: feeding.delays,
+    }
+}

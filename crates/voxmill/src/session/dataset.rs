@@ -1,0 +1,74 @@
+//! The folders that the settings name, and what their manifests say.
+
+use voxmill_data::manifest::{Limits, MIN_SECONDS, Manifest, Split};
+use voxmill_data::{Dataset, DatasetFolder};
+
+use super::errors::of_manifest;
+use crate::commands::tell;
+use crate::complaint::Complaint;
+use crate::demo_folder;
+use crate::settings::{DataSettings, Origin};
+
+/// The folder to train on, and the folder to validate on where that is another one.
+pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFolder>> {
+    let path = match &settings.train_data {
+        Some(folder) => folder.clone(),
+        None => demo_folder::unpack()?,
+    };
+    let given = settings.val_data.is_some().then_some(Split::Train);
+    let mut train = DatasetFolder::new(path, given, settings.cache_dir.clone());
+    train.demo = settings.train_data.is_none();
+    let Some(val) = &settings.val_data else {
+        return Ok(vec![train]);
+    };
+    let home = settings.cache_dir.as_ref();
+    let home = home.map(|dir| dir.join("validation"));
+    let validation = DatasetFolder::new(val.clone(), Some(Split::Validation), home);
+    if train.is_same(&validation) {
+        return Err(Complaint::new(
+            format!(
+                "--train-data and --val-data are the same folder, `{}`",
+                val.display()
+            ),
+            "leave --val-data out: a share of the clips is then held out",
+        )
+        .into());
+    }
+    Ok(vec![train, validation])
+}
+
+/// Reads the manifest and the audio headers, on the current rayon pool.
+pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::Result<Manifest> {
+    let limits = Limits {
+        audio: settings.audio.clone(),
+        max_mel_frames: Some(settings.max_mel_frames as usize),
+        max_text_length: Some(settings.max_text_length as usize),
+        min_seconds: MIN_SECONDS,
+    };
+    let Dataset {
+        manifest,
+        has_own_split,
+        notes,
+    } = folder
+        .open(&limits, settings.val_fraction)
+        .map_err(of_manifest)?;
+    for note in notes {
+        tell(&format!("note: {note}"));
+    }
+    if has_own_split {
+        let what = format!(
+            "val_fraction has no effect: `{}` has a split of its own",
+            folder.path.display()
+        );
+        match &settings.val_fraction_origin {
+            Origin::Flag => return Err(Complaint::new(what, "leave --val-fraction out").into()),
+            Origin::File(place) => tell(&format!(
+                "note: {}:{}: {what}",
+                place.file.display(),
+                place.line
+            )),
+            Origin::Auto(_) | Origin::Default => {}
+        }
+    }
+    Ok(manifest)
+}

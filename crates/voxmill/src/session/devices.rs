@@ -1,0 +1,181 @@
+//! The devices of a run, and the last stage of its pipeline: batches come to the model device by way of
+//! the data device.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rayon::ThreadPool;
+use voxmill_data::batch::Batch;
+use voxmill_pipeline::stage::Work;
+use voxmill_trainer::checkpoint::PrepareOn;
+use voxmill_trainer::device::{self, Device, DeviceId, Precision};
+use voxmill_trainer::prepare::{Preparation, ReadyBatch};
+
+use crate::complaint::Complaint;
+use crate::settings::{DeviceSettings, Devices, TrainSettings};
+use voxmill_trainer::memory::{MemoryGate, NoRoom, PoolUsage};
+
+/// The devices of a run, open. With one device both are the same.
+#[derive(Debug)]
+pub(crate) struct OpenDevices {
+    pub(crate) data: Device,
+    pub(crate) model: Device,
+    pub(crate) data_pools: Arc<PoolUsage>,
+}
+
+impl OpenDevices {
+    pub(crate) fn open(devices: Devices) -> anyhow::Result<OpenDevices> {
+        let open = |id: DeviceId| {
+            device::open(id).map_err(|error| {
+                Complaint::new(
+                    error.to_string(),
+                    "give another --device; --device cpu is always there",
+                )
+            })
+        };
+        Ok(OpenDevices {
+            data: open(devices.data())?,
+            model: open(devices.model())?,
+            data_pools: Arc::default(),
+        })
+    }
+}
+
+/// What the model computes in on its device.
+pub(crate) fn precision(
+    settings: &DeviceSettings,
+    opened: &OpenDevices,
+) -> Result<Precision, Complaint> {
+    match settings.mixed_precision {
+        true => half(settings.devices.model(), Precision::half_of(&opened.model)),
+        false => Ok(Precision::Single),
+    }
+}
+
+/// `found`: the 16 bits that the device has.
+fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, Complaint> {
+    found.ok_or_else(|| {
+        Complaint::new(
+            format!("--mixed-precision needs arithmetic in 16 bits, and {device} has neither bf16 nor f16"),
+            "leave it out, or give --mixed-precision=false where a file turns it on",
+        )
+    })
+}
+
+/// One worker, and so one thread of the data device for the whole run. On the CPU it computes in a
+/// pool of its own, so that it and the model never take turns on the same threads. `recipe` is given the
+/// device that prepares.
+pub(crate) fn prepare_stage(
+    settings: &TrainSettings,
+    opened: &OpenDevices,
+    recipe: impl FnOnce(&Device) -> Preparation,
+) -> anyhow::Result<Work<Batch, ReadyBatch>> {
+    let OpenDevices {
+        data,
+        model,
+        data_pools,
+    } = opened;
+    let devices = settings.devices.devices;
+    // Frames that are made on the model device are also normalised there.
+    let prepares = match settings.devices.prepare_on {
+        PrepareOn::Model => model,
+        PrepareOn::Host | PrepareOn::Data => data,
+    };
+    let lane = device::is_cpu(prepares)
+        .then(|| lane(settings))
+        .transpose()?;
+    let recipe = recipe(prepares);
+    // With `--prepare-on model` nothing comes to the data device.
+    let is_gated = devices.is_pair() && settings.devices.prepare_on != PrepareOn::Model;
+    let gate = is_gated.then(|| {
+        let limit = settings.devices.limits.data;
+        MemoryGate::new(devices.data(), data, limit, data_pools)
+    });
+    let work = Work::with_state(move || {
+        let mut preparer = recipe.preparer();
+        if let Some(lane) = &lane {
+            preparer = preparer.in_lane(Arc::clone(lane));
+        }
+        if devices.are_lanes() {
+            preparer = preparer.copying();
+        }
+        let mut gate = gate.clone();
+        Ok::<_, Infallible>(move |batch: Batch| {
+            let Some(gate) = &mut gate else {
+                return Ok::<_, DataGpuFull>(preparer.prepare(batch));
+            };
+            let admitted = gate.admit(&batch).map_err(DataGpuFull)?;
+            let ready = preparer.prepare(batch);
+            gate.release(admitted).map_err(DataGpuFull)?;
+            Ok(ready)
+        })
+    });
+    Ok(match settings.feeding.delays {
+        None => work,
+        Some(delays) => delays.of_transfer(work),
+    })
+}
+
+/// The data device has no room for a batch, and the flags that change that.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} (--data-gpu-memory); a smaller --batch-size with --grad-accum takes less")]
+struct DataGpuFull(NoRoom);
+
+/// With a single CPU the little that is to be done takes one thread, idle most of the time.
+fn lane(settings: &TrainSettings) -> anyhow::Result<Arc<ThreadPool>> {
+    let threads = match settings.devices.devices.are_lanes() {
+        true => settings.feeding.lane_threads,
+        false => 1,
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|number| format!("prepare-lane-{number}"))
+        .build()
+        .context("cannot start the threads that prepare")?;
+    Ok(Arc::new(pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use voxmill_data::batch_plan::Shape;
+    use voxmill_trainer::device::{Backend, PoolMemory};
+    use voxmill_trainer::memory::Admitted;
+
+    use super::*;
+
+    #[test]
+    fn a_full_data_device_is_named_with_the_flags_that_help() {
+        let full = DataGpuFull(NoRoom {
+            device: DeviceId::new(Backend::Vulkan, 1),
+            batch: Admitted {
+                shape: Shape {
+                    rows: 4,
+                    frames: 640,
+                    tokens: 96,
+                },
+                need: 12_000_000,
+            },
+            memory: PoolMemory {
+                in_use: 9_000_000,
+                reserved: 16_000_000,
+            },
+            limit: 20_000_000,
+        });
+        assert_eq!(
+            full.to_string(),
+            "vulkan:1 has no room for a batch of 4 clips of 640 frames: it takes 12MB there, the pools hold 16MB, of which \
+             9MB are in use, and the limit is 20MB (--data-gpu-memory); a smaller --batch-size with --grad-accum takes less"
+        );
+    }
+
+    #[test]
+    fn a_device_without_16_bits_is_named() {
+        let id = DeviceId::new(Backend::Vulkan, 1);
+        let refused = half(id, None).expect_err("it has none");
+        let told = crate::complaint::describe(&refused.into());
+        assert!(told.contains("vulkan:1 has neither bf16 nor f16"), "{told}");
+        assert!(told.contains("--mixed-precision=false"), "{told}");
+        assert_eq!(half(id, Some(Precision::F16)).ok(), Some(Precision::F16));
+    }
+}

@@ -1,0 +1,133 @@
+//! Errors of the libraries with the next move: what a person reads when a run fails.
+
+use std::error::Error;
+use std::path::Path;
+
+use voxmill_data::cache::CacheError;
+use voxmill_data::manifest::ManifestError;
+use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
+use voxmill_trainer::train::TrainError;
+
+use crate::checks::need::ClipsOfAStep;
+use crate::complaint::Complaint;
+
+pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> Complaint {
+    Complaint::new(
+        format!("cannot write into the run's folder `{}`", run.display()),
+        "give a folder that can be written with --run-dir",
+    )
+    .because(error)
+}
+
+pub(crate) fn describe(error: &CheckpointError) -> String {
+    let mut text = error.to_string();
+    if let Some(cause) = error.source() {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+    }
+    text
+}
+
+pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
+    let hint = match &error {
+        CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
+        CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
+        CheckpointError::Damaged { .. } => "take another checkpoint of the run",
+        CheckpointError::Read { .. } => "look whether it is there and can be read",
+        CheckpointError::Write { .. } => "free some space, or move them with --checkpoint-dir",
+    };
+    with_causes(error, hint)
+}
+
+pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
+    use voxmill_data::LoaderError;
+    let hint = match &error {
+        LoaderError::TooLittleMemory { .. } => {
+            "give more with --ram-budget, or make batches smaller with --batch-size or --max-mel-frames"
+        }
+        LoaderError::Plan(_) => "`voxmill prepare` on the same folder says what is in it",
+        LoaderError::Start(_) => "try fewer workers with --num-workers",
+    };
+    let shortage = match &error {
+        LoaderError::TooLittleMemory { needed, budget } => Some((*needed, *budget)),
+        _ => None,
+    };
+    let refused = Complaint::new("the batches cannot be made", hint).because(error);
+    match shortage {
+        Some((needs, limit)) => refused.short_of_memory(needs, limit).into(),
+        None => refused.into(),
+    }
+}
+
+pub(crate) fn of_training(
+    error: TrainError,
+    run: &Path,
+    checkpoints: &Checkpoints,
+    clips: ClipsOfAStep,
+) -> anyhow::Error {
+    let saved = checkpoints.newest().ok();
+    let resume = match &saved {
+        Some(found) => format!(
+            "step {} is saved: `voxmill train --resume {}` resumes from there",
+            found.checkpoint.facts().progress.step,
+            run.display()
+        ),
+        None => "nothing was saved yet; correct the cause and start again".to_owned(),
+    };
+    match error {
+        TrainError::TooManyBadSteps { .. } => Complaint::new(
+            error.to_string(),
+            "look at the clips that were named; where it is not their fault a lower --lr helps, and \
+             --max-bad-steps allows more",
+        )
+        .into(),
+        TrainError::Device(_) => {
+            let half = clips.in_parts(2);
+            let halved = match half == clips {
+                true => String::new(),
+                false => format!(
+                    "--batch-size {} with --grad-accum {} takes about half of it and learns from as many clips a step, and ",
+                    half.batch_size, half.accumulate
+                ),
+            };
+            Complaint::new(
+                error.to_string(),
+                format!(
+                    "{resume}; where memory ran out, {halved}--enable-gradient-checkpointing, a smaller \
+                     --prefetch-buffer-size or a smaller --model-size takes less"
+                ),
+            )
+            .into()
+        }
+        TrainError::Observer(why) => Complaint::new(why.to_string(), resume).into(),
+        TrainError::Feed(why) => Complaint::new("the batches failed", resume).because(anyhow::anyhow!(why)).into(),
+        TrainError::Checkpoint(why) => {
+            Complaint::new("a checkpoint could not be written", resume).because(why).into()
+        }
+        TrainError::NoBatches => Complaint::new(error.to_string(), "give a dataset with clips").into(),
+    }
+}
+
+pub(crate) const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";
+
+pub(crate) fn of_manifest(error: ManifestError) -> anyhow::Error {
+    let hint = error.hint();
+    with_causes(error, hint)
+}
+
+pub(crate) fn of_cache(error: CacheError) -> anyhow::Error {
+    let hint = error.hint().unwrap_or(OWN_FOLDER).to_owned();
+    with_causes(error, hint)
+}
+
+/// The error's own words as the complaint, its causes below it.
+fn with_causes(
+    error: impl Error + Send + Sync + 'static,
+    hint: impl Into<String>,
+) -> anyhow::Error {
+    let complaint = Complaint::new(error.to_string(), hint);
+    match error.source() {
+        Some(_) => complaint.because(error).into(),
+        None => complaint.into(),
+    }
+}

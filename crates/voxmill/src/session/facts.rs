@@ -1,0 +1,153 @@
+//! What the settings and the plan say of a run: the trainer's options, and the facts in its log.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use voxmill_analysis::run::fact;
+use voxmill_data::Loader;
+use voxmill_trainer::device::Precision;
+use voxmill_trainer::optimizer::AdamW;
+use voxmill_trainer::schedule::Schedule;
+use voxmill_trainer::train::{Limits, TrainOptions};
+
+use super::{RunPlan, Session};
+use crate::settings::{Shown, TrainSettings};
+
+/// Every setting as it is shown, for the checkpoint.
+pub(crate) fn values(shown: &[Shown]) -> Value {
+    let values = shown
+        .iter()
+        .map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));
+    Value::Object(values.collect::<Map<_, _>>())
+}
+
+/// The trainer's numbers. A limit in epochs becomes one in steps, so that the learning rate knows
+/// how far the run is.
+pub(crate) fn options(
+    settings: &TrainSettings,
+    batches: &Loader,
+    validates: bool,
+    precision: Precision,
+) -> TrainOptions {
+    let o = &settings.optimization;
+    let accumulate = o.gradient_accumulation_steps.get() as usize;
+    let of_epochs = settings
+        .stop_at
+        .epochs
+        .map(|epochs| (epochs * batches.plan().batches_per_epoch()).div_ceil(accumulate as u64));
+    let steps = match (settings.stop_at.steps, of_epochs) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    TrainOptions {
+        seed: settings.data.batches.seed,
+        optimizer: AdamW {
+            beta_1: o.beta_1 as f32,
+            beta_2: o.beta_2 as f32,
+            weight_decay: o.weight_decay as f32,
+            clip_norm: o.gradient_clip_norm as f32,
+            ema_decay: o.ema_decay.unwrap_or(0.0) as f32,
+        },
+        schedule: Schedule {
+            peak: o.peak_learning_rate,
+            warmup_steps: o.warmup_steps,
+            decay: o.decay,
+        },
+        limits: Limits {
+            steps,
+            seconds: settings.stop_at.minutes.map(|minutes| minutes * 60.0),
+        },
+        accumulate,
+        log_every: settings.log_every.get(),
+        checkpoint_every: Some(settings.checkpoints.every.get()),
+        validate_every: settings
+            .evaluation
+            .filter(|_| validates)
+            .map(|e| e.every.get()),
+        sample_every: settings.sample_every.map(|every| every.get()),
+        patience: settings.evaluation.and_then(|e| e.patience),
+        max_bad_steps: settings.max_bad_steps,
+        recompute: settings.gradient_checkpointing,
+        precision,
+        prepare_on: settings.devices.prepare_on,
+    }
+}
+
+/// What a report wants to know of the run, by the names that the analysis looks for.
+pub(crate) fn facts(
+    session: &Session,
+    plan: &RunPlan,
+    parameters: usize,
+    began: Instant,
+) -> BTreeMap<String, String> {
+    let Session {
+        settings, store, ..
+    } = session;
+    let batches = &plan.loader;
+    let (feeding, devices) = (&settings.feeding, settings.devices.devices);
+    let plan = batches.plan();
+    let audio = &settings.data.audio;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mode = if devices.is_pair() {
+        "two devices"
+    } else {
+        "one device"
+    };
+    let cache = match (store.found_in_cache(), store.clips().len()) {
+        _ if !feeding.caching => "off",
+        (0, _) => "cold",
+        (found, all) if found == all => "warm",
+        _ => "partly warm",
+    };
+    let padding = if plan.settings().pad_to_fixed_length {
+        "fixed"
+    } else {
+        "shapes"
+    };
+    let mut facts = vec![
+        (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
+        (fact::WEIGHTS, parameters.to_string()),
+        (fact::BATCH_SIZE, plan.settings().batch_size.to_string()),
+        (fact::CLIPS, plan.clips().len().to_string()),
+        (fact::DEVICE, devices.model().to_string()),
+        (fact::DATA_DEVICE, devices.data().to_string()),
+        (fact::MODE, mode.to_owned()),
+        (fact::CORES, cores.to_string()),
+        (fact::WORKERS, feeding.workers.to_string()),
+        (fact::COMPUTE_THREADS, settings.compute_threads.to_string()),
+        (fact::BUFFER, feeding.buffered_batches.to_string()),
+        (fact::SLOTS, batches.slots_ahead().to_string()),
+        (fact::CACHE, cache.to_owned()),
+        (fact::PADDING, padding.to_owned()),
+        (
+            fact::OVERLAP,
+            if feeding.overlap { "on" } else { "off" }.to_owned(),
+        ),
+        (
+            fact::HOP_SECONDS,
+            (audio.hop_length as f64 / f64::from(audio.sample_rate)).to_string(),
+        ),
+        (
+            fact::PREPARE_ON,
+            format!("{:?}", settings.devices.prepare_on).to_lowercase(),
+        ),
+        (
+            fact::SECONDS_BEFORE,
+            began.elapsed().as_secs_f64().to_string(),
+        ),
+        (fact::PRECISION, session.precision.describe().to_owned()),
+    ];
+    facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
+    facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// All of them, whether this process may use them or not.
+fn machine_cores() -> Option<usize> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let cores = info.lines().filter(|line| line.starts_with("processor"));
+    Some(cores.count()).filter(|cores| *cores > 0)
+}

@@ -1,0 +1,160 @@
+//! The pipeline's batches as the trainer takes them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use voxmill_data::batch::Batch;
+use voxmill_data::batch_plan::Position;
+use voxmill_pipeline::control::Control;
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::prepare::ReadyBatch;
+use voxmill_trainer::train::{Fed, Feed, FeedError};
+
+use voxmill_data::Loader;
+
+/// A wait shorter than this is none.
+const NO_WAIT: Duration = Duration::from_micros(200);
+
+/// The batches of a running pipeline, and the held-out ones.
+#[derive(Debug)]
+pub(crate) struct PipelineFeed<'a> {
+    loader: &'a Loader,
+    /// `None` once all batches were taken into memory.
+    running: Option<Running<ReadyBatch>>,
+    /// Batches taken into memory, last first.
+    replayed: Vec<ReadyBatch>,
+    validation: Option<&'a Loader>,
+    quarantine: Vec<String>,
+    late: Option<String>,
+}
+
+impl<'a> PipelineFeed<'a> {
+    /// `quarantine`: clips that were bad when the run began, by id.
+    pub(crate) fn new(
+        loader: &'a Loader,
+        running: Running<ReadyBatch>,
+        validation: Option<&'a Loader>,
+        quarantine: Vec<String>,
+    ) -> PipelineFeed<'a> {
+        PipelineFeed {
+            loader,
+            running: Some(running),
+            replayed: Vec::new(),
+            validation,
+            quarantine,
+            late: None,
+        }
+    }
+
+    /// Takes `count` batches into memory and ends the pipeline: what is then measured is the model alone.
+    pub(crate) fn take_all(&mut self, count: u64) -> Result<(), FeedError> {
+        for _ in 0..count {
+            match self.next() {
+                Some(fed) => self.replayed.push(fed?.ready),
+                None => break,
+            }
+        }
+        self.replayed.reverse();
+        self.running = None;
+        Ok(())
+    }
+}
+
+impl Feed for PipelineFeed<'_> {
+    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        let Some(running) = &mut self.running else {
+            return self.replayed.pop().map(|ready| {
+                Ok(Fed {
+                    ready,
+                    done: Box::new(|| {}),
+                })
+            });
+        };
+        let (fed, late) = next_of(running)?;
+        self.late = late;
+        Some(fed)
+    }
+
+    fn after(&self, position: Position) -> Position {
+        after(self.loader, position)
+    }
+
+    fn position(&self) -> Value {
+        let position = self.running.as_ref().map(Running::position);
+        serde_json::to_value(position).unwrap_or(Value::Null)
+    }
+
+    fn late(&self) -> Option<String> {
+        self.late.clone()
+    }
+
+    fn validation(
+        &mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+        let Some(validation) = self.validation else {
+            return Ok(Box::new(std::iter::empty()));
+        };
+        let running = validation.one_pass(Recorder::off())?;
+        Ok(Box::new(running.filter_map(|delivery| match delivery {
+            Ok(Delivery::Item(batch)) => {
+                let (batch, receipt) = batch.into_parts();
+                receipt.done();
+                Some(Ok(batch))
+            }
+            Ok(Delivery::Gap(_)) => None,
+            Err(failure) => Some(Err(failure.into())),
+        })))
+    }
+
+    fn quarantine(&self) -> Vec<String> {
+        self.quarantine.clone()
+    }
+}
+
+/// The next batch, and the stage that was late if it had to be waited for.
+pub(crate) fn next_of(
+    running: &mut Running<ReadyBatch>,
+) -> Option<(Result<Fed, FeedError>, Option<String>)> {
+    // Asked before: once the batch is there, its stages have moved on.
+    let late = late_stage(&running.control());
+    let asked = Instant::now();
+    let next = loop {
+        match running.next()? {
+            Ok(Delivery::Item(batch)) => break Ok(batch),
+            // A batch is made of what there is; only a panic in collating leaves a gap.
+            Ok(Delivery::Gap(_)) => {}
+            Err(failure) => break Err(failure.into()),
+        }
+    };
+    let late = late.filter(|_| asked.elapsed() > NO_WAIT);
+    let fed = next.map(|delivered| {
+        let (ready, receipt) = delivered.into_parts();
+        Fed {
+            ready,
+            done: Box::new(move || receipt.done()),
+        }
+    });
+    Some((fed, late))
+}
+
+/// The position after a batch.
+pub(crate) fn after(loader: &Loader, position: Position) -> Position {
+    loader.position(loader.batches_before(position) + 1)
+}
+
+/// The stage that the model had to wait for: from the last stage upwards, the first that has
+/// something to work on.
+fn late_stage(control: &Control) -> Option<String> {
+    let mut stages = control.snapshot().stages;
+    // The last one is the model itself.
+    stages.pop();
+    let mut late = stages.first()?.name.clone();
+    for pair in stages.windows(2).rev() {
+        if pair[0].buffered > 0 {
+            late = pair[1].name.clone();
+            break;
+        }
+    }
+    Some(late)
+}

@@ -1,0 +1,289 @@
+//! Memory of the devices: whether a run fits, asked before it begins, and what it takes, looked at
+//! while it runs.
+
+use std::sync::Arc;
+
+use voxmill_telemetry::event::{DeviceMemory, Event};
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::PrepareOn;
+use voxmill_trainer::device::Precision;
+use voxmill_trainer::memory::{MemoryFinding, MemoryWatch, Pools};
+use voxmill_trainer::need::ModelNeed;
+use voxmill_trainer::train::FeedError;
+
+use super::Session;
+use crate::checks::Needs;
+pub(crate) use crate::checks::memory::megabytes;
+use crate::checks::need::{ClipsOfAStep, largest_fitting};
+use crate::commands::tell;
+use crate::complaint::Complaint;
+use crate::config::value::show_bytes;
+use crate::settings::{DeviceSettings, TrainSettings};
+use voxmill_data::Loader;
+
+/// What a run may take of a device, and who says so.
+#[derive(Clone, Copy)]
+struct Bound {
+    bytes: u64,
+    flag: Option<&'static str>,
+}
+
+impl Bound {
+    fn of(limit: Option<u64>, free: Option<u64>, flag: &'static str) -> Option<Bound> {
+        let limit = limit.map(|bytes| Bound {
+            bytes,
+            flag: Some(flag),
+        });
+        limit.or(free.map(|bytes| Bound { bytes, flag: None }))
+    }
+
+    fn refuse(self, needs: u64, what: String, hint: String) -> Complaint {
+        Complaint::new(format!("{what}, and {self}"), hint).short_of_memory(needs, self.bytes)
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = show_bytes(self.bytes);
+        match self.flag {
+            Some(flag) => write!(f, "{flag} is {bytes}"),
+            None => write!(f, "nine tenths of what is free there are {bytes}"),
+        }
+    }
+}
+
+/// Refuses a run that cannot fit, with what would.
+pub(crate) fn check(
+    settings: &TrainSettings,
+    precision: Precision,
+    batches: &Loader,
+) -> Result<Needs, Complaint> {
+    let needs = Needs::of(settings, precision, batches.plan());
+    let DeviceSettings {
+        devices,
+        limits,
+        free,
+        ..
+    } = &settings.devices;
+    let largest =
+        |fits: &dyn Fn(&Needs) -> bool| largest_fitting(settings, precision, batches.plan(), fits);
+    let data = Bound::of(limits.data, free.data, "--data-gpu-memory");
+    if let Some(bound) = data.filter(|bound| needs.data > bound.bytes) {
+        return Err(bound.refuse(
+            needs.data,
+            format!(
+                "{} cannot prepare the largest batch: that takes {}",
+                devices.data(),
+                megabytes(needs.data),
+            ),
+            fitting(
+                largest(&|needs| needs.data <= bound.bytes),
+                match settings.devices.prepare_on {
+                    PrepareOn::Data => {
+                        "shorter clips by --max-mel-frames, or --prepare-on host, take less"
+                    }
+                    PrepareOn::Host | PrepareOn::Model => {
+                        "shorter clips by --max-mel-frames take less, and with --prepare-on model nothing comes there"
+                    }
+                },
+            ),
+        ));
+    }
+    let model = Bound::of(limits.model, free.model, "--model-gpu-memory");
+    if let Some(bound) = model.filter(|bound| needs.on_model() > bound.bytes) {
+        let other_ways = match settings.gradient_checkpointing {
+            true => "a smaller --prefetch-buffer-size or --model-size takes less",
+            false => {
+                "--enable-gradient-checkpointing, a smaller --prefetch-buffer-size or a smaller --model-size takes less"
+            }
+        };
+        let ModelNeed {
+            weights,
+            activations,
+            batch,
+        } = needs.model;
+        return Err(bound.refuse(
+            needs.on_model(),
+            format!(
+                "the run does not fit on {}: it needs {} ({} for weights, moments and kept references, {} for the largest batch in training, {} for {} batches)",
+                devices.model(),
+                megabytes(needs.on_model()),
+                megabytes(weights),
+                megabytes(activations),
+                megabytes(batch * needs.slots as u64),
+                needs.slots,
+            ),
+            fitting(
+                largest(&|needs| needs.on_model() <= bound.bytes),
+                other_ways,
+            ),
+        ));
+    }
+    Ok(needs)
+}
+
+/// With as many batches ahead on the device as fit there.
+pub(crate) fn within_memory(settings: &TrainSettings, batches: Loader, needs: &Needs) -> Loader {
+    let asked = settings.slots_ahead();
+    if needs.slots_ahead() == asked {
+        return batches;
+    }
+    tell(&format!(
+        "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
+        needs.slots_ahead()
+    ));
+    batches.with_slots(needs.slots_ahead())
+}
+
+/// The largest batch that fits, with what keeps the effective batch; and what else would help.
+fn fitting(smaller: Option<ClipsOfAStep>, other_ways: &str) -> String {
+    match smaller {
+        Some(smaller) => format!(
+            "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; or: {other_ways}",
+            smaller.batch_size,
+            smaller.accumulate,
+            smaller.clips()
+        ),
+        None => format!("no batch fits: give more memory, or --device cpu; or: {other_ways}"),
+    }
+}
+
+/// A device whose pools are watched while the run trains, and the flag that limits it.
+#[derive(Debug)]
+pub(crate) struct DeviceWatch {
+    name: String,
+    flag: &'static str,
+    watch: MemoryWatch,
+}
+
+impl DeviceWatch {
+    /// The model device first. `settle_after`: see [`MemoryWatch::new`].
+    pub(crate) fn of_session(session: &Session, settle_after: u64) -> Vec<DeviceWatch> {
+        let DeviceSettings {
+            devices, limits, ..
+        } = &session.settings.devices;
+        let model = Pools::Model(session.devices.model.clone());
+        let mut watches = vec![DeviceWatch {
+            name: devices.model().to_string(),
+            flag: "--model-gpu-memory",
+            watch: MemoryWatch::new(model, limits.model, settle_after),
+        }];
+        if devices.is_pair() {
+            let pools = Pools::Data(Arc::clone(&session.devices.data_pools));
+            watches.push(DeviceWatch {
+                name: devices.data().to_string(),
+                flag: "--data-gpu-memory",
+                watch: MemoryWatch::new(pools, limits.data, settle_after),
+            });
+        }
+        watches
+    }
+
+    /// At the last look; `None` where the backend does not say.
+    pub(crate) fn now(&self) -> Option<u64> {
+        self.watch.now()
+    }
+
+    /// The device, and the most that its pools held; `None` where the backend does not say.
+    pub(crate) fn peak(&self) -> Option<(&str, u64)> {
+        Some((&self.name, self.watch.peak()?))
+    }
+
+    /// A warning, or an error that ends the run: the limit holds.
+    pub(crate) fn look(
+        &mut self,
+        step: u64,
+        recorder: &Recorder,
+    ) -> Result<Option<String>, FeedError> {
+        let finding = self.watch.look(step);
+        if let (Some(bytes), Some(peak)) = (self.watch.now(), self.watch.peak()) {
+            recorder.record(Event::DeviceMemory(DeviceMemory {
+                device: self.name.clone(),
+                bytes,
+                limit: self.watch.limit(),
+                peak,
+            }));
+        }
+        let (name, flag) = (&self.name, self.flag);
+        match finding {
+            None => Ok(None),
+            Some(MemoryFinding::AboveLimit { bytes, limit }) => Err(format!(
+                "{name} holds {} after step {step}, above {flag} {}; the run stops with its checkpoint, and a smaller --batch-size with --grad-accum stays within the limit",
+                megabytes(bytes),
+                show_bytes(limit)
+            )
+            .into()),
+            Some(MemoryFinding::WasAboveLimit { most, limit }) => Ok(Some(format!(
+                "{name} held {}, above {flag} {}, until it released what was only kept for later",
+                megabytes(most),
+                show_bytes(limit)
+            ))),
+            Some(MemoryFinding::Grows {
+                since,
+                steps,
+                bytes,
+            }) => Ok(Some(format!(
+                "memory on {name} grows: {} more than at step {since}, about {} bytes a step",
+                megabytes(bytes),
+                bytes / steps
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use voxmill_data::LoaderError;
+    use voxmill_telemetry::event::Shortage;
+    use voxmill_trainer::memory::PoolUsage;
+
+    use super::super::errors::of_loader;
+    use super::*;
+    use crate::complaint::failure;
+
+    #[test]
+    fn a_refusal_says_how_far_off_it_is_whoever_set_the_limit() {
+        let limits = [(Some(30), None), (None, Some(30))];
+        for (limit, free) in limits {
+            let bound = Bound::of(limit, free, "--model-gpu-memory").unwrap();
+            let refused = bound.refuse(120, "it needs 120".to_owned(), String::new());
+            let (needs, limit) = (120, 30);
+            let found = failure(&refused.into());
+            assert_eq!(found.shortage, Some(Shortage { needs, limit }), "{found:?}");
+        }
+        let (needed, budget) = (900, 70);
+        let refused = of_loader(LoaderError::TooLittleMemory { needed, budget });
+        let (needs, limit) = (900, 70);
+        assert_eq!(failure(&refused).shortage, Some(Shortage { needs, limit }));
+    }
+
+    #[test]
+    fn a_data_device_above_its_limit_ends_the_run() {
+        let pools = Arc::new(PoolUsage::default());
+        let watched = Pools::Data(Arc::clone(&pools));
+        let mut watch = DeviceWatch {
+            name: "vulkan:1".to_owned(),
+            flag: "--data-gpu-memory",
+            watch: MemoryWatch::new(watched, Some(1_000_000), 2),
+        };
+        let recorder = Recorder::off();
+        pools.record(1_100_000);
+        pools.record(500_000);
+        let told = watch.look(1, &recorder).unwrap().unwrap_or_default();
+        assert!(
+            told.contains("held 2MB, above --data-gpu-memory 1MB"),
+            "{told}"
+        );
+        assert_eq!(watch.look(2, &recorder).unwrap(), None, "it settles here");
+        pools.record(900_000);
+        let told = watch.look(4, &recorder).unwrap().unwrap_or_default();
+        assert!(told.contains("1MB more than at step 2"), "{told}");
+        assert!(told.contains("200000 bytes a step"), "{told}");
+        pools.record(2_000_000);
+        let told = watch.look(5, &recorder).unwrap_err().to_string();
+        assert!(
+            told.contains("vulkan:1 holds 2MB") && told.contains("--data-gpu-memory"),
+            "{told}"
+        );
+    }
+}

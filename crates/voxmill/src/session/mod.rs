@@ -1,0 +1,177 @@
+//! Builds a run for every verb that needs one: open → plan → check → start → run → finish.
+//!
+//! [`Data`] is the dataset with its features; `analyze` and `validate` need no more. A [`Session`] has the
+//! devices as well; `train` and `profile` plan, check, start and finish their runs with it.
+
+pub(crate) mod data;
+pub(crate) mod dataset;
+pub(crate) mod devices;
+pub(crate) mod errors;
+pub(crate) mod facts;
+pub(crate) mod feed;
+pub(crate) mod memory;
+pub(crate) mod placement;
+pub(crate) mod recorded;
+pub(crate) mod recording;
+pub(crate) mod run_folder;
+pub(crate) mod steps;
+pub(crate) mod voice;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use voxmill_data::batch::Batch;
+use voxmill_data::manifest::Quarantine;
+use voxmill_data::{FeatureStore, Loader, LoaderSettings};
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::event::Outcome;
+use voxmill_trainer::checkpoint::{CheckpointFolder, VoiceFacts};
+use voxmill_trainer::device::Precision;
+use voxmill_trainer::prepare::ReadyBatch;
+use voxmill_trainer::train::{Stopped, Summary, TrainOptions, Trainer};
+
+use crate::checks::Needs;
+use crate::settings::TrainSettings;
+use data::{Data, loader_settings, training_loader};
+use devices::OpenDevices;
+use errors::{cannot_write, of_loader};
+use recording::Recording;
+
+/// The checkpoint that `--resume` continues, and its run.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) run: PathBuf,
+    pub(crate) checkpoint: CheckpointFolder,
+}
+
+/// Clips that were left out when the run began, by id.
+pub(crate) fn frozen_before(resumed: Option<&Resumed>) -> &[String] {
+    resumed.map_or(&[], |resumed| &resumed.checkpoint.facts().quarantine)
+}
+
+/// The threads that a verb computes on: headers, texts and the model share one pool, for they are never
+/// at work at the same time.
+pub(crate) fn compute_pool(threads: usize) -> anyhow::Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|number| format!("compute-{number}"))
+        .build()
+        .context("cannot start compute threads")
+}
+
+/// A run whose data and devices are open.
+pub(crate) struct Session {
+    /// With the place decided where frames are computed.
+    pub(crate) settings: TrainSettings,
+    pub(crate) data: Data,
+    pub(crate) store: Arc<FeatureStore>,
+    /// Every clip that was bad when the run began. What is found to be bad later is in the plan.
+    pub(crate) bad: Quarantine,
+    pub(crate) devices: OpenDevices,
+    pub(crate) precision: Precision,
+    /// A line that says where frames are computed and why, where there was a choice.
+    pub(crate) placement: Option<String>,
+    began: Instant,
+}
+
+/// The batches of a run, and what they need of the devices.
+pub(crate) struct RunPlan {
+    pub(crate) loader: Loader,
+    pub(crate) needs: Needs,
+}
+
+impl Session {
+    pub(crate) fn open(
+        settings: &TrainSettings,
+        data: Data,
+        resumed: Option<&Resumed>,
+        began: Instant,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Session> {
+        let store = data.store(settings);
+        let mut bad = data.train.quarantine.clone();
+        bad.extend(store.bad());
+        let devices = OpenDevices::open(settings.devices.devices)?;
+        let precision = devices::precision(&settings.devices, &devices)?;
+        let before = resumed.map(|resumed| resumed.checkpoint.facts().prepare_on);
+        let (settings, placement) =
+            placement::decide(settings, before, &store, &devices, precision, stop)?;
+        Ok(Session {
+            settings,
+            data,
+            store,
+            bad,
+            devices,
+            precision,
+            placement,
+            began,
+        })
+    }
+
+    /// Plans the batches, and refuses a run that cannot fit on its devices.
+    pub(crate) fn plan(&self) -> anyhow::Result<RunPlan> {
+        let loader = self.loader(loader_settings(&self.settings))?;
+        let needs = memory::check(&self.settings, self.precision, &loader)?;
+        let loader = memory::within_memory(&self.settings, loader, &needs);
+        Ok(RunPlan { loader, needs })
+    }
+
+    pub(crate) fn loader(&self, ours: LoaderSettings) -> anyhow::Result<Loader> {
+        training_loader(&self.settings, &self.store, ours).map_err(of_loader)
+    }
+
+    /// The batches of the held-out clips, where there are any and they are wanted.
+    pub(crate) fn validation_loader(&self) -> anyhow::Result<Option<Loader>> {
+        self.data.validation_loader(&self.settings, &self.store)
+    }
+
+    pub(crate) fn options(&self, plan: &RunPlan, validates: bool) -> TrainOptions {
+        facts::options(&self.settings, &plan.loader, validates, self.precision)
+    }
+
+    /// A voice that has not learnt anything yet.
+    pub(crate) fn new_voice(&self) -> anyhow::Result<VoiceFacts> {
+        voice::new_voice(&self.settings, &self.data, &self.store)
+    }
+
+    /// Starts the log in the run's folder, next to the settings of the run.
+    pub(crate) fn record(
+        &self,
+        verb: &str,
+        folder: &Path,
+        plan: &RunPlan,
+        parameters: usize,
+    ) -> anyhow::Result<Recording> {
+        let yaml = run_folder::settings_yaml(&self.settings.shown);
+        std::fs::write(folder.join(run_folder::SETTINGS), yaml)
+            .map_err(|error| cannot_write(folder, error))?;
+        let facts = facts::facts(self, plan, parameters, self.began);
+        let log = folder.join(run_folder::EVENTS);
+        let trace = self.settings.trace.as_deref();
+        Recording::start(verb, &plan.loader.pipeline_plan(), facts, Some(&log), trace)
+    }
+
+    /// The last stage of the pipeline: batches come to the model device.
+    pub(crate) fn prepare_stage(
+        &self,
+        training: &Trainer,
+    ) -> anyhow::Result<Work<Batch, ReadyBatch>> {
+        let augment = self.settings.devices.augment;
+        devices::prepare_stage(&self.settings, &self.devices, |device| {
+            training.preparing(device, augment)
+        })
+    }
+
+    /// Keeps the features that were computed, and ends the log.
+    pub(crate) fn finish<E>(&self, recording: Recording, outcome: &Result<Summary, E>) {
+        self.store.save();
+        recording.finish(match outcome {
+            Ok(summary) if summary.stopped == Stopped::Interrupted => Outcome::Interrupted,
+            Ok(_) => Outcome::Finished,
+            Err(_) => Outcome::Failed,
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! Runs that were recorded: their logs, and which of them is like the one asked for.
+
+use std::path::{Path, PathBuf};
+
+use voxmill_analysis::profile::Profile;
+use voxmill_analysis::run::{Run, fact};
+use voxmill_telemetry::log::LogError;
+
+use super::run_folder;
+use crate::advice::profile;
+use crate::complaint::Complaint;
+use crate::settings::TrainSettings;
+
+/// A run's folder, or its log.
+pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
+    let log = match path.is_dir() {
+        true => path.join(run_folder::EVENTS),
+        false => path.to_owned(),
+    };
+    Run::read(&log).map_err(|error| {
+        let hint = match &error {
+            LogError::Open { .. } => {
+                "give the folder of a run, which has events.jsonl in it, or a log that --log wrote"
+            }
+            LogError::NewerVersion { .. } => "read it with the newer program that wrote it",
+            _ => "give another run",
+        };
+        Complaint::new(format!("cannot read the log of `{}`", path.display()), hint)
+            .because(error)
+            .into()
+    })
+}
+
+/// The newest run that is like the one asked for: the same model, batches and device. What it measured is
+/// the best guess of what comes.
+pub(crate) fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)> {
+    let mut logs: Vec<PathBuf> = std::fs::read_dir(&settings.run_folder.runs_dir)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.join(run_folder::EVENTS).is_file())
+        .collect();
+    // Their names begin with the time.
+    logs.sort_by_key(|path| std::cmp::Reverse(path.file_name().map(ToOwned::to_owned)));
+    let wanted = [
+        (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
+        (
+            fact::BATCH_SIZE,
+            settings.data.batches.batch_size.to_string(),
+        ),
+        (fact::DEVICE, settings.devices.devices.model().to_string()),
+    ];
+    logs.into_iter().find_map(|path| {
+        let run = Run::read(&path.join(run_folder::EVENTS)).ok()?;
+        let like = |(name, value): &(&str, String)| run.fact(name) == Some(value);
+        let enough = run.steps.len() >= ENOUGH_STEPS;
+        (enough && wanted.iter().all(like)).then(|| (path, profile(&run)))
+    })
+}
+
+/// Fewer are warm-up.
+const ENOUGH_STEPS: usize = 20;

@@ -1,0 +1,65 @@
+//! A step as the log has it, and the words for one that had to be split.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use voxmill_telemetry::event::{Nanos, Step};
+use voxmill_telemetry::shape::StepShape;
+use voxmill_trainer::train::{Split, StepReport};
+
+use crate::checks::need::ClipsOfAStep;
+
+pub(crate) fn split_words(split: &Split, clips: ClipsOfAStep) -> String {
+    let smaller = clips.in_parts(split.parts);
+    format!(
+        "batches of {} clips of {} frames do not fit ({}): they are trained in {} parts, which add up to the same step; --batch-size {} with --grad-accum {} does without",
+        split.shape.rows,
+        split.shape.frames,
+        split.why,
+        split.parts,
+        smaller.batch_size,
+        smaller.accumulate
+    )
+}
+
+pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
+    let losses = report.losses;
+    let values = [
+        ("loss", losses.total),
+        ("mel", losses.mel),
+        ("mean", losses.mean),
+        ("duration", losses.duration),
+        ("gradient_norm", report.gradient_norm),
+        ("learning_rate", report.rate),
+        ("frames", report.frames as f64),
+        ("clips", report.clips.len() as f64),
+    ];
+    let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
+    let (shape, padded) = match &report.shapes[..] {
+        [] => (None, None),
+        [shape] => (Some(StepShape::Batch(*shape)), None),
+        shapes => {
+            let frames: u64 = shapes.iter().map(|shape| shape.padded_frames()).sum();
+            let padded = ("padded_frames", frames as f64);
+            (Some(StepShape::Batches(shapes.len() as u64)), Some(padded))
+        }
+    };
+    Step {
+        step: report.step,
+        waited: nanos(report.waited),
+        late: report.late.clone(),
+        service: nanos(report.service),
+        overhead: nanos(report.overhead),
+        shape,
+        ended: Some(ended),
+        phase: None,
+        parts: BTreeMap::new(),
+        values: (values.into_iter().chain(scale).chain(padded))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos() as u64)
+}

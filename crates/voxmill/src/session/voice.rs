@@ -1,0 +1,105 @@
+//! The voice that a run begins with: new, or another run's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use voxmill_data::manifest::Split;
+use voxmill_text::symbols::SymbolTable;
+use voxmill_trainer::checkpoint::VoiceFacts;
+use voxmill_trainer::device::Device;
+use voxmill_trainer::model::Vocabulary;
+use voxmill_trainer::prepare::LANGUAGES;
+use voxmill_trainer::train::Trainer;
+
+use super::data::Data;
+use super::errors::{describe, of_checkpoint};
+use super::run_folder::Named;
+use crate::commands::tell;
+use crate::complaint::Complaint;
+use crate::settings::TrainSettings;
+use voxmill_data::FeatureStore;
+
+/// Clips that the mel statistics are taken from.
+const STATISTICS_CLIPS: usize = 128;
+
+/// A voice that has not learnt anything yet.
+pub(crate) fn new_voice(
+    settings: &TrainSettings,
+    data: &Data,
+    store: &FeatureStore,
+) -> anyhow::Result<VoiceFacts> {
+    let sample = store.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
+    let sampled = store.mel_statistics(&sample)?.ok_or_else(|| {
+        Complaint::new(
+            "no audio of the clips looked at could be read",
+            "`voxmill prepare` on the same folder says why",
+        )
+    })?;
+    let size = settings.model_size;
+    let symbols = SymbolTable::built_in();
+    Ok(VoiceFacts {
+        size,
+        shape: size.shape(),
+        vocabulary: Vocabulary {
+            tokens: symbols.symbols.len(),
+            languages: LANGUAGES,
+            mel_channels: settings.data.audio.n_mels,
+        },
+        symbols,
+        audio: settings.data.audio.clone(),
+        mel_statistics: sampled.statistics,
+        length_scale: 1.0,
+        speakers: BTreeMap::new(),
+        main_speaker: data.train.main_speaker().unwrap_or_default().to_owned(),
+    })
+}
+
+pub(crate) fn from_other_voice(
+    path: &Path,
+    options: voxmill_trainer::train::TrainOptions,
+    mut voice: VoiceFacts,
+    stored: Value,
+    speakers: Vec<String>,
+    device: &Device,
+) -> anyhow::Result<Trainer> {
+    let found = Named::find(path).best().map_err(of_checkpoint)?;
+    for damaged in &found.damaged {
+        tell(&format!(
+            "warning: {}; taking `{}`",
+            describe(damaged),
+            found.checkpoint.path().display()
+        ));
+    }
+    let theirs = &found.checkpoint.facts().voice;
+    if theirs.shape != voice.shape {
+        return Err(Complaint::new(
+            format!(
+                "`{}` is a voice of size {}, not {}",
+                path.display(),
+                theirs.size,
+                voice.size
+            ),
+            format!("give --model-size {}", theirs.size),
+        )
+        .into());
+    }
+    if theirs.audio != voice.audio {
+        return Err(Complaint::new(
+            format!("`{}` was trained with other audio settings", path.display()),
+            format!(
+                "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
+                theirs.audio.sample_rate,
+                theirs.audio.n_fft,
+                theirs.audio.hop_length,
+                theirs.audio.n_mels
+            ),
+        )
+        .into());
+    }
+    // What its weights have learnt to read is in its scale.
+    voice.mel_statistics = theirs.mel_statistics;
+    voice.length_scale = theirs.length_scale;
+    Trainer::from_voice(options, voice, stored, speakers, device, &found.checkpoint)
+        .map_err(of_checkpoint)
+}
