@@ -4,8 +4,8 @@ use voxmill_analysis::bottleneck::name_settings;
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
 
-use crate::checks::Line;
-use crate::config::keys::KEYS;
+use voxmill_settings::checks::Line;
+use voxmill_settings::config::keys::KEYS;
 
 pub(crate) fn profile(run: &Run) -> Profile {
     let mut profile = voxmill_analysis::profile::profile(run);

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use voxmill_data::demo;
 
-use crate::complaint::Complaint;
+use voxmill_settings::error::UserError;
 
 pub(crate) fn unpack() -> anyhow::Result<PathBuf> {
     let home = cache_home().ok_or_else(|| {
-        Complaint::new(
+        UserError::new(
             "there is no place for the built-in corpus: neither XDG_CACHE_HOME nor HOME is set",
             "set XDG_CACHE_HOME to a folder of yours, or give a dataset with --train-data",
         )
     })?;
     let folder = home.join("voxmill").join(format!("demo-{}", demo::VERSION));
     let corpus = demo::unpack(&folder).map_err(|error| {
-        Complaint::new(
+        UserError::new(
             format!(
                 "cannot unpack the built-in corpus into `{}`",
                 folder.display()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use crate::settings::cores;
+use voxmill_settings::cores;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Host {

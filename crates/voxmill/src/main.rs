@@ -1,26 +1,21 @@
 //! The program: parse what was typed, run the verb, print what went wrong, pick the exit code.
 
 mod advice;
-mod args;
-mod checks;
 mod commands;
-mod complaint;
-mod config;
 mod dashboard;
 mod demo_folder;
 mod exit;
 mod interrupt;
 mod machine;
-mod note;
 mod progress;
 mod session;
-mod settings;
 
 use std::io::Write as _;
 
 use clap::Parser as _;
 
 use exit::Exit;
+use voxmill_settings::{args, error};
 
 /// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The
 /// system's allocator lets memory grow by a third over 2,000 steps of that; this one stays level.
@@ -42,7 +37,7 @@ fn main() {
     keep_freed_memory();
     let cli = args::Cli::try_parse().unwrap_or_else(|error| {
         if error.use_stderr() {
-            complaint::hand_over(&complaint::of_command_line(&error));
+            error::write_failure(&error::command_line_failure(&error));
         }
         error.exit()
     });
@@ -59,8 +54,8 @@ fn main() {
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };
     let exit = outcome.unwrap_or_else(|error| {
-        commands::tell(&complaint::describe(&error));
-        complaint::hand_over(&complaint::failure(&error));
+        commands::tell(&error::describe(&error));
+        error::write_failure(&error::failure(&error));
         Exit::Failed
     });
     // What stays unwritten here could not be written, and there is nowhere left to report it.

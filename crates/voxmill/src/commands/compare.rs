@@ -9,15 +9,15 @@ use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::is_being_written;
 
 use super::{paint, say};
-use crate::args::CompareArgs;
-use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::session::recorded::read_run;
 use crate::session::run_folder::{EVENTS, settings_of};
+use voxmill_settings::args::CompareArgs;
+use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     if args.runs.len() < 2 {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             "there is one run, and nothing to hold it against",
             "give two runs or more: voxmill compare runs/a runs/b",
         )
@@ -81,7 +81,7 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
         if path.exists() {
             return Ok(path.to_owned());
         }
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!("there is no `{}`", path.display()),
             "give the folder of a run, such as runs/<time>-<name>, or its log",
         )
@@ -95,7 +95,7 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
     let holds_runs = runs
         .into_iter()
         .any(|run| run.path().join(EVENTS).is_file());
-    Err(Complaint::new(
+    Err(UserError::new(
         format!("the folder `{}` has no {EVENTS}", path.display()),
         match holds_runs {
             true => "it holds runs: give two of the folders in it",
@@ -106,20 +106,20 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// A run with steps, or why it has none.
-fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), Complaint> {
+fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError> {
     if !run.steps.is_empty() {
         return Ok(());
     }
     let shown = log.display();
     let flaws = &run.flaws;
     if run.starts == 0 && flaws.damaged + flaws.unknown > 0 {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!("`{shown}` is not the log of a run: no line of it is an event"),
             format!("the log of a run is {EVENTS} in its folder"),
         ));
     }
     if run.starts == 0 {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!("the log `{shown}` is empty"),
             "its run ended before it began; give another one",
         ));
@@ -133,7 +133,7 @@ fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), Complaint
     } else {
         "its run ended before the first steps were written; give another one"
     };
-    Err(Complaint::new(
+    Err(UserError::new(
         format!("the log `{shown}` has no step in it"),
         hint,
     ))

@@ -15,8 +15,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 use voxmill_report::terminal::Paint;
 
-use crate::note::Note;
-use crate::settings::Shown;
+use voxmill_settings::Shown;
+use voxmill_settings::note::Note;
 
 /// Writes to standard output: data only. A reader that has gone (`| head`) is no error.
 pub(crate) fn say(text: &str) -> anyhow::Result<()> {

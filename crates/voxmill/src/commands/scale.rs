@@ -14,12 +14,12 @@ use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use super::{paint, say, should_run, tell};
-use crate::args::ScaleArgs;
-use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::settings::{ScaleSettings, for_train};
 use child::{Child, Ended};
+use voxmill_settings::args::ScaleArgs;
+use voxmill_settings::error::UserError;
+use voxmill_settings::{ScaleSettings, for_train};
 
 pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
@@ -53,12 +53,12 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn all_died(result: &Scaling) -> Complaint {
+fn all_died(result: &Scaling) -> UserError {
     let short = |row: &SizeRow| {
         let reason = row.died.as_deref().unwrap_or_default();
         row.refused.is_some() || reason.contains("memory")
     };
-    Complaint::new(
+    UserError::new(
         "no size ran",
         match result.sizes.iter().all(short) {
             true => "smaller sizes take less memory, and so does a smaller --model-size",

@@ -12,13 +12,13 @@ use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::synthesis::{Speech, Synthesizer, TrainedVoice, symbols_fit};
 
 use super::{say, say_json, show_settings, tell};
-use crate::args::SynthesizeArgs;
-use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::session::compute_pool;
 use crate::session::errors::of_checkpoint;
 use crate::session::run_folder::{self, Named};
-use crate::settings::{Output, SynthesizeSettings, TextSource, Voice};
+use voxmill_settings::args::SynthesizeArgs;
+use voxmill_settings::error::UserError;
+use voxmill_settings::{Output, SynthesizeSettings, TextSource, Voice};
 
 pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
@@ -39,7 +39,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let device = voxmill_trainer::device::cpu();
     let voice = TrainedVoice::load(&found, &device).map_err(of_checkpoint)?;
     if !symbols_fit(&voice.facts().symbols) {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             "the voice was trained with symbols that this program does not have",
             "take the version of voxmill that trained it",
         )
@@ -96,7 +96,7 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
     let text = match source {
         TextSource::Given(text) => text.clone(),
         TextSource::File(path) => std::fs::read_to_string(path).map_err(|error| {
-            Complaint::new(
+            UserError::new(
                 format!("cannot read `{}`", path.display()),
                 "give a text file in UTF-8 with --text-file",
             )
@@ -120,8 +120,8 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn no_text() -> Complaint {
-    Complaint::new(
+fn no_text() -> UserError {
+    UserError::new(
         "there is no text to speak",
         "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)",
     )
@@ -192,7 +192,7 @@ fn style(settings: &SynthesizeSettings, voice: &TrainedVoice) -> anyhow::Result<
     let of_name = |name: &str| {
         voice.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
             let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
-            Complaint::new(
+            UserError::new(
                 format!("the voice knows no speaker `{name}`"),
                 format!("it knows: {}", known.join(", ")),
             )
@@ -202,7 +202,7 @@ fn style(settings: &SynthesizeSettings, voice: &TrainedVoice) -> anyhow::Result<
         Voice::Reference(path) => {
             let mut featurizer = Featurizer::new(&facts.audio)?;
             let features = featurizer.featurize(path).map_err(|error| {
-                Complaint::new(
+                UserError::new(
                     format!("cannot take the voice from `{}`", path.display()),
                     "give a recording of some seconds: wav, flac, ogg or mp3",
                 )
@@ -256,7 +256,7 @@ fn write_speech(
         tell(&format!("warning: not read: {}", signs.join(" ")));
     }
     if samples.is_empty() {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!("nothing in `{}` can be read aloud", text.trim()),
             "give words in English or Persian letters",
         )
@@ -271,7 +271,7 @@ fn write_speech(
             .with_context(|| format!("cannot make the folder `{}`", parent.display()))?;
     }
     std::fs::write(path, wav_bytes(&samples, rate)).map_err(|error| {
-        Complaint::new(
+        UserError::new(
             format!("cannot write `{}`", path.display()),
             "give a file that can be written with --output",
         )

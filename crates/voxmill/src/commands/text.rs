@@ -8,9 +8,9 @@ use voxmill_text::symbols::SymbolTable;
 use voxmill_text::{FrontEnd, LanguageSource, Utterance, Word};
 
 use super::{say, show_settings, tell};
-use crate::args::TextArgs;
-use crate::complaint::Complaint;
-use crate::settings::TextSettings;
+use voxmill_settings::TextSettings;
+use voxmill_settings::args::TextArgs;
+use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
     let show_only = args.flags.show_settings;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
             false => say(&front_end_text(&result)),
         }
     };
-    let nothing = || Complaint::new("there is no text to show", "voxmill text \"Hello there.\"");
+    let nothing = || UserError::new("there is no text to show", "voxmill text \"Hello there.\"");
     if let Some(text) = &args.text {
         return if text.trim().is_empty() {
             Err(nothing().into())

@@ -14,8 +14,8 @@ use voxmill_trainer::checkpoint::PrepareOn;
 use super::dataset::{folders, scan};
 use super::errors::of_loader;
 use crate::commands::tell;
-use crate::complaint::Complaint;
-use crate::settings::TrainSettings;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::error::UserError;
 
 /// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
 const HELD_SHARE: u64 = 4;
@@ -45,7 +45,7 @@ impl Data {
                 "`voxmill prepare` lists them in `{}`; correct them, or allow more with --max-bad",
                 folder.quarantine_list().display()
             );
-            return Err(Complaint::new(bad.to_string(), hint).into());
+            return Err(UserError::new(bad.to_string(), hint).into());
         }
         let held_out = all.next().map(|folder| held_out(folder, settings));
         let held_out = held_out.transpose()?;
@@ -54,7 +54,7 @@ impl Data {
             train.shuffle_texts(settings.data.batches.seed);
         }
         if train.clips_of(Split::Train).next().is_none() {
-            return Err(Complaint::new(
+            return Err(UserError::new(
                 format!("no clip of `{}` is left to train on", folder.path.display()),
                 "`voxmill prepare` on the same folder says why",
             )
@@ -112,7 +112,7 @@ impl Data {
         };
         if self.held_out().clips_of(Split::Validation).next().is_none() {
             if let Some(patience) = evaluation.patience {
-                return Err(Complaint::new(
+                return Err(UserError::new(
                     format!(
                         "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
                     ),
@@ -152,10 +152,10 @@ fn held_out(
     let manifest = scan(&folder, &settings.data)?;
     if let Some(bad) = manifest.too_many_bad(settings.data.max_bad) {
         let what = format!("of `{}`, {bad}", folder.path.display());
-        return Err(Complaint::new(what, "correct them, or allow more with --max-bad").into());
+        return Err(UserError::new(what, "correct them, or allow more with --max-bad").into());
     }
     if manifest.clips.is_empty() {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "no clip of `{}` is left to validate on",
                 folder.path.display()

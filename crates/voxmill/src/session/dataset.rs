@@ -5,9 +5,9 @@ use voxmill_data::{Dataset, DatasetFolder};
 
 use super::errors::of_manifest;
 use crate::commands::tell;
-use crate::complaint::Complaint;
 use crate::demo_folder;
-use crate::settings::{DataSettings, Origin};
+use voxmill_settings::error::UserError;
+use voxmill_settings::{DataSettings, Origin};
 
 /// The folder to train on, and the folder to validate on where that is another one.
 pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFolder>> {
@@ -25,7 +25,7 @@ pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFold
     let home = home.map(|dir| dir.join("validation"));
     let validation = DatasetFolder::new(val.clone(), Some(Split::Validation), home);
     if train.is_same(&validation) {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "--train-data and --val-data are the same folder, `{}`",
                 val.display()
@@ -61,7 +61,7 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
             folder.path.display()
         );
         match &settings.val_fraction_origin {
-            Origin::Flag => return Err(Complaint::new(what, "leave --val-fraction out").into()),
+            Origin::Flag => return Err(UserError::new(what, "leave --val-fraction out").into()),
             Origin::File(place) => tell(&format!(
                 "note: {}:{}: {what}",
                 place.file.display(),

@@ -12,8 +12,8 @@ use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId, Precision};
 use voxmill_trainer::prepare::{Preparation, ReadyBatch};
 
-use crate::complaint::Complaint;
-use crate::settings::{DeviceSettings, Devices, TrainSettings};
+use voxmill_settings::error::UserError;
+use voxmill_settings::{DeviceSettings, Devices, TrainSettings};
 use voxmill_trainer::memory::{MemoryGate, NoRoom, PoolUsage};
 
 /// The devices of a run, open. With one device both are the same.
@@ -28,7 +28,7 @@ impl OpenDevices {
     pub(crate) fn open(devices: Devices) -> anyhow::Result<OpenDevices> {
         let open = |id: DeviceId| {
             device::open(id).map_err(|error| {
-                Complaint::new(
+                UserError::new(
                     error.to_string(),
                     "give another --device; --device cpu is always there",
                 )
@@ -46,7 +46,7 @@ impl OpenDevices {
 pub(crate) fn precision(
     settings: &DeviceSettings,
     opened: &OpenDevices,
-) -> Result<Precision, Complaint> {
+) -> Result<Precision, UserError> {
     match settings.mixed_precision {
         true => half(settings.devices.model(), Precision::half_of(&opened.model)),
         false => Ok(Precision::Single),
@@ -54,9 +54,9 @@ pub(crate) fn precision(
 }
 
 /// `found`: the 16 bits that the device has.
-fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, Complaint> {
+fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, UserError> {
     found.ok_or_else(|| {
-        Complaint::new(
+        UserError::new(
             format!("--mixed-precision needs arithmetic in 16 bits, and {device} has neither bf16 nor f16"),
             "leave it out, or give --mixed-precision=false where a file turns it on",
         )
@@ -173,7 +173,7 @@ mod tests {
     fn a_device_without_16_bits_is_named() {
         let id = DeviceId::new(Backend::Vulkan, 1);
         let refused = half(id, None).expect_err("it has none");
-        let told = crate::complaint::describe(&refused.into());
+        let told = voxmill_settings::error::describe(&refused.into());
         assert!(told.contains("vulkan:1 has neither bf16 nor f16"), "{told}");
         assert!(told.contains("--mixed-precision=false"), "{told}");
         assert_eq!(half(id, Some(Precision::F16)).ok(), Some(Precision::F16));

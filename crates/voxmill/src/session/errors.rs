@@ -8,11 +8,11 @@ use voxmill_data::manifest::ManifestError;
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
-use crate::checks::need::ClipsOfAStep;
-use crate::complaint::Complaint;
+use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::error::UserError;
 
-pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> Complaint {
-    Complaint::new(
+pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserError {
+    UserError::new(
         format!("cannot write into the run's folder `{}`", run.display()),
         "give a folder that can be written with --run-dir",
     )
@@ -52,7 +52,7 @@ pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
         LoaderError::TooLittleMemory { needed, budget } => Some((*needed, *budget)),
         _ => None,
     };
-    let refused = Complaint::new("the batches cannot be made", hint).because(error);
+    let refused = UserError::new("the batches cannot be made", hint).because(error);
     match shortage {
         Some((needs, limit)) => refused.short_of_memory(needs, limit).into(),
         None => refused.into(),
@@ -75,7 +75,7 @@ pub(crate) fn of_training(
         None => "nothing was saved yet; correct the cause and start again".to_owned(),
     };
     match error {
-        TrainError::TooManyBadSteps { .. } => Complaint::new(
+        TrainError::TooManyBadSteps { .. } => UserError::new(
             error.to_string(),
             "look at the clips that were named; where it is not their fault a lower --lr helps, and \
              --max-bad-steps allows more",
@@ -90,7 +90,7 @@ pub(crate) fn of_training(
                     half.batch_size, half.accumulate
                 ),
             };
-            Complaint::new(
+            UserError::new(
                 error.to_string(),
                 format!(
                     "{resume}; where memory ran out, {halved}--enable-gradient-checkpointing, a smaller \
@@ -99,12 +99,12 @@ pub(crate) fn of_training(
             )
             .into()
         }
-        TrainError::Observer(why) => Complaint::new(why.to_string(), resume).into(),
-        TrainError::Feed(why) => Complaint::new("the batches failed", resume).because(anyhow::anyhow!(why)).into(),
+        TrainError::Observer(why) => UserError::new(why.to_string(), resume).into(),
+        TrainError::Feed(why) => UserError::new("the batches failed", resume).because(anyhow::anyhow!(why)).into(),
         TrainError::Checkpoint(why) => {
-            Complaint::new("a checkpoint could not be written", resume).because(why).into()
+            UserError::new("a checkpoint could not be written", resume).because(why).into()
         }
-        TrainError::NoBatches => Complaint::new(error.to_string(), "give a dataset with clips").into(),
+        TrainError::NoBatches => UserError::new(error.to_string(), "give a dataset with clips").into(),
     }
 }
 
@@ -120,14 +120,14 @@ pub(crate) fn of_cache(error: CacheError) -> anyhow::Error {
     with_causes(error, hint)
 }
 
-/// The error's own words as the complaint, its causes below it.
+/// The error's own words as the error, its causes below it.
 fn with_causes(
     error: impl Error + Send + Sync + 'static,
     hint: impl Into<String>,
 ) -> anyhow::Error {
-    let complaint = Complaint::new(error.to_string(), hint);
+    let shown = UserError::new(error.to_string(), hint);
     match error.source() {
-        Some(_) => complaint.because(error).into(),
-        None => complaint.into(),
+        Some(_) => shown.because(error).into(),
+        None => shown.into(),
     }
 }

@@ -12,7 +12,7 @@ use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{Limits, TrainOptions};
 
 use super::{RunPlan, Session};
-use crate::settings::{Shown, TrainSettings};
+use voxmill_settings::{Shown, TrainSettings};
 
 /// Every setting as it is shown, for the checkpoint.
 pub(crate) fn values(shown: &[Shown]) -> Value {

@@ -12,14 +12,14 @@ use voxmill_trainer::need::ModelNeed;
 use voxmill_trainer::train::FeedError;
 
 use super::Session;
-use crate::checks::Needs;
-pub(crate) use crate::checks::memory::megabytes;
-use crate::checks::need::{ClipsOfAStep, largest_fitting};
 use crate::commands::tell;
-use crate::complaint::Complaint;
-use crate::config::value::show_bytes;
-use crate::settings::{DeviceSettings, TrainSettings};
 use voxmill_data::Loader;
+use voxmill_settings::checks::Needs;
+pub(crate) use voxmill_settings::checks::memory::megabytes;
+use voxmill_settings::checks::need::{ClipsOfAStep, largest_fitting};
+use voxmill_settings::config::value::show_bytes;
+use voxmill_settings::error::UserError;
+use voxmill_settings::{DeviceSettings, TrainSettings};
 
 /// What a run may take of a device, and who says so.
 #[derive(Clone, Copy)]
@@ -37,8 +37,8 @@ impl Bound {
         limit.or(free.map(|bytes| Bound { bytes, flag: None }))
     }
 
-    fn refuse(self, needs: u64, what: String, hint: String) -> Complaint {
-        Complaint::new(format!("{what}, and {self}"), hint).short_of_memory(needs, self.bytes)
+    fn refuse(self, needs: u64, what: String, hint: String) -> UserError {
+        UserError::new(format!("{what}, and {self}"), hint).short_of_memory(needs, self.bytes)
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn check(
     settings: &TrainSettings,
     precision: Precision,
     batches: &Loader,
-) -> Result<Needs, Complaint> {
+) -> Result<Needs, UserError> {
     let needs = Needs::of(settings, precision, batches.plan());
     let DeviceSettings {
         devices,
@@ -239,7 +239,7 @@ mod tests {
 
     use super::super::errors::of_loader;
     use super::*;
-    use crate::complaint::failure;
+    use voxmill_settings::error::failure;
 
     #[test]
     fn a_refusal_says_how_far_off_it_is_whoever_set_the_limit() {

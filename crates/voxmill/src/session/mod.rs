@@ -33,12 +33,12 @@ use voxmill_trainer::device::Precision;
 use voxmill_trainer::prepare::ReadyBatch;
 use voxmill_trainer::train::{Stopped, Summary, TrainOptions, Trainer};
 
-use crate::checks::Needs;
-use crate::settings::TrainSettings;
 use data::{Data, loader_settings, training_loader};
 use devices::OpenDevices;
 use errors::{cannot_write, of_loader};
 use recording::Recording;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::checks::Needs;
 
 /// The checkpoint that `--resume` continues, and its run.
 #[derive(Debug)]

@@ -20,11 +20,11 @@ use super::data::{loader_settings, training_loader};
 use super::devices::{self, OpenDevices};
 use super::errors::of_loader;
 use super::memory;
-use crate::checks::Needs;
 use crate::commands::tell;
-use crate::config::value::show_bytes;
-use crate::settings::TrainSettings;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
+use voxmill_settings::TrainSettings;
+use voxmill_settings::checks::Needs;
+use voxmill_settings::config::value::show_bytes;
 
 /// Batches that are taken before the clock starts: the pipeline is full then, and kernels are compiled.
 const BEFORE: u64 = 4;

@@ -8,8 +8,8 @@ use voxmill_telemetry::log::LogError;
 
 use super::run_folder;
 use crate::advice::profile;
-use crate::complaint::Complaint;
-use crate::settings::TrainSettings;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::error::UserError;
 
 /// A run's folder, or its log.
 pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
@@ -25,7 +25,7 @@ pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
             LogError::NewerVersion { .. } => "read it with the newer program that wrote it",
             _ => "give another run",
         };
-        Complaint::new(format!("cannot read the log of `{}`", path.display()), hint)
+        UserError::new(format!("cannot read the log of `{}`", path.display()), hint)
             .because(error)
             .into()
     })

@@ -12,7 +12,7 @@ use voxmill_telemetry::recorder::{RecordError, Recorder, RecorderOptions};
 use voxmill_telemetry::trace::TraceOptions;
 
 use crate::commands::tell;
-use crate::complaint::Complaint;
+use voxmill_settings::error::UserError;
 
 /// Records for as long as it lives; [`Recording::finish`] says how the run ended.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Recording {
                 RecordError::SamePath { .. } => "give --log and --trace two different files",
                 _ => "give --trace a file in a folder that you can write to",
             };
-            Complaint::new("the run cannot be recorded", hint).because(error)
+            UserError::new("the run cannot be recorded", hint).because(error)
         };
         let recorder = Recorder::start(options).map_err(refused)?;
         let probes = Probes::find(&Roots::default());

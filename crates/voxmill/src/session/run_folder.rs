@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_trainer::checkpoint::{CheckpointError, CheckpointFolder, Checkpoints, Found};
 
-use crate::complaint::Complaint;
-use crate::config::file::ConfigFile;
-use crate::config::keys::{self, Role};
-use crate::config::value::Kind;
-use crate::settings::{Origin, RunFolder, Shown};
+use voxmill_settings::config::file::ConfigFile;
+use voxmill_settings::config::keys::{self, Role};
+use voxmill_settings::config::value::Kind;
+use voxmill_settings::error::UserError;
+use voxmill_settings::{Origin, RunFolder, Shown};
 
 pub(crate) const SETTINGS: &str = "settings.yaml";
 pub(crate) const EVENTS: &str = "events.jsonl";
@@ -37,7 +37,7 @@ pub(crate) fn planned(wanted: &RunFolder) -> PathBuf {
 
 pub(crate) fn create(path: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(path).map_err(|error| {
-        Complaint::new(
+        UserError::new(
             format!("cannot make the run's folder `{}`", path.display()),
             "give a folder that can be written with --run-dir",
         )
@@ -73,7 +73,7 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     // Their names begin with the time.
     runs.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
     runs.pop().ok_or_else(|| {
-        Complaint::new(
+        UserError::new(
             format!(
                 "there is no run with a checkpoint in `{}`",
                 runs_dir.display()

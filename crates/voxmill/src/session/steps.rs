@@ -7,7 +7,7 @@ use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::shape::StepShape;
 use voxmill_trainer::train::{Split, StepReport};
 
-use crate::checks::need::ClipsOfAStep;
+use voxmill_settings::checks::need::ClipsOfAStep;
 
 pub(crate) fn split_words(split: &Split, clips: ClipsOfAStep) -> String {
     let smaller = clips.in_parts(split.parts);

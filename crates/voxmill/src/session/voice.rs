@@ -16,9 +16,9 @@ use super::data::Data;
 use super::errors::{describe, of_checkpoint};
 use super::run_folder::Named;
 use crate::commands::tell;
-use crate::complaint::Complaint;
-use crate::settings::TrainSettings;
 use voxmill_data::FeatureStore;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::error::UserError;
 
 /// Clips that the mel statistics are taken from.
 const STATISTICS_CLIPS: usize = 128;
@@ -31,7 +31,7 @@ pub(crate) fn new_voice(
 ) -> anyhow::Result<VoiceFacts> {
     let sample = store.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
     let sampled = store.mel_statistics(&sample)?.ok_or_else(|| {
-        Complaint::new(
+        UserError::new(
             "no audio of the clips looked at could be read",
             "`voxmill prepare` on the same folder says why",
         )
@@ -73,7 +73,7 @@ pub(crate) fn from_other_voice(
     }
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "`{}` is a voice of size {}, not {}",
                 path.display(),
@@ -85,7 +85,7 @@ pub(crate) fn from_other_voice(
         .into());
     }
     if theirs.audio != voice.audio {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!("`{}` was trained with other audio settings", path.display()),
             format!(
                 "take its own: sample rate {}, n_fft {}, hop {}, {} mels",

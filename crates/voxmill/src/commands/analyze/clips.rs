@@ -12,9 +12,9 @@ use voxmill_analysis::timing::Spread;
 use voxmill_data::draw::draw;
 use voxmill_data::manifest::Clip;
 
-use crate::complaint::Complaint;
 use voxmill_data::Recipe;
 use voxmill_data::featurize::ClipFeaturizer;
+use voxmill_settings::error::UserError;
 
 /// Clips whose audio is looked at: enough for a p95, and a matter of a second.
 const SAMPLE: usize = 200;
@@ -108,7 +108,7 @@ pub(super) fn audio(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Audio> {
         );
     }
     if whole.is_empty() {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             "no audio of the clips looked at could be read",
             "`voxmill prepare` on the same folder says why",
         )

@@ -12,18 +12,18 @@ use voxmill_data::manifest::{Clip, Split};
 use voxmill_report::terminal::data_side_text;
 
 use super::{paint, say, should_run, tell};
-use crate::args::{AnalyzeArgs, TrainArgs};
-use crate::complaint::Complaint;
-use crate::config::keys;
 use crate::exit::Exit;
 use crate::session::data::Data;
 use crate::session::recorded::newest_like;
-use crate::settings::TrainSettings;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::args::{AnalyzeArgs, TrainArgs};
+use voxmill_settings::config::keys;
+use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
     let (json, step_ms) = (args.json, args.step_ms);
     if step_ms.is_some_and(|ms| !(ms > 0.0 && ms.is_finite())) {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             "--step-ms must be above 0",
             "give what a step takes, in milliseconds",
         )
@@ -31,7 +31,7 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
     }
     let show = args.flags.show_settings;
     if args.flags.has(&keys::COMPUTE_THREADS) {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             "--compute-threads is for the model, and there is none here",
             "leave it out; --num-workers is the number that is looked at",
         )

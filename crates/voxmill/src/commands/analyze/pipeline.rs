@@ -13,8 +13,8 @@ use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 use crate::commands::tell;
 use crate::session::data::{Data, loader_settings};
 use crate::session::errors::of_loader;
-use crate::settings::TrainSettings;
 use voxmill_data::{Loader, LoaderSettings};
+use voxmill_settings::TrainSettings;
 
 /// How long the pipeline runs with each number of workers.
 const LONG_ENOUGH: Duration = Duration::from_millis(1_500);

@@ -3,7 +3,7 @@
 use voxmill_trainer::device::{self, DeviceId};
 use voxmill_trainer::prepare::{Transfer, time_transfer};
 
-use crate::complaint::Complaint;
+use voxmill_settings::error::UserError;
 
 /// From a short batch to one that is larger than any cache.
 const SIZES: [u64; 4] = [100_000, 1_000_000, 8_000_000, 64_000_000];
@@ -20,7 +20,7 @@ pub(super) struct Copied {
 pub(super) fn measure(data: DeviceId, model: DeviceId) -> anyhow::Result<Copied> {
     let open = |id: DeviceId| {
         device::open(id).map_err(|error| {
-            Complaint::new(
+            UserError::new(
                 error.to_string(),
                 "give another device; cpu is always there",
             )

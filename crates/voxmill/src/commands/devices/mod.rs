@@ -10,11 +10,11 @@ use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
 
 use super::{say, say_json};
-use crate::args::DevicesArgs;
 use crate::machine::Host;
-use crate::settings::Present;
 use copy::Copied;
 use inventory::Gpu;
+use voxmill_settings::Present;
+use voxmill_settings::args::DevicesArgs;
 
 /// All that was found.
 #[derive(Debug)]

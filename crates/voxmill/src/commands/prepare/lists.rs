@@ -8,10 +8,10 @@ use voxmill_data::manifest::{
     Clip, Manifest, Measured, Quarantine, Suspicious, TableError, find_suspicious,
 };
 
-use crate::complaint::Complaint;
 use crate::session::errors::OWN_FOLDER;
 use voxmill_data::Recipe;
 use voxmill_data::build::Known;
+use voxmill_settings::error::UserError;
 
 /// By clip number: from this run where the clip was made, else from the cache's index.
 pub(super) fn all_known<'a>(
@@ -72,7 +72,7 @@ pub(super) fn write_suspicious(
 }
 
 fn cannot_write(error: TableError) -> anyhow::Error {
-    Complaint::new("cannot write the list of bad or odd clips", OWN_FOLDER)
+    UserError::new("cannot write the list of bad or odd clips", OWN_FOLDER)
         .because(error)
         .into()
 }

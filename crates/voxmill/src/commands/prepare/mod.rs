@@ -1,7 +1,7 @@
 //! `voxmill prepare`: check a dataset, compute what is missing of its features, say what is there.
 
-mod complaints;
 mod lists;
+mod refusals;
 mod report;
 
 use std::collections::{BTreeMap, HashSet};
@@ -24,18 +24,18 @@ use voxmill_text::FrontEnd;
 
 use self::report::{FolderFacts, Timing};
 use super::{say, say_json, should_run, tell};
-use crate::args::PrepareArgs;
-use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
 use crate::session::dataset::{folders, scan};
 use crate::session::errors::{OWN_FOLDER, of_cache};
 use crate::session::recording::Recording;
-use crate::settings::PrepareSettings;
 use voxmill_data::DatasetFolder;
 use voxmill_data::Recipe;
 use voxmill_data::build::{BuildError, Building, Built, Fingerprints, Staleness};
+use voxmill_settings::PrepareSettings;
+use voxmill_settings::args::PrepareArgs;
+use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
@@ -143,7 +143,7 @@ struct Preparing<'a> {
 struct Prepared {
     report: PreparedDataset,
     /// Why nothing should be trained on it.
-    refusal: Option<Complaint>,
+    refusal: Option<UserError>,
     interrupted: bool,
 }
 
@@ -166,7 +166,7 @@ impl Preparing<'_> {
         let scan_time = begin.elapsed();
         let rows = manifest.rows();
         let quarantine_file = self.folder.quarantine_list();
-        if let Some(refusal) = complaints::refusal(
+        if let Some(refusal) = refusals::refusal(
             &manifest,
             rows,
             manifest.clips.len(),
@@ -251,7 +251,7 @@ impl Preparing<'_> {
             },
         }
         .result()?;
-        let refusal = complaints::refusal(&manifest, rows, usable, self.settings, self.folder);
+        let refusal = refusals::refusal(&manifest, rows, usable, self.settings, self.folder);
         Ok(Prepared {
             report,
             refusal: refusal.filter(|_| !interrupted),
@@ -279,7 +279,7 @@ impl Preparing<'_> {
         let settings = self.settings;
         let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
-            Complaint::new(
+            UserError::new(
                 format!("cannot make the cache folder `{}`", dir.display()),
                 OWN_FOLDER,
             )
@@ -392,7 +392,7 @@ impl Preparing<'_> {
         };
         let free = free_space(dir).context("cannot tell how much space is free")?;
         if needed.min(left) > free {
-            return Err(complaints::no_room(needed.min(left), free, dir).into());
+            return Err(refusals::no_room(needed.min(left), free, dir).into());
         }
         Ok(())
     }

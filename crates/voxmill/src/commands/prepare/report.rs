@@ -11,9 +11,9 @@ use voxmill_report::results::prepare::{
     PreparedDataset, TimeFacts,
 };
 
-use crate::settings::PrepareSettings;
 use voxmill_data::DatasetFolder;
 use voxmill_data::build::Known;
+use voxmill_settings::PrepareSettings;
 
 pub(super) struct FolderFacts<'a> {
     pub(super) folder: &'a DatasetFolder,

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::complaint::Complaint;
 use voxmill_data::featurize::InjectedDelays;
+use voxmill_settings::error::UserError;
 
 /// `read=20ms`, …; nothing is injected where nothing was asked for.
 pub(super) fn parse(asked: &[String]) -> anyhow::Result<Option<InjectedDelays>> {
     let mut all = InjectedDelays::default();
     for text in asked {
         let wrong = || {
-            Complaint::new(
+            UserError::new(
                 format!("`{text}` cannot be injected"),
                 "give read, resample, mel, huge, uneven, collate, transfer or step with a time (read=20ms)",
             )

@@ -20,18 +20,18 @@ use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Trainer};
 
 use super::{paint, say, should_run, tell};
 use crate::advice::profile;
-use crate::args::ProfileArgs;
-use crate::checks::need::ClipsOfAStep;
-use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::{Data, loader_settings};
 use crate::session::errors::{of_loader, of_training};
 use crate::session::recorded::read_run;
 use crate::session::{Session, compute_pool, run_folder};
-use crate::settings::TrainSettings;
 use feed::{Phases, ProfileFeed};
 use observer::Profiling;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::args::ProfileArgs;
+use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::error::UserError;
 
 /// Steps that are measured, and steps before them, where nobody says how many.
 const STEPS: u64 = 100;
@@ -79,7 +79,7 @@ fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {
 fn replayed(path: &Path) -> anyhow::Result<Profile> {
     let run = read_run(path)?;
     if run.steps.is_empty() {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!("there is no step in the log of `{}`", path.display()),
             "give a run of `voxmill train` or `voxmill profile` that got as far as its first steps",
         )

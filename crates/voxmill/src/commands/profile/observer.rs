@@ -11,9 +11,9 @@ use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use super::feed::Phases;
-use crate::checks::need::ClipsOfAStep;
 use crate::commands::tell;
 use crate::session::steps::{split_words, step_event};
+use voxmill_settings::checks::need::ClipsOfAStep;
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 

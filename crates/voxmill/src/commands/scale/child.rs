@@ -14,9 +14,9 @@ use anyhow::Context as _;
 use voxmill_analysis::run::Run;
 use voxmill_analysis::scaling::{Failure, SizeOutcome};
 
-use crate::complaint::FAILURE_FILE;
 use crate::exit::Exit;
 use crate::session::run_folder::EVENTS;
+use voxmill_settings::error::FAILURE_FILE;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
 /// More than any run has: what a file says of its length is not meant for a few steps.

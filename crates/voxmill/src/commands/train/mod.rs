@@ -16,17 +16,17 @@ use std::time::Instant;
 use voxmill_trainer::train::Stopped;
 
 use super::{should_run, tell};
-use crate::args::TrainArgs;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::Data;
 use crate::session::errors::of_loader;
 use crate::session::feed::PipelineFeed;
 use crate::session::{Resumed, Session, compute_pool, frozen_before};
-use crate::settings::TrainSettings;
 use observer::{RunObserver, Starting};
 use opening::Opening;
 use output::RunOutput;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::args::TrainArgs;
 
 pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<Exit> {
     let began = Instant::now();

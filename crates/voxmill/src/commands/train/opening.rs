@@ -7,14 +7,14 @@ use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId};
 
-use crate::checks::{self, Level};
 use crate::commands::tell;
-use crate::config::keys;
-use crate::config::value::show_bytes;
 use crate::session::data::loader_settings;
 use crate::session::memory::megabytes;
 use crate::session::{RunPlan, Session};
-use crate::settings;
+use voxmill_settings as settings;
+use voxmill_settings::checks::{self, Level};
+use voxmill_settings::config::keys;
+use voxmill_settings::config::value::show_bytes;
 
 /// The lines before the first step.
 pub(super) struct Opening<'a> {

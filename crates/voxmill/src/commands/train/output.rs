@@ -8,10 +8,10 @@ use voxmill_data::cache::free_space;
 use voxmill_trainer::checkpoint::{Checkpoints, checkpoint_bytes};
 
 use crate::commands::tell;
-use crate::complaint::Complaint;
 use crate::session::errors::cannot_write;
 use crate::session::{Resumed, Session, run_folder};
-use crate::settings::{Start, TrainSettings};
+use voxmill_settings::error::UserError;
+use voxmill_settings::{Start, TrainSettings};
 
 pub(super) struct RunOutput {
     pub(super) folder: PathBuf,
@@ -72,7 +72,7 @@ fn refuse_to_overwrite(
         return Ok(there);
     }
     if !reset {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "there are checkpoints in `{}` already",
                 checkpoints.folder().display()
@@ -97,7 +97,7 @@ fn check_room(
         .and_then(|()| std::fs::write(&probe, b""))
         .and_then(|()| std::fs::remove_file(&probe))
         .map_err(|error| {
-            Complaint::new(
+            UserError::new(
                 format!("checkpoints cannot be written into `{}`", folder.display()),
                 "give a folder that can be written with --checkpoint-dir",
             )
@@ -108,7 +108,7 @@ fn check_room(
     let needed = each * (settings.checkpoints.keep.get() as u64 + 2);
     let free = free_space(checkpoints.folder()).context("cannot tell how much space is free")?;
     if needed > free {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "the checkpoints need {} MB in `{}`, where {} MB are free",
                 needed / 1_000_000,

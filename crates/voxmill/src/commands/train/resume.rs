@@ -9,15 +9,15 @@ use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
-use crate::args::TrainArgs;
 use crate::commands::tell;
-use crate::complaint::Complaint;
-use crate::config::{self, keys};
 use crate::session::errors::{describe, of_checkpoint};
 use crate::session::run_folder::{self, Named};
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
-use crate::settings::{Start, TrainSettings};
+use voxmill_settings::args::TrainArgs;
+use voxmill_settings::config::{self, keys};
+use voxmill_settings::error::UserError;
+use voxmill_settings::{Start, TrainSettings};
 
 /// Finds the checkpoint to resume, and takes the run's own settings where no others are given.
 pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
@@ -108,7 +108,7 @@ pub(super) fn begin(
         let training =
             Trainer::resume(options, stored, speakers, device, from).map_err(of_checkpoint)?;
         if let Some(over) = training.limit_reached() {
-            return Err(Complaint::new(
+            return Err(UserError::new(
                 format!(
                     "the run is over at step {}: {}",
                     training.progress().step,
@@ -155,7 +155,7 @@ fn note_differences(session: &Session, resumed: &Resumed) {
 fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow::Result<()> {
     let facts = resumed.checkpoint.facts();
     let (voice, path) = (&facts.voice, resumed.checkpoint.path());
-    let refuse = |what: String, hint: String| Err(Complaint::new(what, hint).into());
+    let refuse = |what: String, hint: String| Err(UserError::new(what, hint).into());
     if voice.size != settings.model_size {
         return refuse(
             format!(

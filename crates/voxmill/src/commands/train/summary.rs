@@ -14,7 +14,7 @@ use super::output::RunOutput;
 use crate::commands::{say_json, tell};
 use crate::session::Session;
 use crate::session::memory::{DeviceWatch, megabytes};
-use crate::settings::TrainSettings;
+use voxmill_settings::TrainSettings;
 
 pub(super) fn reason(stopped: Stopped) -> &'static str {
     match stopped {

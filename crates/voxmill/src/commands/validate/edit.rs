@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use crate::checks::Line;
-use crate::config::file::ConfigFile;
-use crate::config::keys::{self, Key};
+use voxmill_settings::checks::Line;
+use voxmill_settings::config::file::ConfigFile;
+use voxmill_settings::config::keys::{self, Key};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,15 +10,17 @@ use voxmill_trainer::checkpoint::checkpoint_bytes;
 
 use super::File;
 use super::look::{Machine, room};
-use crate::args::TrainArgs;
-use crate::checks::{self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where};
-use crate::complaint::{Complaint, describe};
-use crate::config::file::{ConfigFile, Fault, Place, WayOut};
-use crate::config::keys::{self, Key, Role};
 use crate::session::data::{Data, loader_settings, training_loader};
 use crate::session::recorded;
-use crate::settings::{Repairs, TrainSettings};
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
+use voxmill_settings::args::TrainArgs;
+use voxmill_settings::checks::{
+    self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where,
+};
+use voxmill_settings::config::file::{ConfigFile, Fault, Place, WayOut};
+use voxmill_settings::config::keys::{self, Key, Role};
+use voxmill_settings::error::{UserError, failure};
+use voxmill_settings::{Repairs, TrainSettings};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -147,15 +149,11 @@ fn settings(
 
 /// An error as a finding. `about` is the setting that it is blamed on where it does not say itself.
 fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigFile) -> Check {
-    let complaint = error.downcast_ref::<Complaint>();
-    let mends = complaint.map(Complaint::mends).unwrap_or_default();
-    let told = describe(error);
-    let told = told.split("\n\nhint: ").next().unwrap_or_default();
-    let what = told
-        .trim_start_matches("error: ")
-        .replace("\n  because: ", ": ");
+    let what = failure(error).reason;
+    let error = error.downcast_ref::<UserError>();
+    let fixes = error.map(UserError::fixes).unwrap_or_default();
     let named = || named_in(&what, config);
-    let key = mends.first().map(|mend| mend.key).or(about).or_else(named);
+    let key = fixes.first().map(|fix| fix.key).or(about).or_else(named);
     let place = match key.and_then(|key| config.place(key)) {
         Some(place) => Where::File(place.clone()),
         None => match key {
@@ -163,9 +161,9 @@ fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigF
             _ => Where::Elsewhere,
         },
     };
-    let lines = mends.iter().map(|mend| Line {
-        key: mend.key,
-        value: mend.value.clone(),
+    let lines = fixes.iter().map(|fix| Line {
+        key: fix.key,
+        value: fix.value.clone(),
     });
     Check {
         level: Level::Error,
@@ -174,7 +172,7 @@ fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigF
         what,
         costs: None,
         write: lines.collect(),
-        hint: complaint.map(|complaint| complaint.hint().to_owned()),
+        hint: error.map(|error| error.hint().to_owned()),
     }
 }
 
@@ -242,7 +240,7 @@ fn look_at(settings: &TrainSettings, file: bool, machine: &Machine, found: &mut 
             let mut check = of_error(&error, about, &ConfigFile::default());
             let mut shown = settings.shown.iter();
             if let Some(line) = shown.find(|line| line.key == &keys::TRAIN_DATA)
-                && let crate::settings::Origin::File(place) = &line.origin
+                && let voxmill_settings::Origin::File(place) = &line.origin
             {
                 check.place = Where::File(place.clone());
             }

@@ -7,11 +7,11 @@ use super::File;
 use super::edit::{Change, Edit, apply};
 use super::examine::{Examined, examine};
 use super::look::Machine;
-use crate::args::TrainArgs;
-use crate::checks::{Check, Level, Where};
-use crate::complaint::Complaint;
-use crate::config::file::WayOut;
-use crate::config::keys;
+use voxmill_settings::args::TrainArgs;
+use voxmill_settings::checks::{Check, Level, Where};
+use voxmill_settings::config::file::WayOut;
+use voxmill_settings::config::keys;
+use voxmill_settings::error::UserError;
 
 /// What was written.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(super) fn fix(
     })
 }
 
-/// What hides or decides other things is mended first, and all is looked at anew behind it: a batch
+/// What hides or decides other things is fixed first, and all is looked at anew behind it: a batch
 /// size that was misspelt, or worked out for a quarter of the clips, would be the wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -175,7 +175,7 @@ fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> 
         a.is_ok_and(|a| b.is_ok_and(|b| a == b))
     };
     if same(&path, &file.path) {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "`{}` is the file itself: --fix writes a copy",
                 path.display()
@@ -187,7 +187,7 @@ fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> 
     let theirs =
         std::fs::read_to_string(&path).map_or(path.exists(), |text| !text.starts_with(MARK));
     if output.is_none() && theirs {
-        return Err(Complaint::new(
+        return Err(UserError::new(
             format!(
                 "there is a file `{}`, and --fix did not write it",
                 path.display()
@@ -208,7 +208,7 @@ fn write(copy: &File) -> anyhow::Result<()> {
         .and_then(|()| std::fs::rename(&temporary, &copy.path));
     written.map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
-        Complaint::new(
+        UserError::new(
             format!("cannot write `{}`", copy.path.display()),
             "say with --output where the copy goes",
         )

@@ -11,9 +11,9 @@ use voxmill_data::manifest::Clip;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts};
 
-use crate::checks::{Reading, Room};
 use crate::machine::Host;
-use crate::settings::Present;
+use voxmill_settings::Present;
+use voxmill_settings::checks::{Reading, Room};
 
 /// The machine, looked at once for the file and its corrected copy.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! `voxmill validate`: settings, dataset and machine against each other, before a run.
 //!
 //! Reads the file, resolves the settings as `train` would, scans the dataset, plans an epoch, and
-//! gives all that to [`crate::checks`]. Nothing is trained and nothing is left on disk but the copy
+//! gives all that to [`voxmill_settings::checks`]. Nothing is trained and nothing is left on disk but the copy
 //! that `--fix` asks for.
 
 mod edit;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use voxmill_report::terminal::validation_text;
 
 use super::{say, say_json, show_settings};
-use crate::args::ValidateArgs;
-use crate::complaint::Complaint;
 use crate::exit::Exit;
-use crate::settings::TrainSettings;
 use examine::examine;
 use fix::Fixed;
 use look::Machine;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::args::ValidateArgs;
+use voxmill_settings::error::UserError;
 
 /// A configuration file in memory.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ struct File {
 impl File {
     fn read(path: &Path) -> anyhow::Result<File> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Complaint::new(
+            UserError::new(
                 format!("cannot read the configuration file `{}`", path.display()),
                 "give the path of a YAML file to --config, or leave the flag out",
             )
@@ -48,7 +48,7 @@ impl File {
 
 pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     let train = args.of_train();
-    let json = args.mending.json;
+    let json = args.result.json;
     if args.flags.show_settings {
         show_settings(&TrainSettings::resolve(train)?.shown, json)?;
         return Ok(Exit::Done);
@@ -57,9 +57,9 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     let file = path.map(File::read).transpose()?;
     let machine = Machine::look();
     let examined = examine(&train, file.as_ref(), &machine);
-    let fixed = match (&file, args.mending.fix) {
+    let fixed = match (&file, args.result.fix) {
         (Some(file), true) => {
-            let output = args.mending.output.as_deref();
+            let output = args.result.output.as_deref();
             Some(fix::fix(file, output, &train, &examined, &machine)?)
         }
         _ => None,

@@ -9,8 +9,8 @@ use super::File;
 use super::examine::Examined;
 use super::fix::Fixed;
 use super::look::Machine;
-use crate::checks::{Check, DiskFacts, Level, Line, Room, Where};
-use crate::config::keys::Key;
+use voxmill_settings::checks::{Check, DiskFacts, Level, Line, Room, Where};
+use voxmill_settings::config::keys::Key;
 
 pub(super) fn result(
     file: Option<&File>,

@@ -22,7 +22,6 @@ use voxmill_trainer::train::{
 };
 
 use super::measures::Measures;
-use crate::checks::need::ClipsOfAStep;
 use crate::session::errors::{of_checkpoint, of_training};
 use crate::session::memory::DeviceWatch;
 use crate::session::run_folder;
@@ -34,6 +33,7 @@ pub(super) use screen::short_time;
 use screen::{Screen, Sources};
 use tensorboard::TensorBoard;
 pub(super) use totals::Totals;
+use voxmill_settings::checks::need::ClipsOfAStep;
 
 pub(super) struct RunObserver<'a> {
     pub(super) recorder: Recorder,

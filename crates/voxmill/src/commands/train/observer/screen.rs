@@ -12,13 +12,13 @@ use voxmill_trainer::train::{Limits, Saved, StepReport, Validation};
 
 use super::totals::{Pace, Totals};
 use crate::commands;
-use crate::complaint::Complaint;
 use crate::dashboard::{
     BestValidation, Budget, BufferLevel, Dashboard, DeviceLoad, Goal, StepTimes,
 };
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::settings::TrainSettings;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::error::UserError;
 
 /// Lines are not printed more often than this.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
@@ -223,7 +223,7 @@ fn dashboard(
     let on_a_terminal = std::io::stderr().is_terminal();
     let is_wanted = match settings.dashboard {
         Some(true) if !on_a_terminal => {
-            return Err(Complaint::new(
+            return Err(UserError::new(
                 "--dashboard needs a terminal, and standard error is none",
                 "leave it out: progress is then printed in lines",
             )

@@ -11,8 +11,8 @@ use voxmill_trainer::train::{StepReport, Validation};
 use super::screen::Screen;
 use super::totals::Pace;
 use super::with_cause;
-use crate::complaint::Complaint;
-use crate::settings::TrainSettings;
+use voxmill_settings::TrainSettings;
+use voxmill_settings::error::UserError;
 
 pub(super) struct TensorBoard {
     /// `None` once a write has failed.
@@ -24,7 +24,7 @@ impl TensorBoard {
         settings: &TrainSettings,
         run: &Path,
         progress: &Progress,
-    ) -> Result<TensorBoard, Complaint> {
+    ) -> Result<TensorBoard, UserError> {
         let folder = settings.tensorboard_log_dir.as_deref().unwrap_or(run);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let start = Start {
@@ -34,7 +34,7 @@ impl TensorBoard {
             first_step: progress.step,
         };
         let writer = EventWriter::create(folder, start).map_err(|error| {
-            Complaint::new(
+            UserError::new(
                 "the files for TensorBoard cannot be written",
                 "give a folder that can be written with --tensorboard-log-dir",
             )

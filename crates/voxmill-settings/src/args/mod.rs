@@ -1,0 +1,302 @@
+//! What was typed. `settings/` turns it into what is meant.
+//!
+//! The flags of settings come from the table (`flags.rs`); here are the verbs, and the flags that
+//! belong to one call of one verb.
+
+mod flags;
+mod help;
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::DeviceName;
+use crate::config::keys::{self, Key};
+use crate::config::value::{FromValue, Kind, Value};
+
+pub use flags::Flags;
+
+/// A parser for clap that takes the range of a flag from the table of settings.
+fn of<T: FromValue + Clone + Send + Sync + 'static>(
+    key: &'static Key,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let value = key.kind.parse(text)?;
+        T::from_value(value).ok_or_else(|| format!("`{text}` is not {}", key.kind.expects()))
+    }
+}
+
+/// A path as a file's key takes it: not empty, and `~/` is the home folder.
+fn path(text: &str) -> Result<PathBuf, String> {
+    let value = Kind::Path.parse(text)?;
+    PathBuf::from_value(value).ok_or_else(|| format!("`{text}` is not {}", Kind::Path.expects()))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match Kind::Share.parse(text)? {
+        Value::Number(share) => Ok(share),
+        _ => Err(format!("`{text}` is not {}", Kind::Share.expects())),
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "voxmill",
+    version,
+    about = "Trains text-to-speech voices and keeps the GPUs busy while it does",
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Check a dataset, compute its features and keep them in a cache
+    #[command(after_help = help::PREPARE)]
+    Prepare(Box<PrepareArgs>),
+    /// Train a voice
+    #[command(after_help = help::TRAIN)]
+    Train(Box<TrainArgs>),
+    /// Measure where the time of a training goes, and say what is slow and what to change
+    #[command(after_help = help::PROFILE)]
+    Profile(Box<ProfileArgs>),
+    /// Measure the data side alone: text, audio, disk, and what a model would wait for
+    #[command(after_help = help::ANALYZE)]
+    Analyze(Box<AnalyzeArgs>),
+    /// Check settings, dataset and machine against each other before training
+    #[command(after_help = help::VALIDATE)]
+    Validate(Box<ValidateArgs>),
+    /// Show the devices there are, how they are linked, and how fast batches get across
+    #[command(after_help = help::DEVICES)]
+    Devices(DevicesArgs),
+    /// Say a text with a trained voice
+    #[command(after_help = help::SYNTHESIZE)]
+    Synthesize(Box<SynthesizeArgs>),
+    /// Compare runs: speed, stability, memory, loss, with the noise shown
+    #[command(after_help = help::COMPARE)]
+    Compare(CompareArgs),
+    /// Measure several batch sizes, or numbers of workers: where more gains nothing, and what would not fit
+    #[command(after_help = help::SCALE)]
+    Scale(Box<ScaleArgs>),
+    /// Show what the text front-end makes of a sentence
+    #[command(after_help = help::TEXT)]
+    Text(TextArgs),
+}
+
+#[derive(Debug, Default, Args)]
+pub struct PrepareArgs {
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Compare the contents of audio files, not only size and time
+    #[arg(long, help_heading = "Cache")]
+    pub verify: bool,
+    /// Drop the features of clips that the dataset no longer has, or that are now left out
+    #[arg(long, help_heading = "Cache")]
+    pub gc: bool,
+    /// Add what happens to this file, as JSON lines: times by the second, faults, decisions
+    #[arg(long, value_name = "FILE", help_heading = "Record")]
+    pub log: Option<PathBuf>,
+    /// At the end, write every single step to this file (the newest 2 million), for a viewer such as Perfetto
+    #[arg(long, value_name = "FILE", help_heading = "Record")]
+    pub trace: Option<PathBuf>,
+    /// Print the summary as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct TrainArgs {
+    #[command(flatten)]
+    pub flags: Flags,
+    /// At the end, write every single step to this file (the newest 2 million), for a viewer such as Perfetto
+    #[arg(long, value_name = "FILE", help_heading = "Run and output")]
+    pub trace: Option<PathBuf>,
+    /// Print the summary as JSON on standard output
+    #[arg(long, help_heading = "Run and output")]
+    pub json: bool,
+}
+
+impl TrainArgs {
+    /// `--resume`: with its run, or without one for the newest.
+    pub fn resume(&self) -> Option<Option<PathBuf>> {
+        let key = &keys::RESUME;
+        self.flags.has(key).then(|| self.flags.get(key))
+    }
+
+    /// A training with these settings that is only measured.
+    pub fn measured(mut flags: Flags) -> TrainArgs {
+        flags.set(&keys::ENABLE_EVALUATION, Value::Switch(false));
+        TrainArgs {
+            flags,
+            ..TrainArgs::default()
+        }
+    }
+}
+
+#[derive(Debug, Default, Args)]
+pub struct ProfileArgs {
+    /// Steps to measure [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Profile")]
+    pub num_steps: Option<NonZero<u32>>,
+    /// Steps before that, which are not counted [default: 5]
+    #[arg(long, value_name = "N", help_heading = "Profile")]
+    pub warmup: Option<u32>,
+    /// Measure nothing: say what the log of this run says
+    #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = path)]
+    pub replay: Option<PathBuf>,
+    /// At the end, write every single step to this file, for a viewer such as Perfetto
+    #[arg(long, value_name = "FILE", help_heading = "Profile")]
+    pub trace: Option<PathBuf>,
+    /// Print everything as JSON on standard output
+    #[arg(long, help_heading = "Profile")]
+    pub json: bool,
+    /// Slow a part down on purpose, such as read=20ms: to see whether it is found
+    #[arg(long, value_name = "PART=TIME", hide = true)]
+    pub plant: Vec<String>,
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+impl ProfileArgs {
+    /// The run that is measured: as `train` would do it.
+    pub fn training(self) -> TrainArgs {
+        let mut train = TrainArgs::measured(self.flags);
+        train.flags.set(&keys::NAME, Value::Text("profile".into()));
+        train.trace = self.trace;
+        train.json = self.json;
+        train
+    }
+}
+
+#[derive(Debug, Default, Args)]
+pub struct AnalyzeArgs {
+    /// What a step of the model takes [default: as in the newest run of the same size, batch and device]
+    #[arg(long, value_name = "MS", help_heading = "Analyze")]
+    pub step_ms: Option<f64>,
+    /// Print everything as JSON on standard output
+    #[arg(long, help_heading = "Analyze")]
+    pub json: bool,
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct ValidateArgs {
+    #[command(flatten)]
+    pub result: ResultArgs,
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Result")]
+pub struct ResultArgs {
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write a corrected copy of the file, with its comments, and check that
+    #[arg(long, requires = "config")]
+    pub fix: bool,
+    /// Where the corrected copy goes; a file that is there is replaced [default: <name>.fixed.yaml beside the file]
+    #[arg(long, id = "copy", value_name = "FILE", requires = "fix")]
+    pub output: Option<PathBuf>,
+}
+
+impl ValidateArgs {
+    /// What `train` would be given.
+    pub fn of_train(&self) -> TrainArgs {
+        TrainArgs {
+            flags: self.flags.clone(),
+            ..TrainArgs::default()
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct DevicesArgs {
+    /// Measure how fast batches get from this device to --model-device
+    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceName>(&keys::DATA_DEVICE))]
+    pub data_device: Option<DeviceName>,
+    /// The device that trains; needs --data-device
+    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceName>(&keys::MODEL_DEVICE))]
+    pub model_device: Option<DeviceName>,
+    /// Print it all as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub struct SynthesizeArgs {
+    /// The text to speak [default: standard input]
+    #[arg(long, value_name = "TEXT", help_heading = "Text")]
+    pub text: Option<String>,
+    /// A file with the text to speak
+    #[arg(long, value_name = "FILE", help_heading = "Text", value_parser = path)]
+    pub text_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Print what was spoken as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub struct CompareArgs {
+    /// Folders of runs, or their logs: two or more
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Exit 1 when a later run's steps take longer than the first's by more than this, and noise cannot be why
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub fail_above: Option<f64>,
+    /// Print the comparison as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Default, Args)]
+pub struct ScaleArgs {
+    #[command(flatten)]
+    pub sweep: SweepArgs,
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Print the result as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// One of the three lists. [`crate::ScaleSettings`] knows these flags by name.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Sizes (one of the lists)")]
+pub struct SweepArgs {
+    /// Batch sizes [default: by model size: 16,24,32 for tiny, 4,8,12 for big]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["workers", "prefetch"], value_parser = of::<NonZero<u32>>(&keys::BATCH_SIZE))]
+    pub batch_sizes: Vec<NonZero<u32>>,
+    /// Numbers of threads that make features, with the batch size as it is
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "prefetch", value_parser = of::<usize>(&keys::NUM_WORKERS))]
+    pub workers: Vec<usize>,
+    /// Numbers of batches ahead on the device
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = of::<usize>(&keys::PREFETCH_BUFFER_SIZE))]
+    pub prefetch: Vec<usize>,
+    /// Steps of each size that are measured, after 3 to warm up
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=100_000))]
+    pub num_steps: u64,
+}
+
+#[derive(Debug, Default, Args)]
+pub struct TextArgs {
+    /// The text; standard input, a sentence a line, when it is left out
+    #[arg(value_name = "TEXT")]
+    pub text: Option<String>,
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Print the steps as JSON, one object a line, on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests;

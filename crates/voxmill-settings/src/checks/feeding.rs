@@ -1,0 +1,227 @@
+//! How far ahead batches are made, and what keeps them from being.
+
+use super::{Check, Facts, Level, count, size, span};
+use crate::config::keys;
+use crate::config::value::show_bytes;
+use crate::usual_slots;
+
+pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
+    let all = [
+        one_after_another(facts),
+        few_slots(facts),
+        many_slots(facts),
+        buffer_beyond_budget(facts),
+        no_cache(facts),
+        frames_made_anew(facts),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn one_after_another(facts: &Facts<'_>) -> Option<Check> {
+    let feeding = &facts.settings.feeding;
+    (!feeding.overlap).then(|| {
+        facts
+            .about(Level::Warning, &keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
+            .costs("a step takes the time of its batch on top of its own; it is meant as a baseline to measure with")
+            .write(&keys::NO_OVERLAP, false)
+    })
+}
+
+/// Below this the model has nothing in hand while the next batch is on its way.
+const LEAST_SLOTS: usize = 2;
+
+fn few_slots(facts: &Facts<'_>) -> Option<Check> {
+    let slots = facts.settings.feeding.device_slots;
+    let batch = facts.data.as_ref()?.needs.model.batch;
+    if slots >= LEAST_SLOTS || !facts.settings.feeding.overlap {
+        return None;
+    }
+    let what = format!(
+        "{} ahead on the device: a batch that is late by anything is waited for",
+        count(slots as u64, "batch")
+    );
+    let more = batch * (LEAST_SLOTS - slots) as u64;
+    let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
+    Some(
+        check
+            .costs(format!("one more takes {} of its memory", size(more)))
+            .write(&keys::PREFETCH_BUFFER_SIZE, LEAST_SLOTS),
+    )
+}
+
+fn many_slots(facts: &Facts<'_>) -> Option<Check> {
+    let slots = facts.settings.feeding.device_slots;
+    let needs = &facts.data.as_ref()?.needs;
+    let memory = match facts.settings.devices.devices.model().is_cpu() {
+        true => facts.memory?,
+        false => facts.model_card?.memory_total_bytes?,
+    };
+    let ahead = needs.model.batch * slots as u64;
+    if !facts.given(&keys::PREFETCH_BUFFER_SIZE) || ahead < memory / 4 {
+        return None;
+    }
+    let batch_size = facts.settings.data.batches.batch_size;
+    let (usual, _) = usual_slots(batch_size, facts.settings.devices.devices.is_pair());
+    let what = format!("{slots} batches wait on the device");
+    let costs = format!("they take up to {} of its {}", size(ahead), size(memory));
+    let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
+    Some(check.costs(costs).write(&keys::PREFETCH_BUFFER_SIZE, usual))
+}
+
+/// The budget holds; the number of batches is then only a wish.
+fn buffer_beyond_budget(facts: &Facts<'_>) -> Option<Check> {
+    let feeding = &facts.settings.feeding;
+    let data = facts.data.as_ref()?;
+    let largest = data.needs.model.batch;
+    let fit = data.batch_budget.checked_div(largest)?;
+    if fit >= feeding.buffered_batches as u64 || !facts.given(&keys::BUFFER_SIZE) {
+        return None;
+    }
+    let what = format!(
+        "{} batches ahead do not fit into ram_budget {}",
+        feeding.buffered_batches,
+        show_bytes(feeding.ram_budget)
+    );
+    let costs = format!(
+        "it holds {fit} of the largest, {} each; the budget wins",
+        size(largest)
+    );
+    let check = facts.about(Level::Note, &keys::BUFFER_SIZE, what);
+    Some(check.costs(costs).write(&keys::BUFFER_SIZE, fit.max(1)))
+}
+
+/// Without a cache, features stay in memory as far as a quarter of the budget holds them.
+const HELD_SHARE: u64 = 4;
+
+fn no_cache(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
+    if facts.settings.feeding.caching || is_made_on_device(facts) {
+        return None;
+    }
+    let frames = data.plan.clips().iter().map(|clip| u64::from(clip.frames));
+    let bytes = frames.sum::<u64>() * 4 * facts.settings.data.audio.n_mels as u64;
+    let held = facts.settings.feeding.ram_budget / HELD_SHARE;
+    let (level, what, costs) = match bytes <= held {
+        true => (
+            Level::Note,
+            "without a cache, features are computed again by every run",
+            format!(
+                "each decodes {} of sound and keeps {} in memory",
+                span(data.audio_seconds),
+                size(bytes)
+            ),
+        ),
+        false => {
+            let beyond = 1.0 - held as f64 / bytes as f64;
+            (
+                Level::Warning,
+                "without a cache, features that do not fit into memory are computed again in every epoch",
+                format!(
+                    "they take {}, and a quarter of ram_budget is {}: about {} of sound is decoded again and again",
+                    size(bytes),
+                    size(held),
+                    span(beyond * data.audio_seconds)
+                ),
+            )
+        }
+    };
+    let check = facts.about(level, &keys::ENABLE_CACHING, what);
+    Some(check.costs(costs).write(&keys::ENABLE_CACHING, true))
+}
+
+fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
+    if !is_made_on_device(facts) {
+        return None;
+    }
+    let what = "frames are made on a device: the cache is not used for sound";
+    let costs = format!(
+        "every epoch decodes {} of sound again",
+        span(data.audio_seconds)
+    );
+    let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
+    Some(check.costs(costs).write(&keys::PREPARE_ON, "host"))
+}
+
+fn is_made_on_device(facts: &Facts<'_>) -> bool {
+    use voxmill_trainer::checkpoint::PrepareOn;
+    facts.settings.devices.prepare_on != PrepareOn::Host
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Machine, found};
+    use super::*;
+
+    fn fires(flags: &str, key: &'static crate::config::keys::Key) -> Option<Check> {
+        let machine = Machine::with(flags, 2);
+        found(&machine.facts(), key)
+    }
+
+    #[test]
+    fn what_is_usual_is_right() {
+        assert!(check(&Machine::with("", 2).facts()).is_empty());
+    }
+
+    #[test]
+    fn nothing_made_ahead_is_a_warning() {
+        let check = fires("--no-overlap", &keys::NO_OVERLAP).unwrap();
+        assert_eq!(check.write[0].in_file().unwrap(), "no_overlap: false");
+    }
+
+    #[test]
+    fn one_slot_is_too_few() {
+        let check = fires("--prefetch-buffer-size 1", &keys::PREFETCH_BUFFER_SIZE).unwrap();
+        assert!(
+            check.what.starts_with("1 batch ahead on the device"),
+            "{}",
+            check.what
+        );
+        assert_eq!(check.write[0].flag().unwrap(), "--prefetch-buffer-size 2");
+        assert!(fires("--prefetch-buffer-size 2", &keys::PREFETCH_BUFFER_SIZE).is_none());
+    }
+
+    #[test]
+    fn slots_that_fill_the_memory_are_too_many() {
+        let mut machine = Machine::with("--prefetch-buffer-size 64", 2);
+        machine.memory = Some(400_000_000);
+        let check = found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).unwrap();
+        assert!(check.what.starts_with("64 batches wait"), "{}", check.what);
+        machine.memory = Some(64_000_000_000);
+        assert!(found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).is_none());
+    }
+
+    #[test]
+    fn instead_of_too_many_slots_the_default_is_advised() {
+        let mut machine = Machine::with("--prefetch-buffer-size 64 --batch-size 32", 2);
+        machine.memory = Some(400_000_000);
+        let check = found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).unwrap();
+        let default = Machine::with("--batch-size 32", 2)
+            .facts()
+            .settings
+            .feeding
+            .device_slots;
+        assert_eq!(check.write[0].value, Some(default.to_string()));
+    }
+
+    #[test]
+    fn a_buffer_that_the_budget_cannot_hold_is_a_note() {
+        let check = fires("--buffer-size 500 --ram-budget 100MB", &keys::BUFFER_SIZE).unwrap();
+        assert_eq!(check.level, Level::Note);
+        assert!(check.what.contains("ram_budget 100MB"), "{}", check.what);
+        assert!(fires("--buffer-size 2 --ram-budget 100MB", &keys::BUFFER_SIZE).is_none());
+    }
+
+    #[test]
+    fn no_cache_costs_decoding_as_far_as_memory_cannot_hold_the_features() {
+        let check = fires("--no-cache", &keys::ENABLE_CACHING).unwrap();
+        assert_eq!(check.level, Level::Note);
+        let check = fires("--no-cache --ram-budget 30MB", &keys::ENABLE_CACHING).unwrap();
+        assert_eq!(check.level, Level::Warning);
+        let costs = check.costs.unwrap();
+        assert!(costs.contains("a quarter of ram_budget is 8 MB"), "{costs}");
+        let made = fires("--prepare-on model", &keys::PREPARE_ON).unwrap();
+        assert_eq!(made.level, Level::Note);
+        assert!(fires("--no-cache --prepare-on model", &keys::ENABLE_CACHING).is_none());
+    }
+}

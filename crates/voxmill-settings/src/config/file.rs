@@ -1,0 +1,417 @@
+//! Reads the YAML file into checked entries, each with its place, and finds everything wrong at once.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use saphyr::{MarkedYaml, ScalarStyle, YamlData, YamlLoader};
+use saphyr_parser::{Marker, Parser};
+
+use super::keys::{self, Key, Role, Section};
+use super::value::{FromValue, Kind, Value};
+use crate::error::UserError;
+
+/// A configuration file whose every key is known and whose every value is in range.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigFile {
+    entries: HashMap<&'static str, Entry>,
+    /// Keys that were given and have no effect, in file order, for one line to the person.
+    pub without_meaning: Vec<&'static Key>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Value,
+    place: Place,
+}
+
+/// Where something stands in the file; lines and columns count from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub file: PathBuf,
+    pub line: usize,
+    pub column: usize,
+}
+
+impl ConfigFile {
+    pub fn read(path: &Path) -> anyhow::Result<ConfigFile> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            UserError::new(
+                format!("cannot read the configuration file `{}`", path.display()),
+                "give the path of a YAML file to --config, or leave the flag out",
+            )
+            .because(error)
+        })?;
+        parse(&text, path)
+    }
+
+    /// What is good in a text, and all that is wrong with it. `None`: it is no YAML.
+    pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
+        examine(text, path)
+    }
+
+    /// Where a key stands.
+    pub fn place(&self, key: &Key) -> Option<&Place> {
+        self.entries.get(key.name).map(|entry| &entry.place)
+    }
+
+    /// A value as it was read, for comparing.
+    pub fn value(&self, key: &Key) -> Option<&Value> {
+        self.entries.get(key.name).map(|entry| &entry.value)
+    }
+
+    pub fn get<T: FromValue>(&self, key: &Key) -> Option<(T, Place)> {
+        let entry = self.entries.get(key.name)?;
+        let value = T::from_value(entry.value.clone())?;
+        Some((value, entry.place.clone()))
+    }
+}
+
+/// One thing wrong in the file.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub line: usize,
+    pub column: usize,
+    width: usize,
+    pub what: String,
+    pub hint: String,
+    pub way_out: WayOut,
+}
+
+/// What can be done about a fault without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayOut {
+    /// Nothing.
+    None,
+    /// The key on this line was meant to be another one.
+    Rename { line: usize, to: &'static str },
+    /// The key on this line can be left out.
+    TakeOut { line: usize },
+}
+
+impl Fault {
+    fn with(self, way_out: WayOut) -> Fault {
+        Fault { way_out, ..self }
+    }
+
+    fn at(marker: Marker, width: usize, what: String, hint: String) -> Fault {
+        Fault {
+            line: marker.line(),
+            column: marker.col() + 1,
+            width,
+            what,
+            hint,
+            way_out: WayOut::None,
+        }
+    }
+}
+
+fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
+    let (config, faults) = examine(text, path);
+    match config {
+        Some(config) if faults.is_empty() => Ok(config),
+        _ => Err(complain(faults, text, path)),
+    }
+}
+
+fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
+    let mut loader = YamlLoader::<MarkedYaml>::default();
+    // Scalars stay as they are written, so that flags and file share one parser of values.
+    loader.early_parse(false);
+    let loaded = Parser::new_from_str(text).load(&mut loader, true);
+    if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
+        let fault = Fault::at(
+            *error.marker(),
+            1,
+            format!("this is not valid YAML: {}", error.info()),
+            "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place".into(),
+        );
+        return (None, vec![fault]);
+    }
+    let mut reading = Reading {
+        path,
+        config: ConfigFile::default(),
+        faults: Vec::new(),
+    };
+    let documents = loader.into_documents();
+    for document in &documents {
+        reading.document(document);
+    }
+    (Some(reading.config), reading.faults)
+}
+
+struct Reading<'a> {
+    path: &'a Path,
+    config: ConfigFile,
+    faults: Vec<Fault>,
+}
+
+impl Reading<'_> {
+    fn document(&mut self, document: &MarkedYaml) {
+        let sections = match &document.data {
+            YamlData::Mapping(sections) => sections,
+            data if is_null(data) => return,
+            _ => {
+                let what =
+                    "the file must hold the sections `data:`, `model:` and `training:`".to_owned();
+                self.faults.push(Fault::at(
+                    document.span.start,
+                    1,
+                    what,
+                    "write `data:` on a line of its own, then `  batch_size: 16`".into(),
+                ));
+                return;
+            }
+        };
+        for (name_node, body) in sections {
+            let name = scalar_text(name_node).unwrap_or_default();
+            let at = name_node.span.start;
+            let section = Section::OF_A_FILE.into_iter().find(|s| s.name() == name);
+            let Some(section) = section else {
+                let hint = match keys::nearest(Section::Data, name) {
+                    Some(key) if key.name == name => {
+                        format!("`{name}` belongs under `{}:`", key.section.name())
+                    }
+                    _ => "the sections are `data:`, `model:` and `training:`".into(),
+                };
+                self.faults.push(Fault::at(
+                    at,
+                    name.chars().count(),
+                    format!("unknown section `{name}`"),
+                    hint,
+                ));
+                continue;
+            };
+            match &body.data {
+                YamlData::Mapping(entries) => {
+                    for (key_node, value_node) in entries {
+                        self.entry(section, key_node, value_node);
+                    }
+                }
+                data if is_null(data) => {}
+                _ => {
+                    let what = format!("`{name}:` must hold keys, but found {}", found(&body.data));
+                    self.faults.push(Fault::at(
+                        body.span.start,
+                        1,
+                        what,
+                        format!(
+                            "write `{name}:` on a line of its own and indent its keys below it"
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, section: Section, key_node: &MarkedYaml, value_node: &MarkedYaml) {
+        let name = scalar_text(key_node).unwrap_or_default();
+        let at = key_node.span.start;
+        let Some(mut key) = keys::find(section, name) else {
+            let line = at.line();
+            let nearest = keys::nearest(section, name);
+            let way_out = match nearest {
+                Some(key) if key.section == section => WayOut::Rename { line, to: key.name },
+                _ => WayOut::TakeOut { line },
+            };
+            let hint = match nearest {
+                Some(key) if key.section == section => format!("did you mean `{}`?", key.name),
+                Some(key) => format!(
+                    "did you mean `{}` under `{}:`?",
+                    key.name,
+                    key.section.name()
+                ),
+                None => format!(
+                    "`voxmill train --show-settings` lists the keys under `{}:`",
+                    section.name()
+                ),
+            };
+            let what = format!("unknown key `{name}` under `{}:`", section.name());
+            self.faults
+                .push(Fault::at(at, name.chars().count(), what, hint).with(way_out));
+            return;
+        };
+        if is_null(&value_node.data) {
+            // `key:` with nothing, or `null`: as if it were not there.
+            return;
+        }
+        match self.value(key, value_node) {
+            Err(fault) => {
+                let line = at.line();
+                self.faults.push(fault.with(WayOut::TakeOut { line }));
+            }
+            Ok(value) => {
+                let place = Place {
+                    file: self.path.to_owned(),
+                    line: at.line(),
+                    column: at.col() + 1,
+                };
+                match key.role {
+                    Role::NoMeaning(_) => self.config.without_meaning.push(key),
+                    Role::Alias(target) => {
+                        if let Some(target) = keys::find(section, target) {
+                            key = target;
+                        }
+                    }
+                    Role::Acts => {}
+                }
+                if let Some(earlier) = self.config.entries.insert(key.name, Entry { value, place })
+                {
+                    let what = format!(
+                        "`{name}` sets `{}`, which line {} has set already",
+                        key.name, earlier.place.line
+                    );
+                    self.faults.push(
+                        Fault::at(at, name.chars().count(), what, "keep one of the two".into())
+                            .with(WayOut::TakeOut { line: at.line() }),
+                    );
+                }
+            }
+        }
+    }
+
+    fn value(&self, key: &Key, node: &MarkedYaml) -> Result<Value, Fault> {
+        let fault = |width: usize, what: String| {
+            Fault::at(
+                node.span.start,
+                width,
+                format!("`{}`: {what}", key.name),
+                format!(
+                    "write {}, or leave the key out for the default",
+                    key.kind.expects()
+                ),
+            )
+        };
+        let wrong_type =
+            |found: &str| fault(1, format!("expected {}, found {found}", key.kind.expects()));
+        let YamlData::Representation(text, style, _) = &node.data else {
+            return Err(wrong_type(found(&node.data)));
+        };
+        let width = text.chars().count();
+        let quoted = *style != ScalarStyle::Plain;
+        let bare = matches!(
+            key.kind,
+            Kind::Whole { .. } | Kind::Number { .. } | Kind::Switch
+        );
+        if quoted && bare {
+            return Err(fault(
+                width + 2,
+                format!("expected {}, found a quoted text", key.kind.expects()),
+            ));
+        }
+        key.kind.parse(text).map_err(|what| fault(width, what))
+    }
+}
+
+fn scalar_text<'a>(node: &'a MarkedYaml) -> Option<&'a str> {
+    match &node.data {
+        YamlData::Representation(text, ..) => Some(text),
+        _ => None,
+    }
+}
+
+fn is_null<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> bool {
+    matches!(data, YamlData::Representation(text, ScalarStyle::Plain, _) if matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL"))
+}
+
+fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
+    match data {
+        YamlData::Sequence(_) => "a list",
+        YamlData::Mapping(_) => "a group of keys",
+        YamlData::Representation(..) => "a single value",
+        _ => "something else",
+    }
+}
+
+/// All faults as one error, each with its line of the file and a mark under the place.
+fn complain(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut message = String::new();
+    let last = faults.len() - 1;
+    let mut hint = String::new();
+    for (i, fault) in faults.into_iter().enumerate() {
+        let number = fault.line.to_string();
+        let gap = " ".repeat(number.len());
+        let source = lines.get(fault.line - 1).copied().unwrap_or_default();
+        let mark = format!(
+            "{}{}",
+            " ".repeat(fault.column - 1),
+            "^".repeat(fault.width.max(1))
+        );
+        let head = if i == 0 { "" } else { "error: " };
+        let _ = write!(
+            message,
+            "{head}{}\n  --> {}:{}:{}\n {gap} |\n {number} | {source}\n {gap} | {mark}",
+            fault.what,
+            path.display(),
+            fault.line,
+            fault.column,
+        );
+        if i < last {
+            let _ = write!(message, "\n\nhint: {}\n\n", fault.hint);
+        } else {
+            hint = fault.hint;
+        }
+    }
+    anyhow::Error::new(UserError::new(message, hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::describe;
+
+    fn faults(text: &str) -> String {
+        describe(&parse(text, Path::new("config.yaml")).unwrap_err())
+    }
+
+    #[test]
+    fn values_are_read_with_their_places() {
+        let config = parse(
+            "data:\n  batch_size: 24\ntraining:\n  learning_rate: 1e-4\n",
+            Path::new("c.yaml"),
+        )
+        .unwrap();
+        let (batch, place) = config.get::<u32>(&keys::BATCH_SIZE).unwrap();
+        assert_eq!((batch, place.line, place.column), (24, 2, 3));
+        assert_eq!(config.get::<f64>(&keys::LEARNING_RATE).unwrap().0, 1e-4);
+        assert!(parse("", Path::new("c.yaml")).unwrap().entries.is_empty());
+        assert!(
+            parse("data:\n  num_workers: null\n", Path::new("c.yaml"))
+                .unwrap()
+                .entries
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn an_alias_sets_the_key_it_stands_for() {
+        let config = parse("data:\n  pipeline_buffer_size: 40\n", Path::new("c.yaml")).unwrap();
+        assert_eq!(config.get::<u32>(&keys::BUFFER_SIZE).unwrap().0, 40);
+        assert!(
+            faults("data:\n  pipeline_buffer_size: 40\n  buffer_size: 50\n")
+                .contains("line 2 has set already")
+        );
+    }
+
+    #[test]
+    fn keys_of_the_earlier_trainer_are_named_and_do_nothing() {
+        let config = parse(
+            "data:\n  enable_xla: true\n  pin_memory: false\n",
+            Path::new("c.yaml"),
+        )
+        .unwrap();
+        let names: Vec<_> = config.without_meaning.iter().map(|key| key.name).collect();
+        assert_eq!(names, ["enable_xla", "pin_memory"]);
+    }
+
+    #[test]
+    fn what_a_person_sees_of_a_bad_file() {
+        insta::assert_snapshot!(faults(
+            "data:\n  batch_sise: 16\n  n_mels: many\n  hop_length: [256]\n  n_fft: \"1024\"\n  sample_rate: 4\nmodell:\n  size: tiny\nbatch_size: 3\ntraining: 5\n"
+        ));
+        insta::assert_snapshot!(faults("data:\n  batch_size: 16\n  batch_size: 17\n"));
+        insta::assert_snapshot!(faults("data:\n\tbatch_size: 16\n"));
+        insta::assert_snapshot!(faults("just words\n"));
+    }
+}

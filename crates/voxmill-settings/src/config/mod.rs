@@ -1,0 +1,8 @@
+//! The settings as data: the table of them, values as people write them, and the configuration file.
+
+#[cfg(test)]
+mod documents;
+pub mod file;
+pub mod keys;
+pub mod legacy;
+pub mod value;

@@ -1,0 +1,116 @@
+//! Which data, and what becomes of it: what `prepare` and `train` have in common.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use voxmill_audio::AudioSettings;
+use voxmill_data::batch_plan::BatchSettings;
+use voxmill_text::FrontEndOptions;
+use voxmill_text::language::Language;
+
+use super::Origin;
+use super::resolver::Resolver;
+use super::text::front_end;
+use crate::config::keys;
+use crate::error::UserError;
+
+#[derive(Clone, Debug)]
+pub struct DataSettings {
+    /// `None`: the built-in demo corpus.
+    pub train_data: Option<PathBuf>,
+    pub val_data: Option<PathBuf>,
+    pub val_fraction: f64,
+    pub val_fraction_origin: Origin,
+    pub language: Option<Language>,
+    pub max_bad: f64,
+    pub max_text_length: u32,
+    pub max_mel_frames: u32,
+    pub text: FrontEndOptions,
+    pub audio: AudioSettings,
+    pub batches: BatchSettings,
+    /// `None`: beside the dataset.
+    pub cache_dir: Option<PathBuf>,
+    pub cache_budget: Option<u64>,
+}
+
+/// Clips of a batch of the built-in corpus.
+const EIGHT: NonZero<u32> = NonZero::<u32>::MIN.saturating_add(7);
+
+impl DataSettings {
+    pub(super) fn resolve(r: &mut Resolver) -> anyhow::Result<DataSettings> {
+        let train_data: Option<PathBuf> = r.optional(&keys::TRAIN_DATA);
+        let val_data: Option<PathBuf> = r.optional(&keys::VAL_DATA);
+        let val_fraction = r.pick(&keys::VAL_FRACTION);
+        let val_fraction_origin = r.last_origin();
+        let language = r.optional(&keys::LANGUAGE);
+        let max_bad = r.pick(&keys::MAX_BAD);
+        let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH);
+        let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES);
+        let text = front_end(r);
+        let audio = audio(r)?;
+        let batches = BatchSettings {
+            batch_size: match &train_data {
+                Some(_) => r.pick(&keys::BATCH_SIZE),
+                // Minutes are short: twice the steps say more than twice the clips a step.
+                None => r.auto(&keys::BATCH_SIZE, EIGHT, "for the built-in corpus"),
+            },
+            bucket_count: r.pick(&keys::BUCKETS),
+            pad_to_fixed_length: r.pick(&keys::PAD_TO_FIXED_LENGTH),
+            seed: r.pick(&keys::SEED),
+            ..BatchSettings::default()
+        };
+        let cache_dir = r.optional(&keys::CACHE_DIR);
+        let cache_budget = r.optional(&keys::CACHE_BUDGET);
+        if val_data.is_some() && val_fraction_origin == Origin::Flag {
+            return Err(UserError::new(
+                "--val-fraction and --val-data both say which clips are for validation",
+                "leave one of the two out",
+            )
+            .fix(&keys::VAL_FRACTION, None)
+            .into());
+        }
+        Ok(DataSettings {
+            train_data,
+            val_data,
+            val_fraction,
+            val_fraction_origin,
+            language,
+            max_bad,
+            max_text_length,
+            max_mel_frames,
+            text,
+            audio,
+            batches,
+            cache_dir,
+            cache_budget,
+        })
+    }
+}
+
+fn audio(r: &mut Resolver) -> anyhow::Result<AudioSettings> {
+    let default = AudioSettings::default();
+    let sample_rate: u32 = r.pick(&keys::SAMPLE_RATE);
+    let nyquist = sample_rate as f32 / 2.0;
+    let settings = AudioSettings {
+        sample_rate,
+        n_fft: r.pick(&keys::N_FFT),
+        hop_length: r.pick(&keys::HOP_LENGTH),
+        n_mels: r.pick(&keys::N_MELS),
+        f_min: r.pick(&keys::F_MIN),
+        f_max: if nyquist < default.f_max {
+            r.auto(&keys::F_MAX, nyquist, "half the sample rate")
+        } else {
+            r.pick(&keys::F_MAX)
+        },
+        trim_db: r.optional(&keys::TRIM_DB),
+        loudness_lufs: r.optional(&keys::LOUDNESS_LUFS),
+        ..default
+    };
+    settings.validate().map_err(|error| {
+        UserError::new(
+            format!("the audio settings do not go together: {error}"),
+            "`--show-settings` shows where each value comes from",
+        )
+    })?;
+    Ok(settings)
+}

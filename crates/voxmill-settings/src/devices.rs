@@ -1,0 +1,322 @@
+//! Which devices prepare and train, what memory they may take, and in what precision.
+//!
+//! The flags for GPUs are known in every build, because people's scripts and files have them; what
+//! this build or this machine cannot do says why and what to do instead.
+
+mod choose;
+#[cfg(test)]
+mod tests;
+
+use voxmill_telemetry::probes::topology::Link;
+use voxmill_trainer::checkpoint::PrepareOn;
+use voxmill_trainer::device::{DeviceId, Precision};
+use voxmill_trainer::prepare::Augment;
+
+pub use choose::{Devices, Present};
+
+use super::Origin;
+use super::resolver::Resolver;
+use crate::config::keys::{self, Key};
+use crate::config::value::{FromValue, Value};
+use crate::error::UserError;
+use choose::{Asked, choose};
+
+/// A device as it is typed: `auto`, `cpu`, `vulkan:0`. Its spelling has been checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceName(String);
+
+impl FromValue for DeviceName {
+    fn from_value(value: Value) -> Option<Self> {
+        String::from_value(value).map(DeviceName)
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl DeviceName {
+    /// `None` is `auto`.
+    pub fn id(&self) -> Option<DeviceId> {
+        self.0.parse().ok()
+    }
+}
+
+/// Where the model trains and where batches are prepared for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceSettings {
+    pub devices: Devices,
+    /// How the two are linked, where that is known.
+    pub link: Option<Link>,
+    /// Where sound becomes log-mel frames; until it is measured, `Host`.
+    pub prepare_on: PrepareOn,
+    /// Whether that is to be measured.
+    pub measures_prepare_on: bool,
+    pub augment: Augment,
+    /// In 16 bits where it can be. Which kind, the open device says.
+    pub mixed_precision: bool,
+    /// Bytes that may be taken of each device, where somebody said so: they hold while the run goes on.
+    pub limits: MemoryLimits,
+    /// Most of what is free, where it is known: what does not fit into it is not begun.
+    pub free: MemoryLimits,
+}
+
+/// Where sound is to become log-mel frames, as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PreparePlace {
+    /// Where it is faster.
+    Auto,
+    On(PrepareOn),
+}
+
+impl FromValue for PreparePlace {
+    fn from_value(value: Value) -> Option<Self> {
+        let name = String::from_value(value)?;
+        if name == "auto" {
+            return Some(PreparePlace::Auto);
+        }
+        let places = PrepareOn::ALL.into_iter();
+        places
+            .map(PreparePlace::On)
+            .find(|place| place.show() == name)
+    }
+
+    fn show(&self) -> String {
+        match self {
+            PreparePlace::Auto => "auto",
+            PreparePlace::On(place) => place.name(),
+        }
+        .to_owned()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryLimits {
+    pub data: Option<u64>,
+    pub model: Option<u64>,
+}
+
+impl DeviceSettings {
+    pub(super) fn resolve(r: &mut Resolver, present: &Present) -> anyhow::Result<DeviceSettings> {
+        let device: Option<(DeviceName, Origin)> = r.given(&keys::DEVICE);
+        let device_is_typed = matches!(&device, Some((name, Origin::Flag)) if name.id().is_some());
+        let data_gpu = r.optional(&keys::DATA_GPU);
+        let model_gpu = r.optional(&keys::MODEL_GPU);
+        let data_device = r.optional(&keys::DATA_DEVICE);
+        let model_device = r.optional(&keys::MODEL_DEVICE);
+        // A file written for two GPUs serves here too, when the flag names one device.
+        let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
+        let pair = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
+        let named_gpus = !passed_over(r, &gpus, device_is_typed);
+        let named_pair = !passed_over(r, &pair, device_is_typed);
+        let asked = Asked {
+            device: device.as_ref().and_then(|(name, _)| name.id()),
+            data_gpu: data_gpu.filter(|_| named_gpus),
+            model_gpu: model_gpu.filter(|_| named_gpus),
+            data_device: data_device.filter(|_| named_pair),
+            model_device: model_device.filter(|_| named_pair),
+        };
+        let chosen = choose(&asked, present, &|key| r.called(key))?;
+        let of_gpus = r.is_given(&keys::MODEL_GPU);
+        let about = if of_gpus {
+            &keys::MODEL_GPU
+        } else {
+            &keys::MODEL_DEVICE
+        };
+        for note in chosen.notes {
+            r.remark(about, note);
+        }
+        let name = DeviceName(chosen.devices.model().to_string());
+        let origin = match device {
+            Some((name, origin)) if name.id().is_some() => origin,
+            _ => Origin::Auto(chosen.why),
+        };
+        r.note(&keys::DEVICE, (name, origin));
+
+        let limits = limits(r, &chosen.devices, device_is_typed)?;
+        let is_pair = chosen.devices.is_pair();
+        let place = r.pick(&keys::PREPARE_ON);
+        let prepare_on = match place {
+            PreparePlace::Auto => PrepareOn::Host,
+            PreparePlace::On(place) => place,
+        };
+        if prepare_on == PrepareOn::Data && !is_pair {
+            return Err(UserError::new(
+                format!(
+                    "{} data needs a device of its own for data, and one device does all here",
+                    r.called(&keys::PREPARE_ON)
+                ),
+                "give two devices, or --prepare-on model",
+            )
+            .fix(&keys::PREPARE_ON, Some("host"))
+            .into());
+        }
+        let masks = r.pick(&keys::AUGMENT_MASKS);
+        let noise: Option<f64> = r.optional(&keys::AUGMENT_NOISE_DB);
+        let augment = Augment {
+            gain_db: r.pick::<f64>(&keys::AUGMENT_GAIN_DB) as f32,
+            noise_snr_db: noise.map(|db| db as f32),
+            time_masks: masks,
+            channel_masks: masks,
+        };
+        let mixed_precision = mixed_precision(r, chosen.devices, device_is_typed)?;
+        Ok(DeviceSettings {
+            devices: chosen.devices,
+            link: choose::link(chosen.devices, present),
+            prepare_on,
+            // A single device has its hands full with the model.
+            measures_prepare_on: place == PreparePlace::Auto && is_pair,
+            augment,
+            mixed_precision,
+            limits,
+            free: MemoryLimits {
+                data: usable(chosen.devices.data(), present),
+                model: usable(chosen.devices.model(), present),
+            },
+        })
+    }
+}
+
+impl DeviceSettings {
+    /// What a run counts on before its device is open. Which 16 bits it has, only the open device says; either kind
+    /// takes as much memory.
+    pub fn planned_precision(&self) -> Precision {
+        match self.mixed_precision {
+            true => Precision::Bf16,
+            false => Precision::Single,
+        }
+    }
+}
+
+/// Of a device's memory, what a run may count on; the rest is for the driver, for fragments and for others.
+pub const USABLE_SHARE: f64 = 0.9;
+
+fn usable(id: DeviceId, present: &Present) -> Option<u64> {
+    let free = choose::free_bytes(id, present)?;
+    Some((free as f64 * USABLE_SHARE) as u64)
+}
+
+/// The CPU could, and nobody would want it: its 16 bits are 32 that are rounded after every operation.
+/// By how much it is slower was measured (`benches/records/training.md`).
+fn mixed_precision(
+    r: &mut Resolver,
+    devices: Devices,
+    device_is_typed: bool,
+) -> anyhow::Result<bool> {
+    let key = &keys::MIXED_PRECISION;
+    // A file written for a GPU serves here too, when the flag names the CPU.
+    if let Some((true, place @ Origin::File(_))) = r.given(key)
+        && devices.model().is_cpu()
+        && device_is_typed
+    {
+        let passed = format!("`{}` ({place}) is skipped: --device overrides it", key.name);
+        r.remark(key, passed);
+        return Ok(r.note(key, (false, Origin::Auto("for the CPU"))));
+    }
+    let wanted: bool = r.pick(key);
+    if !wanted || !devices.model().is_cpu() {
+        return Ok(wanted);
+    }
+    Err(UserError::new(
+        format!(
+            "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
+            r.called(key)
+        ),
+        "leave it out, or give --mixed-precision=false where a file turns it on",
+    )
+    .fix(key, Some("false"))
+    .into())
+}
+
+/// Whether `--device` was typed and only the file says `keys`; a note tells it.
+fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -> bool {
+    let typed = keys.iter().any(|key| r.is_typed(key));
+    if !device_is_typed || typed {
+        return false;
+    }
+    for key in keys {
+        if r.is_given(key) {
+            let note = format!("{} is skipped: --device overrides it", r.called(key));
+            r.remark(key, note);
+        }
+    }
+    true
+}
+
+/// Limits act where there is a device to limit, and only together with the word that they are to.
+fn limits(
+    r: &mut Resolver,
+    devices: &Devices,
+    device_is_typed: bool,
+) -> anyhow::Result<MemoryLimits> {
+    let data = r.optional(&keys::DATA_GPU_MEMORY);
+    let model = r.optional(&keys::MODEL_GPU_MEMORY);
+    let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
+    let asked = [
+        (data.is_some(), &keys::DATA_GPU_MEMORY),
+        (model.is_some(), &keys::MODEL_GPU_MEMORY),
+        (isolation, &keys::ENABLE_MEMORY_ISOLATION),
+    ];
+    let asked: Vec<&'static Key> = asked
+        .into_iter()
+        .filter_map(|(asked, key)| asked.then_some(key))
+        .collect();
+    let Some(first) = asked.first() else {
+        return Ok(MemoryLimits::default());
+    };
+    if *devices == Devices::Single(DeviceId::CPU) {
+        if passed_over(r, &asked, device_is_typed) {
+            return Ok(MemoryLimits::default());
+        }
+        let refused = UserError::new(
+            format!(
+                "{} limits the memory of a device, and this run trains on the CPU alone",
+                r.called(first)
+            ),
+            "leave it out; --ram-budget bounds the memory of clips and batches",
+        );
+        let out = |refused: UserError, key: &&'static Key| refused.fix(key, None);
+        return Err(asked.iter().fold(refused, out).into());
+    }
+    if !devices.is_pair() && data.is_some() {
+        return Err(UserError::new(
+            format!(
+                "{} limits the device that prepares batches, and here one device does both",
+                r.called(&keys::DATA_GPU_MEMORY)
+            ),
+            "leave it out; --model-gpu-memory limits the one device",
+        )
+        .fix(&keys::DATA_GPU_MEMORY, None)
+        .into());
+    }
+    if !isolation {
+        return Err(UserError::new(
+            format!(
+                "{} acts only with --enable-memory-isolation",
+                r.called(first)
+            ),
+            "give --enable-memory-isolation, or leave the limit out",
+        )
+        .fix(&keys::ENABLE_MEMORY_ISOLATION, Some("true"))
+        .into());
+    }
+    if data.is_none() && model.is_none() {
+        return Err(UserError::new(
+            "--enable-memory-isolation has no limit to hold",
+            "give --model-gpu-memory, --data-gpu-memory or both",
+        )
+        .fix(&keys::ENABLE_MEMORY_ISOLATION, Some("false"))
+        .into());
+    }
+    Ok(MemoryLimits { data, model })
+}
+
+#[cfg(test)]
+impl std::str::FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let value = keys::DEVICE.kind.parse(text)?;
+        DeviceName::from_value(value).ok_or_else(|| text.to_owned())
+    }
+}

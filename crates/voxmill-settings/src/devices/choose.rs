@@ -1,0 +1,354 @@
+//! From what was asked and what is there to the devices of a run. Pure.
+
+use voxmill_telemetry::probes::Roots;
+use voxmill_telemetry::probes::topology::{self, GpuFacts, Link, Links};
+use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
+
+use super::DeviceName;
+use crate::config::keys::{self, Key};
+use crate::error::UserError;
+use crate::note::Note;
+
+/// The devices of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// One prepares and trains.
+    Single(DeviceId),
+    /// One prepares what the other trains on. The CPU twice is two lanes, each with threads of its own.
+    Pair { data: DeviceId, model: DeviceId },
+}
+
+impl Devices {
+    pub fn model(self) -> DeviceId {
+        match self {
+            Devices::Single(device) => device,
+            Devices::Pair { model, .. } => model,
+        }
+    }
+
+    pub fn data(self) -> DeviceId {
+        match self {
+            Devices::Single(device) => device,
+            Devices::Pair { data, .. } => data,
+        }
+    }
+
+    pub fn is_pair(self) -> bool {
+        matches!(self, Devices::Pair { .. })
+    }
+
+    /// One CPU for both, in two lanes.
+    pub fn are_lanes(self) -> bool {
+        self.is_pair() && self.data().is_cpu() && self.model().is_cpu()
+    }
+}
+
+/// What was asked for, `auto` left out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) device: Option<DeviceId>,
+    pub(super) data_gpu: Option<String>,
+    pub(super) model_gpu: Option<String>,
+    pub(super) data_device: Option<DeviceName>,
+    pub(super) model_device: Option<DeviceName>,
+}
+
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) devices: Devices,
+    /// Why, where nobody said which.
+    pub(super) why: &'static str,
+    pub(super) notes: Vec<Note>,
+}
+
+/// The machine, as far as choosing goes. Tests make their own.
+#[derive(Debug, Default)]
+pub struct Present {
+    /// What each backend of this build found, best first, or why nothing.
+    pub backends: Vec<(Backend, Result<Vec<Found>, DeviceError>)>,
+    /// The cards as the machine's buses show them, and how they are linked.
+    pub cards: Vec<GpuFacts>,
+    pub links: Links,
+}
+
+impl Present {
+    pub fn look() -> Present {
+        let compiled = Backend::compiled().filter(|backend| *backend != Backend::Cpu);
+        let backends: Vec<_> = compiled.map(|backend| (backend, found(backend))).collect();
+        // Cards that no backend of this build can use are of no interest.
+        if backends.is_empty() {
+            return Present::default();
+        }
+        let roots = Roots::default();
+        let cards = topology::gpus(&roots);
+        Present {
+            links: topology::links(&cards, &roots),
+            cards,
+            backends,
+        }
+    }
+
+    /// What the buses say of a device of the best backend, where they list as many cards as it does.
+    pub fn card(&self, id: DeviceId) -> Option<&GpuFacts> {
+        let gpus = self.gpus();
+        let place = gpus.iter().position(|gpu| *gpu == id)?;
+        self.cards
+            .get(place)
+            .filter(|_| self.cards.len() == gpus.len())
+    }
+
+    /// The real GPUs of the best backend that has any.
+    pub fn gpus(&self) -> Vec<DeviceId> {
+        let of_backend = |(_, found): &(Backend, Result<Vec<Found>, DeviceError>)| {
+            let found = found.as_deref().unwrap_or_default();
+            let real = found.iter().filter(|device| !device.is_software);
+            real.map(|device| device.id).collect::<Vec<_>>()
+        };
+        let mut all = self.backends.iter().map(of_backend);
+        all.find(|gpus| !gpus.is_empty()).unwrap_or_default()
+    }
+
+    /// Whether a device is there; if not, what is wrong and what to do.
+    pub fn check(&self, called: &str, id: DeviceId) -> Result<(), UserError> {
+        if id.is_cpu() {
+            return Ok(());
+        }
+        let backend = self
+            .backends
+            .iter()
+            .find(|(backend, _)| *backend == id.backend);
+        let refused = match backend {
+            None => DeviceError::NotCompiled(id.backend),
+            Some((_, Err(error))) => error.clone(),
+            Some((_, Ok(found))) if id.index < found.len() => return Ok(()),
+            Some((_, Ok(found))) => DeviceError::NoSuchIndex {
+                id,
+                found: found.len(),
+            },
+        };
+        Err(UserError::new(
+            format!("{called} {id}: {refused}"),
+            self.way_out(&refused),
+        ))
+    }
+
+    fn way_out(&self, refused: &DeviceError) -> String {
+        let backend = match refused {
+            DeviceError::NotCompiled(backend) => {
+                let name = backend.name();
+                return format!(
+                    "build with it: cargo build --release --features {name}; or leave the device out: {} will be used",
+                    self.usual()
+                );
+            }
+            DeviceError::NoDriver { backend, .. } => *backend,
+            DeviceError::NoSuchIndex { id, .. } | DeviceError::NotOpened { id, .. } => id.backend,
+        };
+        let driver = match backend {
+            Backend::Cuda => "NVIDIA's driver (nvidia-smi should list the GPU)",
+            Backend::Rocm => "AMD's ROCm (rocminfo should list the GPU)",
+            Backend::Metal => "macOS on a Mac with a GPU",
+            _ => "a Vulkan driver (vulkaninfo should list the GPU)",
+        };
+        format!(
+            "`{}` needs {driver}; or leave the device out: {} will be used",
+            backend.name(),
+            self.usual()
+        )
+    }
+
+    /// What is used when nobody says.
+    pub fn usual(&self) -> DeviceId {
+        self.gpus().first().copied().unwrap_or(DeviceId::CPU)
+    }
+}
+
+pub(super) fn choose(
+    asked: &Asked,
+    present: &Present,
+    called: &dyn Fn(&Key) -> String,
+) -> Result<Chosen, UserError> {
+    let (data_gpu, model_gpu) = (called(&keys::DATA_GPU), called(&keys::MODEL_GPU));
+    let (data_device, model_device) = (called(&keys::DATA_DEVICE), called(&keys::MODEL_DEVICE));
+    let gpus = match (&asked.data_gpu, &asked.model_gpu) {
+        (None, None) => None,
+        (Some(data), Some(model)) => Some((data.as_str(), model.as_str())),
+        (Some(one), None) => {
+            return Err(alone(&data_gpu, one, "--model-gpu").fix(&keys::DATA_GPU, None));
+        }
+        (None, Some(one)) => {
+            return Err(alone(&model_gpu, one, "--data-gpu").fix(&keys::MODEL_GPU, None));
+        }
+    };
+    let pair = match (&asked.data_device, &asked.model_device) {
+        (None, None) => None,
+        (Some(data), Some(model)) => Some((data, model)),
+        (Some(one), None) => {
+            let refused = alone(&data_device, &one.0, "--model-device");
+            return Err(refused.fix(&keys::DATA_DEVICE, None));
+        }
+        (None, Some(one)) => {
+            let refused = alone(&model_device, &one.0, "--data-device");
+            return Err(refused.fix(&keys::MODEL_DEVICE, None));
+        }
+    };
+    match (gpus, pair) {
+        (Some(_), Some(_)) => Err(UserError::new(
+            format!("{data_gpu} and {data_device} both say which device prepares batches"),
+            "give one pair: --data-gpu and --model-gpu, or --data-device and --model-device",
+        )
+        .fix(&keys::DATA_GPU, None)
+        .fix(&keys::MODEL_GPU, None)),
+        (Some((data, model)), None) => two_gpus(data, model, present, &data_gpu, &model_gpu),
+        (None, Some((data, model))) => {
+            let usual = present.usual();
+            let data = data.id().unwrap_or(usual);
+            let model = model.id().unwrap_or(usual);
+            let neither = |refused: UserError| {
+                let refused = refused.fix(&keys::DATA_DEVICE, None);
+                refused.fix(&keys::MODEL_DEVICE, None)
+            };
+            present.check(&data_device, data).map_err(neither)?;
+            present.check(&model_device, model).map_err(neither)?;
+            Ok(two_devices(data, model))
+        }
+        (None, None) => {
+            if let Some(device) = asked.device {
+                let refused = |refused: UserError| refused.fix(&keys::DEVICE, None);
+                let called = called(&keys::DEVICE);
+                present.check(&called, device).map_err(refused)?;
+            }
+            Ok(one_device(asked.device, present))
+        }
+    }
+}
+
+fn one_device(asked: Option<DeviceId>, present: &Present) -> Chosen {
+    let device = asked.unwrap_or_else(|| present.usual());
+    let why = match (device.is_cpu(), present.backends.is_empty()) {
+        (true, true) => "the only device of this build",
+        (true, false) => "no GPU was found",
+        (false, _) => "the best GPU found",
+    };
+    Chosen {
+        devices: Devices::Single(device),
+        why,
+        notes: Vec::new(),
+    }
+}
+
+fn two_gpus(
+    data: &str,
+    model: &str,
+    present: &Present,
+    data_gpu: &str,
+    model_gpu: &str,
+) -> Result<Chosen, UserError> {
+    let gpus = present.gpus();
+    let numbers = [data, model].map(|text| text.parse::<usize>().ok());
+    let highest = numbers.into_iter().flatten().max().unwrap_or(0);
+    // The same GPU twice needs one only.
+    let same = numbers[0].is_some() && numbers[0] == numbers[1];
+    let least = if same { 1 } else { 2 };
+    if gpus.len() < least || highest >= gpus.len() {
+        let here = match present.backends.is_empty() {
+            true => " that this build can use",
+            false => "",
+        };
+        let hint = match (gpus.len(), present.backends.is_empty()) {
+            (0, true) => "this build has the CPU only: build with --features vulkan (or cuda), or leave both out: in single-device mode batches are made beside the model; --device cpu passes over what a file says".to_owned(),
+            (0, false) => "leave both out: the CPU will be used; --device cpu passes over what a file says".to_owned(),
+            (1, _) => format!("leave both out: single-device mode uses {} and makes batches beside the model", gpus[0]),
+            (n, _) => format!("GPUs are numbered from 0 to {}", n - 1),
+        };
+        return Err(UserError::new(
+            format!(
+                "Insufficient GPUs for Multi-GPU Mode: found {}{here}, for {data_gpu} {data} and {model_gpu} {model}",
+                gpus.len()
+            ),
+            hint,
+        )
+        .fix(&keys::DATA_GPU, None)
+        .fix(&keys::MODEL_GPU, None));
+    }
+    let partner = |taken: usize| best_partner(taken, gpus.len(), present);
+    Ok(match numbers {
+        [Some(data), Some(model)] => two_devices(gpus[data], gpus[model]),
+        [Some(data), None] => two_devices(gpus[data], gpus[partner(data)]),
+        [None, Some(model)] => two_devices(gpus[partner(model)], gpus[model]),
+        [None, None] => best_pair(&gpus, present),
+    })
+}
+
+/// The GPU with the best link to another; where nothing is known of links, the first other one.
+fn best_partner(taken: usize, gpus: usize, present: &Present) -> usize {
+    // The buses list cards as the backend does only where there are as many.
+    let are_known = present.cards.len() == gpus;
+    let link = |other: usize| present.links.between(taken, other).filter(|_| are_known);
+    let others = (0..gpus).filter(|other| *other != taken);
+    let best = others.min_by_key(|&other| (link(other).is_none(), link(other)));
+    best.unwrap_or(usize::from(taken == 0))
+}
+
+/// The pair with the best link, the weaker one for data, as far as the machine tells.
+fn best_pair(gpus: &[DeviceId], present: &Present) -> Chosen {
+    // The buses list cards as the backend does only where there are as many.
+    let pair = (present.cards.len() == gpus.len())
+        .then(|| topology::best_pair(&present.cards, &present.links))
+        .flatten();
+    let (data, model, why) = match pair {
+        Some(pair) => (pair.data, pair.model, pair.why),
+        None => (1, 0, "the links between the GPUs are not known".to_owned()),
+    };
+    let mut chosen = two_devices(gpus[data], gpus[model]);
+    let told = format!("{} prepares and {} trains: {why}", gpus[data], gpus[model]);
+    chosen.notes.push(told.into());
+    chosen
+}
+
+fn two_devices(data: DeviceId, model: DeviceId) -> Chosen {
+    let mut notes = Vec::new();
+    let devices = if data == model && !model.is_cpu() {
+        notes.push(Note::warning(format!(
+            "{model} would both prepare and train: single-device mode is used, with batches ready ahead"
+        )));
+        Devices::Single(model)
+    } else {
+        Devices::Pair { data, model }
+    };
+    Chosen {
+        devices,
+        why: "chosen with the pair",
+        notes,
+    }
+}
+
+fn alone(given: &str, value: &str, missing: &str) -> UserError {
+    UserError::new(
+        format!("{given} {value} is given without {missing}"),
+        "two devices need both; leave it out for one device",
+    )
+}
+
+/// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be told to be
+/// the same.
+pub(super) fn free_bytes(id: DeviceId, present: &Present) -> Option<u64> {
+    present.card(id)?.memory_free_bytes
+}
+
+/// How two devices of a run are linked, where that is known.
+pub(super) fn link(devices: Devices, present: &Present) -> Option<Link> {
+    let Devices::Pair { data, model } = devices else {
+        return None;
+    };
+    if data.is_cpu() || model.is_cpu() {
+        return None;
+    }
+    if data.backend == model.backend && data.index == model.index {
+        return Some(Link::Same);
+    }
+    let gpus = present.gpus();
+    let place = |id: DeviceId| gpus.iter().position(|gpu| *gpu == id);
+    let (data, model) = (place(data)?, place(model)?);
+    (present.cards.len() == gpus.len()).then(|| present.links.between(data, model))?
+}

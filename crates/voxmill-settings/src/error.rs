@@ -1,0 +1,161 @@
+//! What a person sees when something is wrong: what, where, why, and the next move.
+
+use std::fmt;
+
+use voxmill_telemetry::event::{Failure, Shortage};
+
+use crate::config::keys::Key;
+
+/// An error that knows its hint. Printed as `error: …`, causes, a blank line, `hint: …`.
+#[derive(Debug)]
+pub struct UserError {
+    what: String,
+    hint: String,
+    source: Option<anyhow::Error>,
+    fixes: Vec<Fix>,
+    shortage: Option<Shortage>,
+}
+
+/// A setting that, written so, ends a error.
+#[derive(Clone, Debug)]
+pub struct Fix {
+    pub key: &'static Key,
+    /// `None`: leave it out.
+    pub value: Option<String>,
+}
+
+impl UserError {
+    pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        UserError {
+            what: what.into(),
+            hint: hint.into(),
+            source: None,
+            fixes: Vec::new(),
+            shortage: None,
+        }
+    }
+
+    /// What `voxmill validate` may write in place of the setting that is complained of.
+    pub fn fix(mut self, key: &'static Key, value: Option<&str>) -> Self {
+        let value = value.map(str::to_owned);
+        self.fixes.push(Fix { key, value });
+        self
+    }
+
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+
+    pub fn fixes(&self) -> &[Fix] {
+        &self.fixes
+    }
+
+    /// The numbers behind a refusal for want of memory, for the program that started this one.
+    pub fn short_of_memory(mut self, needs: u64, limit: u64) -> Self {
+        self.shortage = Some(Shortage { needs, limit });
+        self
+    }
+
+    pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+}
+
+impl fmt::Display for UserError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for UserError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|cause| cause.as_ref() as _)
+    }
+}
+
+/// The whole text for standard error, colours left out: it reads the same in a log.
+pub fn describe(error: &anyhow::Error) -> String {
+    let mut text = format!("error: {}", messages(error).join("\n  because: "));
+    if let Some(error) = user_errors(error).next() {
+        text.push_str("\n\nhint: ");
+        text.push_str(&error.hint);
+    }
+    text
+}
+
+fn user_errors(error: &anyhow::Error) -> impl Iterator<Item = &UserError> {
+    error.chain().filter_map(|cause| cause.downcast_ref())
+}
+
+/// The error and its causes. Libraries often repeat their cause in their own message: then it is left out.
+fn messages(error: &anyhow::Error) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut last = None;
+    for message in error.chain().map(ToString::to_string) {
+        if !last.is_some_and(|last: String| last.contains(&message)) {
+            all.push(message.clone());
+        }
+        last = Some(message);
+    }
+    all
+}
+
+/// A program that starts this one names a file here, and finds a [`Failure`] in it as JSON where the
+/// verb ended with an error.
+pub const FAILURE_FILE: &str = "VOXMILL_FAILURE_FILE";
+
+/// The same for a program: see [`FAILURE_FILE`].
+pub fn failure(error: &anyhow::Error) -> Failure {
+    Failure {
+        reason: messages(error).join(": "),
+        shortage: user_errors(error).find_map(|error| error.shortage),
+    }
+}
+
+/// What was typed cannot be read. The parser prints that by itself, over several lines.
+pub fn command_line_failure(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    Failure {
+        reason: first.trim_start_matches("error: ").to_owned(),
+        shortage: None,
+    }
+}
+
+/// Writes the [`Failure`] to the file that the starting program asked for.
+pub fn write_failure(failure: &Failure) {
+    let Some(path) = std::env::var_os(FAILURE_FILE) else {
+        return;
+    };
+    // The reason was printed, too; where this cannot be written the exit code still says enough.
+    let _ = serde_json::to_vec(failure).map(|bytes| std::fs::write(path, bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_the_thing_the_cause_and_the_next_move() {
+        let io = std::io::Error::other("disk on fire");
+        let error =
+            anyhow::Error::new(UserError::new("cannot write `a`", "buy a disk").because(io));
+        assert_eq!(
+            describe(&error),
+            "error: cannot write `a`\n  because: disk on fire\n\nhint: buy a disk"
+        );
+        assert_eq!(failure(&error).reason, "cannot write `a`: disk on fire");
+        assert_eq!(failure(&error).shortage, None);
+    }
+
+    #[test]
+    fn a_failure_has_the_numbers_of_a_refusal_behind_other_words() {
+        let refused = UserError::new("it does not fit", "less").short_of_memory(120, 30);
+        let error = anyhow::Error::new(refused).context("the run was refused");
+        let found = failure(&error);
+        assert_eq!(found.reason, "the run was refused: it does not fit");
+        let (needs, limit) = (120, 30);
+        assert_eq!(found.shortage, Some(Shortage { needs, limit }));
+    }
+}

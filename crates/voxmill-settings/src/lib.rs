@@ -1,0 +1,93 @@
+//! Settings: what was typed and what the file says, turned into what a verb is to do.
+//!
+//! - [`config::keys`] is the table: every setting with its kind, range, default and help. Flags, keys of
+//!   the file, the example file, the flag reference and the editor's schema come from it.
+//! - [`args`] are the verbs and their flags, [`config::file`] reads the file.
+//! - [`TrainSettings`] and its siblings are resolved by flag > file > auto > default and valid as a whole:
+//!   what contradicts itself or cannot be had is refused here, before any work.
+//! - [`checks`] compares settings, data and machine: `validate` shows all of it, `train` the warnings.
+//! - [`error::UserError`] is an error with its hint.
+//!
+//! A verb's settings are made in one pass over its keys, in the order in which `--show-settings` lists
+//! them. Nothing here prints.
+
+pub mod args;
+pub mod checks;
+pub mod config;
+mod data;
+mod devices;
+pub mod error;
+pub mod note;
+mod optimization;
+mod prepare;
+mod resolver;
+mod scale;
+mod synthesize;
+#[cfg(test)]
+mod tests;
+mod text;
+mod threads;
+mod train;
+
+use std::fmt;
+
+pub use data::DataSettings;
+pub use devices::{DeviceName, DeviceSettings, Devices, Present, USABLE_SHARE};
+pub use optimization::{
+    Optimization, for_each_size, steps_between_checkpoints, steps_between_samples,
+};
+pub use prepare::{PrepareSettings, cores};
+pub use resolver::Repairs;
+pub use scale::{ScaleSettings, for_train};
+pub use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
+pub use text::TextSettings;
+pub use threads::crowd;
+pub use train::{LEAST_SLOTS_OF_A_PAIR, RunFolder, Start, TrainSettings, usual_slots};
+pub use voxmill_trainer::model::ModelSize;
+
+use crate::config::file::Place;
+use crate::config::keys::Key;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    Flag,
+    File(Place),
+    /// Worked out from the machine or from other settings, for the reason given.
+    Auto(&'static str),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag => f.write_str("flag"),
+            Origin::File(place) => write!(
+                f,
+                "{}:{}:{}",
+                place.file.display(),
+                place.line,
+                place.column
+            ),
+            Origin::Auto(why) => write!(f, "auto ({why})"),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+fn origin<'a>(shown: &'a [Shown], key: &Key) -> Option<&'a Origin> {
+    let line = shown.iter().find(|line| line.key.name == key.name)?;
+    Some(&line.origin)
+}
+
+fn is_given(shown: &[Shown], key: &Key) -> bool {
+    matches!(origin(shown, key), Some(Origin::Flag | Origin::File(_)))
+}
+
+/// One line of `--show-settings`.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub key: &'static Key,
+    pub value: String,
+    pub origin: Origin,
+}

@@ -1,0 +1,36 @@
+//! What a person should hear once, and how grave it is.
+
+use std::fmt;
+
+use crate::checks::Level;
+
+/// One line for standard error. Its level is printed in front of it, and is what `validate` counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub level: Level,
+    pub text: String,
+}
+
+impl Note {
+    pub fn warning(text: impl Into<String>) -> Note {
+        Note {
+            level: Level::Warning,
+            text: text.into(),
+        }
+    }
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Note {
+        Note {
+            level: Level::Note,
+            text,
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.level.name(), self.text)
+    }
+}

@@ -1,0 +1,73 @@
+//! The settings of `prepare`, and how work is spread over threads and memory.
+
+use std::path::PathBuf;
+
+use voxmill_pipeline::plan::Order;
+use voxmill_telemetry::probes::{Roots, usable_memory};
+
+use super::resolver::Resolver;
+use super::{DataSettings, Shown};
+use crate::args::PrepareArgs;
+use crate::config::keys::{self, Verbs};
+use crate::note::Note;
+use voxmill_data::build::BuildSettings;
+
+#[derive(Debug)]
+pub struct PrepareSettings {
+    pub data: DataSettings,
+    pub verify: bool,
+    pub gc: bool,
+    /// Threads that read headers and make features.
+    pub workers: usize,
+    pub spread: BuildSettings,
+    pub log: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
+    pub json: bool,
+    pub notes: Vec<Note>,
+    pub shown: Vec<Shown>,
+}
+
+impl PrepareSettings {
+    pub fn resolve(args: PrepareArgs) -> anyhow::Result<PrepareSettings> {
+        let mut r = Resolver::new(args.flags, Verbs::PREPARE)?;
+        let data = DataSettings::resolve(&mut r)?;
+        let spread = spread(&mut r, cores(), "one for each core");
+        Ok(PrepareSettings {
+            data,
+            verify: args.verify,
+            gc: args.gc,
+            workers: spread.workers,
+            spread,
+            log: args.log,
+            trace: args.trace,
+            json: args.json,
+            notes: r.notes(),
+            shown: r.shown,
+        })
+    }
+}
+
+/// The cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How much memory to count on where the system does not say how much there is.
+const UNKNOWN_MEMORY: u64 = 8 << 30;
+
+/// `workers` is how many to start where nobody says, for the reason given.
+pub(super) fn spread(r: &mut Resolver, workers: usize, why: &'static str) -> BuildSettings {
+    let workers = r.auto(&keys::NUM_WORKERS, workers, why);
+    let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);
+    let quarter = (memory / 4).next_multiple_of(1_000_000);
+    let ram_budget = r.auto(&keys::RAM_BUDGET, quarter, "a quarter of the memory");
+    let unordered: bool = r.pick(&keys::UNORDERED);
+    let no_overlap: bool = r.pick(&keys::NO_OVERLAP);
+    BuildSettings {
+        workers,
+        ram_budget,
+        order: if unordered { Order::Free } else { Order::Kept },
+        overlap: !no_overlap,
+        adapt: r.pick(&keys::AUTO_TUNE_PERFORMANCE),
+    }
+}

@@ -1,0 +1,217 @@
+//! The settings of `synthesize`.
+
+use std::path::{Path, PathBuf};
+
+use voxmill_text::FrontEndOptions;
+use voxmill_text::language::Language;
+
+use super::Shown;
+use super::prepare::cores;
+use super::resolver::Resolver;
+use super::text::front_end;
+use crate::args::SynthesizeArgs;
+use crate::config::keys::{self, Verbs};
+use crate::error::UserError;
+use crate::note::Note;
+
+#[derive(Debug)]
+pub struct SynthesizeSettings {
+    pub source: TextSource,
+    pub language: Option<Language>,
+    pub text: FrontEndOptions,
+    /// A checkpoint or a run; `None`: the newest run under `runs_dir`.
+    pub checkpoint: Option<PathBuf>,
+    pub runs_dir: PathBuf,
+    pub voice: Voice,
+    /// 2 is twice as fast.
+    pub speaking_rate: f64,
+    pub output: Output,
+    pub griffin_lim_iterations: u32,
+    pub compute_threads: usize,
+    pub json: bool,
+    pub notes: Vec<Note>,
+    pub shown: Vec<Shown>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextSource {
+    /// Not empty.
+    Given(String),
+    File(PathBuf),
+    StandardInput,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// The speaker with the most training clips.
+    Main,
+    Speaker(String),
+    /// As in this recording.
+    Reference(PathBuf),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// All of the text in one wav file.
+    File(PathBuf),
+    /// A wav file for each line.
+    Folder(PathBuf),
+}
+
+impl SynthesizeSettings {
+    pub fn resolve(args: SynthesizeArgs) -> anyhow::Result<SynthesizeSettings> {
+        let mut resolver = Resolver::new(args.flags, Verbs::SYNTHESIZE)?;
+        let r = &mut resolver;
+        let source = source(args.text, args.text_file)?;
+        let language = r.optional(&keys::LANGUAGE);
+        let text = front_end(r);
+        let checkpoint: Option<PathBuf> = r.optional(&keys::CHECKPOINT);
+        let runs_dir = r.pick(&keys::RUNS_DIR);
+        if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
+            return Err(UserError::new(
+                "--checkpoint names the voice; --runs-dir has no effect beside it",
+                "leave one of the two out",
+            )
+            .into());
+        }
+        let reference = r.optional(&keys::REFERENCE_AUDIO);
+        let speaker = r.optional(&keys::SPEAKER);
+        let who = match (reference, speaker) {
+            (None, None) => Voice::Main,
+            (None, Some(name)) => Voice::Speaker(name),
+            (Some(file), None) => Voice::Reference(file),
+            (Some(_), Some(_)) => {
+                return Err(UserError::new(
+                    "--reference-audio and --speaker both say whose voice it is",
+                    "leave one of the two out",
+                )
+                .into());
+            }
+        };
+        let speaking_rate = r.pick(&keys::SPEAKING_RATE);
+        let output = output(r.pick(&keys::OUTPUT))?;
+        let griffin_lim_iterations = r.pick(&keys::GRIFFIN_LIM_ITERATIONS);
+        let compute_threads = r.auto(&keys::COMPUTE_THREADS, cores(), "one for each core");
+        Ok(SynthesizeSettings {
+            source,
+            language,
+            text,
+            checkpoint,
+            runs_dir,
+            voice: who,
+            speaking_rate,
+            output,
+            griffin_lim_iterations,
+            compute_threads,
+            json: args.json,
+            notes: resolver.notes(),
+            shown: resolver.shown,
+        })
+    }
+}
+
+fn source(text: Option<String>, file: Option<PathBuf>) -> Result<TextSource, UserError> {
+    match (text, file) {
+        (Some(_), Some(_)) => Err(UserError::new(
+            "--text and --text-file both say what to speak",
+            "leave one of the two out",
+        )),
+        (Some(text), None) if text.trim().is_empty() => Err(UserError::new(
+            "there is no text to speak",
+            "voxmill synthesize --text \"Hello there.\"",
+        )),
+        (Some(text), None) => Ok(TextSource::Given(text)),
+        (None, Some(file)) => Ok(TextSource::File(file)),
+        (None, None) => Ok(TextSource::StandardInput),
+    }
+}
+
+fn output(path: PathBuf) -> Result<Output, UserError> {
+    let slash = path
+        .as_os_str()
+        .to_string_lossy()
+        .ends_with(std::path::is_separator);
+    if slash || path.is_dir() {
+        return Ok(Output::Folder(path));
+    }
+    if is_wav(&path) {
+        return Ok(Output::File(path));
+    }
+    let hint = format!(
+        "write `{}` for a file, or `{}/` for a folder with a file for each line",
+        path.with_extension("wav").display(),
+        path.with_extension("").display()
+    );
+    let what = format!(
+        "--output `{}` is neither a wav file nor a folder",
+        path.display()
+    );
+    Err(UserError::new(what, hint))
+}
+
+fn is_wav(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("wav"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Verb};
+    use crate::error::describe;
+    use clap::Parser as _;
+
+    fn resolve(flags: &[&str]) -> anyhow::Result<SynthesizeSettings> {
+        let line = ["voxmill", "synthesize"].iter().chain(flags);
+        let Verb::Synthesize(args) = Cli::try_parse_from(line).unwrap().verb else {
+            panic!("another verb")
+        };
+        SynthesizeSettings::resolve(*args)
+    }
+
+    fn refused(flags: &[&str]) -> String {
+        describe(&resolve(flags).unwrap_err())
+    }
+
+    #[test]
+    fn with_no_arguments_the_newest_voice_speaks_what_comes_in() {
+        let settings = resolve(&[]).unwrap();
+        assert_eq!(settings.source, TextSource::StandardInput);
+        assert_eq!(settings.checkpoint, None);
+        assert_eq!(settings.voice, Voice::Main);
+        assert_eq!(settings.output, Output::File("speech.wav".into()));
+        assert_eq!(settings.griffin_lim_iterations, 32);
+        assert_eq!(settings.speaking_rate, 1.0);
+    }
+
+    #[test]
+    fn a_folder_exists_or_ends_in_a_slash() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().to_owned();
+        assert_eq!(output(there.clone()).unwrap(), Output::Folder(there));
+        assert_eq!(
+            output("new/".into()).unwrap(),
+            Output::Folder("new/".into())
+        );
+        assert_eq!(
+            output("a.WAV".into()).unwrap(),
+            Output::File("a.WAV".into())
+        );
+        let error = describe(&output("a.mp3".into()).unwrap_err().into());
+        assert!(
+            error.contains("write `a.wav` for a file, or `a/`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let both = refused(&["--text", "Hello.", "--text-file", "story.txt"]);
+        assert!(both.contains("--text and --text-file"), "{both}");
+        assert!(refused(&["--text", " \n"]).contains("no text to speak"));
+        let voices = refused(&["--reference-audio", "me.wav", "--speaker", "slt"]);
+        assert!(voices.contains("whose voice"), "{voices}");
+        let runs = refused(&["--checkpoint", "runs/a", "--runs-dir", "elsewhere"]);
+        assert!(runs.contains("--runs-dir has no effect"), "{runs}");
+    }
+}

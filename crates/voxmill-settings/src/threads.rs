@@ -1,0 +1,134 @@
+//! How the cores are divided between the model and the workers that feed it.
+
+/// Threads, each number with the reason for it where nobody gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Threads {
+    pub(super) workers: usize,
+    pub(super) workers_why: &'static str,
+    pub(super) compute: usize,
+    pub(super) compute_why: &'static str,
+}
+
+/// Who needs the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtWork {
+    /// The model trains on the CPU.
+    Model,
+    /// The model trains in one half of the CPU, batches are prepared in the other.
+    TwoLanes,
+    /// The model trains on a GPU: the host only makes batches and searches alignments.
+    Workers,
+}
+
+/// Divides `cores`; what is given stays.
+///
+/// One worker makes the features of some hundred clips a second (`benches/records/data-side.md`),
+/// far more than a model takes that trains on the same CPU, and with a warm cache it only copies.
+/// So the model gets most cores. With one or two, a worker that had a core to itself would take it
+/// from the model and be idle on it: there the two share.
+pub(super) fn divide(
+    cores: usize,
+    at_work: AtWork,
+    workers: Option<usize>,
+    compute: Option<usize>,
+) -> Threads {
+    let halves = match at_work {
+        AtWork::Model => None,
+        AtWork::TwoLanes => Some(Threads {
+            workers: (cores / 4).max(1),
+            workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
+            compute: (cores / 2).max(1),
+            compute_why: "half the cores; the other half is the lane that prepares",
+        }),
+        AtWork::Workers => Some(Threads {
+            workers: cores.saturating_sub(1).max(1),
+            workers_why: "all cores but one: the model is on a GPU",
+            compute: 1,
+            compute_why: "the model is on a GPU; this one searches alignments",
+        }),
+    };
+    if let Some(threads) = halves {
+        return Threads {
+            workers: workers.unwrap_or(threads.workers),
+            compute: compute.unwrap_or(threads.compute),
+            ..threads
+        };
+    }
+    let shared = cores <= 2;
+    let mut threads = Threads {
+        workers: (cores / 4).max(1),
+        workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
+        compute: cores,
+        compute_why: "one for each core; the worker is idle most of the time",
+    };
+    if let (Some(compute), None) = (compute, workers) {
+        let left = cores.saturating_sub(compute).max(1);
+        threads.workers = threads.workers.min(left);
+    }
+    if shared {
+        threads.workers_why = "with so few cores one is enough";
+    } else {
+        let workers = workers.unwrap_or(threads.workers);
+        threads.compute = cores.saturating_sub(workers).max(1);
+        threads.compute_why = "the cores that the workers leave";
+    }
+    threads.workers = workers.unwrap_or(threads.workers);
+    threads.compute = compute.unwrap_or(threads.compute);
+    threads
+}
+
+/// Whether so many threads get in each other's way, by the rule above.
+pub fn crowd(cores: usize, workers: usize, compute: usize) -> bool {
+    let most = if cores <= 2 { cores + 1 } else { cores };
+    workers + compute > most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(cores: usize, workers: Option<usize>, compute: Option<usize>) -> (usize, usize) {
+        let threads = divide(cores, AtWork::Model, workers, compute);
+        (threads.workers, threads.compute)
+    }
+
+    #[test]
+    fn above_two_cores_there_are_never_more_threads_than_cores() {
+        assert_eq!(numbers(4, None, None), (1, 3));
+        assert_eq!(numbers(8, None, None), (2, 6));
+        for cores in 3..=64 {
+            let (workers, compute) = numbers(cores, None, None);
+            assert_eq!(workers + compute, cores);
+            assert!(!crowd(cores, workers, compute) && crowd(cores, workers + 1, compute));
+        }
+    }
+
+    #[test]
+    fn two_lanes_halve_the_cores_and_a_gpu_leaves_them_to_the_workers() {
+        let of = |cores, at_work| {
+            let threads = divide(cores, at_work, None, None);
+            (threads.workers, threads.compute)
+        };
+        assert_eq!(of(2, AtWork::TwoLanes), (1, 1));
+        assert_eq!(of(8, AtWork::TwoLanes), (2, 4));
+        assert_eq!(of(8, AtWork::Workers), (7, 1));
+        assert_eq!(of(1, AtWork::Workers), (1, 1));
+    }
+
+    #[test]
+    fn on_one_or_two_cores_the_worker_shares_with_the_model() {
+        assert_eq!(numbers(2, None, None), (1, 2));
+        assert_eq!(numbers(1, None, None), (1, 1));
+        assert!(!crowd(2, 1, 2) && crowd(2, 2, 2));
+    }
+
+    #[test]
+    fn what_is_given_stays_and_the_rest_goes_to_the_other() {
+        assert_eq!(numbers(8, Some(4), None), (4, 4));
+        assert_eq!(numbers(8, None, Some(7)), (1, 7));
+        assert_eq!(numbers(8, None, Some(2)), (2, 2));
+        assert_eq!(numbers(8, None, Some(20)), (1, 20));
+        assert_eq!(numbers(4, Some(9), None), (9, 1));
+        assert_eq!(numbers(8, Some(3), Some(3)), (3, 3));
+    }
+}
