@@ -86,7 +86,7 @@ pub enum WayOut {
     /// The key on this line was meant to be another one.
     Rename { line: usize, to: &'static str },
     /// The key on this line can be left out.
-    TakeOut { line: usize },
+    CommentOut { line: usize },
 }
 
 impl Fault {
@@ -212,7 +212,7 @@ impl Reading<'_> {
             let nearest = keys::nearest(section, name);
             let way_out = match nearest {
                 Some(key) if key.section == section => WayOut::Rename { line, to: key.name },
-                _ => WayOut::TakeOut { line },
+                _ => WayOut::CommentOut { line },
             };
             let hint = match nearest {
                 Some(key) if key.section == section => format!("did you mean `{}`?", key.name),
@@ -238,7 +238,7 @@ impl Reading<'_> {
         match self.value(key, value_node) {
             Err(fault) => {
                 let line = at.line();
-                self.faults.push(fault.with(WayOut::TakeOut { line }));
+                self.faults.push(fault.with(WayOut::CommentOut { line }));
             }
             Ok(value) => {
                 let place = Place {
@@ -263,7 +263,7 @@ impl Reading<'_> {
                     );
                     self.faults.push(
                         Fault::at(at, name.chars().count(), what, "keep one of the two".into())
-                            .with(WayOut::TakeOut { line: at.line() }),
+                            .with(WayOut::CommentOut { line: at.line() }),
                     );
                 }
             }

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod documents;
+pub mod edit;
 pub mod file;
 pub mod keys;
 pub mod legacy;

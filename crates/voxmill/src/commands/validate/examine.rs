@@ -9,7 +9,7 @@ use voxmill_report::results::validate::{DatasetFacts, MeasuredBusy};
 use voxmill_trainer::checkpoint::checkpoint_bytes;
 
 use super::File;
-use super::look::{Machine, room};
+use super::probe::{Machine, room};
 use crate::session::data::{Data, loader_settings, training_loader};
 use crate::session::recorded;
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::File;
-use super::edit::{Change, Edit, apply};
 use super::examine::{Examined, examine};
-use super::look::Machine;
+use super::probe::Machine;
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
+use voxmill_settings::config::edit::{Edit, LineChange, apply};
 use voxmill_settings::config::file::WayOut;
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
@@ -18,7 +18,7 @@ use voxmill_settings::error::UserError;
 pub(super) struct Fixed {
     /// `None`: there was nothing to write.
     pub(super) path: Option<PathBuf>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<LineChange>,
     /// What is found in the copy; `None` where there is none.
     pub(super) left: Option<Examined>,
 }
@@ -109,7 +109,7 @@ fn edits(
                 line: line + ahead,
                 to,
             }),
-            WayOut::TakeOut { line } => Some(Edit::TakeOut { line: line + ahead }),
+            WayOut::CommentOut { line } => Some(Edit::CommentOut { line: line + ahead }),
         });
         return ways_out.collect();
     }
@@ -138,10 +138,10 @@ fn edits(
     edits
 }
 
-fn applied(text: &str, edit: &Edit) -> Option<(String, Change)> {
+fn applied(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
     apply(text, edit).or_else(|| match edit {
         // The key that was meant is there already.
-        Edit::Rename { line, .. } => apply(text, &Edit::TakeOut { line: *line }),
+        Edit::Rename { line, .. } => apply(text, &Edit::CommentOut { line: *line }),
         _ => None,
     })
 }

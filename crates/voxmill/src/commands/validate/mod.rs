@@ -4,10 +4,9 @@
 //! gives all that to [`voxmill_settings::checks`]. Nothing is trained and nothing is left on disk but the copy
 //! that `--fix` asks for.
 
-mod edit;
 mod examine;
 mod fix;
-mod look;
+mod probe;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use super::{say, say_json, show_settings};
 use crate::exit::Exit;
 use examine::examine;
 use fix::Fixed;
-use look::Machine;
+use probe::Machine;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::args::ValidateArgs;
 use voxmill_settings::error::UserError;

@@ -8,7 +8,7 @@ use voxmill_report::results::validate::{
 use super::File;
 use super::examine::Examined;
 use super::fix::Fixed;
-use super::look::Machine;
+use super::probe::Machine;
 use voxmill_settings::checks::{Check, DiskFacts, Level, Line, Room, Where};
 use voxmill_settings::config::keys::Key;
 

@@ -5,32 +5,32 @@
 
 use std::path::Path;
 
-use voxmill_settings::checks::Line;
-use voxmill_settings::config::file::ConfigFile;
-use voxmill_settings::config::keys::{self, Key};
+use crate::checks::Line;
+use crate::config::file::ConfigFile;
+use crate::config::keys::{self, Key};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Edit {
-    /// A setting is to stand as this line says.
+pub enum Edit {
+    /// A setting is written as this line says.
     Set(Line),
     /// The key on a line, from 1, gets another name.
     Rename { line: usize, to: &'static str },
     /// A line becomes a comment.
-    TakeOut { line: usize },
+    CommentOut { line: usize },
 }
 
 /// What an edit did: the line, from 1, as it was and as it is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Change {
-    pub(super) line: usize,
+pub struct LineChange {
+    pub line: usize,
     /// `None`: the line is new.
-    pub(super) before: Option<String>,
-    pub(super) after: String,
+    pub before: Option<String>,
+    pub after: String,
 }
 
 /// The new text and what changed; `None` where it has to be done by hand.
-pub(super) fn apply(text: &str, edit: &Edit) -> Option<(String, Change)> {
+pub fn apply(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
     let (config, faults) = ConfigFile::examine(text, Path::new(""));
     let config = config?;
     let mut lines = Lines::of(text);
@@ -45,7 +45,7 @@ pub(super) fn apply(text: &str, edit: &Edit) -> Option<(String, Change)> {
             }
         }
         Edit::Rename { line, to } => lines.rename(*line, to)?,
-        Edit::TakeOut { line } => {
+        Edit::CommentOut { line } => {
             let column = lines.indentation(*line) + 1;
             lines.take_out(*line, column)?
         }
@@ -61,7 +61,7 @@ pub(super) fn apply(text: &str, edit: &Edit) -> Option<(String, Change)> {
             };
             config.value(line.key) == wanted.as_ref() && faults_now.len() <= faults.len()
         }
-        Edit::Rename { .. } | Edit::TakeOut { .. } => faults_now.len() < faults.len(),
+        Edit::Rename { .. } | Edit::CommentOut { .. } => faults_now.len() < faults.len(),
     };
     as_meant.then_some((new, change))
 }
@@ -96,10 +96,10 @@ impl Lines {
         text.chars().take_while(|c| *c == ' ').count()
     }
 
-    fn replace(&mut self, line: usize, after: String) -> Option<Change> {
+    fn replace(&mut self, line: usize, after: String) -> Option<LineChange> {
         let place = self.lines.get_mut(line - 1)?;
         let before = std::mem::replace(place, after.clone());
-        Some(Change {
+        Some(LineChange {
             line,
             before: Some(before),
             after,
@@ -128,7 +128,7 @@ impl Lines {
         Some((head, kept, &rest[rest.len() - tail_at..]))
     }
 
-    fn set_value(&mut self, line: usize, column: usize, value: &str) -> Option<Change> {
+    fn set_value(&mut self, line: usize, column: usize, value: &str) -> Option<LineChange> {
         let (head, old, tail) = self.parts(line, column)?;
         let comment = tail.trim_start();
         let after = if comment.is_empty() {
@@ -142,7 +142,7 @@ impl Lines {
         self.replace(line, after)
     }
 
-    fn take_out(&mut self, line: usize, column: usize) -> Option<Change> {
+    fn take_out(&mut self, line: usize, column: usize) -> Option<LineChange> {
         let text = self.lines.get(line - 1)?;
         if self.indentation(line) != column - 1 {
             return None;
@@ -152,7 +152,7 @@ impl Lines {
         self.replace(line, after)
     }
 
-    fn rename(&mut self, line: usize, to: &str) -> Option<Change> {
+    fn rename(&mut self, line: usize, to: &str) -> Option<LineChange> {
         let text = self.lines.get(line - 1)?;
         let (indentation, rest) = text.split_at(self.indentation(line));
         let (_, tail) = rest.split_once(':')?;
@@ -161,7 +161,7 @@ impl Lines {
     }
 
     /// At the end of the key's section, or in a new one.
-    fn add(&mut self, key: &Key, value: &str) -> Option<Change> {
+    fn add(&mut self, key: &Key, value: &str) -> Option<LineChange> {
         if key.section == keys::Section::Call {
             return None;
         }
@@ -194,9 +194,9 @@ impl Lines {
         Some(self.insert(at, line))
     }
 
-    fn insert(&mut self, at: usize, line: String) -> Change {
+    fn insert(&mut self, at: usize, line: String) -> LineChange {
         self.lines.insert(at, line.clone());
-        Change {
+        LineChange {
             line: at + 1,
             before: None,
             after: line,
@@ -263,7 +263,7 @@ mod tests {
         let (new, change) = apply(text, &rename).unwrap();
         assert!(new.contains("\n  batch_size: 4\n"), "{new}");
         assert_eq!(change.before.as_deref(), Some("  batch_sise: 4"));
-        let (new, _) = apply(text, &Edit::TakeOut { line: 4 }).unwrap();
+        let (new, _) = apply(text, &Edit::CommentOut { line: 4 }).unwrap();
         assert!(new.contains("\n  # n_mels: many\n"), "{new}");
     }
 
@@ -281,6 +281,6 @@ mod tests {
         let folded = "data:\n  ram_budget: >\n    4GB\n";
         assert_eq!(set(folded, &keys::RAM_BUDGET, Some("2GB")), None);
         let list = "data:\n  hop_length:\n    - 256\n";
-        assert_eq!(apply(list, &Edit::TakeOut { line: 2 }), None);
+        assert_eq!(apply(list, &Edit::CommentOut { line: 2 }), None);
     }
 }
