@@ -12,7 +12,8 @@ Usage: cargo xtask test [PARTS]
 Without a part named, all of them run: what a change must pass.
 
   --lints        format and clippy with every GPU backend that can be checked here
-  --cpu          the tests on the CPU, and the model checker
+  --models       the model checker (loom)
+  --cpu          the tests on the CPU
   --gpu          the tests that a GPU can change, with wgpu; installs Mesa's software GPU where no Vulkan driver is
   --tests-only   the same as --cpu --gpu
   --help         this page

@@ -2,7 +2,11 @@
 //!
 //! All tests run from one build, the one with wgpu: they choose their device when they run, so the CPU and the GPU
 //! need no build each. Clippy checks the types of the backends that cannot be run here.
+//!
+//! Tests leave cores idle, compilers do not. So clippy and the model checker, which compile for themselves, run at
+//! low priority next to the build and the tests ([`background`]), and take what those leave.
 
+mod background;
 mod clock;
 
 use std::path::{Path, PathBuf};
@@ -11,27 +15,36 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use xtask::{project_root, python, tell};
 
+use background::Background;
 use clock::Clock;
 
 /// Which parts of the check to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
-    lints: bool,
+    format: bool,
+    clippy: bool,
+    models: bool,
     cpu: bool,
     gpu: bool,
+    /// Clippy and the model checker next to the tests.
+    background: bool,
 }
 
 impl Parts {
     pub(crate) fn parse(args: &[&str]) -> anyhow::Result<Parts> {
         let all = args.is_empty();
         let mut parts = Parts {
-            lints: all,
+            format: all,
+            clippy: false,
+            models: false,
             cpu: all,
             gpu: all,
+            background: all,
         };
         for arg in args {
             match *arg {
-                "--lints" => parts.lints = true,
+                "--lints" => (parts.format, parts.clippy) = (true, true),
+                "--models" => parts.models = true,
                 "--cpu" => parts.cpu = true,
                 "--gpu" => parts.gpu = true,
                 "--tests-only" => (parts.cpu, parts.gpu) = (true, true),
@@ -67,6 +80,14 @@ pub(crate) fn run(parts: Parts) -> anyhow::Result<()> {
     result
 }
 
+/// Both failures, where both failed.
+fn both(first: anyhow::Result<()>, second: anyhow::Result<()>) -> anyhow::Result<()> {
+    match (first, second) {
+        (Err(first), Err(second)) => Err(first.context(format!("{second:#}; and"))),
+        (first, second) => first.and(second),
+    }
+}
+
 struct Check {
     root: PathBuf,
     clock: Clock,
@@ -74,10 +95,25 @@ struct Check {
 
 impl Check {
     fn run(&mut self, parts: Parts) -> anyhow::Result<()> {
-        if parts.lints {
+        if parts.format {
             self.cargo("format", &["fmt", "--all", "--check"], &[])?;
+        }
+        if !parts.background {
+            return self.run_here(parts);
+        }
+        let background = Background::start(&self.root, &["--lints", "--models"])?;
+        let tests = self.run_here(parts);
+        let checks = (self.clock).time("waiting for lints and models", || background.finish());
+        both(tests, checks)
+    }
+
+    fn run_here(&mut self, parts: Parts) -> anyhow::Result<()> {
+        if parts.clippy {
             self.clippy()?;
             self.deny()?;
+        }
+        if parts.models {
+            self.model_checker()?;
         }
         if parts.gpu {
             self.clock.time("Vulkan driver", install_vulkan_driver)?;
@@ -88,7 +124,6 @@ impl Check {
         }
         if parts.cpu {
             self.cpu_tests()?;
-            self.model_checker()?;
         }
         if parts.gpu {
             self.gpu_tests()?;
@@ -106,13 +141,19 @@ impl Check {
         ];
         // And with no GPU at all, as the program is built by default.
         let default = ["--package", "voxmill", "--package", "voxmill-trainer"];
+        // A folder of its own: cargo lets only one command at a time compile in one.
+        let folder = self.target_folder("lints")?;
+        let env = [
+            // CUDA's build script then does without the compiler that it would fetch.
+            ("DOCS_RS", "1"),
+            ("CARGO_TARGET_DIR", &folder),
+        ];
         for (part, what) in [
             ("clippy, wgpu and CUDA", &all[..]),
             ("clippy, CPU alone", &default),
         ] {
             let args = [&["clippy", "--locked"], what, &["--", "-D", "warnings"]].concat();
-            // CUDA's build script then does without the compiler that it would fetch.
-            self.cargo(part, &args, &[("DOCS_RS", "1")])?;
+            self.cargo(part, &args, &env)?;
         }
         Ok(())
     }
@@ -172,12 +213,15 @@ impl Check {
     fn model_checker(&mut self) -> anyhow::Result<()> {
         let args = ["test", "-p", "voxmill-sync", "--test", "loom", "--locked"];
         // Its own folder: other flags would have cargo build everything there once more.
-        let folder = python::target_dir(&self.root).join("loom");
-        let folder = folder
-            .to_str()
-            .context("the target folder's name is not UTF-8")?;
-        let env = [("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", folder)];
+        let folder = self.target_folder("loom")?;
+        let env = [("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", &folder)];
         self.cargo("model checker (loom)", &args, &env)
+    }
+
+    fn target_folder(&self, name: &str) -> anyhow::Result<String> {
+        let folder = python::target_dir(&self.root).join(name);
+        let folder = folder.to_str().map(str::to_owned);
+        folder.context("the target folder's name is not UTF-8")
     }
 
     /// The same code as on the CPU, on a GPU. It fails where there is none: tests on nothing prove nothing.
