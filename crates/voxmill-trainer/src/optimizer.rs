@@ -1,4 +1,4 @@
-//! AdamW with clipping by the global norm, and a running mean of the weights beside it.
+//! AdamW with clipping by the global norm, and a running mean of the weights next to it.
 //!
 //! Why not the library's: its clipping is by tensor, its state hangs on parameter ids that no
 //! checkpoint carries, and it has no way to leave a step out. Here a step whose gradients are not
@@ -60,7 +60,7 @@ pub(crate) struct OptimizerState {
 }
 
 /// Gradients in the model's order, flat.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FlatGradients {
     parts: Vec<Option<Tensor<1>>>,
     /// What the loss was multiplied by, and so they are.
@@ -68,7 +68,7 @@ pub(crate) struct FlatGradients {
 }
 
 impl FlatGradients {
-    pub(crate) fn collect(model: &Voice, mut gradients: Gradients) -> Self {
+    pub(crate) fn collect(model: &impl Module, mut gradients: Gradients) -> Self {
         struct Collect<'a> {
             from: &'a mut Gradients,
             all: Vec<Option<Tensor<1>>>,
@@ -100,10 +100,6 @@ impl FlatGradients {
 
     /// Micro-batches add up.
     pub(crate) fn add(&mut self, other: FlatGradients) {
-        if self.parts.is_empty() {
-            *self = other;
-            return;
-        }
         for (sum, one) in self.parts.iter_mut().zip(other.parts) {
             *sum = match (sum.take(), one) {
                 (Some(sum), Some(one)) => Some(sum + one),
@@ -114,24 +110,16 @@ impl FlatGradients {
 
     /// The norm of all gradients together, as if the loss had not been multiplied.
     pub(crate) fn norm(&self, device: &Device) -> Tensor<1> {
-        let norm = self.squared_norm(device).sqrt();
+        let squares = self.parts.iter().flatten();
+        let squares: Vec<_> = squares.map(|g| g.clone().square().sum()).collect();
+        let norm = match squares.is_empty() {
+            true => Tensor::zeros([1], device),
+            false => Tensor::cat(squares, 0).sum().sqrt(),
+        };
         match &self.scaled_by {
             Some(factor) => norm / factor.clone(),
             None => norm,
         }
-    }
-
-    fn squared_norm(&self, device: &Device) -> Tensor<1> {
-        let squares: Vec<_> = self
-            .parts
-            .iter()
-            .flatten()
-            .map(|g| g.clone().square().sum())
-            .collect();
-        if squares.is_empty() {
-            return Tensor::zeros([1], device);
-        }
-        Tensor::cat(squares, 0).sum()
     }
 
     #[cfg(test)]
@@ -142,37 +130,17 @@ impl FlatGradients {
 
 impl OptimizerState {
     pub(crate) fn new(model: &Voice, device: &Device) -> Self {
-        struct Collect<'a> {
-            path: Vec<String>,
-            all: Vec<Moments>,
-            device: &'a Device,
-        }
-        impl ModuleVisitor for Collect<'_> {
-            fn enter_module(&mut self, name: &str, _: &str) {
-                self.path.push(name.to_owned());
+        let moments = model.weights().into_iter().map(|weight| {
+            let zeros = Tensor::zeros(weight.flat.dims(), device);
+            Moments {
+                path: weight.path,
+                first: zeros.clone(),
+                second: zeros,
+                mean_weight: weight.flat,
             }
-            fn exit_module(&mut self, _: &str, _: &str) {
-                self.path.pop();
-            }
-            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let weight = param.val().inner().reshape([-1]);
-                let zeros = Tensor::zeros([weight.dims()[0]], self.device);
-                self.all.push(Moments {
-                    path: self.path.join("."),
-                    first: zeros.clone(),
-                    second: zeros,
-                    mean_weight: weight,
-                });
-            }
-        }
-        let mut collect = Collect {
-            path: Vec::new(),
-            all: Vec::new(),
-            device,
-        };
-        model.visit(&mut collect);
+        });
         Self {
-            moments: collect.all,
+            moments: moments.collect(),
             updates: Tensor::zeros([1], device),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -20,85 +20,69 @@ struct Plain {
 }
 
 impl Plain {
-    fn new<const D: usize>(tensor: Tensor<D>) -> Self {
+    fn flat(tensor: &Tensor<1>) -> Self {
         Self {
             shape: tensor.dims().to_vec(),
-            values: read(tensor),
+            values: read(tensor.clone()),
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        self.values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    fn two(values: [f32; 2]) -> Self {
+        Self {
+            shape: vec![2],
+            values: values.to_vec(),
+        }
     }
 }
 
-/// Every weight of a model with its path, in the model's order.
-fn weights(model: &Voice) -> Vec<(String, Plain)> {
-    struct Collect(Vec<String>, Vec<(String, Plain)>);
-    impl ModuleVisitor for Collect {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.0.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.0.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let plain = Plain::new(param.val().inner());
-            self.1.push((self.0.join("."), plain));
-        }
-    }
-    let mut collect = Collect(Vec::new(), Vec::new());
-    model.visit(&mut collect);
-    collect.1
-}
-
-/// The file's bytes of the weights to speak with.
+/// The file's bytes of the weights to speak with: their running mean.
 pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
-    let shapes = weights(model);
-    let means = optimizer
-        .moments
-        .iter()
-        .zip(shapes)
-        .map(|(moments, (path, weight))| {
-            let mean = Plain::new(moments.mean_weight.clone());
-            let plain = Plain {
-                shape: weight.shape,
-                values: mean.values,
-            };
-            (path, plain)
-        });
+    let means = model.weights().into_iter().zip(&optimizer.moments);
+    let means = means.map(|(weight, moments)| {
+        let plain = Plain {
+            shape: weight.shape,
+            values: read(moments.mean_weight.clone()),
+        };
+        (weight.path, plain)
+    });
     file(means.collect())
 }
 
 const LOSS_SCALE: &str = "loss_scale";
 
-/// The file's bytes of all that training goes on with. The running mean of the weights is in the
+/// The file's bytes of all that training resumes from. The running mean of the weights is in the
 /// voice's file.
 pub(super) fn training_file(snapshot: &Snapshot<'_>) -> Vec<u8> {
     let optimizer = snapshot.optimizer;
     let mut all = Vec::new();
-    for (path, weight) in weights(snapshot.model) {
-        all.push((format!("weight/{path}"), weight));
+    for weight in snapshot.model.weights() {
+        let plain = Plain {
+            shape: weight.shape,
+            values: read(weight.flat),
+        };
+        all.push((format!("weight/{}", weight.path), plain));
     }
-    for moments in &optimizer.moments {
-        let path = &moments.path;
-        all.push((format!("first/{path}"), Plain::new(moments.first.clone())));
-        all.push((format!("second/{path}"), Plain::new(moments.second.clone())));
+    for Moments {
+        path,
+        first,
+        second,
+        ..
+    } in &optimizer.moments
+    {
+        all.push((format!("first/{path}"), Plain::flat(first)));
+        all.push((format!("second/{path}"), Plain::flat(second)));
     }
-    all.push(("updates".to_owned(), Plain::new(optimizer.updates.clone())));
-    let two = |values: [f32; 2]| Plain {
-        shape: vec![2],
-        values: values.to_vec(),
-    };
-    all.push(("lengths".to_owned(), two(snapshot.lengths)));
-    if let Some(scale) = snapshot.loss_scale {
-        all.push((LOSS_SCALE.to_owned(), two(scale)));
-    }
+    all.push(("updates".to_owned(), Plain::flat(&optimizer.updates)));
+    all.push(("lengths".to_owned(), Plain::two(snapshot.lengths)));
+    let loss_scale = snapshot.loss_scale.map(Plain::two);
+    all.extend(loss_scale.map(|scale| (LOSS_SCALE.to_owned(), scale)));
     file(all)
 }
 
 fn file(tensors: Vec<(String, Plain)>) -> Vec<u8> {
-    let bytes: Vec<_> = tensors.iter().map(|(_, plain)| plain.bytes()).collect();
+    let bytes =
+        |plain: &Plain| -> Vec<u8> { plain.values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+    let bytes: Vec<_> = tensors.iter().map(|(_, plain)| bytes(plain)).collect();
     let views = tensors.iter().zip(&bytes).map(|((name, plain), bytes)| {
         let view = TensorView::new(Dtype::F32, plain.shape.clone(), bytes)
             .expect("as many bytes as the shape says");
@@ -160,7 +144,7 @@ impl<'a> Loaded<'a> {
             loaded: &'a mut Loaded<'b>,
             prefix: &'a str,
             path: Vec<String>,
-            trouble: Option<CheckpointError>,
+            error: Option<CheckpointError>,
         }
         impl ModuleMapper for Place<'_, '_> {
             fn enter_module(&mut self, name: &str, _: &str) {
@@ -179,7 +163,7 @@ impl<'a> Loaded<'a> {
                         loaded.set_require_grad(weight.is_require_grad())
                     }),
                     Err(error) => {
-                        self.trouble.get_or_insert(error);
+                        self.error.get_or_insert(error);
                         param
                     }
                 }
@@ -189,13 +173,10 @@ impl<'a> Loaded<'a> {
             loaded: self,
             prefix,
             path: Vec::new(),
-            trouble: None,
+            error: None,
         };
         let model = model.map(&mut place);
-        match place.trouble {
-            Some(trouble) => Err(trouble),
-            None => Ok(model),
-        }
+        place.error.map_or(Ok(model), Err)
     }
 }
 
@@ -230,10 +211,8 @@ pub(super) fn load_training(
     let moments = moments.collect::<Result<_, CheckpointError>>()?;
     let updates = Tensor::from_data(loaded.take("updates", &[1])?, &plain);
     let lengths = loaded.two("lengths")?;
-    let loss_scale = match loaded.tensors.contains_key(LOSS_SCALE) {
-        true => Some(loaded.two(LOSS_SCALE)?),
-        false => None,
-    };
+    let has_scale = loaded.tensors.contains_key(LOSS_SCALE);
+    let loss_scale = has_scale.then(|| loaded.two(LOSS_SCALE)).transpose()?;
     Ok(Restored {
         facts,
         model,

@@ -1,19 +1,19 @@
 //! A block's forward and backward pass on plain slices.
 //!
-//! The frames of a batch are cut into stretches of at most [`STRETCH`] valid frames of one row.
-//! Each stretch is a task of its own; what must be summed over all frames is summed in each
-//! stretch and then in the order of the stretches. So a result depends neither on the number of
+//! The frames of a batch are cut into segments of at most [`SEGMENT`] valid frames of one row.
+//! Each segment is a task of its own; what must be summed over all frames is summed in each
+//! segment and then in the order of the segments. So a result depends neither on the number of
 //! threads nor on which one is faster.
 
 use pulp::Arch;
 use rayon::prelude::*;
 
-use super::matrix::{Onto, Operand, product, product_by_all};
+use super::matrix::{Existing, Operand, Parallelism, product};
 use super::rows::{add, add_scaled, dot, sum, sum_of_squared_distances};
 
 /// Frames of a task. With 128 frames and 512 hidden channels a task's numbers fill about
 /// 300 kB: they stay in a core's own cache from the convolution to the last product.
-const STRETCH: usize = 128;
+const SEGMENT: usize = 128;
 
 /// Keeps the norm finite where a frame is constant.
 pub(crate) const NORM_EPSILON: f32 = 1e-5;
@@ -58,24 +58,9 @@ pub(super) struct Inner {
     pub(super) active: Vec<f32>,
 }
 
-/// Gradients, in the order of the operation's inputs.
-#[derive(Debug)]
-pub(super) struct Gradients {
-    pub(super) input: Vec<f32>,
-    pub(super) convolution: Vec<f32>,
-    pub(super) norm_gain: Vec<f32>,
-    pub(super) norm_bias: Vec<f32>,
-    pub(super) scale: Vec<f32>,
-    pub(super) shift: Vec<f32>,
-    pub(super) widen: Vec<f32>,
-    pub(super) widen_bias: Vec<f32>,
-    pub(super) narrow: Vec<f32>,
-    pub(super) narrow_bias: Vec<f32>,
-}
-
 /// Some valid frames of one row.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct Segment {
     row: usize,
     /// First frame within the row.
     begin: usize,
@@ -84,14 +69,14 @@ struct Stretch {
     valid: usize,
 }
 
-fn stretches(lengths: &[usize]) -> Vec<Stretch> {
+fn segments(lengths: &[usize]) -> Vec<Segment> {
     let mut all = Vec::new();
     for (row, &valid) in lengths.iter().enumerate() {
-        for begin in (0..valid).step_by(STRETCH) {
-            all.push(Stretch {
+        for begin in (0..valid).step_by(SEGMENT) {
+            all.push(Segment {
                 row,
                 begin,
-                frames: STRETCH.min(valid - begin),
+                frames: SEGMENT.min(valid - begin),
                 valid,
             });
         }
@@ -99,30 +84,30 @@ fn stretches(lengths: &[usize]) -> Vec<Stretch> {
     all
 }
 
-/// Cuts a slice of all valid frames, `width` numbers each, into the stretches' parts.
-fn parts<'a>(mut all: &'a mut [f32], stretches: &[Stretch], width: usize) -> Vec<&'a mut [f32]> {
-    let mut parts = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        let (part, rest) = all.split_at_mut(stretch.frames * width);
+/// Cuts a slice of all valid frames, `width` numbers each, into the segments' parts.
+fn parts<'a>(mut all: &'a mut [f32], segments: &[Segment], width: usize) -> Vec<&'a mut [f32]> {
+    let mut parts = Vec::with_capacity(segments.len());
+    for segment in segments {
+        let (part, rest) = all.split_at_mut(segment.frames * width);
         parts.push(part);
         all = rest;
     }
     parts
 }
 
-/// Cuts a padded slice into the stretches' valid frames; padding is left out.
+/// Cuts a padded slice into the segments' valid frames; padding is left out.
 fn padded_parts<'a>(
     mut all: &'a mut [f32],
-    stretches: &[Stretch],
+    segments: &[Segment],
     time: usize,
     width: usize,
 ) -> Vec<&'a mut [f32]> {
-    let mut parts = Vec::with_capacity(stretches.len());
+    let mut parts = Vec::with_capacity(segments.len());
     let mut at = 0;
-    for stretch in stretches {
-        let begin = (stretch.row * time + stretch.begin) * width;
+    for segment in segments {
+        let begin = (segment.row * time + segment.begin) * width;
         let (_, rest) = all.split_at_mut(begin - at);
-        let (part, rest) = rest.split_at_mut(stretch.frames * width);
+        let (part, rest) = rest.split_at_mut(segment.frames * width);
         at = begin + part.len();
         parts.push(part);
         all = rest;
@@ -138,44 +123,11 @@ pub(super) fn forward(
     film: Film<'_>,
     weights: Weights<'_>,
 ) -> (Vec<f32>, Inner) {
-    let stretches = stretches(lengths);
-    let frames: usize = lengths.iter().sum();
     let mut output = vec![0.0; input.len()];
-    let mut inner = Inner {
-        normed: vec![0.0; frames * sizes.channels],
-        active: vec![0.0; frames * sizes.hidden],
-    };
-    let outputs = padded_parts(&mut output, &stretches, sizes.time, sizes.channels);
-    let normed = parts(&mut inner.normed, &stretches, sizes.channels);
-    let active = parts(&mut inner.active, &stretches, sizes.hidden);
-    let arch = Arch::new();
-    stretches
-        .par_iter()
-        .zip(outputs)
-        .zip(normed)
-        .zip(active)
-        .for_each(|(((stretch, output), normed), active)| {
-            let row = &input[stretch.row * sizes.time * sizes.channels..];
-            arch.dispatch(|| norm_and_film(sizes, stretch, row, film, weights, normed));
-            activate(sizes, stretch.frames, normed, weights, active, arch);
-            let frames = row[stretch.begin * sizes.channels..].chunks_exact(sizes.channels);
-            arch.dispatch(|| {
-                for (output, input) in output.chunks_exact_mut(sizes.channels).zip(frames) {
-                    for ((output, input), bias) in
-                        output.iter_mut().zip(input).zip(weights.narrow_bias)
-                    {
-                        *output = input + bias;
-                    }
-                }
-            });
-            product(
-                output,
-                Onto::WhatIsThere,
-                (stretch.frames, sizes.hidden, sizes.channels),
-                Operand::new(active),
-                Operand::new(weights.narrow),
-            );
-        });
+    let segments = segments(lengths);
+    let outputs = padded_parts(&mut output, &segments, sizes.time, sizes.channels);
+    let outputs = outputs.into_iter().map(Some).collect();
+    let inner = inner_and_output(sizes, &segments, input, film, weights, outputs);
     (output, inner)
 }
 
@@ -187,23 +139,56 @@ pub(super) fn inner(
     film: Film<'_>,
     weights: Weights<'_>,
 ) -> Inner {
-    let stretches = stretches(lengths);
-    let frames: usize = lengths.iter().sum();
+    let segments = segments(lengths);
+    let outputs = segments.iter().map(|_| None).collect();
+    inner_and_output(sizes, &segments, input, film, weights, outputs)
+}
+
+/// `outputs`: of each segment, where it is wanted.
+fn inner_and_output(
+    sizes: Sizes,
+    segments: &[Segment],
+    input: &[f32],
+    film: Film<'_>,
+    weights: Weights<'_>,
+    outputs: Vec<Option<&mut [f32]>>,
+) -> Inner {
+    let frames: usize = segments.iter().map(|segment| segment.frames).sum();
     let mut inner = Inner {
         normed: vec![0.0; frames * sizes.channels],
         active: vec![0.0; frames * sizes.hidden],
     };
-    let normed = parts(&mut inner.normed, &stretches, sizes.channels);
-    let active = parts(&mut inner.active, &stretches, sizes.hidden);
+    let normed = parts(&mut inner.normed, segments, sizes.channels);
+    let active = parts(&mut inner.active, segments, sizes.hidden);
     let arch = Arch::new();
-    stretches
+    segments
         .par_iter()
+        .zip(outputs)
         .zip(normed)
         .zip(active)
-        .for_each(|((stretch, normed), active)| {
-            let row = &input[stretch.row * sizes.time * sizes.channels..];
-            arch.dispatch(|| norm_and_film(sizes, stretch, row, film, weights, normed));
-            activate(sizes, stretch.frames, normed, weights, active, arch);
+        .for_each(|(((segment, output), normed), active)| {
+            let row = &input[segment.row * sizes.time * sizes.channels..];
+            arch.dispatch(|| norm_and_film(sizes, segment, row, film, weights, normed));
+            activate(sizes, segment.frames, normed, weights, active, arch);
+            let Some(output) = output else { return };
+            let frames = row[segment.begin * sizes.channels..].chunks_exact(sizes.channels);
+            arch.dispatch(|| {
+                for (output, input) in output.chunks_exact_mut(sizes.channels).zip(frames) {
+                    for ((output, input), bias) in
+                        output.iter_mut().zip(input).zip(weights.narrow_bias)
+                    {
+                        *output = input + bias;
+                    }
+                }
+            });
+            product(
+                Parallelism::None,
+                output,
+                Existing::Add,
+                (segment.frames, sizes.hidden, sizes.channels),
+                Operand::new(active),
+                Operand::new(weights.narrow),
+            );
         });
     inner
 }
@@ -221,8 +206,9 @@ fn activate(
         frame.copy_from_slice(weights.widen_bias);
     }
     product(
+        Parallelism::None,
         active,
-        Onto::WhatIsThere,
+        Existing::Add,
         (frames, sizes.channels, sizes.hidden),
         Operand::new(normed),
         Operand::new(weights.widen),
@@ -271,26 +257,26 @@ fn convolve(
 #[inline(always)]
 fn norm_and_film(
     sizes: Sizes,
-    stretch: &Stretch,
+    segment: &Segment,
     row: &[f32],
     film: Film<'_>,
     weights: Weights<'_>,
     normed: &mut [f32],
 ) {
     let channels = sizes.channels;
-    let scale = &film.scale[stretch.row * channels..][..channels];
-    let shift = &film.shift[stretch.row * channels..][..channels];
+    let scale = &film.scale[segment.row * channels..][..channels];
+    let shift = &film.shift[segment.row * channels..][..channels];
     let (gain, bias) = (
         &weights.norm_gain[..channels],
         &weights.norm_bias[..channels],
     );
     for (place, normed) in normed.chunks_exact_mut(channels).enumerate() {
-        let frame = stretch.begin + place;
+        let frame = segment.begin + place;
         let (mean, steepness) = convolve(
             sizes,
             row,
             frame,
-            stretch.valid,
+            segment.valid,
             weights.convolution,
             normed,
         );
@@ -302,7 +288,7 @@ fn norm_and_film(
     }
 }
 
-/// What one stretch adds to the sums over all frames.
+/// Sums over the frames of one segment, or of all rows.
 struct Sums {
     convolution: Vec<f32>,
     norm_gain: Vec<f32>,
@@ -314,21 +300,22 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(sizes: Sizes) -> Self {
+    /// `rows`: those that a style belongs to.
+    fn new(sizes: Sizes, rows: usize) -> Self {
         let channels = || vec![0.0; sizes.channels];
         Self {
             convolution: vec![0.0; sizes.width * sizes.channels],
             norm_gain: channels(),
             norm_bias: channels(),
-            scale: channels(),
-            shift: channels(),
+            scale: vec![0.0; rows * sizes.channels],
+            shift: vec![0.0; rows * sizes.channels],
             widen_bias: vec![0.0; sizes.hidden],
             narrow_bias: channels(),
         }
     }
 }
 
-/// The gradients of all inputs from that of the output.
+/// The gradients of all inputs, in the operation's order, from that of the output.
 pub(super) fn backward(
     sizes: Sizes,
     lengths: &[usize],
@@ -337,17 +324,25 @@ pub(super) fn backward(
     weights: Weights<'_>,
     inner: Inner,
     output_gradient: &[f32],
-) -> Gradients {
+) -> [Vec<f32>; 10] {
     let Sizes {
         time,
         channels,
         hidden,
         width,
     } = sizes;
-    let stretches = stretches(lengths);
+    let segments = segments(lengths);
     let frames: usize = lengths.iter().sum();
     let Inner { normed, mut active } = inner;
     let arch = Arch::new();
+
+    // Where each row's frames begin when padding is left out.
+    let firsts: Vec<usize> = (lengths.iter())
+        .scan(0, |end, valid| {
+            *end += valid;
+            Some(*end - valid)
+        })
+        .collect();
 
     // The output's gradient without its padding, as the products want it.
     let mut output_valid = Vec::with_capacity(frames * channels);
@@ -356,9 +351,10 @@ pub(super) fn backward(
             .extend_from_slice(&output_gradient[row * time * channels..][..valid * channels]);
     }
     let mut narrow = vec![0.0; hidden * channels];
-    product_by_all(
+    product(
+        Parallelism::Rayon(0),
         &mut narrow,
-        Onto::Nothing,
+        Existing::Overwrite,
         (hidden, frames, channels),
         Operand::transposed(&active),
         Operand::new(&output_valid),
@@ -366,31 +362,32 @@ pub(super) fn backward(
 
     // From here on `active` holds its own gradient, and `convolved` that of the convolution's output.
     let mut convolved = vec![0.0; frames * channels];
-    let actives = parts(&mut active, &stretches, hidden);
-    let convolveds = parts(&mut convolved, &stretches, channels);
-    let outputs = slices(&output_valid, &stretches, channels);
-    let sums: Vec<Sums> = stretches
+    let actives = parts(&mut active, &segments, hidden);
+    let convolveds = parts(&mut convolved, &segments, channels);
+    let sums: Vec<Sums> = segments
         .par_iter()
         .zip(actives)
         .zip(convolveds)
-        .zip(outputs)
-        .map(|(((stretch, active), convolved), output)| {
-            let mut sums = Sums::new(sizes);
+        .map(|((segment, active), convolved)| {
+            let begin = (firsts[segment.row] + segment.begin) * channels;
+            let output = &output_valid[begin..][..segment.frames * channels];
+            let mut sums = Sums::new(sizes, 1);
             through_activation(
-                sizes, stretch, weights, active, output, convolved, &mut sums, arch,
+                sizes, segment, weights, active, output, convolved, &mut sums, arch,
             );
-            let row = &input[stretch.row * time * channels..];
+            let row = &input[segment.row * time * channels..];
             arch.dispatch(|| {
-                through_norm(sizes, stretch, row, film, weights, convolved, &mut sums);
+                through_norm(sizes, segment, row, film, weights, convolved, &mut sums);
             });
             sums
         })
         .collect();
 
     let mut widen = vec![0.0; channels * hidden];
-    product_by_all(
+    product(
+        Parallelism::Rayon(0),
         &mut widen,
-        Onto::Nothing,
+        Existing::Overwrite,
         (channels, frames, hidden),
         Operand::transposed(&normed),
         Operand::new(&active),
@@ -398,19 +395,18 @@ pub(super) fn backward(
 
     // The convolution looks into the neighbours' frames, so it comes when all are done.
     let mut input_gradient = vec![0.0; input.len()];
-    let firsts = first_frames(lengths);
-    let inputs = padded_parts(&mut input_gradient, &stretches, time, channels);
-    stretches
+    let inputs = padded_parts(&mut input_gradient, &segments, time, channels);
+    segments
         .par_iter()
         .zip(inputs)
-        .for_each(|(stretch, input_gradient)| {
-            let row = &convolved[firsts[stretch.row] * channels..];
-            let output = &output_gradient[stretch.row * time * channels..];
+        .for_each(|(segment, input_gradient)| {
+            let row = &convolved[firsts[segment.row] * channels..];
+            let output = &output_gradient[segment.row * time * channels..];
             arch.dispatch(|| {
                 for (place, gradient) in input_gradient.chunks_exact_mut(channels).enumerate() {
-                    let frame = stretch.begin + place;
+                    let frame = segment.begin + place;
                     gradient.copy_from_slice(&output[frame * channels..][..channels]);
-                    for (tap, from) in seen(frame, stretch.valid, width) {
+                    for (tap, from) in seen(frame, segment.valid, width) {
                         // A frame is seen from the other side by the frames that see it.
                         let tap = width - 1 - tap;
                         add_scaled(
@@ -423,20 +419,9 @@ pub(super) fn backward(
             });
         });
 
-    let mut all = Gradients {
-        input: input_gradient,
-        convolution: vec![0.0; width * channels],
-        norm_gain: vec![0.0; channels],
-        norm_bias: vec![0.0; channels],
-        scale: vec![0.0; lengths.len() * channels],
-        shift: vec![0.0; lengths.len() * channels],
-        widen,
-        widen_bias: vec![0.0; hidden],
-        narrow,
-        narrow_bias: vec![0.0; channels],
-    };
-    for (stretch, sums) in stretches.iter().zip(&sums) {
-        let of_row = stretch.row * channels..(stretch.row + 1) * channels;
+    let mut all = Sums::new(sizes, lengths.len());
+    for (segment, sums) in segments.iter().zip(&sums) {
+        let of_row = segment.row * channels..(segment.row + 1) * channels;
         add(&mut all.convolution, &sums.convolution);
         add(&mut all.norm_gain, &sums.norm_gain);
         add(&mut all.norm_bias, &sums.norm_bias);
@@ -445,30 +430,18 @@ pub(super) fn backward(
         add(&mut all.widen_bias, &sums.widen_bias);
         add(&mut all.narrow_bias, &sums.narrow_bias);
     }
-    all
-}
-
-/// Where each row's frames begin when padding is left out.
-fn first_frames(lengths: &[usize]) -> Vec<usize> {
-    let mut at = 0;
-    lengths
-        .iter()
-        .map(|valid| {
-            let first = at;
-            at += valid;
-            first
-        })
-        .collect()
-}
-
-fn slices<'a>(mut all: &'a [f32], stretches: &[Stretch], width: usize) -> Vec<&'a [f32]> {
-    let mut parts = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        let (part, rest) = all.split_at(stretch.frames * width);
-        parts.push(part);
-        all = rest;
-    }
-    parts
+    [
+        input_gradient,
+        all.convolution,
+        all.norm_gain,
+        all.norm_bias,
+        all.scale,
+        all.shift,
+        widen,
+        all.widen_bias,
+        narrow,
+        all.narrow_bias,
+    ]
 }
 
 /// Back through the two products: `active` becomes its own gradient, `normed` the gradient of
@@ -479,7 +452,7 @@ fn slices<'a>(mut all: &'a [f32], stretches: &[Stretch], width: usize) -> Vec<&'
 )]
 fn through_activation(
     sizes: Sizes,
-    stretch: &Stretch,
+    segment: &Segment,
     weights: Weights<'_>,
     active: &mut [f32],
     output: &[f32],
@@ -492,9 +465,10 @@ fn through_activation(
     } = sizes;
     let mut gradient = vec![0.0; active.len()];
     product(
+        Parallelism::None,
         &mut gradient,
-        Onto::Nothing,
-        (stretch.frames, channels, hidden),
+        Existing::Overwrite,
+        (segment.frames, channels, hidden),
         Operand::new(output),
         Operand::transposed(weights.narrow),
     );
@@ -510,9 +484,10 @@ fn through_activation(
         }
     });
     product(
+        Parallelism::None,
         normed,
-        Onto::Nothing,
-        (stretch.frames, hidden, channels),
+        Existing::Overwrite,
+        (segment.frames, hidden, channels),
         Operand::new(active),
         Operand::transposed(weights.widen),
     );
@@ -524,7 +499,7 @@ fn through_activation(
 #[inline(always)]
 fn through_norm(
     sizes: Sizes,
-    stretch: &Stretch,
+    segment: &Segment,
     row: &[f32],
     film: Film<'_>,
     weights: Weights<'_>,
@@ -532,19 +507,19 @@ fn through_norm(
     sums: &mut Sums,
 ) {
     let channels = sizes.channels;
-    let scale = &film.scale[stretch.row * channels..][..channels];
+    let scale = &film.scale[segment.row * channels..][..channels];
     let (gain, bias) = (
         &weights.norm_gain[..channels],
         &weights.norm_bias[..channels],
     );
     let mut unit = vec![0.0; channels];
     for (place, gradient) in gradient.chunks_exact_mut(channels).enumerate() {
-        let frame = stretch.begin + place;
+        let frame = segment.begin + place;
         let (mean, steepness) = convolve(
             sizes,
             row,
             frame,
-            stretch.valid,
+            segment.valid,
             weights.convolution,
             &mut unit,
         );
@@ -565,7 +540,7 @@ fn through_norm(
             gradient[channel] =
                 steepness * (gradient[channel] - mean_gradient - unit[channel] * along);
         }
-        for (tap, from) in seen(frame, stretch.valid, sizes.width) {
+        for (tap, from) in seen(frame, segment.valid, sizes.width) {
             add_scaled(
                 &mut sums.convolution[tap * channels..][..channels],
                 &row[from * channels..][..channels],
