@@ -162,15 +162,25 @@ impl AdamW {
         gradients: FlatGradients,
         rate: f64,
     ) -> (Voice, OptimizerState, Taken) {
-        let device = state.updates.device();
-        let norm = gradients.norm(&device);
+        self.step_steered_by(Control::new, model, state, gradients, rate)
+    }
+
+    fn step_steered_by(
+        &self,
+        control: fn(Tensor<1>) -> Control,
+        model: Voice,
+        state: OptimizerState,
+        gradients: FlatGradients,
+        rate: f64,
+    ) -> (Voice, OptimizerState, Taken) {
+        let norm = gradients.norm(&state.updates.device());
         let counted = norm.clone().is_finite().float();
         let updates = state.updates + counted.clone();
-        let control = self.control(&norm, &counted, &updates, gradients.scaled_by);
+        let numbers = self.control(&norm, &counted, &updates, gradients.scaled_by);
         let mut update = Update {
             adam: *self,
             rate: rate as f32,
-            control: Control::new(control),
+            control: control(numbers),
             moments: state.moments.into_iter(),
             gradients: gradients.parts.into_iter(),
             done: Vec::new(),
@@ -192,8 +202,7 @@ impl AdamW {
         updates: &Tensor<1>,
         scaled_by: Option<Tensor<1>>,
     ) -> Tensor<1> {
-        let clip = (norm.clone() + 1e-6).recip() * self.clip_norm;
-        let clip = clip.clamp_max(1.0);
+        let clip = ((norm.clone() + 1e-6).recip() * self.clip_norm).clamp_max(1.0);
         let clip = match scaled_by {
             Some(factor) => clip / factor,
             None => clip,
@@ -203,16 +212,8 @@ impl AdamW {
         // Young means move faster: the first weights say little about the last ones.
         let young = (updates.clone() + 1.0) / (updates.clone() + 10.0);
         let decay = young.clamp_max(self.ema_decay);
-        Tensor::cat(
-            vec![
-                counted.clone(),
-                clip,
-                bias(self.beta_1),
-                bias(self.beta_2),
-                decay,
-            ],
-            0,
-        )
+        let (bias_1, bias_2) = (bias(self.beta_1), bias(self.beta_2));
+        Tensor::cat(vec![counted.clone(), clip, bias_1, bias_2, decay], 0)
     }
 }
 

@@ -11,8 +11,9 @@ use burn::backend::{
 };
 use burn::tensor::{Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
+use pulp::Arch;
 
-use super::block::{self, Film, Inner, Sizes, Weights};
+use super::block::{BlockSlices, Inner};
 
 /// The inputs of a block.
 #[derive(ExtensionType)]
@@ -78,49 +79,44 @@ impl Inputs {
         }
     }
 
-    fn sizes(&self) -> Sizes {
+    fn slices(&self) -> BlockSlices<'_> {
         let [_, time, channels] = self.tensors[0].shape().dims();
         let [width, _] = self.tensors[1].shape().dims();
         let [_, hidden] = self.tensors[6].shape().dims();
-        Sizes {
+        let [
+            input,
+            convolution,
+            norm_gain,
+            norm_bias,
+            scale,
+            shift,
+            widen,
+            widen_bias,
+            narrow,
+            narrow_bias,
+        ] = self.tensors.each_ref().map(numbers);
+        BlockSlices {
             time,
             channels,
             hidden,
             width,
-        }
-    }
-
-    fn input(&self) -> &[f32] {
-        numbers(&self.tensors[0])
-    }
-
-    fn film(&self) -> Film<'_> {
-        Film {
-            scale: numbers(&self.tensors[4]),
-            shift: numbers(&self.tensors[5]),
-        }
-    }
-
-    fn weights(&self) -> Weights<'_> {
-        Weights {
-            convolution: numbers(&self.tensors[1]),
-            norm_gain: numbers(&self.tensors[2]),
-            norm_bias: numbers(&self.tensors[3]),
-            widen: numbers(&self.tensors[6]),
-            widen_bias: numbers(&self.tensors[7]),
-            narrow: numbers(&self.tensors[8]),
-            narrow_bias: numbers(&self.tensors[9]),
+            lengths: &self.lengths,
+            input,
+            convolution,
+            norm_gain,
+            norm_bias,
+            scale,
+            shift,
+            widen,
+            widen_bias,
+            narrow,
+            narrow_bias,
+            arch: Arch::new(),
         }
     }
 
     fn forward(&self) -> (FlexTensor, Inner) {
-        let (output, inner) = block::forward(
-            self.sizes(),
-            &self.lengths,
-            self.input(),
-            self.film(),
-            self.weights(),
-        );
+        let (output, inner) = self.slices().forward();
         (tensor(output, self.tensors[0].shape()), inner)
     }
 }
@@ -165,24 +161,9 @@ impl Backward<Flex, 10> for Block {
     fn backward(self, ops: Ops<Kept, 10>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let output = contiguous(grads.consume::<Flex>(&ops.node));
         let Kept { inputs, inner } = ops.state;
-        let inner = inner.unwrap_or_else(|| {
-            block::inner(
-                inputs.sizes(),
-                &inputs.lengths,
-                inputs.input(),
-                inputs.film(),
-                inputs.weights(),
-            )
-        });
-        let all = block::backward(
-            inputs.sizes(),
-            &inputs.lengths,
-            inputs.input(),
-            inputs.film(),
-            inputs.weights(),
-            inner,
-            numbers(&output),
-        );
+        let slices = inputs.slices();
+        let inner = inner.unwrap_or_else(|| slices.inner());
+        let all = slices.backward(inner, numbers(&output));
         for ((parent, gradient), like) in ops.parents.into_iter().zip(all).zip(&inputs.tensors) {
             if let Some(parent) = parent {
                 grads.register::<Flex>(parent.id, tensor(gradient, like.shape()));

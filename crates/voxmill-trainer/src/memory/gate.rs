@@ -67,16 +67,14 @@ impl MemoryGate {
 
     /// Before anything of the batch is on the device.
     pub fn admit(&mut self, batch: &Batch) -> Result<Admitted, NoRoom> {
-        let admitted = Admitted {
+        let mut admitted = Admitted {
             shape: batch.shape,
-            // The tables come with the first batch and are in use from then on.
-            need: need(batch)
-                + if self.seen.is_empty() {
-                    tables(batch)
-                } else {
-                    0
-                },
+            need: need(batch),
         };
+        // The tables come with the first batch and are in use from then on.
+        if self.seen.is_empty() {
+            admitted.need += tables(batch);
+        }
         let Some(limit) = self.limit else {
             return Ok(admitted);
         };
@@ -90,11 +88,8 @@ impl MemoryGate {
         if most.saturating_add(admitted.need) > limit {
             memory = self.poll_after_cleaning(admitted);
         }
-        self.check(
-            memory.in_use.saturating_add(admitted.need),
-            admitted,
-            memory,
-        )
+        let in_use = memory.in_use.saturating_add(admitted.need);
+        self.check(in_use, admitted, memory)
     }
 
     /// After the batch has gone on its way: by now the pools have grown as far as they had to.
@@ -174,15 +169,8 @@ mod tests {
     };
 
     fn gate(limit: u64) -> MemoryGate {
-        MemoryGate {
-            device: crate::device::cpu(),
-            id: "vulkan:1".parse().unwrap(),
-            limit: Some(limit),
-            pools: Arc::default(),
-            seen: HashSet::new(),
-            is_cleaned: false,
-            polled: None,
-        }
+        let id = "vulkan:1".parse().unwrap();
+        MemoryGate::new(id, &crate::device::cpu(), Some(limit), &Arc::default())
     }
 
     #[test]
@@ -197,9 +185,9 @@ mod tests {
         };
         let gate = gate(20_000_000);
         assert!(gate.check(20_000_000, admitted, memory).is_ok());
-        let told = gate.check(21_000_000, admitted, memory).unwrap_err();
+        let refused = gate.check(21_000_000, admitted, memory).unwrap_err();
         assert_eq!(
-            told.to_string(),
+            refused.to_string(),
             "vulkan:1 has no room for a batch of 4 clips of 640 frames: it takes 12MB there, the pools hold 16MB, of which \
              9MB are in use, and the limit is 20MB"
         );

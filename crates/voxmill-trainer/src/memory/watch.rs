@@ -15,7 +15,7 @@ pub enum Pools {
     Data(Arc<PoolUsage>),
 }
 
-/// What was noticed at a look.
+/// What was noticed at a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryFinding {
     /// The pools hold more than the limit allows: the run must end.
@@ -58,7 +58,7 @@ impl MemoryWatch {
         self.limit
     }
 
-    /// Bytes at the last look; `None` where the backend does not say.
+    /// Bytes at the last check; `None` where the backend does not say.
     pub fn now(&self) -> Option<u64> {
         (self.last > 0).then_some(self.last)
     }
@@ -162,9 +162,6 @@ mod tests {
             limit: 1_000_000,
         };
         assert_eq!(watch.look(3), Some(above));
-        assert_eq!(
-            (watch.now(), watch.peak()),
-            (Some(2_000_000), Some(2_000_000))
-        );
+        assert_eq!([watch.now(), watch.peak()], [Some(2_000_000); 2]);
     }
 }

@@ -81,30 +81,14 @@ fn step(
     state: OptimizerState,
     gradients: FlatGradients,
 ) -> (Voice, OptimizerState, Taken) {
-    if matches!(way, Way::Cpu) {
-        return adam.step(model, state, gradients, RATE);
-    }
-    let norm = gradients.norm(&device());
-    let counted = norm.clone().is_finite().float();
-    let updates = state.updates + counted.clone();
-    let mut update = Update {
-        adam,
-        rate: RATE as f32,
-        control: Control {
-            on_device: adam.control(&norm, &counted, &updates, gradients.scaled_by),
+    let control: fn(Tensor<1>) -> Control = match way {
+        Way::Cpu => Control::new,
+        Way::Device => |on_device| Control {
+            on_device,
             on_host: None,
         },
-        moments: state.moments.into_iter(),
-        gradients: gradients.parts.into_iter(),
-        done: Vec::new(),
     };
-    let model = model.map(&mut update);
-    let moments = update.done;
-    (
-        model,
-        OptimizerState { moments, updates },
-        Taken { norm, counted },
-    )
+    adam.step_steered_by(control, model, state, gradients, RATE)
 }
 
 /// One weight in double precision.
