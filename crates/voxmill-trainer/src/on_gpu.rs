@@ -69,13 +69,13 @@ fn what_is_read_does_not_change_afterwards() {
     let device = test_gpu();
     let mut tensor = Tensor::<1>::from_floats([1.0, 2.0, 3.0], &device);
     let values = read(tensor.clone());
-    let not_looked_at = tensor.clone().into_data();
+    let read_later = tensor.clone().into_data();
     for _ in 0..3 {
         tensor = tensor + 0.5;
     }
     assert_eq!(read(tensor), [2.5, 3.5, 4.5]);
     assert_eq!(values, [1.0, 2.0, 3.0]);
-    let values: Vec<f32> = not_looked_at.iter::<f32>().collect();
+    let values: Vec<f32> = read_later.iter::<f32>().collect();
     assert_eq!(values, [1.0, 2.0, 3.0]);
 }
 

@@ -207,7 +207,7 @@ impl AdamW {
             Some(factor) => clip / factor,
             None => clip,
         };
-        // A step that does not count may divide by zero here; nobody looks.
+        // A step that does not count may divide by zero here; nobody reads it.
         let bias = |beta: f32| -((updates.clone() * beta.ln()).exp()) + 1.0;
         // Young means move faster: the first weights say little about the last ones.
         let young = (updates.clone() + 1.0) / (updates.clone() + 10.0);
@@ -220,7 +220,7 @@ impl AdamW {
 /// The steering numbers, where they are needed.
 struct Control {
     on_device: Tensor<1>,
-    /// The CPU's memory is the host's: looking costs nothing there.
+    /// The CPU's memory is the host's: reading costs nothing there.
     on_host: Option<[f32; 5]>,
 }
 

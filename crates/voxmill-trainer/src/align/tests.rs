@@ -24,13 +24,9 @@ fn brute_force(scores: &[f32], stride: usize, lengths: Lengths) -> f32 {
 }
 
 fn sum_along(scores: &[f32], stride: usize, durations: &[u32]) -> f32 {
-    let owners = durations
-        .iter()
-        .enumerate()
-        .flat_map(|(token, &n)| std::iter::repeat_n(token, n as usize));
-    owners
-        .enumerate()
-        .map(|(frame, token)| scores[frame * stride + token])
+    let durations = Durations::new(durations.to_vec(), durations.len());
+    let path = durations.tokens_of_frames(0).enumerate();
+    path.map(|(frame, token)| scores[frame * stride + token])
         .sum()
 }
 

@@ -1,4 +1,4 @@
-//! A run on disk: the voice, and all that is needed to go on as if nothing had happened.
+//! A run on disk: the voice, and all that is needed to resume as if nothing had happened.
 //!
 //! ```text
 //! checkpoints/
@@ -28,14 +28,14 @@ use voxmill_audio::AudioSettings;
 use voxmill_data::batch_plan::Position;
 use voxmill_text::symbols::SymbolTable;
 
-pub use files::{Checkpoints, Found};
+pub use files::{Checkpoints, FoundCheckpoint};
 
 use crate::device::Precision;
 use crate::model::{ModelShape, ModelSize, Vocabulary, Voice};
 use crate::optimizer::OptimizerState;
 use crate::prepare::MelStatistics;
 use crate::train::Settling;
-use files::Stored;
+use files::StoredFacts;
 
 /// Changes when a program that reads the old layout would misread the new one.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -44,7 +44,7 @@ pub(crate) const JSON: &str = "checkpoint.json";
 const VOICE: &str = "voice.safetensors";
 const TRAINING: &str = "training.safetensors";
 
-/// What a voice is, beside its weights.
+/// What a voice is, apart from its weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VoiceFacts {
     pub size: ModelSize,
@@ -63,7 +63,7 @@ pub struct VoiceFacts {
 }
 
 /// Where a run stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Steps done; the next one has this number.
     pub step: u64,
@@ -156,7 +156,7 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) loss_scale: Option<[f32; 2]>,
 }
 
-/// What goes on where a checkpoint left off.
+/// What a run resumes with.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) facts: Facts,
@@ -193,7 +193,7 @@ impl CheckpointError {
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder {
     path: PathBuf,
-    stored: Stored,
+    stored: StoredFacts,
 }
 
 impl CheckpointFolder {
@@ -231,6 +231,6 @@ impl CheckpointFolder {
 
 /// About how much a checkpoint of a model takes on disk.
 pub fn checkpoint_bytes(parameters: usize) -> u64 {
-    // The voice, and weight, two moments beside it; names and numbers are little beside them.
+    // The voice, the weights and two moments; names and numbers are little next to them.
     4 * 4 * parameters as u64 + 1_000_000
 }

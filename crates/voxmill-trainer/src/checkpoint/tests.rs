@@ -88,7 +88,7 @@ fn steps(checkpoints: &Checkpoints) -> Vec<String> {
 }
 
 /// The step of a checkpoint that was found.
-fn step(found: Result<Found, CheckpointError>) -> u64 {
+fn step(found: Result<FoundCheckpoint, CheckpointError>) -> u64 {
     found.unwrap().checkpoint.facts().progress.step
 }
 

@@ -12,38 +12,16 @@ use crate::device::read;
 use crate::model::Voice;
 use crate::optimizer::{Moments, OptimizerState};
 
-/// A tensor on the host.
-#[derive(Clone, Debug, PartialEq)]
-struct Plain {
-    shape: Vec<usize>,
-    values: Vec<f32>,
-}
-
-impl Plain {
-    fn flat(tensor: &Tensor<1>) -> Self {
-        Self {
-            shape: tensor.dims().to_vec(),
-            values: read(tensor.clone()),
-        }
-    }
-
-    fn two(values: [f32; 2]) -> Self {
-        Self {
-            shape: vec![2],
-            values: values.to_vec(),
-        }
-    }
+fn flat(tensor: &Tensor<1>) -> TensorData {
+    TensorData::new(read(tensor.clone()), tensor.dims())
 }
 
 /// The file's bytes of the weights to speak with: their running mean.
 pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
     let means = model.weights().into_iter().zip(&optimizer.moments);
     let means = means.map(|(weight, moments)| {
-        let plain = Plain {
-            shape: weight.shape,
-            values: read(moments.mean_weight.clone()),
-        };
-        (weight.path, plain)
+        let mean = read(moments.mean_weight.clone());
+        (weight.path, TensorData::new(mean, weight.shape))
     });
     file(means.collect())
 }
@@ -53,38 +31,30 @@ const LOSS_SCALE: &str = "loss_scale";
 /// The file's bytes of all that training resumes from. The running mean of the weights is in the
 /// voice's file.
 pub(super) fn training_file(snapshot: &Snapshot<'_>) -> Vec<u8> {
-    let optimizer = snapshot.optimizer;
     let mut all = Vec::new();
     for weight in snapshot.model.weights() {
-        let plain = Plain {
-            shape: weight.shape,
-            values: read(weight.flat),
-        };
-        all.push((format!("weight/{}", weight.path), plain));
+        let data = TensorData::new(read(weight.flat), weight.shape);
+        all.push((format!("weight/{}", weight.path), data));
     }
-    for Moments {
-        path,
-        first,
-        second,
-        ..
-    } in &optimizer.moments
-    {
-        all.push((format!("first/{path}"), Plain::flat(first)));
-        all.push((format!("second/{path}"), Plain::flat(second)));
+    for moments in &snapshot.optimizer.moments {
+        let path = &moments.path;
+        all.push((format!("first/{path}"), flat(&moments.first)));
+        all.push((format!("second/{path}"), flat(&moments.second)));
     }
-    all.push(("updates".to_owned(), Plain::flat(&optimizer.updates)));
-    all.push(("lengths".to_owned(), Plain::two(snapshot.lengths)));
-    let loss_scale = snapshot.loss_scale.map(Plain::two);
+    let updates = flat(&snapshot.optimizer.updates);
+    all.push(("updates".to_owned(), updates));
+    all.push(("lengths".to_owned(), snapshot.lengths.into()));
+    let loss_scale = snapshot.loss_scale.map(TensorData::from);
     all.extend(loss_scale.map(|scale| (LOSS_SCALE.to_owned(), scale)));
     file(all)
 }
 
-fn file(tensors: Vec<(String, Plain)>) -> Vec<u8> {
+fn file(tensors: Vec<(String, TensorData)>) -> Vec<u8> {
     let bytes =
-        |plain: &Plain| -> Vec<u8> { plain.values.iter().flat_map(|v| v.to_le_bytes()).collect() };
-    let bytes: Vec<_> = tensors.iter().map(|(_, plain)| bytes(plain)).collect();
-    let views = tensors.iter().zip(&bytes).map(|((name, plain), bytes)| {
-        let view = TensorView::new(Dtype::F32, plain.shape.clone(), bytes)
+        |data: &TensorData| -> Vec<u8> { data.iter::<f32>().flat_map(f32::to_le_bytes).collect() };
+    let bytes: Vec<_> = tensors.iter().map(|(_, data)| bytes(data)).collect();
+    let views = tensors.iter().zip(&bytes).map(|((name, data), bytes)| {
+        let view = TensorView::new(Dtype::F32, data.shape().to_vec(), bytes)
             .expect("as many bytes as the shape says");
         (name.clone(), view)
     });
@@ -93,7 +63,7 @@ fn file(tensors: Vec<(String, Plain)>) -> Vec<u8> {
 
 struct Loaded<'a> {
     path: &'a Path,
-    tensors: HashMap<String, Plain>,
+    tensors: HashMap<String, TensorData>,
 }
 
 impl<'a> Loaded<'a> {
@@ -111,25 +81,25 @@ impl<'a> Loaded<'a> {
                 return Err(CheckpointError::damaged(path, why));
             }
             let (numbers, _) = view.data().as_chunks::<4>();
-            let plain = Plain {
-                shape: view.shape().to_vec(),
-                values: numbers.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-            };
-            tensors.insert(name.to_owned(), plain);
+            let values: Vec<f32> = numbers.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            tensors.insert(
+                name.to_owned(),
+                TensorData::new(values, view.shape().to_vec()),
+            );
         }
         Ok(Self { path, tensors })
     }
 
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<TensorData, CheckpointError> {
-        let Some(plain) = self.tensors.remove(name) else {
-            let why = format!("`{name}` is missing");
-            return Err(CheckpointError::damaged(self.path, why));
+        let why = match self.tensors.remove(name) {
+            Some(data) if data.num_elements() == shape.iter().product::<usize>() => {
+                let values: Vec<f32> = data.iter::<f32>().collect();
+                return Ok(TensorData::new(values, shape.to_vec()));
+            }
+            Some(data) => format!("`{name}` is {:?}, not {shape:?}", data.shape().to_vec()),
+            None => format!("`{name}` is missing"),
         };
-        if plain.values.len() != shape.iter().product::<usize>() {
-            let why = format!("`{name}` is {:?}, not {shape:?}", plain.shape);
-            return Err(CheckpointError::damaged(self.path, why));
-        }
-        Ok(TensorData::new(plain.values, shape.to_vec()))
+        Err(CheckpointError::damaged(self.path, why))
     }
 
     fn two(&mut self, name: &str) -> Result<[f32; 2], CheckpointError> {

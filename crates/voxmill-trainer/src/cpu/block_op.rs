@@ -66,12 +66,12 @@ impl<B: Backend> BlockInputs<B> {
 
 /// The inputs as the CPU has them, in the order of the operation.
 #[derive(Clone, Debug)]
-struct Inputs {
+struct FlexInputs {
     tensors: [FlexTensor; 10],
     lengths: Arc<[usize]>,
 }
 
-impl Inputs {
+impl FlexInputs {
     fn new(tensors: [FlexTensor; 10], lengths: Arc<[usize]>) -> Self {
         Self {
             tensors: tensors.map(contiguous),
@@ -124,7 +124,7 @@ impl Inputs {
 impl BlockOps for Flex {
     fn block(inputs: BlockInputs<Flex>) -> FlexTensor {
         let lengths = Arc::clone(&inputs.lengths);
-        Inputs::new(inputs.tensors(), lengths).forward().0
+        FlexInputs::new(inputs.tensors(), lengths).forward().0
     }
 }
 
@@ -133,9 +133,9 @@ impl<C: CheckpointStrategy> BlockOps for Autodiff<Flex, C> {
         let (lengths, recompute) = (Arc::clone(&inputs.lengths), inputs.recompute);
         let parents = inputs.tensors();
         let nodes = parents.each_ref().map(|parent| parent.node());
-        let inputs = Inputs::new(parents.map(|parent| parent.into_primitive()), lengths);
+        let inputs = FlexInputs::new(parents.map(|parent| parent.into_primitive()), lengths);
         let (output, inner) = inputs.forward();
-        match Block.prepare::<C>(nodes).compute_bound().stateful() {
+        match BlockOp.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let inner = (!recompute).then_some(inner);
                 prep.finish(Kept { inputs, inner }, output)
@@ -146,16 +146,16 @@ impl<C: CheckpointStrategy> BlockOps for Autodiff<Flex, C> {
 }
 
 #[derive(Debug)]
-struct Block;
+struct BlockOp;
 
 /// What the backward pass needs.
 #[derive(Clone, Debug)]
 struct Kept {
-    inputs: Inputs,
+    inputs: FlexInputs,
     inner: Option<Inner>,
 }
 
-impl Backward<Flex, 10> for Block {
+impl Backward<Flex, 10> for BlockOp {
     type State = Kept;
 
     fn backward(self, ops: Ops<Kept, 10>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {

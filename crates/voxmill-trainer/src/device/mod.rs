@@ -17,8 +17,8 @@ use std::str::FromStr;
 pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
-pub(crate) use find::panic_words;
-pub use find::{Found, found, open, without_panic};
+pub(crate) use find::panic_message;
+pub use find::{FoundDevice, found, open, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
 pub use memory::{PoolMemory, memory_in_use};
 pub use precision::Precision;
@@ -29,7 +29,7 @@ pub fn cpu() -> Device {
     Device::flex()
 }
 
-/// Whether kernels of our own may look at a device's tensors as plain memory.
+/// Whether kernels of our own may read a device's tensors as plain memory.
 pub fn is_cpu(device: &Device) -> bool {
     *device == Device::flex()
 }
@@ -182,8 +182,8 @@ fn count(id: DeviceId, found: usize) -> String {
 /// The values of a tensor, copied to the host at once.
 ///
 /// The way in which this crate reads from a device, but for what it does not wait for (`train::alignments`). The bytes
-/// that the library hands out may be filled in at the first look at them only, and a later operation on the same memory would
-/// then show through; [`open`] turns that off, and this one looks at once.
+/// that the library hands out may be filled in at the first access only, and a later operation on the same memory would
+/// then show through; [`open`] turns that off, and this one reads at once.
 pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }

@@ -67,14 +67,13 @@ impl MemoryGate {
 
     /// Before anything of the batch is on the device.
     pub fn admit(&mut self, batch: &Batch) -> Result<Admitted, NoRoom> {
-        let mut admitted = Admitted {
-            shape: batch.shape,
-            need: need(batch),
-        };
+        let (need, tables) = need(batch);
         // The tables come with the first batch and are in use from then on.
-        if self.seen.is_empty() {
-            admitted.need += tables(batch);
-        }
+        let tables = if self.seen.is_empty() { tables } else { 0 };
+        let admitted = Admitted {
+            shape: batch.shape,
+            need: need + tables,
+        };
         let Some(limit) = self.limit else {
             return Ok(admitted);
         };
@@ -110,7 +109,7 @@ impl MemoryGate {
 
     /// What the pools hold once they have released what they only keep for later.
     fn poll_after_cleaning(&mut self, batch: Admitted) -> PoolMemory {
-        // A device that failed says so where its results are read.
+        // A device that failed reports it where its results are read.
         let _ = self.device.sync();
         self.device.memory_cleanup();
         self.seen = HashSet::from([batch.shape]);
@@ -130,7 +129,7 @@ impl MemoryGate {
         }
     }
 
-    /// Nothing where the backend does not say, as on the CPU: there the sums alone count.
+    /// Nothing where the backend does not report it, as on the CPU: there the sums alone count.
     fn poll(&self) -> PoolMemory {
         let memory = memory_in_use(&self.device).unwrap_or_default();
         self.pools.record(memory.reserved);
@@ -138,21 +137,13 @@ impl MemoryGate {
     }
 }
 
-/// Bytes on the data device, by calculation.
-fn need(batch: &Batch) -> u64 {
-    prepare_need(
-        batch.shape,
-        batch.reference_frames as usize,
-        usize::from(batch.mel_channels),
-        batch.sound.framing().map(|framing| framing.n_fft),
-    )
-}
-
-fn tables(batch: &Batch) -> u64 {
-    let framing = batch.sound.framing();
-    framing.map_or(0, |framing| {
-        frame_tables(framing.n_fft, usize::from(batch.mel_channels))
-    })
+/// Bytes on the data device, by calculation: of the batch, and of the tables that frames are made with.
+fn need(batch: &Batch) -> (u64, u64) {
+    let mels = usize::from(batch.mel_channels);
+    let n_fft = batch.sound.framing().map(|framing| framing.n_fft);
+    let reference = batch.reference_frames as usize;
+    let tables = n_fft.map_or(0, |n_fft| frame_tables(n_fft, mels));
+    (prepare_need(batch.shape, reference, mels, n_fft), tables)
 }
 
 #[cfg(test)]
@@ -204,7 +195,7 @@ mod tests {
             framing: None,
         };
         let batch = collate(form, []);
-        let need = need(&batch);
+        let (need, _) = need(&batch);
         assert!(gate(need).admit(&batch).is_ok());
         assert!(gate(need - 1).admit(&batch).is_err());
         let mut open = gate(need);

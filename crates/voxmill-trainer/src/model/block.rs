@@ -100,7 +100,7 @@ impl Block {
         let input = input * mask.clone();
         let edge = Tensor::zeros([rows, width / 2, channels], (&input.device(), dtype));
         let padded = Tensor::cat(vec![edge.clone(), input.clone(), edge], 1);
-        // The norm wants the sum of the taps in 32 bits. Those that are kept for the way back are kept
+        // The norm wants the sum of the taps in 32 bits. Those that are kept for the backward pass are kept
         // in 16 and only their sum is wide; those that are made again are made wide at once, because
         // the library keeps what casts give.
         let padded = match self.recompute {

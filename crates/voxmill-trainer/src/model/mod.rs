@@ -31,7 +31,7 @@ pub(crate) use reference::WIDTH as REFERENCE_WIDTH;
 use crate::align::{Durations, PLACES};
 use crate::device::{Precision, tracked_on, widened};
 
-/// What must be known beside the shape to build the model's weights.
+/// What must be known, apart from the shape, to build the model's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Vocabulary {
     pub tokens: usize,
@@ -274,13 +274,11 @@ pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) ->
     let device = tokens.device();
     let owners = TensorData::new(durations.token_of_frame(frames), [rows, frames, 1]);
     let owners = Tensor::<3, Int>::from_data(owners, &device).repeat_dim(2, channels);
-    let lasting: Vec<f32> = (0..rows)
-        .flat_map(|row| {
-            let valid = durations.row(row).iter().sum::<u32>() as usize;
-            (0..frames).map(move |frame| f32::from(u8::from(frame < valid)))
-        })
+    let valid: Vec<u32> = (0..rows)
+        .map(|row| durations.row(row).iter().sum())
         .collect();
-    let lasting = TensorData::new(lasting, [rows, frames, 1]);
-    let lasting = Tensor::<3>::from_data(lasting, &device).cast(tokens.dtype());
-    tokens.gather(1, owners) * lasting
+    let mask = Spans::new(&valid, frames, &device)
+        .mask()
+        .cast(tokens.dtype());
+    tokens.gather(1, owners) * mask
 }

@@ -7,8 +7,7 @@ use crate::align::Durations;
 use crate::checkpoint::{CheckpointError, CheckpointFolder, VoiceFacts};
 use crate::device::read;
 use crate::model::{Spans, Voice};
-use crate::prepare::denormalise;
-use crate::train::style_of;
+use crate::prepare::{denormalise, normalise};
 
 /// The model of a checkpoint, or of a run between two steps, with what it knows of its speakers.
 #[derive(Debug)]
@@ -53,15 +52,16 @@ impl TrainedVoice {
     }
 
     /// The style of a recording, from its log-mel frames.
-    pub fn style_of(&self, mel: Vec<f32>) -> Vec<f32> {
+    pub fn style_of(&self, mut mel: Vec<f32>) -> Vec<f32> {
         let channels = self.facts.vocabulary.mel_channels;
-        style_of(
-            &self.model,
-            &[mel],
-            channels,
-            self.facts.mel_statistics,
-            &self.device,
-        )
+        let frames = mel.len() / channels;
+        let time = frames.max(1);
+        mel.resize(time * channels, 0.0);
+        let mel = TensorData::new(mel, [1, time, channels]);
+        let spans = Spans::new(&[frames as u32], time, &self.device);
+        let mel = Tensor::from_data(mel, &self.device);
+        let mel = normalise(self.facts.mel_statistics, mel, &spans);
+        read(self.model.style(mel, &spans))
     }
 
     /// The stored style of a speaker.

@@ -40,7 +40,7 @@ pub(super) struct Alignments {
 
 /// What a checkpoint keeps of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Stored {
+pub(super) struct StoredAlignments {
     pub(super) known: Vec<(usize, Vec<u32>)>,
     pub(super) pending: Vec<PendingDurations>,
     pub(super) settling: Settling,
@@ -69,9 +69,13 @@ impl std::fmt::Debug for PendingScores {
 
 impl Alignments {
     /// `on`: where reading from the device means waiting for it.
-    pub(super) fn new(on: bool, stored: Stored) -> Self {
+    pub(super) fn new(on: bool, stored: StoredAlignments) -> Self {
         // Where the search runs within the step, what was kept before would be out of date later.
-        let stored = if on { stored } else { Stored::default() };
+        let stored = if on {
+            stored
+        } else {
+            StoredAlignments::default()
+        };
         let pending = stored.pending.into_iter();
         let pending = pending.map(|found| PendingScores::found(found.clips, found.durations));
         Self {
@@ -183,13 +187,13 @@ impl Alignments {
     }
 
     /// For a checkpoint: what is known, and what will be after the next step.
-    pub(super) fn stored(&mut self) -> Stored {
+    pub(super) fn stored(&mut self) -> StoredAlignments {
         let pending = self.pending.iter_mut().map(|batch| PendingDurations {
             durations: batch.durations().clone(),
             clips: batch.clips.clone(),
         });
         let known = self.known.iter();
-        Stored {
+        StoredAlignments {
             pending: pending.filter(|batch| !batch.clips.is_empty()).collect(),
             known: known
                 .map(|(clip, durations)| (*clip, durations.clone()))
@@ -322,13 +326,13 @@ mod tests {
     }
 
     fn empty() -> Alignments {
-        Alignments::new(true, Stored::default())
+        Alignments::new(true, StoredAlignments::default())
     }
 
-    fn known(known: [(usize, Vec<u32>); 2]) -> Stored {
-        Stored {
+    fn known(known: [(usize, Vec<u32>); 2]) -> StoredAlignments {
+        StoredAlignments {
             known: known.into(),
-            ..Stored::default()
+            ..StoredAlignments::default()
         }
     }
 
@@ -350,7 +354,7 @@ mod tests {
         assert_eq!(under_prior, None, "as long as the prior pulls");
     }
 
-    /// A GPU copies them where they stand in the order of its work; they are looked at a step later.
+    /// A GPU copies them where they stand in the order of its work; they are read a step later.
     #[test]
     fn scores_that_are_read_later_are_those_of_their_time_on_every_device() {
         let batch = batch();

@@ -2,10 +2,9 @@
 
 use burn::tensor::Device;
 use serde_json::Value;
-use voxmill_data::batch_plan::Position;
 
 use super::Trainer;
-use super::alignments::{Alignments, Stored};
+use super::alignments::{Alignments, StoredAlignments};
 use super::fitting::Fitting;
 use super::lengths::LengthSums;
 use super::options::TrainOptions;
@@ -63,19 +62,10 @@ impl Trainer {
             model: (model.recomputing(options.recompute)).computing_in(options.precision),
             optimizer,
             loss_scale: (options.precision == Precision::F16).then(|| LossScale::new(device)),
-            progress: Progress {
-                step: 0,
-                seconds: 0.0,
-                position: Position::default(),
-                feed: Value::Null,
-                validation: None,
-                best: None,
-                since_best: 0,
-                bad_steps: 0,
-            },
+            progress: Progress::default(),
             lengths: LengthSums::new([0.0; 2], device),
             styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(!is_cpu(device), Stored::default()),
+            alignments: Alignments::new(!is_cpu(device), StoredAlignments::default()),
             fitting: Fitting::default(),
             reports: PendingReports::default(),
             saved_at: None,
@@ -115,7 +105,7 @@ impl Trainer {
         }
         // In another plan the numbers are other clips'.
         if same_plan {
-            let stored = Stored {
+            let stored = StoredAlignments {
                 known: restored.facts.alignments,
                 pending: restored.facts.pending_durations,
                 settling: restored.facts.settling,

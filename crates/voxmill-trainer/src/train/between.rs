@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::alignments::Stored;
+use super::alignments::StoredAlignments;
 use super::report::{Observer, Saved, StepReport, Stopped, Summary, Validation};
 use super::{Feed, RunContext, Start, TrainError, Trainer, caught, validate};
 use crate::checkpoint::{Best, Facts, Snapshot};
@@ -130,7 +130,7 @@ impl Trainer {
         sampled.map_err(TrainError::Observer)
     }
 
-    /// Brings what is known of the voice besides its weights up to date.
+    /// Brings what is known of the voice, apart from its weights, up to date.
     fn refresh_voice(&mut self) {
         let [real, predicted] = self.lengths.read();
         if real > 0.0 && predicted > 0.0 {
@@ -189,7 +189,7 @@ impl Trainer {
         let begin = Instant::now();
         self.refresh_voice();
         self.progress.feed = run.feed.position();
-        let Stored {
+        let StoredAlignments {
             known: alignments,
             pending: pending_durations,
             settling,

@@ -1,6 +1,6 @@
 //! Batches that do not fit on the device are trained in parts.
 //!
-//! A device that has no memory left says so where results are read, not where they are asked for. So the
+//! A device that has no memory left reports it where results are read, not where they are asked for. So the
 //! first batch of every shape is waited for before the weights change, and once more where later steps take
 //! more: after the first step of all, which makes the optimizer's moments, and after the last step that is
 //! aligned under the prior. Where it fails, what the device keeps for later is released, and the same batch is

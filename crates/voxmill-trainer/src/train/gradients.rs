@@ -37,7 +37,11 @@ impl BatchGradients {
             losses: self.losses + other.losses,
             lengths: self.lengths + other.lengths,
             gradients: self.gradients,
-            spent: self.spent + other.spent,
+            spent: StepParts {
+                forward: self.spent.forward + other.spent.forward,
+                backward: self.spent.backward + other.spent.backward,
+                ..self.spent
+            },
         }
     }
 

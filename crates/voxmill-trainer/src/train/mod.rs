@@ -36,7 +36,7 @@ pub use report::{
 pub use settling::Settling;
 
 use crate::checkpoint::{CheckpointError, Checkpoints, Progress, VoiceFacts};
-use crate::device::{is_cpu, panic_words};
+use crate::device::{is_cpu, panic_message};
 use crate::model::{ModelShape, Voice};
 use crate::optimizer::{LossScale, OptimizerState};
 use crate::prepare::{Augment, Preparation, ReadyBatch};
@@ -45,7 +45,7 @@ use fitting::Fitting;
 use lengths::LengthSums;
 use report::PendingReports;
 use styles::Styles;
-pub(crate) use styles::{excerpts_per_speaker, style_of};
+pub(crate) use styles::excerpts_per_speaker;
 
 type Done = Box<dyn FnOnce() + Send>;
 
@@ -221,5 +221,5 @@ fn caught<T>(
         return work();
     }
     let caught = catch_unwind(AssertUnwindSafe(work));
-    caught.unwrap_or_else(|panic| Err(TrainError::Device(panic_words(&*panic))))
+    caught.unwrap_or_else(|panic| Err(TrainError::Device(panic_message(&*panic))))
 }

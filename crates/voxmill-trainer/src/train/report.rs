@@ -115,18 +115,6 @@ pub struct StepParts {
     pub optimizer: Duration,
 }
 
-impl std::ops::Add for StepParts {
-    type Output = StepParts;
-
-    fn add(self, other: StepParts) -> StepParts {
-        StepParts {
-            forward: self.forward + other.forward,
-            backward: self.backward + other.backward,
-            optimizer: self.optimizer + other.optimizer,
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct Validation {
     pub step: u64,

@@ -86,13 +86,8 @@ fn batches() -> Vec<Batch> {
 /// Everything that the steps report about losses, to the last bit.
 fn all_bits<'a>(steps: impl IntoIterator<Item = &'a StepReport>) -> Vec<[u64; 5]> {
     let bits = |step: &StepReport| {
-        let Losses {
-            total,
-            mel,
-            mean,
-            duration,
-        } = step.losses;
-        [total, mel, mean, duration, step.gradient_norm].map(f64::to_bits)
+        let l = step.losses;
+        [l.total, l.mel, l.mean, l.duration, step.gradient_norm].map(f64::to_bits)
     };
     steps.into_iter().map(bits).collect()
 }

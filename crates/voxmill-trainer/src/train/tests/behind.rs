@@ -1,7 +1,7 @@
 //! Alignments one visit behind, as on a GPU: their scores are read while the next step is under way, and
 //! no longer made once they have settled. The CPU is made to do the same, and then every device must agree.
 
-use super::super::alignments::Stored;
+use super::super::alignments::StoredAlignments;
 use super::*;
 use crate::device::test_devices;
 use crate::schedule::PRIOR_STEPS;
@@ -25,7 +25,7 @@ fn losses(recorded: &Recorded) -> Vec<f64> {
 fn begun(device: &Device, options: TrainOptions) -> Trainer {
     let mut training = Trainer::new(options, small_voice(), json!({}), speakers(), device);
     training.progress.step = PRIOR_STEPS;
-    training.alignments = Alignments::new(true, Stored::default());
+    training.alignments = Alignments::new(true, StoredAlignments::default());
     training
 }
 
@@ -56,7 +56,7 @@ fn stopped_and_resumed(device: &Device, rate: f64, stop: u64, steps: u64) -> Vec
     assert!(!facts.pending_durations.is_empty());
     let options = options_of(rate, steps);
     let mut training = Trainer::resume(options, json!({}), speakers(), device, &saved).unwrap();
-    let stored = Stored {
+    let stored = StoredAlignments {
         known: facts.alignments,
         pending: facts.pending_durations,
         settling: facts.settling,
