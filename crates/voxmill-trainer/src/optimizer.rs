@@ -62,30 +62,24 @@ pub(crate) struct OptimizerState {
 /// Gradients in the model's order, flat.
 #[derive(Debug)]
 pub(crate) struct FlatGradients {
-    parts: Vec<Option<Tensor<1>>>,
+    pub(crate) parts: Vec<Option<Tensor<1>>>,
     /// What the loss was multiplied by, and so they are.
     scaled_by: Option<Tensor<1>>,
 }
 
 impl FlatGradients {
     pub(crate) fn collect(model: &impl Module, mut gradients: Gradients) -> Self {
-        struct Collect<'a> {
-            from: &'a mut Gradients,
-            all: Vec<Option<Tensor<1>>>,
-        }
+        struct Collect<'a>(&'a mut Gradients, Vec<Option<Tensor<1>>>);
         impl ModuleVisitor for Collect<'_> {
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let gradient = param.val().grad_remove(self.from);
-                self.all.push(gradient.map(|g| g.inner().reshape([-1])));
+                let gradient = param.val().grad_remove(self.0);
+                self.1.push(gradient.map(|g| g.inner().reshape([-1])));
             }
         }
-        let mut collect = Collect {
-            from: &mut gradients,
-            all: Vec::new(),
-        };
+        let mut collect = Collect(&mut gradients, Vec::new());
         model.visit(&mut collect);
         Self {
-            parts: collect.all,
+            parts: collect.1,
             scaled_by: None,
         }
     }
@@ -120,11 +114,6 @@ impl FlatGradients {
             Some(factor) => norm / factor.clone(),
             None => norm,
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn parts(&self) -> &[Option<Tensor<1>>] {
-        &self.parts
     }
 }
 
@@ -288,7 +277,6 @@ impl Update {
             };
             return cpu::adam(numbers, weight, gradient, moments);
         }
-        let counted = self.control.part(0).greater_elem(0.5);
         let gradient = gradient * self.control.part(1);
         let first = moments.first.clone() * beta_1 + gradient.clone() * (1.0 - beta_1);
         let second = moments.second.clone() * beta_2 + gradient.square() * (1.0 - beta_2);
@@ -297,8 +285,7 @@ impl Update {
         let moved = weight.clone() * (1.0 - self.rate * weight_decay) - step;
         let apart = (moments.mean_weight.clone() - moved.clone()) * self.control.part(4);
         let mean = moved.clone() + apart;
-        let length = weight.dims()[0];
-        let counted = counted.expand([length]);
+        let counted = self.control.part(0).greater_elem(0.5).expand(weight.dims());
         let choose = |old: Tensor<1>, new: Tensor<1>| old.mask_where(counted.clone(), new);
         let moments = Moments {
             path: moments.path,

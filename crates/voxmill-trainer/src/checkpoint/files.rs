@@ -31,13 +31,9 @@ pub(super) struct StoredFacts {
 const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 impl StoredFacts {
-    /// `checkpoint.json` with its own hash in it.
+    /// `checkpoint.json`, with its own hash in place of [`NO_HASH`].
     fn to_json(&self) -> Vec<u8> {
-        let unhashed = StoredFacts {
-            own_blake3: Some(NO_HASH.to_owned()),
-            ..self.clone()
-        };
-        let json = serde_json::to_string_pretty(&unhashed).expect("plain values always serialise");
+        let json = serde_json::to_string_pretty(self).expect("plain values always serialise");
         let hash = blake3::hash(json.as_bytes()).to_hex();
         json.replacen(NO_HASH, &hash, 1).into_bytes()
     }
@@ -152,15 +148,13 @@ impl Checkpoints {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let mut all = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        let mut all = paths.collect::<io::Result<Vec<_>>>()?;
+        all.retain(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
             let step = name.and_then(|name| name.strip_prefix("step-"));
-            if step.is_some_and(|step| step.parse::<u64>().is_ok()) {
-                all.push(path);
-            }
-        }
+            step.is_some_and(|step| step.parse::<u64>().is_ok())
+        });
         all.sort();
         Ok(all)
     }
@@ -224,7 +218,7 @@ impl Checkpoints {
         let stored = StoredFacts {
             version: CHECKPOINT_VERSION,
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
-            own_blake3: None,
+            own_blake3: Some(NO_HASH.to_owned()),
             files: files
                 .each_ref()
                 .map(|(name, bytes)| (name.to_string(), StoredFile::of(bytes)))
@@ -285,14 +279,10 @@ impl Checkpoints {
         };
         let mut list = self.list().map_err(failed)?;
         list.retain(|path| **path <= *written);
+        list.truncate(list.len().saturating_sub(self.keep));
         let best = self.best_path();
-        let old = list.len().saturating_sub(self.keep);
-        for path in &list[..old] {
-            if Some(path) != best.as_ref() {
-                remove(path).map_err(failed)?;
-            }
-        }
-        Ok(())
+        let mut old = list.iter().filter(|path| Some(*path) != best.as_ref());
+        old.try_for_each(|path| remove(path)).map_err(failed)
     }
 }
 

@@ -80,9 +80,7 @@ impl Backend {
 
     /// Those of this build.
     pub fn compiled() -> impl Iterator<Item = Backend> {
-        Self::ALL
-            .into_iter()
-            .filter(|backend| backend.is_compiled())
+        (Self::ALL.into_iter()).filter(|backend| backend.is_compiled())
     }
 }
 
@@ -172,10 +170,10 @@ fn count(id: DeviceId, found: usize) -> String {
     match found {
         0 => format!("`{backend}` sees no device"),
         1 => format!("`{backend}` sees one device, {backend}:0"),
-        n => format!(
-            "`{backend}` sees {n} devices, {backend}:0 to {backend}:{}",
-            n - 1
-        ),
+        n => {
+            let last = n - 1;
+            format!("`{backend}` sees {n} devices, {backend}:0 to {backend}:{last}")
+        }
     }
 }
 
