@@ -10,10 +10,27 @@ use voxmill_text::language::Language;
 use voxmill_text::symbols::SymbolTable;
 
 use crate::checkpoint::VoiceFacts;
+use crate::device::Device;
 use crate::model::{ModelShape, ModelSize, Vocabulary};
-use crate::prepare::{LANGUAGES, MelStatistics};
+use crate::prepare::{Augment, LANGUAGES, MelStatistics, Preparation};
 
 pub(crate) const CHANNELS: usize = 80;
+pub(crate) const STATISTICS: MelStatistics = MelStatistics {
+    mean: -5.0,
+    deviation: 2.0,
+};
+
+/// How batches of the small voice come to its device.
+pub(crate) fn preparation(data: &Device, model: &Device) -> Preparation {
+    Preparation {
+        data: data.clone(),
+        model: model.clone(),
+        statistics: STATISTICS,
+        audio: AudioSettings::default(),
+        augment: Augment::default(),
+        seed: 1,
+    }
+}
 
 /// A voice that is smaller than any to listen to: a step takes milliseconds.
 pub(crate) fn small_voice() -> VoiceFacts {
@@ -37,10 +54,7 @@ pub(crate) fn small_voice() -> VoiceFacts {
         },
         symbols,
         audio: AudioSettings::default(),
-        mel_statistics: MelStatistics {
-            mean: -5.0,
-            deviation: 2.0,
-        },
+        mel_statistics: STATISTICS,
         length_scale: 1.0,
         speakers: BTreeMap::new(),
         main_speaker: "one".to_owned(),

@@ -97,20 +97,27 @@ pub struct Facts {
     pub settings: Value,
     /// Clips that were left out when the epoch began, by id.
     pub quarantine: Vec<String>,
-    /// Frames of each token of each clip, by the plan's numbers, as they were last found. Where the
-    /// search runs within the step, as on the CPU, there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub alignments: Vec<(usize, Vec<u32>)>,
-    /// What the last step found; it counts from the step after the next one on.
-    pub pending_durations: Vec<PendingDurations>,
-    /// Whether the alignments still move.
-    #[serde(default)]
-    pub settling: Settling,
+    #[serde(flatten)]
+    pub alignments: StoredAlignments,
     /// Where waveforms become frames: it changes their rounding, so a run keeps to it.
     pub prepare_on: PrepareOn,
     /// What the model was computed in.
     #[serde(default)]
     pub precision: Precision,
+}
+
+/// Where the search runs within the step, as on the CPU, they are empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredAlignments {
+    /// Frames of each token of each clip, by the plan's numbers, as they were last found.
+    #[serde(rename = "alignments", default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<(usize, Vec<u32>)>,
+    /// What the last step found; it counts from the step after the next one on.
+    #[serde(rename = "pending_durations")]
+    pub pending: Vec<PendingDurations>,
+    /// Whether the alignments still move.
+    #[serde(default)]
+    pub settling: Settling,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,11 +6,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::device::cpu as device;
 use crate::test_data::small_voice;
-
-fn device() -> Device {
-    crate::device::cpu()
-}
 
 fn facts(step: u64, best: Option<Best>) -> Facts {
     let mut voice = small_voice();
@@ -35,12 +32,14 @@ fn facts(step: u64, best: Option<Best>) -> Facts {
         },
         settings: json!({"learning_rate": 2e-3, "name": "سلام"}),
         quarantine: vec!["clip-7".to_owned()],
-        alignments: vec![(9, vec![3, 1, 4])],
-        settling: Settling::default(),
-        pending_durations: vec![PendingDurations {
-            clips: vec![Some(4), None],
-            durations: vec![vec![1, 2], vec![]],
-        }],
+        alignments: StoredAlignments {
+            known: vec![(9, vec![3, 1, 4])],
+            settling: Settling::default(),
+            pending: vec![PendingDurations {
+                clips: vec![Some(4), None],
+                durations: vec![vec![1, 2], vec![]],
+            }],
+        },
         prepare_on: PrepareOn::Host,
         precision: Precision::F16,
     }
@@ -155,6 +154,20 @@ fn numbers_in_the_facts_keep_every_bit() {
         assert_eq!(double.to_bits(), also_double.to_bits(), "{double:e}");
         assert_eq!(single.to_bits(), also_single.to_bits(), "{single:e}");
     }
+}
+
+/// Checkpoints from before alignments were kept have neither them nor `settling`.
+#[test]
+fn alignments_keep_their_keys_in_the_file() {
+    let mut json = serde_json::to_value(facts(3, None)).unwrap();
+    assert_eq!(json["alignments"], json!([[9, [3, 1, 4]]]));
+    assert_eq!(json["pending_durations"][0]["clips"], json!([4, null]));
+    for key in ["alignments", "settling"] {
+        assert!(json.as_object_mut().unwrap().remove(key).is_some());
+    }
+    let old: Facts = serde_json::from_value(json).unwrap();
+    assert_eq!(old.alignments.known, []);
+    assert_eq!(old.alignments.settling, Settling::default());
 }
 
 #[test]

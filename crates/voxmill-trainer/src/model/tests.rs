@@ -8,25 +8,18 @@ use voxmill_data::batch::Batch;
 use voxmill_data::draw::draw;
 
 use super::*;
+use crate::device::cpu as device;
 use crate::device::{test_devices, tracked_on, with_gradients};
 use crate::loss::{LossTensors, Pass, pass, pass_with};
 use crate::optimizer::FlatGradients;
-use crate::prepare::{Counts, LANGUAGES, MelStatistics, Prepared, prepare};
-use crate::test_data::{TestClip, batch_of, small_voice};
+use crate::prepare::{Counts, LANGUAGES, Prepared, prepare};
+use crate::test_data::{STATISTICS, TestClip, batch_of, small_voice};
 
 const VOCABULARY: Vocabulary = Vocabulary {
     tokens: 40,
     languages: LANGUAGES,
     mel_channels: 80,
 };
-const STATISTICS: MelStatistics = MelStatistics {
-    mean: -5.0,
-    deviation: 2.0,
-};
-
-fn device() -> Device {
-    crate::device::cpu()
-}
 
 fn nano(seed: u64) -> Voice {
     let shape = ModelSize::Nano.shape();

@@ -1,6 +1,7 @@
 //! AdamW compared with the same rule written out in double precision, and its two ways to compute.
 
 use super::*;
+use crate::device::cpu as device;
 use crate::test_data::small_voice;
 use voxmill_data::draw::draw;
 
@@ -12,10 +13,6 @@ const ADAM: AdamW = AdamW {
     ema_decay: 0.6,
 };
 const RATE: f64 = 0.01;
-
-fn device() -> Device {
-    crate::device::cpu()
-}
 
 fn voice() -> Voice {
     let facts = small_voice();

@@ -5,21 +5,7 @@ use voxmill_data::draw::{draw, unit};
 
 use super::*;
 use crate::device::{cpu, test_devices};
-use crate::test_data::{CHANNELS, TestClip, batch_of};
-
-fn preparing(data: &Device, model: &Device) -> Preparation {
-    Preparation {
-        data: data.clone(),
-        model: model.clone(),
-        statistics: MelStatistics {
-            mean: -5.0,
-            deviation: 2.0,
-        },
-        audio: AudioSettings::default(),
-        augment: Augment::default(),
-        seed: 1,
-    }
-}
+use crate::test_data::{CHANNELS, TestClip, batch_of, preparation};
 
 /// Something like speech: loud tones, quiet treble, silence, and a click.
 fn sound(samples: usize) -> Vec<f32> {
@@ -96,7 +82,7 @@ fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
         reference: row(30, reference),
     };
     for device in test_devices() {
-        let mut preparer = preparing(&device, &device).preparer();
+        let mut preparer = preparation(&device, &device).preparer();
         let a = preparer.prepare(of_frames.clone()).prepared;
         let b = preparer.prepare(of_samples.clone()).prepared;
         for (a, b) in [(a.mel, b.mel), (a.reference, b.reference)] {
@@ -110,11 +96,13 @@ fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
 fn a_batch_arrives_unchanged_on_every_device() {
     let clip = TestClip::new("moved", 6, 20);
     let batch = batch_of(&[Some(&clip), None], 8, 24, 30);
-    let preparer = || preparing(&cpu(), &cpu()).preparer();
+    let preparer = || preparation(&cpu(), &cpu()).preparer();
     let here = preparer().prepare(batch.clone());
     let copied = preparer().copying().prepare(batch.clone());
     for there in test_devices() {
-        let moved = preparing(&cpu(), &there).preparer().prepare(batch.clone());
+        let moved = preparation(&cpu(), &there)
+            .preparer()
+            .prepare(batch.clone());
         assert_eq!(moved.prepared.mel.device(), there);
         for other in [&moved.prepared, &copied.prepared] {
             let same =
@@ -136,7 +124,7 @@ fn references_are_changed_and_targets_are_not_on_every_device() {
     let prepared = |augment: Augment, device: &Device| {
         let how = Preparation {
             augment,
-            ..preparing(device, device)
+            ..preparation(device, device)
         };
         let ready = how.preparer().prepare(batch.clone()).prepared;
         (device::read(ready.mel), device::read(ready.reference))

@@ -20,7 +20,7 @@ use std::thread::{self, Thread};
 use burn::tensor::{ExecutionError, Tensor, TensorData};
 
 use crate::align::{self, Durations, Lengths};
-use crate::checkpoint::PendingDurations;
+use crate::checkpoint::{PendingDurations, StoredAlignments};
 use crate::prepare::ReadyBatch;
 use crate::train::settling::Settling;
 
@@ -36,14 +36,6 @@ pub(super) struct Alignments {
     pending: Vec<PendingScores>,
     /// How many of them are of the step under way.
     of_this_step: usize,
-}
-
-/// What a checkpoint keeps of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct StoredAlignments {
-    pub(super) known: Vec<(usize, Vec<u32>)>,
-    pub(super) pending: Vec<PendingDurations>,
-    pub(super) settling: Settling,
 }
 
 /// The scores of a batch on their way from the device, or what was found in them.

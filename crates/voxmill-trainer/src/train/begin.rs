@@ -4,7 +4,7 @@ use burn::tensor::Device;
 use serde_json::Value;
 
 use super::Trainer;
-use super::alignments::{Alignments, StoredAlignments};
+use super::alignments::Alignments;
 use super::fitting::Fitting;
 use super::lengths::LengthSums;
 use super::options::TrainOptions;
@@ -65,7 +65,7 @@ impl Trainer {
             progress: Progress::default(),
             lengths: LengthSums::new([0.0; 2], device),
             styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(!is_cpu(device), StoredAlignments::default()),
+            alignments: Alignments::new(!is_cpu(device), Default::default()),
             fitting: Fitting::default(),
             reports: PendingReports::default(),
             saved_at: None,
@@ -105,12 +105,7 @@ impl Trainer {
         }
         // In another plan the numbers are other clips'.
         if same_plan {
-            let stored = StoredAlignments {
-                known: restored.facts.alignments,
-                pending: restored.facts.pending_durations,
-                settling: restored.facts.settling,
-            };
-            resumed.alignments = Alignments::new(!is_cpu(device), stored);
+            resumed.alignments = Alignments::new(!is_cpu(device), restored.facts.alignments);
         }
         Ok(resumed)
     }

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use super::alignments::StoredAlignments;
 use super::report::{Observer, Saved, StepReport, Stopped, Summary, Validation};
 use super::{Feed, RunContext, Start, TrainError, Trainer, caught, validate};
 use crate::checkpoint::{Best, Facts, Snapshot};
@@ -189,19 +188,12 @@ impl Trainer {
         let begin = Instant::now();
         self.refresh_voice();
         self.progress.feed = run.feed.position();
-        let StoredAlignments {
-            known: alignments,
-            pending: pending_durations,
-            settling,
-        } = self.alignments.stored();
         let facts = Facts {
             voice: self.voice.clone(),
             progress: self.progress.clone(),
             settings: self.settings.clone(),
             quarantine: run.feed.quarantine(),
-            alignments,
-            pending_durations,
-            settling,
+            alignments: self.alignments.stored(),
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };

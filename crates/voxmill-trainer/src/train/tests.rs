@@ -19,10 +19,11 @@ use self::feed::{Recorded, TestFeed, prepared};
 use super::*;
 use crate::checkpoint::{CheckpointFolder, PrepareOn};
 use crate::device::Precision;
+use crate::device::cpu as device;
 use crate::optimizer::AdamW;
 use crate::schedule::{Decay, Schedule};
 use crate::synthesis::TrainedVoice;
-use crate::test_data::{TestClip, batch_of, small_voice};
+use crate::test_data::{TestClip, batch_of, preparation, small_voice};
 
 pub(crate) fn options(steps: u64) -> TrainOptions {
     TrainOptions {
@@ -48,10 +49,6 @@ pub(crate) fn options(steps: u64) -> TrainOptions {
         precision: Precision::Single,
         prepare_on: PrepareOn::Host,
     }
-}
-
-fn device() -> Device {
-    crate::device::cpu()
 }
 
 pub(crate) fn speakers() -> Vec<String> {

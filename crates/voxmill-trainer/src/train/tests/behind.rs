@@ -1,7 +1,6 @@
 //! Alignments one visit behind, as on a GPU: their scores are read while the next step is under way, and
 //! no longer made once they have settled. The CPU is made to do the same, and then every device must agree.
 
-use super::super::alignments::StoredAlignments;
 use super::*;
 use crate::device::test_devices;
 use crate::schedule::PRIOR_STEPS;
@@ -25,7 +24,7 @@ fn losses(recorded: &Recorded) -> Vec<f64> {
 fn begun(device: &Device, options: TrainOptions) -> Trainer {
     let mut training = Trainer::new(options, small_voice(), json!({}), speakers(), device);
     training.progress.step = PRIOR_STEPS;
-    training.alignments = Alignments::new(true, StoredAlignments::default());
+    training.alignments = Alignments::new(true, Default::default());
     training
 }
 
@@ -35,7 +34,7 @@ fn trained(device: &Device, rate: f64, steps: u64) -> (Vec<f64>, bool) {
     let training = begun(device, options_of(rate, steps));
     let feed = TestFeed::new(batches()).on(device, device);
     let (_, recorded) = run(training, feed, &folder);
-    let settling = json!(newest(&folder).facts().settling);
+    let settling = json!(newest(&folder).facts().alignments.settling);
     (losses(&recorded), settling["settled"] == json!(true))
 }
 
@@ -53,16 +52,11 @@ fn stopped_and_resumed(device: &Device, rate: f64, stop: u64, steps: u64) -> Vec
     let (_, before) = run(begun(device, options_of(rate, stop)), feed(), &folder);
     let saved = newest(&folder);
     let facts = saved.facts().clone();
-    assert!(!facts.pending_durations.is_empty());
+    assert!(!facts.alignments.pending.is_empty());
     let options = options_of(rate, steps);
     let mut training = Trainer::resume(options, json!({}), speakers(), device, &saved).unwrap();
-    let stored = StoredAlignments {
-        known: facts.alignments,
-        pending: facts.pending_durations,
-        settling: facts.settling,
-    };
     // As a GPU does it by itself.
-    training.alignments = Alignments::new(true, stored);
+    training.alignments = Alignments::new(true, facts.alignments);
     let (_, after) = run(training, feed().from(&facts.progress.feed), &folder);
     [losses(&before), losses(&after)].concat()
 }

@@ -137,16 +137,7 @@ pub(crate) fn prepared(batch: Batch) -> ReadyBatch {
 }
 
 pub(crate) fn prepared_on(batch: Batch, [data, model]: &[Device; 2]) -> ReadyBatch {
-    let voice = small_voice();
-    let preparing = Preparation {
-        data: data.clone(),
-        model: model.clone(),
-        statistics: voice.mel_statistics,
-        audio: voice.audio,
-        augment: Augment::default(),
-        seed: 7,
-    };
-    preparing.preparer().prepare(batch)
+    preparation(data, model).preparer().prepare(batch)
 }
 
 /// All that the loop reported.
