@@ -171,7 +171,7 @@ fn alignments_keep_their_keys_in_the_file() {
 }
 
 #[test]
-fn any_damage_falls_back_to_the_one_before_and_says_where() {
+fn any_damage_falls_back_to_the_one_before_and_is_named() {
     let flip = |path: &Path, at: fn(usize) -> usize| {
         let mut bytes = fs::read(path).unwrap();
         let at = at(bytes.len());

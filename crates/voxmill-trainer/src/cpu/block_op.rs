@@ -83,34 +83,23 @@ impl FlexInputs {
         let [_, time, channels] = self.tensors[0].shape().dims();
         let [width, _] = self.tensors[1].shape().dims();
         let [_, hidden] = self.tensors[6].shape().dims();
-        let [
-            input,
-            convolution,
-            norm_gain,
-            norm_bias,
-            scale,
-            shift,
-            widen,
-            widen_bias,
-            narrow,
-            narrow_bias,
-        ] = self.tensors.each_ref().map(numbers);
+        let n = self.tensors.each_ref().map(numbers);
         BlockSlices {
             time,
             channels,
             hidden,
             width,
             lengths: &self.lengths,
-            input,
-            convolution,
-            norm_gain,
-            norm_bias,
-            scale,
-            shift,
-            widen,
-            widen_bias,
-            narrow,
-            narrow_bias,
+            input: n[0],
+            convolution: n[1],
+            norm_gain: n[2],
+            norm_bias: n[3],
+            scale: n[4],
+            shift: n[5],
+            widen: n[6],
+            widen_bias: n[7],
+            narrow: n[8],
+            narrow_bias: n[9],
             arch: Arch::new(),
         }
     }

@@ -165,7 +165,7 @@ impl Voice {
         for block in (self.encoder.iter_mut())
             .chain(&mut self.duration_blocks)
             .chain(&mut self.decoder)
-            .chain(self.reference.blocks_mut())
+            .chain(&mut self.reference.blocks)
         {
             block.recompute = recompute;
         }

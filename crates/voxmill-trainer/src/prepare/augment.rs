@@ -27,12 +27,6 @@ pub struct Augment {
     pub channel_masks: u32,
 }
 
-impl Augment {
-    pub fn is_off(&self) -> bool {
-        *self == Augment::default()
-    }
-}
-
 /// Noise is drawn up to so much further below the voice than it may come near.
 const NOISE_RANGE_DB: f64 = 20.0;
 /// Frames of noise to choose from.

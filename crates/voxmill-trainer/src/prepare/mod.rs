@@ -143,7 +143,7 @@ impl Preparation {
     /// To be made on the thread that does all the preparing: each device keeps work in the order of
     /// the thread that asked for it, and the model's own work then never waits behind a transfer.
     pub fn preparer(&self) -> Preparer {
-        let augmenter = (!self.augment.is_off())
+        let augmenter = (self.augment != Augment::default())
             .then(|| Augmenter::new(self.augment, self.seed, &self.audio, &self.data));
         Preparer {
             how: self.clone(),

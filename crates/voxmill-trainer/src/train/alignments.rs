@@ -297,8 +297,8 @@ mod tests {
         prepared(batch_of(&[Some(&a), None, Some(&b)], 4, 10, 8))
     }
 
-    /// Something that takes a GPU longer than asking for what comes behind it takes the host. A software GPU
-    /// needs a second for what a real one does in a millisecond.
+    /// Something that takes a GPU longer than asking for what comes behind it takes the host. For a
+    /// software GPU less work will do.
     fn give_work(device: &Device) -> Tensor<2> {
         let is_software = || found(Backend::Wgpu).is_ok_and(|found| found[0].is_software);
         let size = match device {
