@@ -115,7 +115,7 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
 
 #[expect(
     clippy::print_stderr,
-    reason = "a chore talks to the person who runs it"
+    reason = "a tool talks to the person who runs it"
 )]
 fn eprint_record(record: &str, start: Instant) {
     eprintln!("{record}took {:.1} s", start.elapsed().as_secs_f64());

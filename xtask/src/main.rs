@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
     }
     match args.split_first() {
         Some((&"test", parts)) => test::run(test::Parts::parse(parts)?),
-        _ => bail!("no such chore: {}\n\n{USAGE}", args.join(" ")),
+        _ => bail!("no such command: {}\n\n{USAGE}", args.join(" ")),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 use voxmill_audio::AudioSettings;
-use voxmill_data::batch::{Batch, Sound};
+use voxmill_data::batch::{Batch, BatchForm, BatchRow, collate};
 use voxmill_data::batch_plan::{Position, Shape};
 use voxmill_text::language::Language;
 use voxmill_text::symbols::SymbolTable;
@@ -20,9 +20,8 @@ use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary};
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, ReadyBatch};
 use voxmill_trainer::schedule::{Decay, Schedule};
-use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{
-    Fed, Feed, FeedError, Limits, Observer, Saved, StepReport, TrainOptions, Trainer, Validation,
+    Fed, Feed, FeedError, Limits, Observer, StepReport, TrainOptions, Trainer,
 };
 
 /// The same batch again and again.
@@ -41,17 +40,6 @@ impl Feed for Replay {
     fn position(&self) -> Value {
         Value::Null
     }
-    fn late(&self) -> Option<String> {
-        None
-    }
-    fn validation(
-        &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
-        Ok(Box::new(std::iter::empty()))
-    }
-    fn quarantine(&self) -> Vec<String> {
-        Vec::new()
-    }
 }
 
 #[derive(Default)]
@@ -68,42 +56,37 @@ impl Observer for Times {
         }
         Ok(())
     }
-    fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
-        Ok(())
-    }
-    fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
-        Ok(())
-    }
-    fn sample(&mut self, _: u64, _: &TrainedVoice) -> Result<(), FeedError> {
-        Ok(())
-    }
 }
 
 fn batch(rows: usize, frames: usize, tokens: usize) -> Batch {
-    let wave = |n: usize| (0..n).map(|i| (i as f32 * 0.37).sin() * 2.0 - 5.0);
-    Batch {
+    let sound: Vec<f32> = (0..rows * frames.max(129) * 80)
+        .map(|i| (i as f32 * 0.37).sin() * 2.0 - 5.0)
+        .collect();
+    let ids: Vec<u16> = (0..rows * tokens)
+        .map(|i| 14 + (i * 7 % 60) as u16)
+        .collect();
+    let form = BatchForm {
         position: Position::default(),
         shape: Shape {
             rows: rows as u32,
             frames: frames as u32,
             tokens: tokens as u32,
         },
-        clips: (0..rows).map(Some).collect(),
-        tokens: (0..rows * tokens)
-            .map(|i| 14 + (i * 7 % 60) as u16)
-            .collect(),
-        token_counts: vec![tokens as u32; rows],
         mel_channels: 80,
-        sound: Sound::LogMel {
-            frames: wave(rows * frames * 80).collect(),
-            reference: wave(rows * 129 * 80).collect(),
-        },
-        frame_counts: vec![frames as u32; rows],
-        languages: vec![Language::English; rows],
-        speakers: vec![0; rows],
         reference_frames: 129,
-        reference_counts: vec![129; rows],
-    }
+        framing: None,
+    };
+    let row = |clip: usize| {
+        Some(BatchRow {
+            clip,
+            tokens: &ids[clip * tokens..][..tokens],
+            sound: &sound[clip * frames * 80..][..frames * 80],
+            language: Language::English,
+            speaker: 0,
+            reference: &sound[clip * 129 * 80..][..129 * 80],
+        })
+    };
+    collate(form, (0..rows).map(row))
 }
 
 fn prototype() -> ModelShape {

@@ -21,10 +21,8 @@ pub struct Durations {
 impl Durations {
     /// `frames` is rows × `tokens`.
     pub fn new(frames: Vec<u32>, tokens: usize) -> Self {
-        assert!(
-            tokens > 0 && frames.len().is_multiple_of(tokens),
-            "whole rows"
-        );
+        let is_whole = tokens > 0 && frames.len().is_multiple_of(tokens);
+        assert!(is_whole, "whole rows");
         Self {
             frames: frames.into(),
             tokens,
@@ -65,14 +63,17 @@ impl Durations {
     pub(crate) fn token_of_frame(&self, frames: usize) -> Vec<i32> {
         let mut tokens = vec![0; self.rows() * frames];
         for (row, tokens) in tokens.chunks_exact_mut(frames).enumerate() {
-            let lasting = self.row(row).iter().enumerate();
-            let owners =
-                lasting.flat_map(|(token, &n)| std::iter::repeat_n(token as i32, n as usize));
-            for (to, owner) in tokens.iter_mut().zip(owners) {
-                *to = owner;
+            for (to, token) in tokens.iter_mut().zip(self.tokens_of_frames(row)) {
+                *to = token as i32;
             }
         }
         tokens
+    }
+
+    /// The token of each frame of a row, in order.
+    pub(crate) fn tokens_of_frames(&self, row: usize) -> impl Iterator<Item = usize> {
+        let lasting = self.row(row).iter().enumerate();
+        lasting.flat_map(|(token, &n)| std::iter::repeat_n(token, n as usize))
     }
 
     /// Where each frame lies in its token, rows × `frames` × [`PLACES`]; zeros beyond a row's end.
@@ -85,12 +86,8 @@ impl Durations {
                 for since in 0..lasts {
                     let Some(to) = to.next() else { break };
                     let share = (since as f32 + 0.5) / lasts as f32;
-                    to.copy_from_slice(&[
-                        share,
-                        1.0 - share,
-                        half_log,
-                        since.min(20) as f32 / 10.0,
-                    ]);
+                    let since = since.min(20) as f32 / 10.0;
+                    to.copy_from_slice(&[share, 1.0 - share, half_log, since]);
                 }
             }
         }
@@ -98,7 +95,7 @@ impl Durations {
     }
 }
 
-/// Numbers that say where a frame lies in its token.
+/// How many numbers describe where a frame lies in its token.
 pub(crate) const PLACES: usize = 4;
 
 /// One row to align.

@@ -24,6 +24,12 @@ impl LossTensors {
     pub(crate) fn total(&self) -> Tensor<1> {
         self.mel.clone() + self.mean.clone() * MEAN_WEIGHT + self.duration.clone() * DURATION_WEIGHT
     }
+
+    /// The total and its parts (mel, mean, duration), without gradients.
+    pub(crate) fn together(&self, total: &Tensor<1>) -> Tensor<1> {
+        let all = [total, &self.mel, &self.mean, &self.duration];
+        Tensor::cat(all.map(|part| part.clone().inner()).to_vec(), 0)
+    }
 }
 
 /// Everything that a pass over a batch made.

@@ -1,6 +1,6 @@
 //! How much device memory a run needs, computed before the model is made.
 //!
-//! The sums are of what the pass keeps for its way back, block by block. How they stand beside a backend's
+//! The sums are of what the forward pass keeps for the backward pass, block by block. How they compare with a backend's
 //! pools is in `benches/records/training.md`.
 
 use voxmill_data::batch_plan::Shape;
@@ -24,7 +24,7 @@ pub struct ModelNeed {
 }
 
 impl ModelNeed {
-    /// With so many batches on the device, the one in training included.
+    /// With this many batches on the device, the one in training included.
     pub fn with_slots(&self, slots: usize) -> u64 {
         self.weights + self.activations + self.batch * slots as u64
     }
@@ -75,11 +75,11 @@ impl StepForm {
             + wide * (10 * mels + 3 * tokens);
         let per_reference = blocks(s.reference_blocks, REFERENCE_WIDTH, 4, dr) + wide * 6 * dr;
         let kept = tokens * per_token + frames * per_frame + references * per_reference;
-        // One block at a time also has what it makes on the way back.
+        // One block at a time also has what it makes in the backward pass.
         let (widen, width) = (s.decoder_widen.max(s.encoder_widen), DECODER_WIDTH);
         let passing = frames.max(tokens) * wide * kept_whole(width, widen) * d;
         let values = (frames + references) * (mels + 1) + 2 * tokens;
-        // In 16 bits every weight has a second copy, for as long as the way back needs it.
+        // In 16 bits every weight has a second copy, for as long as the backward pass needs it.
         let copies = if own == HALF { HALF } else { 0 };
         let excerpts = (self.speakers * excerpts_per_speaker(self.speakers)) as u64;
         ModelNeed {
@@ -125,7 +125,7 @@ pub fn frame_tables(n_fft: usize, mel_channels: usize) -> u64 {
     FLOAT * (2 * n_fft + mel_channels) as u64 * (n_fft / 2 + 1) as u64
 }
 
-/// Bytes on the data device while one batch is prepared there, beside [`frame_tables`]. `n_fft` where it makes frames.
+/// Bytes on the data device while one batch is prepared there, without [`frame_tables`]. `n_fft` where it makes frames.
 pub fn prepare_need(
     batch: Shape,
     reference_frames: usize,

@@ -1,26 +1,23 @@
-//! A GPU against the CPU: every part of the model, whole steps, and two devices at once. The software
+//! A GPU compared with the CPU: every part of the model, whole steps, and two devices at once. The software
 //! GPU of Mesa will do; a build for GPUs that finds none at all fails.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::OnceLock;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use voxmill_data::batch::Batch;
-use voxmill_data::batch_plan::Position;
 
-use crate::checkpoint::{Checkpoints, PrepareOn, Progress, VoiceFacts};
+use crate::checkpoint::{Checkpoints, VoiceFacts};
 use crate::device::{self, Backend, DeviceId, Precision, read, test_gpu};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
 use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
-use crate::prepare::{Augment, Counts, Preparation, ReadyBatch};
+use crate::prepare::{Counts, Prepared};
 use crate::schedule::{Decay, Schedule};
-use crate::synthesis::TrainedVoice;
 use crate::test_data::{TestClip, batch_of, small_voice};
-use crate::train::{
-    Fed, Feed, FeedError, Limits, Observer, Saved, Split, StepReport, TrainError, TrainOptions,
-    Trainer, Validation,
-};
+use crate::train::tests::feed::{Recorded, TestFeed, prepared_on};
+use crate::train::tests::{options, speakers, try_run};
+use crate::train::{TrainError, TrainOptions, Trainer};
 
 /// The smallest limit that the library's pools can live with: 512 frames of the wide voice.
 const LARGEST_BUFFER: u64 = 8 << 20;
@@ -32,8 +29,11 @@ fn wide_voice() -> VoiceFacts {
     facts
 }
 
-fn gpu() -> Device {
-    test_gpu()
+/// A logical device that refuses large buffers. One for all tests: every device compiles its kernels anew.
+fn small_gpu() -> Device {
+    static SMALL: OnceLock<Device> = OnceLock::new();
+    let open = || device::wgpu::open_small(LARGEST_BUFFER).expect("another logical device");
+    SMALL.get_or_init(open).clone()
 }
 
 fn batch() -> Batch {
@@ -42,27 +42,18 @@ fn batch() -> Batch {
     batch_of(&[Some(&a), None, Some(&b)], 10, 48, 32)
 }
 
+const COUNTS: Counts = Counts {
+    frames: 57,
+    tokens: 14,
+};
+
 fn voice_on(device: &Device) -> Voice {
-    let facts = small_voice();
-    Voice::new(
-        &facts.shape,
-        facts.vocabulary,
-        3,
-        &device.clone().autodiff(),
-    )
+    let (facts, device) = (small_voice(), device.clone().autodiff());
+    Voice::new(&facts.shape, facts.vocabulary, 3, &device)
 }
 
-fn ready_on(data: &Device, model: &Device, batch: Batch) -> ReadyBatch {
-    let facts = small_voice();
-    let how = Preparation {
-        data: data.clone(),
-        model: model.clone(),
-        statistics: facts.mel_statistics,
-        audio: facts.audio,
-        augment: Augment::default(),
-        seed: 0,
-    };
-    how.preparer().prepare(batch)
+fn prepared(device: &Device, batch: Batch) -> Prepared {
+    prepared_on(batch, &[device.clone(), device.clone()]).prepared
 }
 
 /// The largest difference, as a share of the largest value.
@@ -75,42 +66,34 @@ fn apart(a: &[f32], b: &[f32]) -> f32 {
 
 #[test]
 fn what_is_read_does_not_change_afterwards() {
-    let device = gpu();
+    let device = test_gpu();
     let mut tensor = Tensor::<1>::from_floats([1.0, 2.0, 3.0], &device);
     let values = read(tensor.clone());
-    let not_looked_at = tensor.clone().into_data();
+    let read_later = tensor.clone().into_data();
     for _ in 0..3 {
         tensor = tensor + 0.5;
     }
     assert_eq!(read(tensor), [2.5, 3.5, 4.5]);
     assert_eq!(values, [1.0, 2.0, 3.0]);
-    let values: Vec<f32> = not_looked_at.iter::<f32>().collect();
+    let values: Vec<f32> = read_later.iter::<f32>().collect();
     assert_eq!(values, [1.0, 2.0, 3.0]);
 }
 
 #[test]
 fn every_part_of_the_model_agrees() {
-    let made: Vec<Vec<(&str, Vec<f32>)>> = [device::cpu(), gpu()]
+    let made: Vec<Vec<(&str, Vec<f32>)>> = [device::cpu(), test_gpu()]
         .iter()
         .map(|device| {
             let model = voice_on(device);
-            let batch = ready_on(device, device, batch()).prepared;
+            let batch = prepared(device, batch());
             let style = model.style(batch.reference.clone(), &batch.reference_spans);
             let (ids, languages) = (batch.tokens.clone(), batch.languages.clone());
             let encoded = model.encode(ids, languages, &batch.token_spans, &style);
-            let whole = Counts {
-                frames: 57,
-                tokens: 14,
-            };
-            let made = pass(&model, &batch, 1.0, whole);
+            let made = pass(&model, &batch, 1.0, COUNTS);
             let durations: Vec<f32> = made.durations.all().iter().map(|&n| n as f32).collect();
             let expanded = expand(encoded.states.clone(), &made.durations, 48);
-            let decoded = model.decode(
-                encoded.states.clone(),
-                &made.durations,
-                &batch.frame_spans,
-                &style,
-            );
+            let (states, spans) = (encoded.states.clone(), &batch.frame_spans);
+            let decoded = model.decode(states, &made.durations, spans, &style);
             vec![
                 ("style", read(style)),
                 ("states", read(encoded.states)),
@@ -133,34 +116,19 @@ fn every_part_of_the_model_agrees() {
 
 #[test]
 fn gradients_and_the_step_that_is_taken_agree() {
-    let made: Vec<_> = [device::cpu(), gpu()]
+    let made: Vec<_> = [device::cpu(), test_gpu()]
         .iter()
         .map(|device| {
             let model = voice_on(device);
-            let batch = ready_on(device, device, batch()).prepared;
-            let made = pass(
-                &model,
-                &batch,
-                1.0,
-                Counts {
-                    frames: 57,
-                    tokens: 14,
-                },
-            );
+            let batch = prepared(device, batch());
+            let made = pass(&model, &batch, 1.0, COUNTS);
             let gradients = FlatGradients::collect(&model, made.losses.total().backward());
-            let parts: Vec<Vec<f32>> = gradients
-                .parts()
-                .iter()
-                .flatten()
-                .map(|g| read(g.clone()))
-                .collect();
+            let parts = gradients.parts.iter().flatten();
+            let parts: Vec<Vec<f32>> = parts.map(|g| read(g.clone())).collect();
             let state = OptimizerState::new(&model, device);
             let (_, state, taken) = AdamW::default().step(model, state, gradients, 1e-3);
-            let moved: Vec<Vec<f32>> = state
-                .moments
-                .iter()
-                .map(|m| read(m.mean_weight.clone()))
-                .collect();
+            let moved = state.moments.iter().map(|m| read(m.mean_weight.clone()));
+            let moved: Vec<Vec<f32>> = moved.collect();
             (parts, moved, read(taken.norm))
         })
         .collect();
@@ -175,11 +143,8 @@ fn gradients_and_the_step_that_is_taken_agree() {
     // A gradient that is all but zero has no digits to compare.
     let scale = norm[0] * 1e-3;
     for (n, (a, b)) in gradients.iter().zip(gradients_gpu).enumerate() {
-        let off = a
-            .iter()
-            .zip(b)
-            .map(|(a, b)| (a - b).abs())
-            .fold(0.0, f32::max);
+        let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+        let off = off.fold(0.0, f32::max);
         let largest = a.iter().fold(scale, |most, value| most.max(value.abs()));
         assert!(off / largest < 5e-3, "gradient {n}: {off} of {largest}");
     }
@@ -189,76 +154,19 @@ fn gradients_and_the_step_that_is_taken_agree() {
     }
 }
 
-/// Two batches over and over, prepared on the data device.
-struct TwoBatches {
-    batches: Vec<Batch>,
-    next: u64,
-    data: Device,
-    model: Device,
-}
-
-impl Feed for TwoBatches {
-    fn next(&mut self) -> Option<Result<Fed, FeedError>> {
-        let mut batch = self.batches[(self.next % 2) as usize].clone();
-        batch.position = Position {
-            epoch: self.next / 2,
-            batch: self.next % 2,
-        };
-        self.next += 1;
-        Some(Ok(Fed {
-            ready: ready_on(&self.data, &self.model, batch),
-            done: Box::new(|| ()),
-        }))
-    }
-    fn after(&self, position: Position) -> Position {
-        position
-    }
-    fn position(&self) -> Value {
-        Value::Null
-    }
-    fn late(&self) -> Option<String> {
-        None
-    }
-    fn validation(
-        &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
-        Ok(Box::new(std::iter::empty()))
-    }
-    fn quarantine(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-#[derive(Default)]
-struct Heard {
-    losses: Vec<f32>,
-    splits: Vec<Split>,
-}
-
-impl Observer for Heard {
-    fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
-        for step in steps {
-            self.losses.push(step.losses.total as f32);
-            self.splits.extend_from_slice(&step.splits);
-        }
-        Ok(())
-    }
-    fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
-        Ok(())
-    }
-    fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
-        Ok(())
-    }
-    fn sample(&mut self, _: u64, _: &TrainedVoice) -> Result<(), FeedError> {
-        Ok(())
-    }
-}
-
-fn losses_of_twenty_steps(data: &Device, model: &Device, precision: Precision) -> Vec<f32> {
+/// Some steps on two batches, one after the other.
+fn losses(data: &Device, model: &Device, precision: Precision, steps: u64) -> Vec<f32> {
     let clip = TestClip::new("c", 12, 60);
     let batches = vec![batch(), batch_of(&[Some(&clip)], 16, 64, 32)];
-    let heard = trained(data, model, small_voice(), batches, 20, precision);
-    heard.expect("twenty steps").losses
+    let recorded = trained(data, model, small_voice(), batches, steps, precision);
+    let losses = totals(&recorded.expect("all steps"));
+    assert_eq!(losses.len() as u64, steps);
+    losses
+}
+
+fn totals(recorded: &Recorded) -> Vec<f32> {
+    let steps = recorded.steps.iter();
+    steps.map(|step| step.losses.total as f32).collect()
 }
 
 fn trained(
@@ -268,63 +176,43 @@ fn trained(
     batches: Vec<Batch>,
     steps: u64,
     precision: Precision,
-) -> Result<Heard, TrainError> {
+) -> Result<Recorded, TrainError> {
     let options = TrainOptions {
         seed: 5,
-        optimizer: AdamW::default(),
         schedule: Schedule {
             peak: 1e-3,
             warmup_steps: 5,
             decay: Decay::Constant,
         },
-        limits: Limits {
-            steps: Some(steps),
-            seconds: None,
-        },
-        accumulate: 1,
         log_every: 20,
-        checkpoint_every: None,
-        validate_every: None,
-        sample_every: None,
-        patience: None,
         max_bad_steps: 0,
-        recompute: false,
         precision,
-        prepare_on: PrepareOn::Host,
+        ..options(steps)
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let speakers = vec!["one".to_owned()];
-    let training = Trainer::new(options, voice, Value::Null, speakers, model);
-    let mut feed = TwoBatches {
-        batches,
-        next: 0,
-        data: data.clone(),
-        model: model.clone(),
-    };
-    let mut heard = Heard::default();
-    let checkpoints = Checkpoints::new(folder.path(), 1);
-    training.run(&mut feed, &checkpoints, &mut heard, &AtomicBool::new(false))?;
-    Ok(heard)
+    let training = Trainer::new(options, voice, Value::Null, speakers(), model);
+    let feed = TestFeed::new(batches).on(data, model);
+    let (ended, recorded) = try_run(training, feed, &Checkpoints::new(folder.path(), 1));
+    ended.map(|_| recorded)
 }
 
 #[test]
-fn twenty_steps_agree_wherever_batches_are_prepared() {
-    let (cpu, gpu) = (device::cpu(), gpu());
+fn steps_agree_wherever_batches_are_prepared() {
+    let (cpu, gpu) = (device::cpu(), test_gpu());
     let second = DeviceId {
         logical: 1,
         ..DeviceId::new(Backend::Wgpu, 0)
     };
     let second = device::open(second).expect("a second logical device");
     assert_ne!(gpu, second);
-    let on_cpu = losses_of_twenty_steps(&cpu, &cpu, Precision::Single);
+    let on_cpu = losses(&cpu, &cpu, Precision::Single, 20);
     assert!(on_cpu[19] < on_cpu[0], "{on_cpu:?}");
-    for (data, model) in [(&gpu, &gpu), (&cpu, &gpu), (&gpu, &second)] {
-        let there = losses_of_twenty_steps(data, model, Precision::Single);
+    // How rounding adds up is seen in the first; where batches come from, in each visit of a batch.
+    for (data, model, steps) in [(&gpu, &gpu, 20), (&cpu, &gpu, 8), (&gpu, &second, 8)] {
+        let there = losses(data, model, Precision::Single, steps);
         let off = on_cpu.iter().zip(&there).map(|(a, b)| (a - b).abs() / a);
-        assert!(
-            off.fold(0.0, f32::max) < 1e-2,
-            "{data:?} {model:?}\n{on_cpu:?}\n{there:?}"
-        );
+        let furthest = off.fold(0.0, f32::max);
+        assert!(furthest < 1e-2, "{data:?} {model:?}\n{on_cpu:?}\n{there:?}");
     }
 }
 
@@ -340,30 +228,21 @@ fn a_batch_that_does_not_fit_is_trained_in_parts_to_the_same_result() {
         ]
     };
     let on = |device: &Device| {
-        trained(
-            device,
-            device,
-            wide_voice(),
-            batches(),
-            3,
-            Precision::Single,
-        )
+        let (voice, precision) = (wide_voice(), Precision::Single);
+        let recorded = trained(device, device, voice, batches(), 3, precision);
+        let recorded = recorded.expect("the CPU has memory, and parts fit on the GPU");
+        let splits = recorded.steps.iter().flat_map(|step| step.splits.clone());
+        (totals(&recorded), splits.collect::<Vec<_>>())
     };
-    let whole = on(&device::cpu()).expect("the CPU has memory");
-    assert_eq!(whole.splits, []);
-    let small = device::wgpu::open_small(LARGEST_BUFFER).expect("another logical device");
-    let parts = on(&small).expect("parts fit");
-    println!("{:?}", parts.splits);
-    let [split] = &parts.splits[..] else {
-        panic!("one shape does not fit: {:?}", parts.splits);
+    let (whole, splits) = on(&device::cpu());
+    assert_eq!(splits, []);
+    let (parts, splits) = on(&small_gpu());
+    println!("{splits:?}");
+    let [split] = &splits[..] else {
+        panic!("one shape does not fit: {splits:?}");
     };
     assert_eq!((split.shape.frames, split.parts), (160, 2));
-    assert!(
-        apart(&whole.losses, &parts.losses) < 1e-2,
-        "{:?} {:?}",
-        whole.losses,
-        parts.losses
-    );
+    assert!(apart(&whole, &parts) < 1e-2, "{whole:?} {parts:?}");
 }
 
 /// Not even one row fits: the run ends with the device's reason, and no panic.
@@ -371,8 +250,8 @@ fn a_batch_that_does_not_fit_is_trained_in_parts_to_the_same_result() {
 fn a_clip_that_does_not_fit_ends_the_run_with_the_reason() {
     let clip = TestClip::new("long", 60, 570);
     let batches = vec![batch_of(&[Some(&clip); 2], 64, 576, 32); 2];
-    let small = device::wgpu::open_small(LARGEST_BUFFER).expect("another logical device");
-    let ended = trained(&small, &small, wide_voice(), batches, 2, Precision::Single);
+    let (small, single) = (small_gpu(), Precision::Single);
+    let ended = trained(&small, &small, wide_voice(), batches, 2, single);
     let Err(TrainError::Device(why)) = ended else {
         panic!("it cannot fit");
     };
@@ -392,15 +271,17 @@ fn what_is_made_again_is_not_kept() {
         let device = device::with_gradients(&gpu, recompute);
         let model = Voice::new(&facts.shape, facts.vocabulary, 3, &device).recomputing(recompute);
         let clip = TestClip::new("long", 60, 700);
-        let batch = batch_of(&[Some(&clip); 8], 64, 704, 32);
-        let batch = ready_on(&gpu, &gpu, batch).prepared;
+        // Two rows: what is kept grows with the frames, so more of them show no more.
+        let batch = prepared(&gpu, batch_of(&[Some(&clip); 2], 64, 704, 32));
         let whole = Counts {
-            frames: 5_600,
-            tokens: 480,
+            frames: 1_400,
+            tokens: 120,
         };
         let in_use = || {
             gpu.sync().expect("the device works");
-            device::memory_in_use(&gpu).expect("its pools tell").in_use
+            device::memory_in_use(&gpu)
+                .expect("its pools report")
+                .in_use
         };
         let before = in_use();
         let made = pass(&model, &batch, 1.0, whole);
@@ -415,7 +296,7 @@ fn what_is_made_again_is_not_kept() {
 /// Where the GPU has 16 bits; the loss scale of f16 may first leave out some steps.
 #[test]
 fn the_loss_falls_in_16_bits() {
-    let gpu = gpu();
+    let gpu = test_gpu();
     let there: Vec<Precision> = [Precision::Bf16, Precision::F16]
         .into_iter()
         .filter(|half| half.works_on(&gpu))
@@ -424,7 +305,7 @@ fn the_loss_falls_in_16_bits() {
     assert_eq!(Precision::half_of(&gpu), there.first().copied());
     println!("16 bits on this GPU: {there:?}");
     for half in there {
-        let losses = losses_of_twenty_steps(&gpu, &gpu, half);
+        let losses = losses(&gpu, &gpu, half, 20);
         assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
         assert!(losses[18] < 0.97 * losses[0], "{half:?} {losses:?}");
     }
@@ -432,9 +313,9 @@ fn the_loss_falls_in_16_bits() {
 
 #[test]
 fn tensors_move_between_two_logical_devices_of_one_gpu() {
-    let first = gpu();
-    let second =
-        device::open("wgpu:0+1".parse().expect("a name")).expect("a second logical device");
+    let first = test_gpu();
+    let second = device::open("wgpu:0+1".parse().expect("a name"));
+    let second = second.expect("a second logical device");
     let values: Vec<f32> = (0..10_000).map(|n| n as f32 * 0.37).collect();
     let here = Tensor::<1>::from_floats(values.as_slice(), &first) * 2.0;
     let there = here.clone().to_device(&second) + 1.0;

@@ -1,4 +1,4 @@
-//! AdamW with clipping by the global norm, and a running mean of the weights beside it.
+//! AdamW with clipping by the global norm, and a running mean of the weights next to it.
 //!
 //! Why not the library's: its clipping is by tensor, its state hangs on parameter ids that no
 //! checkpoint carries, and it has no way to leave a step out. Here a step whose gradients are not
@@ -60,32 +60,26 @@ pub(crate) struct OptimizerState {
 }
 
 /// Gradients in the model's order, flat.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FlatGradients {
-    parts: Vec<Option<Tensor<1>>>,
+    pub(crate) parts: Vec<Option<Tensor<1>>>,
     /// What the loss was multiplied by, and so they are.
     scaled_by: Option<Tensor<1>>,
 }
 
 impl FlatGradients {
-    pub(crate) fn collect(model: &Voice, mut gradients: Gradients) -> Self {
-        struct Collect<'a> {
-            from: &'a mut Gradients,
-            all: Vec<Option<Tensor<1>>>,
-        }
+    pub(crate) fn collect(model: &impl Module, mut gradients: Gradients) -> Self {
+        struct Collect<'a>(&'a mut Gradients, Vec<Option<Tensor<1>>>);
         impl ModuleVisitor for Collect<'_> {
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let gradient = param.val().grad_remove(self.from);
-                self.all.push(gradient.map(|g| g.inner().reshape([-1])));
+                let gradient = param.val().grad_remove(self.0);
+                self.1.push(gradient.map(|g| g.inner().reshape([-1])));
             }
         }
-        let mut collect = Collect {
-            from: &mut gradients,
-            all: Vec::new(),
-        };
+        let mut collect = Collect(&mut gradients, Vec::new());
         model.visit(&mut collect);
         Self {
-            parts: collect.all,
+            parts: collect.1,
             scaled_by: None,
         }
     }
@@ -100,10 +94,6 @@ impl FlatGradients {
 
     /// Micro-batches add up.
     pub(crate) fn add(&mut self, other: FlatGradients) {
-        if self.parts.is_empty() {
-            *self = other;
-            return;
-        }
         for (sum, one) in self.parts.iter_mut().zip(other.parts) {
             *sum = match (sum.take(), one) {
                 (Some(sum), Some(one)) => Some(sum + one),
@@ -114,65 +104,32 @@ impl FlatGradients {
 
     /// The norm of all gradients together, as if the loss had not been multiplied.
     pub(crate) fn norm(&self, device: &Device) -> Tensor<1> {
-        let norm = self.squared_norm(device).sqrt();
+        let squares = self.parts.iter().flatten();
+        let squares: Vec<_> = squares.map(|g| g.clone().square().sum()).collect();
+        let norm = match squares.is_empty() {
+            true => Tensor::zeros([1], device),
+            false => Tensor::cat(squares, 0).sum().sqrt(),
+        };
         match &self.scaled_by {
             Some(factor) => norm / factor.clone(),
             None => norm,
         }
     }
-
-    fn squared_norm(&self, device: &Device) -> Tensor<1> {
-        let squares: Vec<_> = self
-            .parts
-            .iter()
-            .flatten()
-            .map(|g| g.clone().square().sum())
-            .collect();
-        if squares.is_empty() {
-            return Tensor::zeros([1], device);
-        }
-        Tensor::cat(squares, 0).sum()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn parts(&self) -> &[Option<Tensor<1>>] {
-        &self.parts
-    }
 }
 
 impl OptimizerState {
     pub(crate) fn new(model: &Voice, device: &Device) -> Self {
-        struct Collect<'a> {
-            path: Vec<String>,
-            all: Vec<Moments>,
-            device: &'a Device,
-        }
-        impl ModuleVisitor for Collect<'_> {
-            fn enter_module(&mut self, name: &str, _: &str) {
-                self.path.push(name.to_owned());
+        let moments = model.weights().into_iter().map(|weight| {
+            let zeros = Tensor::zeros(weight.flat.dims(), device);
+            Moments {
+                path: weight.path,
+                first: zeros.clone(),
+                second: zeros,
+                mean_weight: weight.flat,
             }
-            fn exit_module(&mut self, _: &str, _: &str) {
-                self.path.pop();
-            }
-            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let weight = param.val().inner().reshape([-1]);
-                let zeros = Tensor::zeros([weight.dims()[0]], self.device);
-                self.all.push(Moments {
-                    path: self.path.join("."),
-                    first: zeros.clone(),
-                    second: zeros,
-                    mean_weight: weight,
-                });
-            }
-        }
-        let mut collect = Collect {
-            path: Vec::new(),
-            all: Vec::new(),
-            device,
-        };
-        model.visit(&mut collect);
+        });
         Self {
-            moments: collect.all,
+            moments: moments.collect(),
             updates: Tensor::zeros([1], device),
         }
     }
@@ -194,15 +151,25 @@ impl AdamW {
         gradients: FlatGradients,
         rate: f64,
     ) -> (Voice, OptimizerState, Taken) {
-        let device = state.updates.device();
-        let norm = gradients.norm(&device);
+        self.step_steered_by(Control::new, model, state, gradients, rate)
+    }
+
+    fn step_steered_by(
+        &self,
+        control: fn(Tensor<1>) -> Control,
+        model: Voice,
+        state: OptimizerState,
+        gradients: FlatGradients,
+        rate: f64,
+    ) -> (Voice, OptimizerState, Taken) {
+        let norm = gradients.norm(&state.updates.device());
         let counted = norm.clone().is_finite().float();
         let updates = state.updates + counted.clone();
-        let control = self.control(&norm, &counted, &updates, gradients.scaled_by);
+        let numbers = self.control(&norm, &counted, &updates, gradients.scaled_by);
         let mut update = Update {
             adam: *self,
             rate: rate as f32,
-            control: Control::new(control),
+            control: control(numbers),
             moments: state.moments.into_iter(),
             gradients: gradients.parts.into_iter(),
             done: Vec::new(),
@@ -224,34 +191,25 @@ impl AdamW {
         updates: &Tensor<1>,
         scaled_by: Option<Tensor<1>>,
     ) -> Tensor<1> {
-        let clip = (norm.clone() + 1e-6).recip() * self.clip_norm;
-        let clip = clip.clamp_max(1.0);
+        let clip = ((norm.clone() + 1e-6).recip() * self.clip_norm).clamp_max(1.0);
         let clip = match scaled_by {
             Some(factor) => clip / factor,
             None => clip,
         };
-        // A step that does not count may divide by zero here; nobody looks.
+        // A step that does not count may divide by zero here; nobody reads it.
         let bias = |beta: f32| -((updates.clone() * beta.ln()).exp()) + 1.0;
         // Young means move faster: the first weights say little about the last ones.
         let young = (updates.clone() + 1.0) / (updates.clone() + 10.0);
         let decay = young.clamp_max(self.ema_decay);
-        Tensor::cat(
-            vec![
-                counted.clone(),
-                clip,
-                bias(self.beta_1),
-                bias(self.beta_2),
-                decay,
-            ],
-            0,
-        )
+        let (bias_1, bias_2) = (bias(self.beta_1), bias(self.beta_2));
+        Tensor::cat(vec![counted.clone(), clip, bias_1, bias_2, decay], 0)
     }
 }
 
 /// The steering numbers, where they are needed.
 struct Control {
     on_device: Tensor<1>,
-    /// The CPU's memory is the host's: looking costs nothing there.
+    /// The CPU's memory is the host's: reading costs nothing there.
     on_host: Option<[f32; 5]>,
 }
 
@@ -319,7 +277,6 @@ impl Update {
             };
             return cpu::adam(numbers, weight, gradient, moments);
         }
-        let counted = self.control.part(0).greater_elem(0.5);
         let gradient = gradient * self.control.part(1);
         let first = moments.first.clone() * beta_1 + gradient.clone() * (1.0 - beta_1);
         let second = moments.second.clone() * beta_2 + gradient.square() * (1.0 - beta_2);
@@ -328,8 +285,7 @@ impl Update {
         let moved = weight.clone() * (1.0 - self.rate * weight_decay) - step;
         let apart = (moments.mean_weight.clone() - moved.clone()) * self.control.part(4);
         let mean = moved.clone() + apart;
-        let length = weight.dims()[0];
-        let counted = counted.expand([length]);
+        let counted = self.control.part(0).greater_elem(0.5).expand(weight.dims());
         let choose = |old: Tensor<1>, new: Tensor<1>| old.mask_where(counted.clone(), new);
         let moments = Moments {
             path: moments.path,

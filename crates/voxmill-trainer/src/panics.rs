@@ -39,7 +39,7 @@ fn is_quiet() -> bool {
         || QUIET_THREADS.load(SeqCst) > 0 && std::thread::current().name().is_some_and(of_library)
 }
 
-/// From now on `listener` hears of each panic, and says whether it is still to be printed. It takes the place
+/// From now on `listener` receives each panic, and returns whether it is still to be printed. It takes the place
 /// of an earlier one.
 pub fn listen(listener: impl Fn(&PanicHookInfo<'_>) -> bool + Send + Sync + 'static) {
     set_hook();

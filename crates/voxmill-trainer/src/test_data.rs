@@ -1,19 +1,36 @@
-//! Made-up clips and a made-up voice for tests.
+//! Synthetic clips and a small voice for tests.
 
 use std::collections::BTreeMap;
 
 use voxmill_audio::AudioSettings;
-use voxmill_data::batch::{Batch, Sound};
+use voxmill_data::batch::{Batch, BatchForm, BatchRow, collate};
 use voxmill_data::batch_plan::{Position, Shape};
 use voxmill_data::draw::draw;
 use voxmill_text::language::Language;
 use voxmill_text::symbols::SymbolTable;
 
 use crate::checkpoint::VoiceFacts;
+use crate::device::Device;
 use crate::model::{ModelShape, ModelSize, Vocabulary};
-use crate::prepare::{LANGUAGES, MelStatistics};
+use crate::prepare::{Augment, LANGUAGES, MelStatistics, Preparation};
 
 pub(crate) const CHANNELS: usize = 80;
+pub(crate) const STATISTICS: MelStatistics = MelStatistics {
+    mean: -5.0,
+    deviation: 2.0,
+};
+
+/// How batches of the small voice come to its device.
+pub(crate) fn preparation(data: &Device, model: &Device) -> Preparation {
+    Preparation {
+        data: data.clone(),
+        model: model.clone(),
+        statistics: STATISTICS,
+        audio: AudioSettings::default(),
+        augment: Augment::default(),
+        seed: 1,
+    }
+}
 
 /// A voice that is smaller than any to listen to: a step takes milliseconds.
 pub(crate) fn small_voice() -> VoiceFacts {
@@ -37,10 +54,7 @@ pub(crate) fn small_voice() -> VoiceFacts {
         },
         symbols,
         audio: AudioSettings::default(),
-        mel_statistics: MelStatistics {
-            mean: -5.0,
-            deviation: 2.0,
-        },
+        mel_statistics: STATISTICS,
         length_scale: 1.0,
         speakers: BTreeMap::new(),
         main_speaker: "one".to_owned(),
@@ -73,45 +87,33 @@ impl TestClip {
 }
 
 /// Rows of clips (`None`: masked) padded to a shape; the first 30 frames of a clip are its reference.
-pub(crate) fn batch_of(
-    clips: &[Option<&TestClip>],
+pub(crate) fn batch_of<'a>(
+    clips: &[Option<&'a TestClip>],
     tokens: usize,
     frames: usize,
     reference_frames: usize,
 ) -> Batch {
-    let rows = clips.len();
-    let mut batch = Batch {
+    let form = BatchForm {
         position: Position::default(),
         shape: Shape {
-            rows: rows as u32,
+            rows: clips.len() as u32,
             frames: frames as u32,
             tokens: tokens as u32,
         },
-        clips: (0..rows).map(|row| clips[row].map(|_| row)).collect(),
-        tokens: vec![0; rows * tokens],
-        token_counts: vec![0; rows],
         mel_channels: CHANNELS as u16,
-        sound: Sound::LogMel {
-            frames: vec![0.0; rows * frames * CHANNELS],
-            reference: vec![0.0; rows * reference_frames * CHANNELS],
-        },
-        frame_counts: vec![0; rows],
-        languages: vec![Language::English; rows],
-        speakers: vec![0; rows],
         reference_frames: reference_frames as u32,
-        reference_counts: vec![0; rows],
+        framing: None,
     };
-    for (row, clip) in clips.iter().enumerate() {
-        let Some(clip) = clip else { continue };
-        batch.tokens[row * tokens..][..clip.tokens.len()].copy_from_slice(&clip.tokens);
-        batch.token_counts[row] = clip.tokens.len() as u32;
-        batch.sound.rows_mut()[row * frames * CHANNELS..][..clip.mel.len()]
-            .copy_from_slice(&clip.mel);
-        batch.frame_counts[row] = (clip.mel.len() / CHANNELS) as u32;
-        let heard = clip.mel.len().min(30 * CHANNELS);
-        batch.sound.reference_mut()[row * reference_frames * CHANNELS..][..heard]
-            .copy_from_slice(&clip.mel[..heard]);
-        batch.reference_counts[row] = (heard / CHANNELS) as u32;
-    }
-    batch
+    let row = |(row, clip): (usize, &Option<&'a TestClip>)| {
+        let clip = (*clip)?;
+        Some(BatchRow {
+            clip: row,
+            tokens: &clip.tokens,
+            sound: &clip.mel,
+            language: Language::English,
+            speaker: 0,
+            reference: &clip.mel[..clip.mel.len().min(30 * CHANNELS)],
+        })
+    };
+    collate(form, clips.iter().enumerate().map(row))
 }

@@ -12,7 +12,7 @@ use super::grammar::{Grammar, words};
 
 /// Candidates looked at for each sentence taken.
 const CANDIDATES: usize = 48;
-/// Held-out sentences are at least so many word edits away from every training sentence.
+/// Held-out sentences are at least this many word edits away from every training sentence.
 const HELD_OUT_EDITS: usize = 3;
 /// A held-out word occurs at least so often in the main voice's training sentences.
 const HELD_OUT_WORD_COUNT: usize = 4;

@@ -3,7 +3,7 @@
 use clap::Parser as _;
 use voxmill_data::batch_plan::PlanClip;
 use voxmill_telemetry::probes::topology::{Source, Vendor};
-use voxmill_trainer::device::{Backend, DeviceId, Found};
+use voxmill_trainer::device::{Backend, DeviceId, FoundDevice};
 
 use super::*;
 use crate::Present;
@@ -30,7 +30,7 @@ impl Machine {
     }
 
     pub(super) fn of_two_gpus(flags: &str) -> Machine {
-        let found = (0..2).map(|index| Found {
+        let found = (0..2).map(|index| FoundDevice {
             id: DeviceId::new(Backend::Vulkan, index),
             is_software: false,
         });

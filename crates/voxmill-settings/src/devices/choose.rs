@@ -2,7 +2,7 @@
 
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, Link, Links};
-use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
+use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
 use super::DeviceName;
 use crate::config::keys::{self, Key};
@@ -65,7 +65,7 @@ pub(super) struct Chosen {
 #[derive(Debug, Default)]
 pub struct Present {
     /// What each backend of this build found, best first, or why nothing.
-    pub backends: Vec<(Backend, Result<Vec<Found>, DeviceError>)>,
+    pub backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
     /// The cards as the machine's buses show them, and how they are linked.
     pub cards: Vec<GpuFacts>,
     pub links: Links,
@@ -99,7 +99,7 @@ impl Present {
 
     /// The real GPUs of the best backend that has any.
     pub fn gpus(&self) -> Vec<DeviceId> {
-        let of_backend = |(_, found): &(Backend, Result<Vec<Found>, DeviceError>)| {
+        let of_backend = |(_, found): &(Backend, Result<Vec<FoundDevice>, DeviceError>)| {
             let found = found.as_deref().unwrap_or_default();
             let real = found.iter().filter(|device| !device.is_software);
             real.map(|device| device.id).collect::<Vec<_>>()

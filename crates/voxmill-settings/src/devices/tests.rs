@@ -1,17 +1,17 @@
 //! Which devices a run gets, on machines that are made up.
 
 use voxmill_telemetry::probes::topology::{GpuFacts, Link, PciAddress, Source, Vendor};
-use voxmill_trainer::device::{Backend, DeviceError, Found};
+use voxmill_trainer::device::{Backend, DeviceError, FoundDevice};
 
 use super::choose::{Chosen, link};
 use super::*;
 
 fn machine(gpus: usize) -> Present {
-    let device = |index| Found {
+    let device = |index| FoundDevice {
         id: DeviceId::new(Backend::Vulkan, index),
         is_software: false,
     };
-    let software = Found {
+    let software = FoundDevice {
         id: DeviceId::new(Backend::Wgpu, 0),
         is_software: true,
     };

@@ -1,36 +1,32 @@
 use super::*;
 use proptest::prelude::*;
 
+fn lengths(tokens: usize, frames: usize) -> Lengths {
+    Lengths { tokens, frames }
+}
+
 /// The best sum over all monotonic paths, by trying every one.
 fn brute_force(scores: &[f32], stride: usize, lengths: Lengths) -> f32 {
     fn from(s: &[f32], stride: usize, l: Lengths, frame: usize, token: usize) -> f32 {
+        if frame == l.frames || token == l.tokens {
+            // Only a path that ends after the last frame of the last token counts.
+            return f32::NEG_INFINITY;
+        }
         let here = s[frame * stride + token];
-        if frame + 1 == l.frames {
-            return if token + 1 == l.tokens {
-                here
-            } else {
-                f32::NEG_INFINITY
-            };
+        if (frame + 1, token + 1) == (l.frames, l.tokens) {
+            return here;
         }
         let stay = from(s, stride, l, frame + 1, token);
-        let go = if token + 1 < l.tokens {
-            from(s, stride, l, frame + 1, token + 1)
-        } else {
-            f32::NEG_INFINITY
-        };
+        let go = from(s, stride, l, frame + 1, token + 1);
         here + stay.max(go)
     }
     from(scores, stride, lengths, 0, 0)
 }
 
 fn sum_along(scores: &[f32], stride: usize, durations: &[u32]) -> f32 {
-    let owners = durations
-        .iter()
-        .enumerate()
-        .flat_map(|(token, &n)| std::iter::repeat_n(token, n as usize));
-    owners
-        .enumerate()
-        .map(|(frame, token)| scores[frame * stride + token])
+    let durations = Durations::new(durations.to_vec(), durations.len());
+    let path = durations.tokens_of_frames(0).enumerate();
+    path.map(|(frame, token)| scores[frame * stride + token])
         .sum()
 }
 
@@ -61,10 +57,7 @@ fn padding_does_not_change_a_path() {
     for frame in 0..4 {
         padded[frame * 3..][..2].copy_from_slice(&tight[frame * 2..][..2]);
     }
-    let lengths = [Lengths {
-        tokens: 2,
-        frames: 4,
-    }];
+    let lengths = [lengths(2, 4)];
     let a = search(&mut tight.to_vec(), 4, 2, &lengths, 1.0);
     let b = search(&mut padded, 6, 3, &lengths, 1.0);
     assert_eq!(a.row(0), &b.row(0)[..2]);
@@ -72,15 +65,9 @@ fn padding_does_not_change_a_path() {
 
 #[test]
 fn without_scores_the_prior_spreads_tokens_evenly() {
-    let lengths = [Lengths {
-        tokens: 5,
-        frames: 50,
-    }];
-    let found = search(&mut [0.0; 250], 50, 5, &lengths, 3.0);
-    assert!(
-        found.row(0).iter().all(|n| (6..=15).contains(n)),
-        "{found:?}"
-    );
+    let found = search(&mut [0.0; 250], 50, 5, &[lengths(5, 50)], 3.0);
+    let mut row = found.row(0).iter();
+    assert!(row.all(|n| (6..=15).contains(n)), "{found:?}");
 }
 
 /// The formula itself: the probabilities of one frame's tokens sum to one.
@@ -97,16 +84,7 @@ fn the_prior_is_a_distribution() {
 
 #[test]
 fn fewer_frames_than_tokens_still_use_every_frame() {
-    let lengths = [
-        Lengths {
-            tokens: 5,
-            frames: 3,
-        },
-        Lengths {
-            tokens: 0,
-            frames: 0,
-        },
-    ];
+    let lengths = [lengths(5, 3), lengths(0, 0)];
     let found = search(&mut [0.0; 2 * 4 * 5], 4, 5, &lengths, 0.0);
     assert_eq!(found.row(0).iter().sum::<u32>(), 3);
     assert_eq!(found.row(1), [0; 5]);

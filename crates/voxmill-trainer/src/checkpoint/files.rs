@@ -14,7 +14,7 @@ use super::{
 
 /// `checkpoint.json`
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Stored {
+pub(super) struct StoredFacts {
     version: u32,
     /// What wrote it.
     program: String,
@@ -30,14 +30,10 @@ pub(super) struct Stored {
 /// As long as a hash.
 const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-impl Stored {
-    /// `checkpoint.json` with its own hash in it.
+impl StoredFacts {
+    /// `checkpoint.json`, with its own hash in place of [`NO_HASH`].
     fn to_json(&self) -> Vec<u8> {
-        let unhashed = Stored {
-            own_blake3: Some(NO_HASH.to_owned()),
-            ..self.clone()
-        };
-        let json = serde_json::to_string_pretty(&unhashed).expect("plain values always serialise");
+        let json = serde_json::to_string_pretty(self).expect("plain values always serialise");
         let hash = blake3::hash(json.as_bytes()).to_hex();
         json.replacen(NO_HASH, &hash, 1).into_bytes()
     }
@@ -69,7 +65,7 @@ impl StoredFile {
 const CHANGED: &str = "its content has changed";
 
 /// Reads a checkpoint's facts and compares its files with their hashes.
-pub(super) fn read(folder: &Path) -> Result<Stored, CheckpointError> {
+pub(super) fn read(folder: &Path) -> Result<StoredFacts, CheckpointError> {
     let read = |path: PathBuf| match fs::read(&path) {
         Ok(bytes) => Ok(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.ends_with(JSON) => {
@@ -90,7 +86,7 @@ pub(super) fn read(folder: &Path) -> Result<Stored, CheckpointError> {
             found: version,
         });
     }
-    let stored: Stored = serde_json::from_slice(&json).map_err(damaged)?;
+    let stored: StoredFacts = serde_json::from_slice(&json).map_err(damaged)?;
     if !stored.is_unharmed(&json) {
         return Err(CheckpointError::damaged(&folder.join(JSON), CHANGED));
     }
@@ -108,13 +104,13 @@ pub(super) fn read(folder: &Path) -> Result<Stored, CheckpointError> {
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     folder: PathBuf,
-    /// How many of the newest to keep, beside the best one.
+    /// How many of the newest to keep, apart from the best one.
     keep: usize,
 }
 
 /// The newest checkpoint that is whole, and what was wrong with those after it.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundCheckpoint {
     pub checkpoint: CheckpointFolder,
     pub damaged: Vec<CheckpointError>,
 }
@@ -152,21 +148,19 @@ impl Checkpoints {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let mut all = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        let mut all = paths.collect::<io::Result<Vec<_>>>()?;
+        all.retain(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
             let step = name.and_then(|name| name.strip_prefix("step-"));
-            if step.is_some_and(|step| step.parse::<u64>().is_ok()) {
-                all.push(path);
-            }
-        }
+            step.is_some_and(|step| step.parse::<u64>().is_ok())
+        });
         all.sort();
         Ok(all)
     }
 
-    /// The newest checkpoint that is whole: a damaged one is passed over for the one before it.
-    pub fn newest(&self) -> Result<Found, CheckpointError> {
+    /// The newest checkpoint that is whole: a damaged one is skipped for the one before it.
+    pub fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
         let list = self.list().map_err(|source| CheckpointError::Read {
             path: self.folder.clone(),
             source,
@@ -175,7 +169,7 @@ impl Checkpoints {
         for path in list.iter().rev() {
             match CheckpointFolder::open(path) {
                 Ok(checkpoint) => {
-                    return Ok(Found {
+                    return Ok(FoundCheckpoint {
                         checkpoint,
                         damaged,
                     });
@@ -186,20 +180,18 @@ impl Checkpoints {
                 Err(error) => damaged.push(error),
             }
         }
-        Err(damaged
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| CheckpointError::None(self.folder.clone())))
+        let first = damaged.into_iter().next();
+        Err(first.unwrap_or_else(|| CheckpointError::None(self.folder.clone())))
     }
 
     /// The best one by its loss on held-out clips; the newest where none was validated, or where
     /// the best is damaged.
-    pub fn best(&self) -> Result<Found, CheckpointError> {
+    pub fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
         let Some(path) = self.best_path() else {
             return self.newest();
         };
         match CheckpointFolder::open(&path) {
-            Ok(checkpoint) => Ok(Found {
+            Ok(checkpoint) => Ok(FoundCheckpoint {
                 checkpoint,
                 damaged: Vec::new(),
             }),
@@ -217,25 +209,20 @@ impl Checkpoints {
         Some(self.folder.join(best.checkpoint))
     }
 
-    /// Writes a checkpoint and lets go of the oldest ones. Says where it is and how large.
+    /// Writes a checkpoint and deletes the oldest ones. Returns its path and size.
     pub(crate) fn save(&self, snapshot: &Snapshot<'_>) -> Result<(PathBuf, u64), CheckpointError> {
         let progress = &snapshot.facts.progress;
         let name = Self::name(progress.step);
-        let files = [
-            (
-                VOICE,
-                weights::voice_file(snapshot.optimizer, snapshot.model),
-            ),
-            (TRAINING, weights::training_file(snapshot)),
-        ];
-        let stored = Stored {
+        let voice = weights::voice_file(snapshot.optimizer, snapshot.model);
+        let files = [(VOICE, voice), (TRAINING, weights::training_file(snapshot))];
+        let stored = StoredFacts {
             version: CHECKPOINT_VERSION,
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
-            own_blake3: None,
+            own_blake3: Some(NO_HASH.to_owned()),
             files: files
-                .iter()
-                .map(|(name, bytes)| ((*name).to_owned(), StoredFile::of(bytes)))
-                .collect(),
+                .each_ref()
+                .map(|(name, bytes)| (name.to_string(), StoredFile::of(bytes)))
+                .into(),
             facts: snapshot.facts.clone(),
         };
         let json = stored.to_json();
@@ -273,22 +260,17 @@ impl Checkpoints {
             best,
         };
         let json = serde_json::to_vec_pretty(&file).expect("plain values always serialise");
-        let (path, unfinished) = (
-            self.folder.join(BEST),
-            self.folder.join(format!("{UNFINISHED}-{BEST}")),
-        );
+        let path = self.folder.join(BEST);
+        let unfinished = self.folder.join(format!("{UNFINISHED}-{BEST}"));
         let write = || -> io::Result<()> {
             write_synced(&unfinished, &json)?;
             fs::rename(&unfinished, &path)?;
             sync_folder(&self.folder)
         };
-        write().map_err(|source| CheckpointError::Write {
-            path: path.clone(),
-            source,
-        })
+        write().map_err(|source| CheckpointError::Write { path, source })
     }
 
-    /// Lets go of old ones. Those after the one just written are left over from before the run
+    /// Deletes old ones. Those after the one just written are left over from before the run
     /// went back, because they are damaged or somebody wanted so: they do not count.
     fn prune(&self, written: &Path) -> Result<(), CheckpointError> {
         let failed = |source| CheckpointError::Write {
@@ -297,14 +279,10 @@ impl Checkpoints {
         };
         let mut list = self.list().map_err(failed)?;
         list.retain(|path| **path <= *written);
+        list.truncate(list.len().saturating_sub(self.keep));
         let best = self.best_path();
-        let old = list.len().saturating_sub(self.keep);
-        for path in &list[..old] {
-            if Some(path) != best.as_ref() {
-                remove(path).map_err(failed)?;
-            }
-        }
-        Ok(())
+        let mut old = list.iter().filter(|path| Some(*path) != best.as_ref());
+        old.try_for_each(|path| remove(path)).map_err(failed)
     }
 }
 

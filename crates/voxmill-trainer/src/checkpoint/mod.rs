@@ -1,4 +1,4 @@
-//! A run on disk: the voice, and all that is needed to go on as if nothing had happened.
+//! A run on disk: the voice, and all that is needed to resume as if nothing had happened.
 //!
 //! ```text
 //! checkpoints/
@@ -28,14 +28,14 @@ use voxmill_audio::AudioSettings;
 use voxmill_data::batch_plan::Position;
 use voxmill_text::symbols::SymbolTable;
 
-pub use files::{Checkpoints, Found};
+pub use files::{Checkpoints, FoundCheckpoint};
 
 use crate::device::Precision;
 use crate::model::{ModelShape, ModelSize, Vocabulary, Voice};
 use crate::optimizer::OptimizerState;
 use crate::prepare::MelStatistics;
 use crate::train::Settling;
-use files::Stored;
+use files::StoredFacts;
 
 /// Changes when a program that reads the old layout would misread the new one.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -44,7 +44,7 @@ pub(crate) const JSON: &str = "checkpoint.json";
 const VOICE: &str = "voice.safetensors";
 const TRAINING: &str = "training.safetensors";
 
-/// What a voice is, beside its weights.
+/// What a voice is, apart from its weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VoiceFacts {
     pub size: ModelSize,
@@ -63,7 +63,7 @@ pub struct VoiceFacts {
 }
 
 /// Where a run stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Steps done; the next one has this number.
     pub step: u64,
@@ -97,20 +97,27 @@ pub struct Facts {
     pub settings: Value,
     /// Clips that were left out when the epoch began, by id.
     pub quarantine: Vec<String>,
-    /// Frames of each token of each clip, by the plan's numbers, as they were last found. Where the
-    /// search runs within the step, as on the CPU, there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub alignments: Vec<(usize, Vec<u32>)>,
-    /// What the last step found; it counts from the step after the next one on.
-    pub pending_durations: Vec<PendingDurations>,
-    /// Whether the alignments still move.
-    #[serde(default)]
-    pub settling: Settling,
+    #[serde(flatten)]
+    pub alignments: StoredAlignments,
     /// Where waveforms become frames: it changes their rounding, so a run keeps to it.
     pub prepare_on: PrepareOn,
     /// What the model was computed in.
     #[serde(default)]
     pub precision: Precision,
+}
+
+/// Where the search runs within the step, as on the CPU, they are empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredAlignments {
+    /// Frames of each token of each clip, by the plan's numbers, as they were last found.
+    #[serde(rename = "alignments", default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<(usize, Vec<u32>)>,
+    /// What the last step found; it counts from the step after the next one on.
+    #[serde(rename = "pending_durations")]
+    pub pending: Vec<PendingDurations>,
+    /// Whether the alignments still move.
+    #[serde(default)]
+    pub settling: Settling,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,7 +163,7 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) loss_scale: Option<[f32; 2]>,
 }
 
-/// What goes on where a checkpoint left off.
+/// What a run resumes with.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) facts: Facts,
@@ -193,7 +200,7 @@ impl CheckpointError {
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder {
     path: PathBuf,
-    stored: Stored,
+    stored: StoredFacts,
 }
 
 impl CheckpointFolder {
@@ -231,6 +238,6 @@ impl CheckpointFolder {
 
 /// About how much a checkpoint of a model takes on disk.
 pub fn checkpoint_bytes(parameters: usize) -> u64 {
-    // The voice, and weight, two moments beside it; names and numbers are little beside them.
+    // The voice, the weights and two moments; names and numbers are little next to them.
     4 * 4 * parameters as u64 + 1_000_000
 }

@@ -6,11 +6,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::device::cpu as device;
 use crate::test_data::small_voice;
-
-fn device() -> Device {
-    crate::device::cpu()
-}
 
 fn facts(step: u64, best: Option<Best>) -> Facts {
     let mut voice = small_voice();
@@ -35,12 +32,14 @@ fn facts(step: u64, best: Option<Best>) -> Facts {
         },
         settings: json!({"learning_rate": 2e-3, "name": "سلام"}),
         quarantine: vec!["clip-7".to_owned()],
-        alignments: vec![(9, vec![3, 1, 4])],
-        settling: Settling::default(),
-        pending_durations: vec![PendingDurations {
-            clips: vec![Some(4), None],
-            durations: vec![vec![1, 2], vec![]],
-        }],
+        alignments: StoredAlignments {
+            known: vec![(9, vec![3, 1, 4])],
+            settling: Settling::default(),
+            pending: vec![PendingDurations {
+                clips: vec![Some(4), None],
+                durations: vec![vec![1, 2], vec![]],
+            }],
+        },
         prepare_on: PrepareOn::Host,
         precision: Precision::F16,
     }
@@ -78,17 +77,18 @@ fn save(checkpoints: &Checkpoints, step: u64) -> PathBuf {
 }
 
 fn steps(checkpoints: &Checkpoints) -> Vec<String> {
-    let list = checkpoints.list().unwrap();
-    let names = list
-        .iter()
-        .map(|path| path.file_name().unwrap().to_str().unwrap());
-    names
-        .map(|name| {
-            name.trim_start_matches("step-0")
-                .trim_start_matches('0')
-                .to_owned()
-        })
-        .collect()
+    let list = checkpoints.list().unwrap().into_iter();
+    let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let number = |name: String| {
+        name.trim_start_matches(['s', 't', 'e', 'p', '-', '0'])
+            .to_owned()
+    };
+    list.map(name).map(number).collect()
+}
+
+/// The step of a checkpoint that was found.
+fn step(found: Result<FoundCheckpoint, CheckpointError>) -> u64 {
+    found.unwrap().checkpoint.facts().progress.step
 }
 
 fn folder(keep: usize) -> (TempDir, Checkpoints) {
@@ -101,11 +101,8 @@ fn all_bits(model: &Voice, state: &OptimizerState) -> Vec<(String, Vec<u32>)> {
     let bits = |tensor: &burn::tensor::Tensor<1>| -> Vec<u32> {
         tensor.to_data().iter::<f32>().map(f32::to_bits).collect()
     };
-    // A fresh state's mean is the model's weights.
-    let weights = OptimizerState::new(model, &device()).moments;
-    let weights = weights
-        .iter()
-        .map(|m| (format!("weight/{}", m.path), bits(&m.mean_weight)));
+    let weights = model.weights().into_iter();
+    let weights = weights.map(|w| (format!("weight/{}", w.path), bits(&w.flat)));
     let moments = state.moments.iter().flat_map(|m| {
         [
             ("first", &m.first),
@@ -114,10 +111,8 @@ fn all_bits(model: &Voice, state: &OptimizerState) -> Vec<(String, Vec<u32>)> {
         ]
         .map(|(kind, tensor)| (format!("{kind}/{}", m.path), bits(tensor)))
     });
-    weights
-        .chain(moments)
-        .chain([("updates".to_owned(), bits(&state.updates))])
-        .collect()
+    let updates = [("updates".to_owned(), bits(&state.updates))];
+    weights.chain(moments).chain(updates).collect()
 }
 
 #[test]
@@ -137,10 +132,10 @@ fn what_is_restored_is_what_was_saved_to_the_bit() {
     assert_eq!(restored.lengths, [1234.5, 1e-3]);
     assert_eq!(restored.facts, facts);
 
-    let voice = OptimizerState::new(&opened.voice(&device()).unwrap(), &device());
-    for (spoken, trained) in voice.moments.iter().zip(&state.moments) {
-        let data = |moments: &crate::optimizer::Moments| moments.mean_weight.to_data();
-        assert_eq!(data(spoken), data(trained), "the voice is the running mean");
+    let voice = opened.voice(&device()).unwrap().weights();
+    for (spoken, trained) in voice.iter().zip(&state.moments) {
+        let mean = trained.mean_weight.to_data();
+        assert_eq!(spoken.flat.to_data(), mean, "the voice is the running mean");
     }
 }
 
@@ -161,8 +156,22 @@ fn numbers_in_the_facts_keep_every_bit() {
     }
 }
 
+/// Checkpoints from before alignments were kept have neither them nor `settling`.
 #[test]
-fn any_damage_falls_back_to_the_one_before_and_says_where() {
+fn alignments_keep_their_keys_in_the_file() {
+    let mut json = serde_json::to_value(facts(3, None)).unwrap();
+    assert_eq!(json["alignments"], json!([[9, [3, 1, 4]]]));
+    assert_eq!(json["pending_durations"][0]["clips"], json!([4, null]));
+    for key in ["alignments", "settling"] {
+        assert!(json.as_object_mut().unwrap().remove(key).is_some());
+    }
+    let old: Facts = serde_json::from_value(json).unwrap();
+    assert_eq!(old.alignments.known, []);
+    assert_eq!(old.alignments.settling, Settling::default());
+}
+
+#[test]
+fn any_damage_falls_back_to_the_one_before_and_is_named() {
     let flip = |path: &Path, at: fn(usize) -> usize| {
         let mut bytes = fs::read(path).unwrap();
         let at = at(bytes.len());
@@ -212,50 +221,34 @@ fn when_all_are_damaged_the_newest_is_named() {
         fs::write(save(&checkpoints, step).join(VOICE), "").unwrap();
     }
     let error = checkpoints.newest().unwrap_err().to_string();
-    assert!(
-        error.contains("step-000000002") && error.contains(VOICE),
-        "{error}"
-    );
-    assert!(matches!(
-        folder(1).1.newest(),
-        Err(CheckpointError::None(_))
-    ));
+    for part in ["step-000000002", VOICE] {
+        assert!(error.contains(part), "{error}");
+    }
+    let none = folder(1).1.newest();
+    assert!(matches!(none, Err(CheckpointError::None(_))));
 }
 
 #[test]
 fn the_oldest_go_but_never_the_best() {
     let (_folder, checkpoints) = folder(2);
     let best = |step, loss| Some(Best { step, loss });
-    for (step, best) in [
-        (1, None),
-        (2, best(2, 0.5)),
-        (3, best(2, 0.5)),
-        (4, best(2, 0.5)),
-    ] {
-        save_facts(&checkpoints, &facts(step, best)).unwrap();
+    save(&checkpoints, 1);
+    for step in [2, 3, 4] {
+        save_facts(&checkpoints, &facts(step, best(2, 0.5))).unwrap();
     }
     assert_eq!(steps(&checkpoints), ["2", "3", "4"]);
-    let found = |step: u64| {
-        assert_eq!(
-            checkpoints.best().unwrap().checkpoint.facts().progress.step,
-            step
-        );
-    };
-    found(2);
+    assert_eq!(step(checkpoints.best()), 2);
     // A better one takes its place, and the old one goes with the rest.
     save_facts(&checkpoints, &facts(5, best(5, 0.4))).unwrap();
     assert_eq!(steps(&checkpoints), ["4", "5"]);
-    found(5);
+    assert_eq!(step(checkpoints.best()), 5);
 }
 
 #[test]
 fn where_the_best_is_damaged_or_none_was_validated_the_newest_speaks() {
     let (_folder, checkpoints) = folder(3);
     save(&checkpoints, 1);
-    assert_eq!(
-        checkpoints.best().unwrap().checkpoint.facts().progress.step,
-        1
-    );
+    assert_eq!(step(checkpoints.best()), 1);
     let best = Best { step: 2, loss: 0.5 };
     let path = save_facts(&checkpoints, &facts(2, Some(best))).unwrap();
     save(&checkpoints, 3);
@@ -270,18 +263,9 @@ fn where_the_best_is_damaged_or_none_was_validated_the_newest_speaks() {
 fn what_was_just_saved_is_never_the_one_to_go() {
     let (_folder, checkpoints) = folder(1);
     fs::write(save(&checkpoints, 20).join(VOICE), "").unwrap();
-    for step in [12, 14] {
-        save(&checkpoints, step);
-        assert_eq!(
-            checkpoints
-                .newest()
-                .unwrap()
-                .checkpoint
-                .facts()
-                .progress
-                .step,
-            step
-        );
+    for saved in [12, 14] {
+        save(&checkpoints, saved);
+        assert_eq!(step(checkpoints.newest()), saved);
     }
     assert_eq!(steps(&checkpoints), ["14", "20"]);
     save(&checkpoints, 22);
@@ -289,7 +273,7 @@ fn what_was_just_saved_is_never_the_one_to_go() {
 }
 
 #[test]
-fn a_folder_that_was_never_finished_is_not_looked_at() {
+fn a_folder_that_was_never_finished_is_ignored() {
     let (_folder, checkpoints) = folder(2);
     let whole = save(&checkpoints, 1);
     let unfinished = checkpoints.folder().join(".unfinished-step-000000002");
@@ -313,10 +297,8 @@ fn a_newer_version_is_refused_rather_than_gone_behind() {
     let json = fs::read_to_string(&path).unwrap();
     fs::write(&path, json.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
     let error = checkpoints.newest().unwrap_err();
-    assert!(
-        matches!(error, CheckpointError::Version { found: 2, .. }),
-        "{error}"
-    );
+    let is_newer = matches!(error, CheckpointError::Version { found: 2, .. });
+    assert!(is_newer, "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");
 }
 
@@ -333,17 +315,13 @@ fn a_place_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_checkpoint_is_about_as_large_as_foretold() {
+fn a_checkpoint_is_about_as_large_as_predicted() {
     let (_folder, checkpoints) = folder(1);
     let path = save(&checkpoints, 1);
     let files = fs::read_dir(path).unwrap();
-    let bytes: u64 = files
-        .map(|file| file.unwrap().metadata().unwrap().len())
-        .sum();
-    let (model, _) = trained();
-    let foretold = checkpoint_bytes(burn::module::Module::num_params(&model));
-    assert!(
-        bytes <= foretold && foretold < bytes + 1_000_000,
-        "{bytes} and {foretold}"
-    );
+    let lengths = files.map(|file| file.unwrap().metadata().unwrap().len());
+    let bytes: u64 = lengths.sum();
+    let expected = checkpoint_bytes(trained().0.parameters());
+    let is_near = bytes <= expected && expected < bytes + 1_000_000;
+    assert!(is_near, "{bytes} and {expected}");
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -12,95 +12,49 @@ use crate::device::read;
 use crate::model::Voice;
 use crate::optimizer::{Moments, OptimizerState};
 
-/// A tensor on the host.
-#[derive(Clone, Debug, PartialEq)]
-struct Plain {
-    shape: Vec<usize>,
-    values: Vec<f32>,
+fn flat(tensor: &Tensor<1>) -> TensorData {
+    TensorData::new(read(tensor.clone()), tensor.dims())
 }
 
-impl Plain {
-    fn new<const D: usize>(tensor: Tensor<D>) -> Self {
-        Self {
-            shape: tensor.dims().to_vec(),
-            values: read(tensor),
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.values.iter().flat_map(|v| v.to_le_bytes()).collect()
-    }
-}
-
-/// Every weight of a model with its path, in the model's order.
-fn weights(model: &Voice) -> Vec<(String, Plain)> {
-    struct Collect(Vec<String>, Vec<(String, Plain)>);
-    impl ModuleVisitor for Collect {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.0.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.0.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let plain = Plain::new(param.val().inner());
-            self.1.push((self.0.join("."), plain));
-        }
-    }
-    let mut collect = Collect(Vec::new(), Vec::new());
-    model.visit(&mut collect);
-    collect.1
-}
-
-/// The file's bytes of the weights to speak with.
+/// The file's bytes of the weights to speak with: their running mean.
 pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
-    let shapes = weights(model);
-    let means = optimizer
-        .moments
-        .iter()
-        .zip(shapes)
-        .map(|(moments, (path, weight))| {
-            let mean = Plain::new(moments.mean_weight.clone());
-            let plain = Plain {
-                shape: weight.shape,
-                values: mean.values,
-            };
-            (path, plain)
-        });
+    let means = model.weights().into_iter().zip(&optimizer.moments);
+    let means = means.map(|(weight, moments)| {
+        let mean = read(moments.mean_weight.clone());
+        (weight.path, TensorData::new(mean, weight.shape))
+    });
     file(means.collect())
 }
 
 const LOSS_SCALE: &str = "loss_scale";
 
-/// The file's bytes of all that training goes on with. The running mean of the weights is in the
+/// The file's bytes of all that training resumes from. The running mean of the weights is in the
 /// voice's file.
 pub(super) fn training_file(snapshot: &Snapshot<'_>) -> Vec<u8> {
-    let optimizer = snapshot.optimizer;
     let mut all = Vec::new();
-    for (path, weight) in weights(snapshot.model) {
-        all.push((format!("weight/{path}"), weight));
+    for weight in snapshot.model.weights() {
+        let data = TensorData::new(read(weight.flat), weight.shape);
+        all.push((format!("weight/{}", weight.path), data));
     }
-    for moments in &optimizer.moments {
+    for moments in &snapshot.optimizer.moments {
         let path = &moments.path;
-        all.push((format!("first/{path}"), Plain::new(moments.first.clone())));
-        all.push((format!("second/{path}"), Plain::new(moments.second.clone())));
+        all.push((format!("first/{path}"), flat(&moments.first)));
+        all.push((format!("second/{path}"), flat(&moments.second)));
     }
-    all.push(("updates".to_owned(), Plain::new(optimizer.updates.clone())));
-    let two = |values: [f32; 2]| Plain {
-        shape: vec![2],
-        values: values.to_vec(),
-    };
-    all.push(("lengths".to_owned(), two(snapshot.lengths)));
-    if let Some(scale) = snapshot.loss_scale {
-        all.push((LOSS_SCALE.to_owned(), two(scale)));
-    }
+    let updates = flat(&snapshot.optimizer.updates);
+    all.push(("updates".to_owned(), updates));
+    all.push(("lengths".to_owned(), snapshot.lengths.into()));
+    let loss_scale = snapshot.loss_scale.map(TensorData::from);
+    all.extend(loss_scale.map(|scale| (LOSS_SCALE.to_owned(), scale)));
     file(all)
 }
 
-fn file(tensors: Vec<(String, Plain)>) -> Vec<u8> {
-    let bytes: Vec<_> = tensors.iter().map(|(_, plain)| plain.bytes()).collect();
-    let views = tensors.iter().zip(&bytes).map(|((name, plain), bytes)| {
-        let view = TensorView::new(Dtype::F32, plain.shape.clone(), bytes)
+fn file(tensors: Vec<(String, TensorData)>) -> Vec<u8> {
+    let bytes =
+        |data: &TensorData| -> Vec<u8> { data.iter::<f32>().flat_map(f32::to_le_bytes).collect() };
+    let bytes: Vec<_> = tensors.iter().map(|(_, data)| bytes(data)).collect();
+    let views = tensors.iter().zip(&bytes).map(|((name, data), bytes)| {
+        let view = TensorView::new(Dtype::F32, data.shape().to_vec(), bytes)
             .expect("as many bytes as the shape says");
         (name.clone(), view)
     });
@@ -109,7 +63,7 @@ fn file(tensors: Vec<(String, Plain)>) -> Vec<u8> {
 
 struct Loaded<'a> {
     path: &'a Path,
-    tensors: HashMap<String, Plain>,
+    tensors: HashMap<String, TensorData>,
 }
 
 impl<'a> Loaded<'a> {
@@ -127,25 +81,25 @@ impl<'a> Loaded<'a> {
                 return Err(CheckpointError::damaged(path, why));
             }
             let (numbers, _) = view.data().as_chunks::<4>();
-            let plain = Plain {
-                shape: view.shape().to_vec(),
-                values: numbers.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-            };
-            tensors.insert(name.to_owned(), plain);
+            let values: Vec<f32> = numbers.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            tensors.insert(
+                name.to_owned(),
+                TensorData::new(values, view.shape().to_vec()),
+            );
         }
         Ok(Self { path, tensors })
     }
 
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<TensorData, CheckpointError> {
-        let Some(plain) = self.tensors.remove(name) else {
-            let why = format!("`{name}` is missing");
-            return Err(CheckpointError::damaged(self.path, why));
+        let why = match self.tensors.remove(name) {
+            Some(data) if data.num_elements() == shape.iter().product::<usize>() => {
+                let values: Vec<f32> = data.iter::<f32>().collect();
+                return Ok(TensorData::new(values, shape.to_vec()));
+            }
+            Some(data) => format!("`{name}` is {:?}, not {shape:?}", data.shape().to_vec()),
+            None => format!("`{name}` is missing"),
         };
-        if plain.values.len() != shape.iter().product::<usize>() {
-            let why = format!("`{name}` is {:?}, not {shape:?}", plain.shape);
-            return Err(CheckpointError::damaged(self.path, why));
-        }
-        Ok(TensorData::new(plain.values, shape.to_vec()))
+        Err(CheckpointError::damaged(self.path, why))
     }
 
     fn two(&mut self, name: &str) -> Result<[f32; 2], CheckpointError> {
@@ -160,7 +114,7 @@ impl<'a> Loaded<'a> {
             loaded: &'a mut Loaded<'b>,
             prefix: &'a str,
             path: Vec<String>,
-            trouble: Option<CheckpointError>,
+            error: Option<CheckpointError>,
         }
         impl ModuleMapper for Place<'_, '_> {
             fn enter_module(&mut self, name: &str, _: &str) {
@@ -179,7 +133,7 @@ impl<'a> Loaded<'a> {
                         loaded.set_require_grad(weight.is_require_grad())
                     }),
                     Err(error) => {
-                        self.trouble.get_or_insert(error);
+                        self.error.get_or_insert(error);
                         param
                     }
                 }
@@ -189,13 +143,10 @@ impl<'a> Loaded<'a> {
             loaded: self,
             prefix,
             path: Vec::new(),
-            trouble: None,
+            error: None,
         };
         let model = model.map(&mut place);
-        match place.trouble {
-            Some(trouble) => Err(trouble),
-            None => Ok(model),
-        }
+        place.error.map_or(Ok(model), Err)
     }
 }
 
@@ -230,10 +181,8 @@ pub(super) fn load_training(
     let moments = moments.collect::<Result<_, CheckpointError>>()?;
     let updates = Tensor::from_data(loaded.take("updates", &[1])?, &plain);
     let lengths = loaded.two("lengths")?;
-    let loss_scale = match loaded.tensors.contains_key(LOSS_SCALE) {
-        true => Some(loaded.two(LOSS_SCALE)?),
-        false => None,
-    };
+    let has_scale = loaded.tensors.contains_key(LOSS_SCALE);
+    let loss_scale = has_scale.then(|| loaded.two(LOSS_SCALE)).transpose()?;
     Ok(Restored {
         facts,
         model,

@@ -1,7 +1,7 @@
-//! AdamW's update of one weight in one walk through memory.
+//! AdamW's update of one weight in one pass through memory.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::backend::{Backend, Dispatch, ExtensionType, Flex, backend_extension};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use pulp::Arch;
@@ -32,69 +32,58 @@ pub(crate) fn adam(
     gradient: Tensor<1>,
     moments: Moments,
 ) -> (Tensor<1>, Moments) {
-    let (weight, first, second, mean) = <Dispatch as AdamOps>::adam(
-        weight.into_dispatch(),
-        gradient.into_dispatch(),
-        moments.first.into_dispatch(),
-        moments.second.into_dispatch(),
-        moments.mean_weight.into_dispatch(),
-        n,
-    );
+    let old = WeightState {
+        weight: weight.into_dispatch(),
+        first: moments.first.into_dispatch(),
+        second: moments.second.into_dispatch(),
+        mean: moments.mean_weight.into_dispatch(),
+    };
+    let new = <Dispatch as AdamOps>::adam(old, gradient.into_dispatch(), n);
     let moments = Moments {
         path: moments.path,
-        first: Tensor::from_dispatch(first),
-        second: Tensor::from_dispatch(second),
-        mean_weight: Tensor::from_dispatch(mean),
+        first: Tensor::from_dispatch(new.first),
+        second: Tensor::from_dispatch(new.second),
+        mean_weight: Tensor::from_dispatch(new.mean),
     };
-    (Tensor::from_dispatch(weight), moments)
+    (Tensor::from_dispatch(new.weight), moments)
 }
 
-type Four<B> = (
-    FloatTensor<B>,
-    FloatTensor<B>,
-    FloatTensor<B>,
-    FloatTensor<B>,
-);
+#[derive(ExtensionType)]
+struct WeightState<B: Backend> {
+    weight: FloatTensor<B>,
+    first: FloatTensor<B>,
+    second: FloatTensor<B>,
+    mean: FloatTensor<B>,
+}
 
 #[backend_extension(Flex)]
 trait AdamOps: Backend {
     fn adam(
-        weight: FloatTensor<Self>,
+        #[extension_type] old: WeightState<Self>,
         gradient: FloatTensor<Self>,
-        first: FloatTensor<Self>,
-        second: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
         n: AdamNumbers,
-    ) -> (
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-    );
+    ) -> WeightState<Self>;
 }
 
 /// Numbers of a task: small enough to share out, large enough to be worth it.
 const TASK: usize = 16_384;
 
 impl AdamOps for Flex {
-    fn adam(
-        weight: FlexTensor,
-        gradient: FlexTensor,
-        first: FlexTensor,
-        second: FlexTensor,
-        mean: FlexTensor,
-        n: AdamNumbers,
-    ) -> Four<Self> {
+    fn adam(old: WeightState<Flex>, gradient: FlexTensor, n: AdamNumbers) -> WeightState<Flex> {
         let gradient = contiguous(gradient);
         // In place where nobody else holds them, which is the rule.
-        let [mut weight, mut first, mut second, mut mean] =
-            [weight, first, second, mean].map(contiguous);
+        let mut new = WeightState::<Flex> {
+            weight: contiguous(old.weight),
+            first: contiguous(old.first),
+            second: contiguous(old.second),
+            mean: contiguous(old.mean),
+        };
         let arch = Arch::new();
-        (weight.storage_mut::<f32>().par_chunks_mut(TASK))
+        (new.weight.storage_mut::<f32>().par_chunks_mut(TASK))
             .zip(numbers(&gradient).par_chunks(TASK))
-            .zip(first.storage_mut::<f32>().par_chunks_mut(TASK))
-            .zip(second.storage_mut::<f32>().par_chunks_mut(TASK))
-            .zip(mean.storage_mut::<f32>().par_chunks_mut(TASK))
+            .zip(new.first.storage_mut::<f32>().par_chunks_mut(TASK))
+            .zip(new.second.storage_mut::<f32>().par_chunks_mut(TASK))
+            .zip(new.mean.storage_mut::<f32>().par_chunks_mut(TASK))
             .for_each(|((((weight, gradient), first), second), mean)| {
                 arch.dispatch(|| {
                     for ((((w, g), m), v), e) in (weight.iter_mut().zip(gradient))
@@ -112,6 +101,6 @@ impl AdamOps for Flex {
                     }
                 });
             });
-        (weight, first, second, mean)
+        new
     }
 }

@@ -1,237 +1,109 @@
 //! A block's forward and backward pass on plain slices.
 //!
-//! The frames of a batch are cut into stretches of at most [`STRETCH`] valid frames of one row.
-//! Each stretch is a task of its own; what must be summed over all frames is summed in each
-//! stretch and then in the order of the stretches. So a result depends neither on the number of
+//! The frames of a batch are cut into segments of at most [`SEGMENT`] valid frames of one row.
+//! Each segment is a task of its own; what must be summed over all frames is summed in each
+//! segment and then in the order of the segments. So a result depends neither on the number of
 //! threads nor on which one is faster.
 
 use pulp::Arch;
 use rayon::prelude::*;
 
-use super::matrix::{Onto, Operand, product, product_by_all};
+use super::matrix::{Existing, Operand, Parallelism, product};
 use super::rows::{add, add_scaled, dot, sum, sum_of_squared_distances};
 
 /// Frames of a task. With 128 frames and 512 hidden channels a task's numbers fill about
 /// 300 kB: they stay in a core's own cache from the convolution to the last product.
-const STRETCH: usize = 128;
+const SEGMENT: usize = 128;
 
 /// Keeps the norm finite where a frame is constant.
 pub(crate) const NORM_EPSILON: f32 = 1e-5;
 
+/// A block's sizes and inputs, each row after row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(super) struct BlockSlices<'a> {
     /// Frames (or tokens) of a row, padding included.
     pub(super) time: usize,
     pub(super) channels: usize,
     pub(super) hidden: usize,
     pub(super) width: usize,
-}
-
-/// A block's weights, each row after row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Weights<'a> {
+    /// Valid frames of each row.
+    pub(super) lengths: &'a [usize],
+    /// rows × time × channels
+    pub(super) input: &'a [f32],
     /// width × channels
     pub(super) convolution: &'a [f32],
     pub(super) norm_gain: &'a [f32],
     pub(super) norm_bias: &'a [f32],
+    /// What the style asks for; each rows × channels.
+    pub(super) scale: &'a [f32],
+    pub(super) shift: &'a [f32],
     /// channels × hidden
     pub(super) widen: &'a [f32],
     pub(super) widen_bias: &'a [f32],
     /// hidden × channels
     pub(super) narrow: &'a [f32],
     pub(super) narrow_bias: &'a [f32],
-}
-
-/// What the style asks of a block; each batch rows × channels.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Film<'a> {
-    pub(super) scale: &'a [f32],
-    pub(super) shift: &'a [f32],
+    pub(super) arch: Arch,
 }
 
 /// What the forward pass made on the way, for valid frames only.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     /// frames × channels: what goes into the first product.
-    pub(super) normed: Vec<f32>,
+    normed: Vec<f32>,
     /// frames × hidden: what goes into the second.
-    pub(super) active: Vec<f32>,
-}
-
-/// Gradients, in the order of the operation's inputs.
-#[derive(Debug)]
-pub(super) struct Gradients {
-    pub(super) input: Vec<f32>,
-    pub(super) convolution: Vec<f32>,
-    pub(super) norm_gain: Vec<f32>,
-    pub(super) norm_bias: Vec<f32>,
-    pub(super) scale: Vec<f32>,
-    pub(super) shift: Vec<f32>,
-    pub(super) widen: Vec<f32>,
-    pub(super) widen_bias: Vec<f32>,
-    pub(super) narrow: Vec<f32>,
-    pub(super) narrow_bias: Vec<f32>,
+    active: Vec<f32>,
 }
 
 /// Some valid frames of one row.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct Segment {
     row: usize,
     /// First frame within the row.
     begin: usize,
+    /// The same where padding is left out between the rows.
+    packed: usize,
     frames: usize,
     /// Valid frames of the row.
     valid: usize,
 }
 
-fn stretches(lengths: &[usize]) -> Vec<Stretch> {
+fn segments(lengths: &[usize]) -> Vec<Segment> {
     let mut all = Vec::new();
+    let mut packed = 0;
     for (row, &valid) in lengths.iter().enumerate() {
-        for begin in (0..valid).step_by(STRETCH) {
-            all.push(Stretch {
+        for begin in (0..valid).step_by(SEGMENT) {
+            let frames = SEGMENT.min(valid - begin);
+            all.push(Segment {
                 row,
                 begin,
-                frames: STRETCH.min(valid - begin),
+                packed,
+                frames,
                 valid,
             });
+            packed += frames;
         }
     }
     all
 }
 
-/// Cuts a slice of all valid frames, `width` numbers each, into the stretches' parts.
-fn parts<'a>(mut all: &'a mut [f32], stretches: &[Stretch], width: usize) -> Vec<&'a mut [f32]> {
-    let mut parts = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        let (part, rest) = all.split_at_mut(stretch.frames * width);
-        parts.push(part);
-        all = rest;
-    }
-    parts
-}
-
-/// Cuts a padded slice into the stretches' valid frames; padding is left out.
-fn padded_parts<'a>(
+/// Cuts a slice of frames, `width` numbers each, into the segments' parts. `begin` gives the place of a
+/// segment's first frame; what lies between segments is left out.
+fn parts<'a>(
     mut all: &'a mut [f32],
-    stretches: &[Stretch],
-    time: usize,
+    segments: &[Segment],
     width: usize,
+    begin: impl Fn(&Segment) -> usize,
 ) -> Vec<&'a mut [f32]> {
-    let mut parts = Vec::with_capacity(stretches.len());
     let mut at = 0;
-    for stretch in stretches {
-        let begin = (stretch.row * time + stretch.begin) * width;
-        let (_, rest) = all.split_at_mut(begin - at);
-        let (part, rest) = rest.split_at_mut(stretch.frames * width);
-        at = begin + part.len();
-        parts.push(part);
+    let part = |segment: &Segment| {
+        let (_, rest) = std::mem::take(&mut all).split_at_mut((begin(segment) - at) * width);
+        let (part, rest) = rest.split_at_mut(segment.frames * width);
+        at = begin(segment) + segment.frames;
         all = rest;
-    }
-    parts
-}
-
-/// The block's output, padded with zeros, and what was made on the way.
-pub(super) fn forward(
-    sizes: Sizes,
-    lengths: &[usize],
-    input: &[f32],
-    film: Film<'_>,
-    weights: Weights<'_>,
-) -> (Vec<f32>, Inner) {
-    let stretches = stretches(lengths);
-    let frames: usize = lengths.iter().sum();
-    let mut output = vec![0.0; input.len()];
-    let mut inner = Inner {
-        normed: vec![0.0; frames * sizes.channels],
-        active: vec![0.0; frames * sizes.hidden],
+        part
     };
-    let outputs = padded_parts(&mut output, &stretches, sizes.time, sizes.channels);
-    let normed = parts(&mut inner.normed, &stretches, sizes.channels);
-    let active = parts(&mut inner.active, &stretches, sizes.hidden);
-    let arch = Arch::new();
-    stretches
-        .par_iter()
-        .zip(outputs)
-        .zip(normed)
-        .zip(active)
-        .for_each(|(((stretch, output), normed), active)| {
-            let row = &input[stretch.row * sizes.time * sizes.channels..];
-            arch.dispatch(|| norm_and_film(sizes, stretch, row, film, weights, normed));
-            activate(sizes, stretch.frames, normed, weights, active, arch);
-            let frames = row[stretch.begin * sizes.channels..].chunks_exact(sizes.channels);
-            arch.dispatch(|| {
-                for (output, input) in output.chunks_exact_mut(sizes.channels).zip(frames) {
-                    for ((output, input), bias) in
-                        output.iter_mut().zip(input).zip(weights.narrow_bias)
-                    {
-                        *output = input + bias;
-                    }
-                }
-            });
-            product(
-                output,
-                Onto::WhatIsThere,
-                (stretch.frames, sizes.hidden, sizes.channels),
-                Operand::new(active),
-                Operand::new(weights.narrow),
-            );
-        });
-    (output, inner)
-}
-
-/// What the forward pass made on the way, made again from the input.
-pub(super) fn inner(
-    sizes: Sizes,
-    lengths: &[usize],
-    input: &[f32],
-    film: Film<'_>,
-    weights: Weights<'_>,
-) -> Inner {
-    let stretches = stretches(lengths);
-    let frames: usize = lengths.iter().sum();
-    let mut inner = Inner {
-        normed: vec![0.0; frames * sizes.channels],
-        active: vec![0.0; frames * sizes.hidden],
-    };
-    let normed = parts(&mut inner.normed, &stretches, sizes.channels);
-    let active = parts(&mut inner.active, &stretches, sizes.hidden);
-    let arch = Arch::new();
-    stretches
-        .par_iter()
-        .zip(normed)
-        .zip(active)
-        .for_each(|((stretch, normed), active)| {
-            let row = &input[stretch.row * sizes.time * sizes.channels..];
-            arch.dispatch(|| norm_and_film(sizes, stretch, row, film, weights, normed));
-            activate(sizes, stretch.frames, normed, weights, active, arch);
-        });
-    inner
-}
-
-/// `active = max(0, normed · widen + bias)`
-fn activate(
-    sizes: Sizes,
-    frames: usize,
-    normed: &[f32],
-    weights: Weights<'_>,
-    active: &mut [f32],
-    arch: Arch,
-) {
-    for frame in active.chunks_exact_mut(sizes.hidden) {
-        frame.copy_from_slice(weights.widen_bias);
-    }
-    product(
-        active,
-        Onto::WhatIsThere,
-        (frames, sizes.channels, sizes.hidden),
-        Operand::new(normed),
-        Operand::new(weights.widen),
-    );
-    arch.dispatch(|| {
-        for x in active.iter_mut() {
-            *x = x.max(0.0);
-        }
-    });
+    segments.iter().map(part).collect()
 }
 
 /// The frames around a frame that its convolution sees, each with its place in the kernel.
@@ -243,66 +115,7 @@ fn seen(frame: usize, valid: usize, width: usize) -> impl Iterator<Item = (usize
     (first_tap..end_tap).map(move |tap| (tap, frame + tap - half))
 }
 
-/// One frame's convolution, its mean and one over its deviation.
-#[inline(always)]
-fn convolve(
-    sizes: Sizes,
-    row: &[f32],
-    frame: usize,
-    valid: usize,
-    convolution: &[f32],
-    result: &mut [f32],
-) -> (f32, f32) {
-    let channels = sizes.channels;
-    result.fill(0.0);
-    for (tap, from) in seen(frame, valid, sizes.width) {
-        add_scaled(
-            result,
-            &row[from * channels..][..channels],
-            &convolution[tap * channels..][..channels],
-        );
-    }
-    let mean = sum(result) / channels as f32;
-    let variance = sum_of_squared_distances(result, mean) / channels as f32;
-    (mean, 1.0 / (variance + NORM_EPSILON).sqrt())
-}
-
-/// Convolution, norm and what the style makes of it.
-#[inline(always)]
-fn norm_and_film(
-    sizes: Sizes,
-    stretch: &Stretch,
-    row: &[f32],
-    film: Film<'_>,
-    weights: Weights<'_>,
-    normed: &mut [f32],
-) {
-    let channels = sizes.channels;
-    let scale = &film.scale[stretch.row * channels..][..channels];
-    let shift = &film.shift[stretch.row * channels..][..channels];
-    let (gain, bias) = (
-        &weights.norm_gain[..channels],
-        &weights.norm_bias[..channels],
-    );
-    for (place, normed) in normed.chunks_exact_mut(channels).enumerate() {
-        let frame = stretch.begin + place;
-        let (mean, steepness) = convolve(
-            sizes,
-            row,
-            frame,
-            stretch.valid,
-            weights.convolution,
-            normed,
-        );
-        for channel in 0..channels {
-            let unit = (normed[channel] - mean) * steepness;
-            let norm = unit * gain[channel] + bias[channel];
-            normed[channel] = norm * (1.0 + scale[channel]) + shift[channel];
-        }
-    }
-}
-
-/// What one stretch adds to the sums over all frames.
+/// Sums over the frames of one segment, or of all rows.
 struct Sums {
     convolution: Vec<f32>,
     norm_gain: Vec<f32>,
@@ -314,263 +127,327 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(sizes: Sizes) -> Self {
-        let channels = || vec![0.0; sizes.channels];
+    /// `rows`: those that a style belongs to.
+    fn new(block: &BlockSlices<'_>, rows: usize) -> Self {
+        let channels = |times: usize| vec![0.0; times * block.channels];
         Self {
-            convolution: vec![0.0; sizes.width * sizes.channels],
-            norm_gain: channels(),
-            norm_bias: channels(),
-            scale: channels(),
-            shift: channels(),
-            widen_bias: vec![0.0; sizes.hidden],
-            narrow_bias: channels(),
+            convolution: channels(block.width),
+            norm_gain: channels(1),
+            norm_bias: channels(1),
+            scale: channels(rows),
+            shift: channels(rows),
+            widen_bias: vec![0.0; block.hidden],
+            narrow_bias: channels(1),
         }
     }
 }
 
-/// The gradients of all inputs from that of the output.
-pub(super) fn backward(
-    sizes: Sizes,
-    lengths: &[usize],
-    input: &[f32],
-    film: Film<'_>,
-    weights: Weights<'_>,
-    inner: Inner,
-    output_gradient: &[f32],
-) -> Gradients {
-    let Sizes {
-        time,
-        channels,
-        hidden,
-        width,
-    } = sizes;
-    let stretches = stretches(lengths);
-    let frames: usize = lengths.iter().sum();
-    let Inner { normed, mut active } = inner;
-    let arch = Arch::new();
-
-    // The output's gradient without its padding, as the products want it.
-    let mut output_valid = Vec::with_capacity(frames * channels);
-    for (row, &valid) in lengths.iter().enumerate() {
-        output_valid
-            .extend_from_slice(&output_gradient[row * time * channels..][..valid * channels]);
+impl BlockSlices<'_> {
+    /// The block's output, padded with zeros, and what was made on the way.
+    pub(super) fn forward(&self) -> (Vec<f32>, Inner) {
+        let mut output = vec![0.0; self.input.len()];
+        let segments = segments(self.lengths);
+        let outputs = self.padded_parts(&mut output, &segments);
+        let inner = self.inner_and_output(&segments, outputs.into_iter().map(Some).collect());
+        (output, inner)
     }
-    let mut narrow = vec![0.0; hidden * channels];
-    product_by_all(
-        &mut narrow,
-        Onto::Nothing,
-        (hidden, frames, channels),
-        Operand::transposed(&active),
-        Operand::new(&output_valid),
-    );
 
-    // From here on `active` holds its own gradient, and `convolved` that of the convolution's output.
-    let mut convolved = vec![0.0; frames * channels];
-    let actives = parts(&mut active, &stretches, hidden);
-    let convolveds = parts(&mut convolved, &stretches, channels);
-    let outputs = slices(&output_valid, &stretches, channels);
-    let sums: Vec<Sums> = stretches
-        .par_iter()
-        .zip(actives)
-        .zip(convolveds)
-        .zip(outputs)
-        .map(|(((stretch, active), convolved), output)| {
-            let mut sums = Sums::new(sizes);
-            through_activation(
-                sizes, stretch, weights, active, output, convolved, &mut sums, arch,
-            );
-            let row = &input[stretch.row * time * channels..];
-            arch.dispatch(|| {
-                through_norm(sizes, stretch, row, film, weights, convolved, &mut sums);
-            });
-            sums
-        })
-        .collect();
+    /// What the forward pass made on the way, made again from the input.
+    pub(super) fn inner(&self) -> Inner {
+        let segments = segments(self.lengths);
+        self.inner_and_output(&segments, segments.iter().map(|_| None).collect())
+    }
 
-    let mut widen = vec![0.0; channels * hidden];
-    product_by_all(
-        &mut widen,
-        Onto::Nothing,
-        (channels, frames, hidden),
-        Operand::transposed(&normed),
-        Operand::new(&active),
-    );
+    /// The segments' frames of a slice that has the input's layout.
+    fn padded_parts<'a>(&self, all: &'a mut [f32], segments: &[Segment]) -> Vec<&'a mut [f32]> {
+        let begin = |segment: &Segment| segment.row * self.time + segment.begin;
+        parts(all, segments, self.channels, begin)
+    }
 
-    // The convolution looks into the neighbours' frames, so it comes when all are done.
-    let mut input_gradient = vec![0.0; input.len()];
-    let firsts = first_frames(lengths);
-    let inputs = padded_parts(&mut input_gradient, &stretches, time, channels);
-    stretches
-        .par_iter()
-        .zip(inputs)
-        .for_each(|(stretch, input_gradient)| {
-            let row = &convolved[firsts[stretch.row] * channels..];
-            let output = &output_gradient[stretch.row * time * channels..];
-            arch.dispatch(|| {
-                for (place, gradient) in input_gradient.chunks_exact_mut(channels).enumerate() {
-                    let frame = stretch.begin + place;
-                    gradient.copy_from_slice(&output[frame * channels..][..channels]);
-                    for (tap, from) in seen(frame, stretch.valid, width) {
-                        // A frame is seen from the other side by the frames that see it.
-                        let tap = width - 1 - tap;
-                        add_scaled(
-                            gradient,
-                            &row[from * channels..][..channels],
-                            &weights.convolution[tap * channels..][..channels],
-                        );
+    /// `outputs`: of each segment, where it is wanted.
+    fn inner_and_output(&self, segments: &[Segment], outputs: Vec<Option<&mut [f32]>>) -> Inner {
+        let frames: usize = self.lengths.iter().sum();
+        let mut inner = Inner {
+            normed: vec![0.0; frames * self.channels],
+            active: vec![0.0; frames * self.hidden],
+        };
+        let normed = parts(&mut inner.normed, segments, self.channels, |s| s.packed);
+        let active = parts(&mut inner.active, segments, self.hidden, |s| s.packed);
+        segments
+            .par_iter()
+            .zip(outputs)
+            .zip(normed)
+            .zip(active)
+            .for_each(|(((segment, output), normed), active)| {
+                let row = &self.input[segment.row * self.time * self.channels..];
+                self.arch
+                    .dispatch(|| self.norm_and_film(segment, row, normed));
+                self.activate(segment.frames, normed, active);
+                let Some(output) = output else { return };
+                let frames = row[segment.begin * self.channels..].chunks_exact(self.channels);
+                self.arch.dispatch(|| {
+                    for (output, input) in output.chunks_exact_mut(self.channels).zip(frames) {
+                        for ((output, input), bias) in
+                            output.iter_mut().zip(input).zip(self.narrow_bias)
+                        {
+                            *output = input + bias;
+                        }
                     }
-                }
+                });
+                product(
+                    Parallelism::None,
+                    output,
+                    Existing::Add,
+                    (segment.frames, self.hidden, self.channels),
+                    Operand::new(active),
+                    Operand::new(self.narrow),
+                );
             });
-        });
-
-    let mut all = Gradients {
-        input: input_gradient,
-        convolution: vec![0.0; width * channels],
-        norm_gain: vec![0.0; channels],
-        norm_bias: vec![0.0; channels],
-        scale: vec![0.0; lengths.len() * channels],
-        shift: vec![0.0; lengths.len() * channels],
-        widen,
-        widen_bias: vec![0.0; hidden],
-        narrow,
-        narrow_bias: vec![0.0; channels],
-    };
-    for (stretch, sums) in stretches.iter().zip(&sums) {
-        let of_row = stretch.row * channels..(stretch.row + 1) * channels;
-        add(&mut all.convolution, &sums.convolution);
-        add(&mut all.norm_gain, &sums.norm_gain);
-        add(&mut all.norm_bias, &sums.norm_bias);
-        add(&mut all.scale[of_row.clone()], &sums.scale);
-        add(&mut all.shift[of_row], &sums.shift);
-        add(&mut all.widen_bias, &sums.widen_bias);
-        add(&mut all.narrow_bias, &sums.narrow_bias);
+        inner
     }
-    all
-}
 
-/// Where each row's frames begin when padding is left out.
-fn first_frames(lengths: &[usize]) -> Vec<usize> {
-    let mut at = 0;
-    lengths
-        .iter()
-        .map(|valid| {
-            let first = at;
-            at += valid;
-            first
-        })
-        .collect()
-}
-
-fn slices<'a>(mut all: &'a [f32], stretches: &[Stretch], width: usize) -> Vec<&'a [f32]> {
-    let mut parts = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        let (part, rest) = all.split_at(stretch.frames * width);
-        parts.push(part);
-        all = rest;
-    }
-    parts
-}
-
-/// Back through the two products: `active` becomes its own gradient, `normed` the gradient of
-/// what went into the first product.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one step of the backward pass, cut out to be read"
-)]
-fn through_activation(
-    sizes: Sizes,
-    stretch: &Stretch,
-    weights: Weights<'_>,
-    active: &mut [f32],
-    output: &[f32],
-    normed: &mut [f32],
-    sums: &mut Sums,
-    arch: Arch,
-) {
-    let Sizes {
-        channels, hidden, ..
-    } = sizes;
-    let mut gradient = vec![0.0; active.len()];
-    product(
-        &mut gradient,
-        Onto::Nothing,
-        (stretch.frames, channels, hidden),
-        Operand::new(output),
-        Operand::transposed(weights.narrow),
-    );
-    arch.dispatch(|| {
-        for (active, gradient) in active.iter_mut().zip(&gradient) {
-            *active = if *active > 0.0 { *gradient } else { 0.0 };
+    /// `active = max(0, normed · widen + bias)`
+    fn activate(&self, frames: usize, normed: &[f32], active: &mut [f32]) {
+        for frame in active.chunks_exact_mut(self.hidden) {
+            frame.copy_from_slice(self.widen_bias);
         }
-        for frame in active.chunks_exact(hidden) {
-            add(&mut sums.widen_bias, frame);
-        }
-        for frame in output.chunks_exact(channels) {
-            add(&mut sums.narrow_bias, frame);
-        }
-    });
-    product(
-        normed,
-        Onto::Nothing,
-        (stretch.frames, hidden, channels),
-        Operand::new(active),
-        Operand::transposed(weights.widen),
-    );
-}
-
-/// Back through the style and the norm: `gradient` comes in as that of the first product's input
-/// and goes out as that of the convolution's output. The convolution itself is done again: that
-/// costs less than to keep its result.
-#[inline(always)]
-fn through_norm(
-    sizes: Sizes,
-    stretch: &Stretch,
-    row: &[f32],
-    film: Film<'_>,
-    weights: Weights<'_>,
-    gradient: &mut [f32],
-    sums: &mut Sums,
-) {
-    let channels = sizes.channels;
-    let scale = &film.scale[stretch.row * channels..][..channels];
-    let (gain, bias) = (
-        &weights.norm_gain[..channels],
-        &weights.norm_bias[..channels],
-    );
-    let mut unit = vec![0.0; channels];
-    for (place, gradient) in gradient.chunks_exact_mut(channels).enumerate() {
-        let frame = stretch.begin + place;
-        let (mean, steepness) = convolve(
-            sizes,
-            row,
-            frame,
-            stretch.valid,
-            weights.convolution,
-            &mut unit,
+        product(
+            Parallelism::None,
+            active,
+            Existing::Add,
+            (frames, self.channels, self.hidden),
+            Operand::new(normed),
+            Operand::new(self.widen),
         );
-        let unit = &mut unit[..channels];
-        for channel in 0..channels {
-            unit[channel] = (unit[channel] - mean) * steepness;
-            let of_film = gradient[channel];
-            sums.shift[channel] += of_film;
-            sums.scale[channel] += of_film * (unit[channel] * gain[channel] + bias[channel]);
-            let of_norm = of_film * (1.0 + scale[channel]);
-            sums.norm_bias[channel] += of_norm;
-            sums.norm_gain[channel] += of_norm * unit[channel];
-            gradient[channel] = of_norm * gain[channel];
-        }
-        let mean_gradient = sum(gradient) / channels as f32;
-        let along = dot(gradient, unit) / channels as f32;
-        for channel in 0..channels {
-            gradient[channel] =
-                steepness * (gradient[channel] - mean_gradient - unit[channel] * along);
-        }
-        for (tap, from) in seen(frame, stretch.valid, sizes.width) {
+        self.arch.dispatch(|| {
+            for x in active.iter_mut() {
+                *x = x.max(0.0);
+            }
+        });
+    }
+
+    /// One frame's convolution, its mean and one over its deviation.
+    #[inline(always)]
+    fn convolve(&self, row: &[f32], frame: usize, valid: usize, result: &mut [f32]) -> (f32, f32) {
+        let channels = self.channels;
+        result.fill(0.0);
+        for (tap, from) in seen(frame, valid, self.width) {
             add_scaled(
-                &mut sums.convolution[tap * channels..][..channels],
+                result,
                 &row[from * channels..][..channels],
-                gradient,
+                &self.convolution[tap * channels..][..channels],
             );
+        }
+        let mean = sum(result) / channels as f32;
+        let variance = sum_of_squared_distances(result, mean) / channels as f32;
+        (mean, 1.0 / (variance + NORM_EPSILON).sqrt())
+    }
+
+    /// Convolution, norm and what the style makes of it.
+    #[inline(always)]
+    fn norm_and_film(&self, segment: &Segment, row: &[f32], normed: &mut [f32]) {
+        let channels = self.channels;
+        let scale = &self.scale[segment.row * channels..][..channels];
+        let shift = &self.shift[segment.row * channels..][..channels];
+        let (gain, bias) = (&self.norm_gain[..channels], &self.norm_bias[..channels]);
+        for (place, normed) in normed.chunks_exact_mut(channels).enumerate() {
+            let frame = segment.begin + place;
+            let (mean, steepness) = self.convolve(row, frame, segment.valid, normed);
+            for channel in 0..channels {
+                let unit = (normed[channel] - mean) * steepness;
+                let norm = unit * gain[channel] + bias[channel];
+                normed[channel] = norm * (1.0 + scale[channel]) + shift[channel];
+            }
+        }
+    }
+
+    /// The gradients of all inputs, in the operation's order, from that of the output.
+    pub(super) fn backward(&self, inner: Inner, output_gradient: &[f32]) -> [Vec<f32>; 10] {
+        let BlockSlices {
+            time,
+            channels,
+            hidden,
+            width,
+            lengths,
+            ..
+        } = *self;
+        let segments = segments(lengths);
+        let frames: usize = lengths.iter().sum();
+        let Inner { normed, mut active } = inner;
+
+        // The output's gradient without its padding, as the products want it.
+        let mut output_valid = Vec::with_capacity(frames * channels);
+        for (row, &valid) in lengths.iter().enumerate() {
+            let row = &output_gradient[row * time * channels..];
+            output_valid.extend_from_slice(&row[..valid * channels]);
+        }
+        let mut narrow = vec![0.0; hidden * channels];
+        product(
+            Parallelism::Rayon(0),
+            &mut narrow,
+            Existing::Overwrite,
+            (hidden, frames, channels),
+            Operand::transposed(&active),
+            Operand::new(&output_valid),
+        );
+
+        // From here on `active` holds its own gradient, and `convolved` that of the convolution's output.
+        let mut convolved = vec![0.0; frames * channels];
+        let actives = parts(&mut active, &segments, hidden, |s| s.packed);
+        let convolveds = parts(&mut convolved, &segments, channels, |s| s.packed);
+        let sums: Vec<Sums> = segments
+            .par_iter()
+            .zip(actives)
+            .zip(convolveds)
+            .map(|((segment, active), convolved)| {
+                let mut sums = Sums::new(self, 1);
+                let output = &output_valid[segment.packed * channels..];
+                let output = &output[..segment.frames * channels];
+                self.through_activation(segment.frames, active, output, convolved, &mut sums);
+                let row = &self.input[segment.row * time * channels..];
+                (self.arch).dispatch(|| self.through_norm(segment, row, convolved, &mut sums));
+                sums
+            })
+            .collect();
+
+        let mut widen = vec![0.0; channels * hidden];
+        product(
+            Parallelism::Rayon(0),
+            &mut widen,
+            Existing::Overwrite,
+            (channels, frames, hidden),
+            Operand::transposed(&normed),
+            Operand::new(&active),
+        );
+
+        // The convolution reads the neighbours' frames, so it comes when all are done.
+        let mut input_gradient = vec![0.0; self.input.len()];
+        let inputs = self.padded_parts(&mut input_gradient, &segments);
+        segments
+            .par_iter()
+            .zip(inputs)
+            .for_each(|(segment, input_gradient)| {
+                let row = &convolved[(segment.packed - segment.begin) * channels..];
+                let output = &output_gradient[segment.row * time * channels..];
+                self.arch.dispatch(|| {
+                    for (place, gradient) in input_gradient.chunks_exact_mut(channels).enumerate() {
+                        let frame = segment.begin + place;
+                        gradient.copy_from_slice(&output[frame * channels..][..channels]);
+                        for (tap, from) in seen(frame, segment.valid, width) {
+                            // A frame is seen from the other side by the frames that see it.
+                            let tap = width - 1 - tap;
+                            add_scaled(
+                                gradient,
+                                &row[from * channels..][..channels],
+                                &self.convolution[tap * channels..][..channels],
+                            );
+                        }
+                    }
+                });
+            });
+
+        let mut all = Sums::new(self, lengths.len());
+        for (segment, sums) in segments.iter().zip(&sums) {
+            let of_row = segment.row * channels..(segment.row + 1) * channels;
+            add(&mut all.convolution, &sums.convolution);
+            add(&mut all.norm_gain, &sums.norm_gain);
+            add(&mut all.norm_bias, &sums.norm_bias);
+            add(&mut all.scale[of_row.clone()], &sums.scale);
+            add(&mut all.shift[of_row], &sums.shift);
+            add(&mut all.widen_bias, &sums.widen_bias);
+            add(&mut all.narrow_bias, &sums.narrow_bias);
+        }
+        [
+            input_gradient,
+            all.convolution,
+            all.norm_gain,
+            all.norm_bias,
+            all.scale,
+            all.shift,
+            widen,
+            all.widen_bias,
+            narrow,
+            all.narrow_bias,
+        ]
+    }
+
+    /// Back through the two products: `active` becomes its own gradient, `normed` the gradient of
+    /// what went into the first product.
+    fn through_activation(
+        &self,
+        frames: usize,
+        active: &mut [f32],
+        output: &[f32],
+        normed: &mut [f32],
+        sums: &mut Sums,
+    ) {
+        let (channels, hidden) = (self.channels, self.hidden);
+        let mut gradient = vec![0.0; active.len()];
+        product(
+            Parallelism::None,
+            &mut gradient,
+            Existing::Overwrite,
+            (frames, channels, hidden),
+            Operand::new(output),
+            Operand::transposed(self.narrow),
+        );
+        self.arch.dispatch(|| {
+            for (active, gradient) in active.iter_mut().zip(&gradient) {
+                *active = if *active > 0.0 { *gradient } else { 0.0 };
+            }
+            for frame in active.chunks_exact(hidden) {
+                add(&mut sums.widen_bias, frame);
+            }
+            for frame in output.chunks_exact(channels) {
+                add(&mut sums.narrow_bias, frame);
+            }
+        });
+        product(
+            Parallelism::None,
+            normed,
+            Existing::Overwrite,
+            (frames, hidden, channels),
+            Operand::new(active),
+            Operand::transposed(self.widen),
+        );
+    }
+
+    /// Back through the style and the norm: `gradient` comes in as that of the first product's input
+    /// and goes out as that of the convolution's output. The convolution itself is done again: that
+    /// costs less than to keep its result.
+    #[inline(always)]
+    fn through_norm(&self, segment: &Segment, row: &[f32], gradient: &mut [f32], sums: &mut Sums) {
+        let channels = self.channels;
+        let scale = &self.scale[segment.row * channels..][..channels];
+        let (gain, bias) = (&self.norm_gain[..channels], &self.norm_bias[..channels]);
+        let mut unit = vec![0.0; channels];
+        for (place, gradient) in gradient.chunks_exact_mut(channels).enumerate() {
+            let frame = segment.begin + place;
+            let (mean, steepness) = self.convolve(row, frame, segment.valid, &mut unit);
+            let unit = &mut unit[..channels];
+            for channel in 0..channels {
+                unit[channel] = (unit[channel] - mean) * steepness;
+                let of_film = gradient[channel];
+                sums.shift[channel] += of_film;
+                sums.scale[channel] += of_film * (unit[channel] * gain[channel] + bias[channel]);
+                let of_norm = of_film * (1.0 + scale[channel]);
+                sums.norm_bias[channel] += of_norm;
+                sums.norm_gain[channel] += of_norm * unit[channel];
+                gradient[channel] = of_norm * gain[channel];
+            }
+            let mean_gradient = sum(gradient) / channels as f32;
+            let along = dot(gradient, unit) / channels as f32;
+            for channel in 0..channels {
+                gradient[channel] =
+                    steepness * (gradient[channel] - mean_gradient - unit[channel] * along);
+            }
+            for (tap, from) in seen(frame, segment.valid, self.width) {
+                add_scaled(
+                    &mut sums.convolution[tap * channels..][..channels],
+                    &row[from * channels..][..channels],
+                    gradient,
+                );
+            }
         }
     }
 }

@@ -6,26 +6,29 @@ use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::Checkpoi
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata as _, backend_extension};
+use burn::backend::{
+    Autodiff, Backend, Dispatch, ExtensionType, Flex, TensorMetadata as _, backend_extension,
+};
 use burn::tensor::{Shape, Tensor, TensorData};
 use burn_flex::FlexTensor;
+use pulp::Arch;
 
-use super::block::{self, Film, Inner, Sizes, Weights};
+use super::block::{BlockSlices, Inner};
 
 /// The inputs of a block.
-#[derive(Debug)]
-pub(crate) struct FusedBlock {
-    /// rows × time × channels; what lies beyond a row's length is not looked at.
-    pub(crate) input: Tensor<3>,
-    pub(crate) convolution: Tensor<2>,
-    pub(crate) norm_gain: Tensor<1>,
-    pub(crate) norm_bias: Tensor<1>,
-    pub(crate) scale: Tensor<2>,
-    pub(crate) shift: Tensor<2>,
-    pub(crate) widen: Tensor<2>,
-    pub(crate) widen_bias: Tensor<1>,
-    pub(crate) narrow: Tensor<2>,
-    pub(crate) narrow_bias: Tensor<1>,
+#[derive(ExtensionType)]
+pub(crate) struct BlockInputs<B: Backend> {
+    /// rows × time × channels; what lies beyond a row's length is not read.
+    pub(crate) input: FloatTensor<B>,
+    pub(crate) convolution: FloatTensor<B>,
+    pub(crate) norm_gain: FloatTensor<B>,
+    pub(crate) norm_bias: FloatTensor<B>,
+    pub(crate) scale: FloatTensor<B>,
+    pub(crate) shift: FloatTensor<B>,
+    pub(crate) widen: FloatTensor<B>,
+    pub(crate) widen_bias: FloatTensor<B>,
+    pub(crate) narrow: FloatTensor<B>,
+    pub(crate) narrow_bias: FloatTensor<B>,
     /// Valid frames of each row.
     pub(crate) lengths: Arc<[usize]>,
     /// Whether the backward pass makes again what the forward pass made on the way, instead of
@@ -34,54 +37,41 @@ pub(crate) struct FusedBlock {
 }
 
 /// The block's output, with zeros beyond each row's length.
-pub(crate) fn block(b: FusedBlock) -> Tensor<3> {
-    let output = <Dispatch as BlockOps>::block(
-        b.input.into_dispatch(),
-        b.convolution.into_dispatch(),
-        b.norm_gain.into_dispatch(),
-        b.norm_bias.into_dispatch(),
-        b.scale.into_dispatch(),
-        b.shift.into_dispatch(),
-        b.widen.into_dispatch(),
-        b.widen_bias.into_dispatch(),
-        b.narrow.into_dispatch(),
-        b.narrow_bias.into_dispatch(),
-        b.lengths,
-        b.recompute,
-    );
-    Tensor::from_dispatch(output)
+pub(crate) fn block(inputs: BlockInputs<Dispatch>) -> Tensor<3> {
+    Tensor::from_dispatch(<Dispatch as BlockOps>::block(inputs))
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the tensor library wants each tensor by itself"
-)]
 #[backend_extension(Flex, Autodiff)]
 trait BlockOps: Backend {
-    fn block(
-        input: FloatTensor<Self>,
-        convolution: FloatTensor<Self>,
-        norm_gain: FloatTensor<Self>,
-        norm_bias: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        shift: FloatTensor<Self>,
-        widen: FloatTensor<Self>,
-        widen_bias: FloatTensor<Self>,
-        narrow: FloatTensor<Self>,
-        narrow_bias: FloatTensor<Self>,
-        lengths: Arc<[usize]>,
-        recompute: bool,
-    ) -> FloatTensor<Self>;
+    fn block(#[extension_type] inputs: BlockInputs<Self>) -> FloatTensor<Self>;
+}
+
+impl<B: Backend> BlockInputs<B> {
+    /// The tensors in the operation's order.
+    fn tensors(self) -> [FloatTensor<B>; 10] {
+        [
+            self.input,
+            self.convolution,
+            self.norm_gain,
+            self.norm_bias,
+            self.scale,
+            self.shift,
+            self.widen,
+            self.widen_bias,
+            self.narrow,
+            self.narrow_bias,
+        ]
+    }
 }
 
 /// The inputs as the CPU has them, in the order of the operation.
 #[derive(Clone, Debug)]
-struct Inputs {
+struct FlexInputs {
     tensors: [FlexTensor; 10],
     lengths: Arc<[usize]>,
 }
 
-impl Inputs {
+impl FlexInputs {
     fn new(tensors: [FlexTensor; 10], lengths: Arc<[usize]>) -> Self {
         Self {
             tensors: tensors.map(contiguous),
@@ -89,173 +79,80 @@ impl Inputs {
         }
     }
 
-    fn sizes(&self) -> Sizes {
+    fn slices(&self) -> BlockSlices<'_> {
         let [_, time, channels] = self.tensors[0].shape().dims();
         let [width, _] = self.tensors[1].shape().dims();
         let [_, hidden] = self.tensors[6].shape().dims();
-        Sizes {
+        let n = self.tensors.each_ref().map(numbers);
+        BlockSlices {
             time,
             channels,
             hidden,
             width,
-        }
-    }
-
-    fn input(&self) -> &[f32] {
-        numbers(&self.tensors[0])
-    }
-
-    fn film(&self) -> Film<'_> {
-        Film {
-            scale: numbers(&self.tensors[4]),
-            shift: numbers(&self.tensors[5]),
-        }
-    }
-
-    fn weights(&self) -> Weights<'_> {
-        Weights {
-            convolution: numbers(&self.tensors[1]),
-            norm_gain: numbers(&self.tensors[2]),
-            norm_bias: numbers(&self.tensors[3]),
-            widen: numbers(&self.tensors[6]),
-            widen_bias: numbers(&self.tensors[7]),
-            narrow: numbers(&self.tensors[8]),
-            narrow_bias: numbers(&self.tensors[9]),
+            lengths: &self.lengths,
+            input: n[0],
+            convolution: n[1],
+            norm_gain: n[2],
+            norm_bias: n[3],
+            scale: n[4],
+            shift: n[5],
+            widen: n[6],
+            widen_bias: n[7],
+            narrow: n[8],
+            narrow_bias: n[9],
+            arch: Arch::new(),
         }
     }
 
     fn forward(&self) -> (FlexTensor, Inner) {
-        let (output, inner) = block::forward(
-            self.sizes(),
-            &self.lengths,
-            self.input(),
-            self.film(),
-            self.weights(),
-        );
+        let (output, inner) = self.slices().forward();
         (tensor(output, self.tensors[0].shape()), inner)
     }
 }
 
 impl BlockOps for Flex {
-    fn block(
-        input: FlexTensor,
-        convolution: FlexTensor,
-        norm_gain: FlexTensor,
-        norm_bias: FlexTensor,
-        scale: FlexTensor,
-        shift: FlexTensor,
-        widen: FlexTensor,
-        widen_bias: FlexTensor,
-        narrow: FlexTensor,
-        narrow_bias: FlexTensor,
-        lengths: Arc<[usize]>,
-        _recompute: bool,
-    ) -> FlexTensor {
-        let tensors = [
-            input,
-            convolution,
-            norm_gain,
-            norm_bias,
-            scale,
-            shift,
-            widen,
-            widen_bias,
-            narrow,
-            narrow_bias,
-        ];
-        Inputs::new(tensors, lengths).forward().0
+    fn block(inputs: BlockInputs<Flex>) -> FlexTensor {
+        let lengths = Arc::clone(&inputs.lengths);
+        FlexInputs::new(inputs.tensors(), lengths).forward().0
     }
 }
 
 impl<C: CheckpointStrategy> BlockOps for Autodiff<Flex, C> {
-    fn block(
-        input: FloatTensor<Self>,
-        convolution: FloatTensor<Self>,
-        norm_gain: FloatTensor<Self>,
-        norm_bias: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        shift: FloatTensor<Self>,
-        widen: FloatTensor<Self>,
-        widen_bias: FloatTensor<Self>,
-        narrow: FloatTensor<Self>,
-        narrow_bias: FloatTensor<Self>,
-        lengths: Arc<[usize]>,
-        recompute: bool,
-    ) -> FloatTensor<Self> {
-        let parents = [
-            input,
-            convolution,
-            norm_gain,
-            norm_bias,
-            scale,
-            shift,
-            widen,
-            widen_bias,
-            narrow,
-            narrow_bias,
-        ];
+    fn block(inputs: BlockInputs<Self>) -> FloatTensor<Self> {
+        let (lengths, recompute) = (Arc::clone(&inputs.lengths), inputs.recompute);
+        let parents = inputs.tensors();
         let nodes = parents.each_ref().map(|parent| parent.node());
-        let inputs = Inputs::new(parents.map(|parent| parent.into_primitive()), lengths);
+        let inputs = FlexInputs::new(parents.map(|parent| parent.into_primitive()), lengths);
         let (output, inner) = inputs.forward();
-        match Block.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(
-                Kept {
-                    inputs,
-                    inner: (!recompute).then_some(inner),
-                },
-                output,
-            ),
+        match BlockOp.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let inner = (!recompute).then_some(inner);
+                prep.finish(Kept { inputs, inner }, output)
+            }
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 }
 
 #[derive(Debug)]
-struct Block;
+struct BlockOp;
 
 /// What the backward pass needs.
 #[derive(Clone, Debug)]
 struct Kept {
-    inputs: Inputs,
+    inputs: FlexInputs,
     inner: Option<Inner>,
 }
 
-impl Backward<Flex, 10> for Block {
+impl Backward<Flex, 10> for BlockOp {
     type State = Kept;
 
     fn backward(self, ops: Ops<Kept, 10>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let output = contiguous(grads.consume::<Flex>(&ops.node));
         let Kept { inputs, inner } = ops.state;
-        let inner = inner.unwrap_or_else(|| {
-            block::inner(
-                inputs.sizes(),
-                &inputs.lengths,
-                inputs.input(),
-                inputs.film(),
-                inputs.weights(),
-            )
-        });
-        let all = block::backward(
-            inputs.sizes(),
-            &inputs.lengths,
-            inputs.input(),
-            inputs.film(),
-            inputs.weights(),
-            inner,
-            numbers(&output),
-        );
-        let all = [
-            all.input,
-            all.convolution,
-            all.norm_gain,
-            all.norm_bias,
-            all.scale,
-            all.shift,
-            all.widen,
-            all.widen_bias,
-            all.narrow,
-            all.narrow_bias,
-        ];
+        let slices = inputs.slices();
+        let inner = inner.unwrap_or_else(|| slices.inner());
+        let all = slices.backward(inner, numbers(&output));
         for ((parent, gradient), like) in ops.parents.into_iter().zip(all).zip(&inputs.tensors) {
             if let Some(parent) = parent {
                 grads.register::<Flex>(parent.id, tensor(gradient, like.shape()));

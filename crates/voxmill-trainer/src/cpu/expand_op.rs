@@ -33,13 +33,9 @@ impl ExpandOps for Flex {
         let mut expanded = vec![0.0; rows * frames * channels];
         for (row, to) in expanded.chunks_exact_mut(frames * channels).enumerate() {
             let from = &source[row * count * channels..][..count * channels];
-            let mut at = 0;
-            for (token, &lasts) in durations.row(row).iter().enumerate() {
-                for frame in at..at + lasts as usize {
-                    to[frame * channels..][..channels]
-                        .copy_from_slice(&from[token * channels..][..channels]);
-                }
-                at += lasts as usize;
+            let frames = to.chunks_exact_mut(channels);
+            for (frame, token) in frames.zip(durations.tokens_of_frames(row)) {
+                frame.copy_from_slice(&from[token * channels..][..channels]);
             }
         }
         tensor(expanded, [rows, frames, channels])
@@ -84,15 +80,9 @@ impl Backward<Flex, 1> for Expand {
             .enumerate()
             .for_each(|(row, to)| {
                 let from = &from[row * frames * channels..][..frames * channels];
-                let mut at = 0;
-                for (token, &lasts) in durations.row(row).iter().enumerate() {
-                    for frame in at..at + lasts as usize {
-                        add(
-                            &mut to[token * channels..][..channels],
-                            &from[frame * channels..][..channels],
-                        );
-                    }
-                    at += lasts as usize;
+                let frames = from.chunks_exact(channels);
+                for (frame, token) in frames.zip(durations.tokens_of_frames(row)) {
+                    add(&mut to[token * channels..][..channels], frame);
                 }
             });
         grads.register::<Flex>(parent.id, tensor(tokens, [rows, count, channels]));

@@ -1,105 +1,63 @@
 //! Products of matrices that lie row after row in slices.
 
-use gemm::{Parallelism, gemm};
+pub(super) use gemm::Parallelism;
+use gemm::gemm;
 
-/// How a matrix lies in its slice.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Lies {
-    AsIs,
-    /// The slice holds the transpose.
-    Transposed,
-}
-
-/// An operand: its numbers and how they lie.
+/// A matrix in a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand<'a> {
-    pub(super) numbers: &'a [f32],
-    pub(super) lies: Lies,
+    numbers: &'a [f32],
+    /// The slice holds the transpose.
+    is_transposed: bool,
 }
 
 impl<'a> Operand<'a> {
     pub(super) fn new(numbers: &'a [f32]) -> Self {
+        let is_transposed = false;
         Self {
             numbers,
-            lies: Lies::AsIs,
+            is_transposed,
         }
     }
 
     pub(super) fn transposed(numbers: &'a [f32]) -> Self {
+        let is_transposed = true;
         Self {
             numbers,
-            lies: Lies::Transposed,
+            is_transposed,
         }
     }
 
     /// Distance in memory between neighbours in a column and in a row, of a matrix of this size.
     fn strides(&self, rows: usize, columns: usize) -> (isize, isize) {
-        assert_eq!(
-            self.numbers.len(),
-            rows * columns,
-            "a matrix of another size"
-        );
-        match self.lies {
-            Lies::AsIs => (columns as isize, 1),
-            Lies::Transposed => (1, rows as isize),
+        assert_eq!(self.numbers.len(), rows * columns, "wrong matrix size");
+        match self.is_transposed {
+            false => (columns as isize, 1),
+            true => (1, rows as isize),
         }
     }
 }
 
 /// What becomes of the numbers that the result's slice holds already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Onto {
-    Nothing,
-    WhatIsThere,
+pub(super) enum Existing {
+    Overwrite,
+    Add,
 }
 
-/// `result` (rows × columns) = left (rows × inner) · right (inner × columns), on this thread.
-pub(super) fn product(
-    result: &mut [f32],
-    onto: Onto,
-    (rows, inner, columns): (usize, usize, usize),
-    left: Operand<'_>,
-    right: Operand<'_>,
-) {
-    product_on(
-        Parallelism::None,
-        result,
-        onto,
-        (rows, inner, columns),
-        left,
-        right,
-    );
-}
-
-/// The same on all threads of the current pool. How the work is cut does not change the sums'
-/// order, so the result does not depend on which thread is first.
-pub(super) fn product_by_all(
-    result: &mut [f32],
-    onto: Onto,
-    (rows, inner, columns): (usize, usize, usize),
-    left: Operand<'_>,
-    right: Operand<'_>,
-) {
-    product_on(
-        Parallelism::Rayon(0),
-        result,
-        onto,
-        (rows, inner, columns),
-        left,
-        right,
-    );
-}
-
+/// `result` (rows × columns) = left (rows × inner) · right (inner × columns), on this thread or on all
+/// threads of the current pool. How the work is cut does not change the order of the sums, so the result
+/// does not depend on which thread is first.
 #[expect(unsafe_code, reason = "the product takes pointers and strides")]
-fn product_on(
+pub(super) fn product(
     parallelism: Parallelism,
     result: &mut [f32],
-    onto: Onto,
+    existing: Existing,
     (rows, inner, columns): (usize, usize, usize),
     left: Operand<'_>,
     right: Operand<'_>,
 ) {
-    assert_eq!(result.len(), rows * columns, "a result of another size");
+    assert_eq!(result.len(), rows * columns, "wrong result size");
     let (left_down, left_right) = left.strides(rows, inner);
     let (right_down, right_right) = right.strides(inner, columns);
     // SAFETY: the lengths of all three slices were compared with the sizes above, so every element
@@ -112,7 +70,7 @@ fn product_on(
             result.as_mut_ptr(),
             1,
             columns as isize,
-            onto == Onto::WhatIsThere,
+            existing == Existing::Add,
             left.numbers.as_ptr(),
             left_right,
             left_down,

@@ -1,4 +1,4 @@
-//! Looking for devices, and opening one, without a panic.
+//! Finding devices, and opening one, without a panic.
 
 use std::any::Any;
 
@@ -10,26 +10,24 @@ use crate::panics::quietly;
 
 /// A device that a backend sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundDevice {
     pub id: DeviceId,
     /// It computes on the CPU's cores and only looks like a GPU.
     pub is_software: bool,
 }
 
 /// The devices of a backend, in the order of their numbers. Opens none of them.
-pub fn found(backend: Backend) -> Result<Vec<Found>, DeviceError> {
+pub fn found(backend: Backend) -> Result<Vec<FoundDevice>, DeviceError> {
     if !backend.is_compiled() {
         return Err(DeviceError::NotCompiled(backend));
     }
     let software =
         without_panic(|| list(backend)).map_err(|why| DeviceError::NoDriver { backend, why })?;
-    let found = software.into_iter().enumerate();
-    Ok(found
-        .map(|(index, is_software)| Found {
-            id: DeviceId::new(backend, index),
-            is_software,
-        })
-        .collect())
+    let device = |(index, is_software)| FoundDevice {
+        id: DeviceId::new(backend, index),
+        is_software,
+    };
+    Ok(software.into_iter().enumerate().map(device).collect())
 }
 
 /// Whether each device of the backend is made of software.
@@ -65,16 +63,15 @@ pub fn open(id: DeviceId) -> Result<Device, DeviceError> {
         let sum = burn::tensor::Tensor::<1>::from_floats([1.0, 2.0], &device).sum();
         match super::read_one(sum) {
             3.0 => Ok(device),
-            wrong => Err(format!("it says that 1 + 2 is {wrong}")),
+            wrong => Err(format!("it computes 1 + 2 as {wrong}")),
         }
     });
-    opened
-        .and_then(|opened| opened)
-        .map_err(|why| DeviceError::NotOpened { id, why })
+    let opened = opened.flatten();
+    opened.map_err(|why| DeviceError::NotOpened { id, why })
 }
 
 /// What is read from a device is copied where it stands in the order of the device's work. By itself the library
-/// copies at the first look at the bytes, whatever has become of them by then, and says that nothing was waited for.
+/// copies at the first access to the bytes, whatever has become of them by then, and reports that nothing was waited for.
 pub(super) fn read_in_order() {
     burn_std::set_runtime_kind(burn_std::RuntimeKind::Async);
 }
@@ -93,18 +90,18 @@ fn open_found(id: DeviceId) -> Result<Device, String> {
     }
 }
 
-/// Runs what may panic, and gives the panic's words instead. The library panics where a driver is
+/// Runs what may panic, and returns the panic's message instead. The library panics where a driver is
 /// missing; its message is for people, its backtrace is not.
 pub fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    quietly(work).map_err(|panic| panic_words(&*panic))
+    quietly(work).map_err(|panic| panic_message(&*panic))
 }
 
-/// The first line of what a panic says, or of its last cause.
-pub(crate) fn panic_words(panic: &(dyn Any + Send)) -> String {
-    let words = (panic.downcast_ref::<String>().map(String::as_str))
+/// The first line of a panic's message, or of its last cause.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = (panic.downcast_ref::<String>().map(String::as_str))
         .or_else(|| panic.downcast_ref::<&str>().copied());
-    let words = words.unwrap_or("no reason given");
-    let cause = words.rsplit("Caused by:").next().unwrap_or(words);
+    let message = message.unwrap_or("no reason given");
+    let cause = message.rsplit("Caused by:").next().unwrap_or(message);
     let line = cause.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Devices that keep what the way back needs, or make it again.
+//! Devices that keep what the backward pass needs, or make it again.
 
 use burn::backend::DispatchAutodiffContext;
 use burn::tensor::{Device, Tensor};

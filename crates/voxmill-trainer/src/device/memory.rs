@@ -11,7 +11,7 @@ pub struct PoolMemory {
     pub reserved: u64,
 }
 
-/// `None` where the backend does not say, as on the CPU.
+/// `None` where the backend does not report it, as on the CPU.
 pub fn memory_in_use(device: &Device) -> Option<PoolMemory> {
     let usage = device.clone().inner().memory_pool_usage()?;
     Some(PoolMemory {

@@ -17,8 +17,8 @@ use std::str::FromStr;
 pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
-pub(crate) use find::panic_words;
-pub use find::{Found, found, open, without_panic};
+pub(crate) use find::panic_message;
+pub use find::{FoundDevice, found, open, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
 pub use memory::{PoolMemory, memory_in_use};
 pub use precision::Precision;
@@ -29,7 +29,7 @@ pub fn cpu() -> Device {
     Device::flex()
 }
 
-/// Whether kernels of our own may look at a device's tensors as plain memory.
+/// Whether kernels of our own may read a device's tensors as plain memory.
 pub fn is_cpu(device: &Device) -> bool {
     *device == Device::flex()
 }
@@ -80,9 +80,7 @@ impl Backend {
 
     /// Those of this build.
     pub fn compiled() -> impl Iterator<Item = Backend> {
-        Self::ALL
-            .into_iter()
-            .filter(|backend| backend.is_compiled())
+        (Self::ALL.into_iter()).filter(|backend| backend.is_compiled())
     }
 }
 
@@ -172,18 +170,18 @@ fn count(id: DeviceId, found: usize) -> String {
     match found {
         0 => format!("`{backend}` sees no device"),
         1 => format!("`{backend}` sees one device, {backend}:0"),
-        n => format!(
-            "`{backend}` sees {n} devices, {backend}:0 to {backend}:{}",
-            n - 1
-        ),
+        n => {
+            let last = n - 1;
+            format!("`{backend}` sees {n} devices, {backend}:0 to {backend}:{last}")
+        }
     }
 }
 
 /// The values of a tensor, copied to the host at once.
 ///
 /// The way in which this crate reads from a device, but for what it does not wait for (`train::alignments`). The bytes
-/// that the library hands out may be filled in at the first look at them only, and a later operation on the same memory would
-/// then show through; [`open`] turns that off, and this one looks at once.
+/// that the library hands out may be filled in at the first access only, and a later operation on the same memory would
+/// then show through; [`open`] turns that off, and this one reads at once.
 pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }

@@ -29,7 +29,7 @@ impl Precision {
             .find(|half| half.works_on(device))
     }
 
-    /// Whether the device says so, and then does it: a driver may say more than it can.
+    /// Whether the device reports it, and then does it: a driver may report more than it can.
     pub(crate) fn works_on(self, device: &Device) -> bool {
         let dtype = self.dtype();
         without_panic(|| {
@@ -50,7 +50,7 @@ impl Precision {
         }
     }
 
-    /// As a person is told.
+    /// For people.
     pub fn describe(self) -> &'static str {
         match self {
             Precision::Single => "32-bit floats",

@@ -92,7 +92,7 @@ fn setup_of(
     Ok(setup)
 }
 
-/// A logical device of its own that refuses buffers above so many bytes.
+/// A logical device of its own that refuses buffers above this many bytes.
 #[cfg(test)]
 pub(crate) fn open_small(largest_buffer: u64) -> Result<Device, String> {
     super::find::read_in_order();

@@ -67,15 +67,12 @@ impl MemoryGate {
 
     /// Before anything of the batch is on the device.
     pub fn admit(&mut self, batch: &Batch) -> Result<Admitted, NoRoom> {
+        let (need, tables) = need(batch);
+        // The tables come with the first batch and are in use from then on.
+        let tables = if self.seen.is_empty() { tables } else { 0 };
         let admitted = Admitted {
             shape: batch.shape,
-            // The tables come with the first batch and are in use from then on.
-            need: need(batch)
-                + if self.seen.is_empty() {
-                    tables(batch)
-                } else {
-                    0
-                },
+            need: need + tables,
         };
         let Some(limit) = self.limit else {
             return Ok(admitted);
@@ -90,11 +87,8 @@ impl MemoryGate {
         if most.saturating_add(admitted.need) > limit {
             memory = self.poll_after_cleaning(admitted);
         }
-        self.check(
-            memory.in_use.saturating_add(admitted.need),
-            admitted,
-            memory,
-        )
+        let in_use = memory.in_use.saturating_add(admitted.need);
+        self.check(in_use, admitted, memory)
     }
 
     /// After the batch has gone on its way: by now the pools have grown as far as they had to.
@@ -115,7 +109,7 @@ impl MemoryGate {
 
     /// What the pools hold once they have released what they only keep for later.
     fn poll_after_cleaning(&mut self, batch: Admitted) -> PoolMemory {
-        // A device that failed says so where its results are read.
+        // A device that failed reports it where its results are read.
         let _ = self.device.sync();
         self.device.memory_cleanup();
         self.seen = HashSet::from([batch.shape]);
@@ -135,7 +129,7 @@ impl MemoryGate {
         }
     }
 
-    /// Nothing where the backend does not say, as on the CPU: there the sums alone count.
+    /// Nothing where the backend does not report it, as on the CPU: there the sums alone count.
     fn poll(&self) -> PoolMemory {
         let memory = memory_in_use(&self.device).unwrap_or_default();
         self.pools.record(memory.reserved);
@@ -143,21 +137,13 @@ impl MemoryGate {
     }
 }
 
-/// Bytes on the data device, by calculation.
-fn need(batch: &Batch) -> u64 {
-    prepare_need(
-        batch.shape,
-        batch.reference_frames as usize,
-        usize::from(batch.mel_channels),
-        batch.sound.framing().map(|framing| framing.n_fft),
-    )
-}
-
-fn tables(batch: &Batch) -> u64 {
-    let framing = batch.sound.framing();
-    framing.map_or(0, |framing| {
-        frame_tables(framing.n_fft, usize::from(batch.mel_channels))
-    })
+/// Bytes on the data device, by calculation: of the batch, and of the tables that frames are made with.
+fn need(batch: &Batch) -> (u64, u64) {
+    let mels = usize::from(batch.mel_channels);
+    let n_fft = batch.sound.framing().map(|framing| framing.n_fft);
+    let reference = batch.reference_frames as usize;
+    let tables = n_fft.map_or(0, |n_fft| frame_tables(n_fft, mels));
+    (prepare_need(batch.shape, reference, mels, n_fft), tables)
 }
 
 #[cfg(test)]
@@ -174,15 +160,8 @@ mod tests {
     };
 
     fn gate(limit: u64) -> MemoryGate {
-        MemoryGate {
-            device: crate::device::cpu(),
-            id: "vulkan:1".parse().unwrap(),
-            limit: Some(limit),
-            pools: Arc::default(),
-            seen: HashSet::new(),
-            is_cleaned: false,
-            polled: None,
-        }
+        let id = "vulkan:1".parse().unwrap();
+        MemoryGate::new(id, &crate::device::cpu(), Some(limit), &Arc::default())
     }
 
     #[test]
@@ -197,9 +176,9 @@ mod tests {
         };
         let gate = gate(20_000_000);
         assert!(gate.check(20_000_000, admitted, memory).is_ok());
-        let told = gate.check(21_000_000, admitted, memory).unwrap_err();
+        let refused = gate.check(21_000_000, admitted, memory).unwrap_err();
         assert_eq!(
-            told.to_string(),
+            refused.to_string(),
             "vulkan:1 has no room for a batch of 4 clips of 640 frames: it takes 12MB there, the pools hold 16MB, of which \
              9MB are in use, and the limit is 20MB"
         );
@@ -216,7 +195,7 @@ mod tests {
             framing: None,
         };
         let batch = collate(form, []);
-        let need = need(&batch);
+        let (need, _) = need(&batch);
         assert!(gate(need).admit(&batch).is_ok());
         assert!(gate(need - 1).admit(&batch).is_err());
         let mut open = gate(need);

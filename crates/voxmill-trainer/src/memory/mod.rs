@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use gate::{Admitted, MemoryGate, NoRoom};
 pub use watch::{MemoryFinding, MemoryWatch, Pools};
 
-/// Bytes that the pools held at the last look, and at the most; 0 before the first, or where the backend does
-/// not say.
+/// Bytes that the pools held at the last check, and at the most; 0 before the first, or where the backend does
+/// not report it.
 #[derive(Debug, Default)]
 pub struct PoolUsage {
     last: AtomicU64,

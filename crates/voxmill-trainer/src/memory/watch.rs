@@ -15,7 +15,7 @@ pub enum Pools {
     Data(Arc<PoolUsage>),
 }
 
-/// What was noticed at a look.
+/// What was noticed at a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryFinding {
     /// The pools hold more than the limit allows: the run must end.
@@ -58,17 +58,17 @@ impl MemoryWatch {
         self.limit
     }
 
-    /// Bytes at the last look; `None` where the backend does not say.
+    /// Bytes at the last check; `None` where the backend does not report it.
     pub fn now(&self) -> Option<u64> {
         (self.last > 0).then_some(self.last)
     }
 
-    /// The most that the pools held; `None` where the backend does not say.
+    /// The most that the pools held; `None` where the backend does not report it.
     pub fn peak(&self) -> Option<u64> {
         (self.peak > 0).then_some(self.peak)
     }
 
-    pub fn look(&mut self, step: u64) -> Option<MemoryFinding> {
+    pub fn check(&mut self, step: u64) -> Option<MemoryFinding> {
         let (bytes, most) = match &self.pools {
             Pools::Model(device) => reserved(device, self.limit)?,
             Pools::Data(pools) if pools.most() > 0 => (pools.last(), pools.most()),
@@ -144,27 +144,24 @@ mod tests {
     fn a_data_device_above_its_limit_is_found() {
         let pools = Arc::new(PoolUsage::default());
         let mut watch = MemoryWatch::new(Pools::Data(Arc::clone(&pools)), Some(1_000_000), 100);
-        assert_eq!(watch.look(1), None, "nothing was read yet");
+        assert_eq!(watch.check(1), None, "nothing was read yet");
         assert_eq!(watch.now(), None);
         pools.record(900_000);
-        assert_eq!(watch.look(2), None);
+        assert_eq!(watch.check(2), None);
         pools.record(1_100_000);
         pools.record(900_000);
         let was_above = MemoryFinding::WasAboveLimit {
             most: 1_100_000,
             limit: 1_000_000,
         };
-        assert_eq!(watch.look(3), Some(was_above));
-        assert_eq!(watch.look(4), None, "found once");
+        assert_eq!(watch.check(3), Some(was_above));
+        assert_eq!(watch.check(4), None, "found once");
         pools.record(2_000_000);
         let above = MemoryFinding::AboveLimit {
             bytes: 2_000_000,
             limit: 1_000_000,
         };
-        assert_eq!(watch.look(3), Some(above));
-        assert_eq!(
-            (watch.now(), watch.peak()),
-            (Some(2_000_000), Some(2_000_000))
-        );
+        assert_eq!(watch.check(3), Some(above));
+        assert_eq!([watch.now(), watch.peak()], [Some(2_000_000); 2]);
     }
 }

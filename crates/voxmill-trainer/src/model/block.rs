@@ -7,7 +7,7 @@ use burn::tensor::{Tensor, activation::relu};
 use super::dense::{Dense, Norm};
 use super::init::Init;
 use super::spans::{Spans, by_hand};
-use crate::cpu::{self, FusedBlock};
+use crate::cpu::{self, BlockInputs};
 use crate::device::widened;
 
 #[derive(Module, Debug)]
@@ -50,58 +50,39 @@ impl Block {
         spans: &Spans,
         style: Option<&Tensor<2>>,
     ) -> Tensor<3> {
-        let [rows, _, channels] = input.dims();
-        let (scale, shift) = match (&self.film, style) {
-            (Some(film), Some(style)) => scale_and_shift(film, style.clone(), channels),
-            _ => {
-                let none = Tensor::zeros([rows, channels], (&input.device(), input.dtype()));
-                (none.clone(), none)
-            }
-        };
+        let [scale, shift] = self.scale_and_shift(&input, style);
         if !by_hand(&input) {
             return self.forward_by_operations(input, spans, scale, shift);
         }
-        cpu::block(FusedBlock {
-            input,
-            convolution: self.convolution.val(),
-            norm_gain: self.norm.gain.val(),
-            norm_bias: self.norm.bias.val(),
-            scale,
-            shift,
-            widen: self.widen.weight.val(),
-            widen_bias: self.widen.bias.val(),
-            narrow: self.narrow.weight.val(),
-            narrow_bias: self.narrow.bias.val(),
+        cpu::block(BlockInputs {
+            input: input.into_dispatch(),
+            convolution: self.convolution.val().into_dispatch(),
+            norm_gain: self.norm.gain.val().into_dispatch(),
+            norm_bias: self.norm.bias.val().into_dispatch(),
+            scale: scale.into_dispatch(),
+            shift: shift.into_dispatch(),
+            widen: self.widen.weight.val().into_dispatch(),
+            widen_bias: self.widen.bias.val().into_dispatch(),
+            narrow: self.narrow.weight.val().into_dispatch(),
+            narrow_bias: self.narrow.bias.val().into_dispatch(),
             lengths: spans.lengths().clone(),
             recompute: self.recompute,
         })
     }
 
-    #[cfg(test)]
-    pub(super) fn film_of(&self, style: Tensor<2>, channels: usize) -> (Tensor<2>, Tensor<2>) {
-        let film = self.film.as_ref().expect("a block that takes a style");
-        scale_and_shift(film, style, channels)
-    }
-
-    /// Each weight's gradient.
-    #[cfg(test)]
-    pub(super) fn weight_gradients(&self, grads: &burn::tensor::Gradients) -> Vec<Vec<f64>> {
-        fn of<const D: usize>(
-            param: &Param<Tensor<D>>,
-            grads: &burn::tensor::Gradients,
-        ) -> Vec<f64> {
-            let gradient = param.val().grad(grads).expect("every weight takes part");
-            gradient.into_data().iter::<f64>().collect()
-        }
-        vec![
-            of(&self.convolution, grads),
-            of(&self.norm.gain, grads),
-            of(&self.norm.bias, grads),
-            of(&self.widen.weight, grads),
-            of(&self.widen.bias, grads),
-            of(&self.narrow.weight, grads),
-            of(&self.narrow.bias, grads),
-        ]
+    /// What a style asks for, each rows × channels; zeros in a block without one.
+    pub(super) fn scale_and_shift(
+        &self,
+        input: &Tensor<3>,
+        style: Option<&Tensor<2>>,
+    ) -> [Tensor<2>; 2] {
+        let [rows, _, channels] = input.dims();
+        let (Some(film), Some(style)) = (&self.film, style) else {
+            let none = Tensor::zeros([rows, channels], (&input.device(), input.dtype()));
+            return [none.clone(), none];
+        };
+        let both = film.forward_rows(style.clone());
+        [0, channels].map(|from| both.clone().narrow(1, from, channels))
     }
 
     /// The same with the library's operations, for every device and precision.
@@ -119,7 +100,7 @@ impl Block {
         let input = input * mask.clone();
         let edge = Tensor::zeros([rows, width / 2, channels], (&input.device(), dtype));
         let padded = Tensor::cat(vec![edge.clone(), input.clone(), edge], 1);
-        // The norm wants the sum of the taps in 32 bits. Those that are kept for the way back are kept
+        // The norm wants the sum of the taps in 32 bits. Those that are kept for the backward pass are kept
         // in 16 and only their sum is wide; those that are made again are made wide at once, because
         // the library keeps what casts give.
         let padded = match self.recompute {
@@ -138,13 +119,4 @@ impl Block {
         let mixed = self.narrow.forward(relu(self.widen.forward(bent)));
         (input + mixed) * mask
     }
-}
-
-fn scale_and_shift(film: &Dense, style: Tensor<2>, channels: usize) -> (Tensor<2>, Tensor<2>) {
-    let both = film.forward_rows(style);
-    let rows = both.dims()[0];
-    (
-        both.clone().slice([0..rows, 0..channels]),
-        both.slice([0..rows, channels..2 * channels]),
-    )
 }

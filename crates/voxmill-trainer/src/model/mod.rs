@@ -15,8 +15,8 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Int, Tensor};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use voxmill_text::symbols::SymbolTable;
 
 pub use shape::{ModelShape, ModelSize, UnknownSize};
@@ -31,7 +31,7 @@ pub(crate) use reference::WIDTH as REFERENCE_WIDTH;
 use crate::align::{Durations, PLACES};
 use crate::device::{Precision, tracked_on, widened};
 
-/// What must be known beside the shape to build the model's weights.
+/// What must be known, apart from the shape, to build the model's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Vocabulary {
     pub tokens: usize,
@@ -58,6 +58,15 @@ pub struct Voice {
     half: Option<Precision>,
 }
 
+/// One weight of a voice, on the device, without gradients.
+#[derive(Clone, Debug)]
+pub(crate) struct Weight {
+    /// Its place in the model, as `decoder.0.widen.bias`.
+    pub(crate) path: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) flat: Tensor<1>,
+}
+
 /// What the encoder makes of a text.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
@@ -81,12 +90,10 @@ impl Voice {
         let init = Init::new(seed, device);
         let (d, style, mels) = (shape.channels, shape.style, vocabulary.mel_channels);
         let blocks = |name: &str, count: usize, width, widen: usize| -> Vec<Block> {
-            (0..count)
-                .map(|n| {
-                    let init = init.part(name).part(&n.to_string());
-                    Block::new(&init, d, width, widen * d, Some(style))
-                })
-                .collect()
+            let init = init.part(name);
+            let block =
+                |n: usize| Block::new(&init.part(&n.to_string()), d, width, widen * d, Some(style));
+            (0..count).map(block).collect()
         };
         Self {
             token_embedding: init.normal("token_embedding", [vocabulary.tokens, d], 1.0),
@@ -120,7 +127,35 @@ impl Voice {
         Self { half, ..self }
     }
 
-    /// How many weights there are.
+    /// All weights in the model's order.
+    pub(crate) fn weights(&self) -> Vec<Weight> {
+        #[derive(Default)]
+        struct Collect {
+            path: Vec<String>,
+            all: Vec<Weight>,
+        }
+        impl ModuleVisitor for Collect {
+            fn enter_module(&mut self, name: &str, _: &str) {
+                self.path.push(name.to_owned());
+            }
+            fn exit_module(&mut self, _: &str, _: &str) {
+                self.path.pop();
+            }
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let weight = param.val().inner();
+                self.all.push(Weight {
+                    path: self.path.join("."),
+                    shape: weight.dims().to_vec(),
+                    flat: weight.reshape([-1]),
+                });
+            }
+        }
+        let mut collect = Collect::default();
+        self.visit(&mut collect);
+        collect.all
+    }
+
+    /// How many numbers all weights have together.
     pub fn parameters(&self) -> usize {
         self.num_params()
     }
@@ -130,7 +165,7 @@ impl Voice {
         for block in (self.encoder.iter_mut())
             .chain(&mut self.duration_blocks)
             .chain(&mut self.decoder)
-            .chain(self.reference.blocks_mut())
+            .chain(&mut self.reference.blocks)
         {
             block.recompute = recompute;
         }
@@ -151,11 +186,8 @@ impl Voice {
             other.token_embedding.val().inner(),
         );
         let rows = symbols.symbols.iter().enumerate().map(|(id, symbol)| {
-            let known = other_symbols
-                .symbols
-                .iter()
-                .position(|other| other == symbol);
-            match known {
+            let mut others = other_symbols.symbols.iter();
+            match others.position(|other| other == symbol) {
                 Some(known) => old.clone().narrow(0, known, 1),
                 None => fresh.clone().narrow(0, id, 1),
             }
@@ -218,11 +250,8 @@ impl Voice {
         let device = states.device();
         let dtype = states.dtype();
         let [rows, ..] = states.dims();
-        let places = Tensor::<3>::from_data(
-            burn::tensor::TensorData::new(durations.places(frames), [rows, frames, PLACES]),
-            &device,
-        )
-        .cast(dtype);
+        let places = TensorData::new(durations.places(frames), [rows, frames, PLACES]);
+        let places = Tensor::<3>::from_data(places, &device).cast(dtype);
         let expanded = expand(widened(states), durations, frames).cast(dtype);
         let mut frames = self
             .decoder_input
@@ -243,15 +272,13 @@ pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) ->
     }
     let [rows, _, channels] = tokens.dims();
     let device = tokens.device();
-    let owners = burn::tensor::TensorData::new(durations.token_of_frame(frames), [rows, frames, 1]);
+    let owners = TensorData::new(durations.token_of_frame(frames), [rows, frames, 1]);
     let owners = Tensor::<3, Int>::from_data(owners, &device).repeat_dim(2, channels);
-    let lasting: Vec<f32> = (0..rows)
-        .flat_map(|row| {
-            let valid = durations.row(row).iter().sum::<u32>() as usize;
-            (0..frames).map(move |frame| f32::from(u8::from(frame < valid)))
-        })
+    let valid: Vec<u32> = (0..rows)
+        .map(|row| durations.row(row).iter().sum())
         .collect();
-    let lasting = burn::tensor::TensorData::new(lasting, [rows, frames, 1]);
-    let lasting = Tensor::<3>::from_data(lasting, &device).cast(tokens.dtype());
-    tokens.gather(1, owners) * lasting
+    let mask = Spans::new(&valid, frames, &device)
+        .mask()
+        .cast(tokens.dtype());
+    tokens.gather(1, owners) * mask
 }

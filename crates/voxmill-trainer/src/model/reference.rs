@@ -15,7 +15,7 @@ pub(super) const WIDEN: usize = 4;
 #[derive(Module, Debug)]
 pub(super) struct ReferenceEncoder {
     input: Dense,
-    blocks: Vec<Block>,
+    pub(super) blocks: Vec<Block>,
     /// Without it the blocks' sums grow until every style is ±1 and all voices are the same.
     norm: Norm,
     output: Dense,
@@ -34,10 +34,6 @@ impl ReferenceEncoder {
             norm: Norm::new(init, channels),
             output: Dense::new(&init.part("output"), 2 * channels, shape.style, 1.0),
         }
-    }
-
-    pub(super) fn blocks_mut(&mut self) -> &mut [Block] {
-        &mut self.blocks
     }
 
     pub(super) fn forward(&self, reference: Tensor<3>, spans: &Spans) -> Tensor<2> {

@@ -114,27 +114,27 @@ impl ModelSize {
     }
 
     pub fn shape(self) -> ModelShape {
-        let shape = |channels,
-                     encoder: (usize, usize),
-                     decoder: (usize, usize),
-                     reference: (usize, usize, usize)| {
+        let shape = |channels, encoder: [usize; 2], decoder: [usize; 2], reference: [usize; 3]| {
+            let [encoder_blocks, encoder_widen] = encoder;
+            let [decoder_blocks, decoder_widen] = decoder;
+            let [reference_channels, reference_blocks, style] = reference;
             ModelShape {
                 channels,
-                encoder_blocks: encoder.0,
-                encoder_widen: encoder.1,
-                decoder_blocks: decoder.0,
-                decoder_widen: decoder.1,
-                reference_channels: reference.0,
-                reference_blocks: reference.1,
-                style: reference.2,
+                encoder_blocks,
+                encoder_widen,
+                decoder_blocks,
+                decoder_widen,
+                reference_channels,
+                reference_blocks,
+                style,
             }
         };
         match self {
-            Self::Nano => shape(96, (3, 2), (4, 2), (48, 2, 48)),
-            Self::Tiny => shape(128, (4, 3), (8, 4), (96, 3, 96)),
-            Self::Small => shape(256, (6, 4), (10, 4), (128, 4, 128)),
-            Self::Base => shape(384, (8, 4), (12, 4), (192, 4, 192)),
-            Self::Big => shape(512, (10, 4), (20, 4), (256, 6, 256)),
+            Self::Nano => shape(96, [3, 2], [4, 2], [48, 2, 48]),
+            Self::Tiny => shape(128, [4, 3], [8, 4], [96, 3, 96]),
+            Self::Small => shape(256, [6, 4], [10, 4], [128, 4, 128]),
+            Self::Base => shape(384, [8, 4], [12, 4], [192, 4, 192]),
+            Self::Big => shape(512, [10, 4], [20, 4], [256, 6, 256]),
         }
     }
 }
@@ -155,9 +155,7 @@ impl FromStr for ModelSize {
     fn from_str(name: &str) -> Result<Self, UnknownSize> {
         // `normal` is what the earlier trainer called it.
         let name = if name == "normal" { "base" } else { name };
-        Self::ALL
-            .into_iter()
-            .find(|size| size.name() == name)
-            .ok_or_else(|| UnknownSize(name.to_owned()))
+        let size = Self::ALL.into_iter().find(|size| size.name() == name);
+        size.ok_or_else(|| UnknownSize(name.to_owned()))
     }
 }

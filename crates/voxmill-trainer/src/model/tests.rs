@@ -1,4 +1,4 @@
-//! The model against itself: padding, the two ways to compute it, and its gradients.
+//! The model compared with itself: padding, the two ways to compute it, and its gradients.
 
 mod half;
 
@@ -8,25 +8,18 @@ use voxmill_data::batch::Batch;
 use voxmill_data::draw::draw;
 
 use super::*;
+use crate::device::cpu as device;
 use crate::device::{test_devices, tracked_on, with_gradients};
-use crate::loss::{LossTensors, Pass, pass, pass_aligned};
+use crate::loss::{LossTensors, Pass, pass, pass_with};
 use crate::optimizer::FlatGradients;
-use crate::prepare::{Counts, LANGUAGES, MelStatistics, Prepared, prepare};
-use crate::test_data::{TestClip, batch_of};
+use crate::prepare::{Counts, LANGUAGES, Prepared, prepare};
+use crate::test_data::{STATISTICS, TestClip, batch_of, small_voice};
 
 const VOCABULARY: Vocabulary = Vocabulary {
     tokens: 40,
     languages: LANGUAGES,
     mel_channels: 80,
 };
-const STATISTICS: MelStatistics = MelStatistics {
-    mean: -5.0,
-    deviation: 2.0,
-};
-
-fn device() -> Device {
-    crate::device::cpu()
-}
 
 fn nano(seed: u64) -> Voice {
     let shape = ModelSize::Nano.shape();
@@ -43,11 +36,12 @@ fn gradients(model: &Voice, pass: &Pass) -> Vec<Vec<f64>> {
 
 fn gradients_of(model: &Voice, loss: Tensor<1>) -> Vec<Vec<f64>> {
     let all = FlatGradients::collect(model, loss.backward());
-    let parts = all.parts().iter().map(|part| match part {
-        Some(part) => part.to_data().iter::<f64>().collect(),
-        None => Vec::new(),
-    });
-    parts.collect()
+    let parts = all.parts.iter().cloned();
+    parts.map(|part| part.map_or(Vec::new(), numbers)).collect()
+}
+
+fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
 }
 
 fn furthest(a: &[Vec<f64>], b: &[Vec<f64>]) -> f64 {
@@ -103,52 +97,41 @@ fn padding_and_masked_rows_change_neither_output_nor_gradients() {
     );
 }
 
-/// The CPU's own block against the one made of the library's operations.
+/// The CPU's own block compared with the one made of the library's operations.
 #[test]
 fn both_ways_to_compute_a_block_agree() {
     let device = device().autodiff();
     let init = Init::new(7, &device);
     let block = Block::new(&init, 40, 9, 100, Some(16));
     let spans = Spans::new(&[150, 0, 37], 170, &device.clone().without_autodiff());
-    let random = |name: &str, n: usize| -> Vec<f32> {
-        (0..n)
-            .map(|i| draw(3, i as u64, name, "test") as f32 / u64::MAX as f32 - 0.5)
-            .collect()
+    let random = |name: &str, shape: [usize; 3]| {
+        let even = |i| draw(3, i, name, "test") as f32 / u64::MAX as f32 - 0.5;
+        let values: Vec<f32> = (0..shape.iter().product::<usize>() as u64)
+            .map(even)
+            .collect();
+        Tensor::<3>::from_data(TensorData::new(values, shape), &device)
     };
-    let input = TensorData::new(random("input", 3 * 170 * 40), [3, 170, 40]);
-    let input = Tensor::<3>::from_data(input, &device).require_grad();
-    let style = TensorData::new(random("style", 3 * 16), [3, 16]);
-    let style = Tensor::<2>::from_data(style, &device).require_grad();
-    let target = TensorData::new(random("target", 3 * 170 * 40), [3, 170, 40]);
-    let target = Tensor::<3>::from_data(target, &device);
+    let input = random("input", [3, 170, 40]).require_grad();
+    let style = random("style", [1, 3, 16])
+        .squeeze_dim::<2>(0)
+        .require_grad();
+    let target = random("target", [3, 170, 40]);
 
     let by_hand = block.forward(input.clone(), &spans, Some(&style));
-    let film = block.film_of(style.clone(), 40);
-    let by_operations = block.forward_by_operations(input.clone(), &spans, film.0, film.1);
-    let distance = (by_hand.clone() - by_operations.clone())
-        .abs()
-        .max()
-        .into_scalar::<f32>();
+    let [scale, shift] = block.scale_and_shift(&input, Some(&style));
+    let by_operations = block.forward_by_operations(input.clone(), &spans, scale, shift);
+    let distance = (by_hand.clone() - by_operations.clone()).abs().max();
+    let distance = distance.into_scalar::<f32>();
     assert!(distance < 1e-5, "{distance}");
 
     let of = |output: Tensor<3>| {
         let grads = (output * target.clone()).sum().backward();
-        let mut all = vec![
-            input
-                .grad(&grads)
-                .unwrap()
-                .into_data()
-                .iter::<f64>()
-                .collect::<Vec<_>>(),
-            style
-                .grad(&grads)
-                .unwrap()
-                .into_data()
-                .iter::<f64>()
-                .collect(),
-        ];
-        all.extend(block.weight_gradients(&grads));
-        all
+        let of_input = input.grad(&grads).unwrap().reshape([-1]);
+        let of_style = style.grad(&grads).unwrap().reshape([-1]);
+        let weights = FlatGradients::collect(&block, grads);
+        let weights = weights.parts.iter().map(|part| part.clone().unwrap());
+        let all = [of_input, of_style].into_iter().chain(weights);
+        all.map(numbers).collect::<Vec<_>>()
     };
     let (a, b) = (of(by_hand), of(by_operations));
     for (part, (a, b)) in a.iter().zip(&b).enumerate() {
@@ -174,11 +157,8 @@ fn expanding_agrees_with_gathering() {
     );
     let single = expand(tokens.clone(), &durations, 6);
     let double = expand(tokens.cast(DType::F64), &durations, 6);
-    let distance = (single.cast(DType::F64) - double)
-        .abs()
-        .max()
-        .into_scalar::<f64>();
-    assert_eq!(distance, 0.0);
+    let distance = (single.cast(DType::F64) - double).abs().max();
+    assert_eq!(distance.into_scalar::<f64>(), 0.0);
 }
 
 struct Moved<'a> {
@@ -210,9 +190,13 @@ impl ModuleMapper for Cast {
     }
 }
 
-fn two_clips() -> Prepared {
+fn batch_of_two() -> Batch {
     let (a, b) = (TestClip::new("a", 12, 40), TestClip::new("b", 7, 33));
-    prepared(batch_of(&[Some(&a), Some(&b)], 16, 48, 32))
+    batch_of(&[Some(&a), Some(&b)], 16, 48, 32)
+}
+
+fn two_clips() -> Prepared {
+    prepared(batch_of_two())
 }
 
 fn counts(batch: &Prepared) -> Counts {
@@ -223,21 +207,7 @@ fn counts(batch: &Prepared) -> Counts {
 }
 
 fn loss_along(model: &Voice, batch: &Prepared, durations: &Durations) -> Pass {
-    let style = model.style(batch.reference.clone(), &batch.reference_spans);
-    let encoded = model.encode(
-        batch.tokens.clone(),
-        batch.languages.clone(),
-        &batch.token_spans,
-        &style,
-    );
-    pass_aligned(
-        model,
-        batch,
-        encoded,
-        &style,
-        durations.clone(),
-        counts(batch),
-    )
+    pass_with(model, batch, durations.clone(), false, counts(batch)).0
 }
 
 /// How far the gradient is from the slope that is measured by going a little to both sides, as a
@@ -255,30 +225,15 @@ fn gradient_error(
     let here = loss_along(model, batch, &durations);
     let gradients = gradients_of(model, part(&here.losses));
     // Along the gradient itself, of length 1: the slope is then the gradient's norm.
-    let norm = gradients
-        .iter()
-        .flatten()
-        .map(|g| g * g)
-        .sum::<f64>()
-        .sqrt();
-    let along: Vec<Vec<f64>> = gradients
-        .iter()
-        .map(|part| part.iter().map(|g| g / norm).collect())
-        .collect();
-    // A weight without a gradient stays where it is.
-    let mut sizes = Sizes::default();
-    model.visit(&mut sizes);
-    let along: Vec<Vec<f64>> = along
-        .into_iter()
-        .zip(&sizes.0)
-        .map(|(part, &size)| {
-            if part.is_empty() {
-                vec![0.0; size]
-            } else {
-                part
-            }
-        })
-        .collect();
+    let squares = gradients.iter().flatten().map(|g| g * g);
+    let norm = squares.sum::<f64>().sqrt();
+    let along = gradients.iter().zip(model.weights());
+    let along = along.map(|(part, weight)| match &part[..] {
+        // A weight without a gradient stays where it is.
+        [] => vec![0.0; weight.flat.dims()[0]],
+        part => part.iter().map(|g| g / norm).collect(),
+    });
+    let along: Vec<Vec<f64>> = along.collect();
     let at = |by: f64| {
         let moved = model.clone().map(&mut Moved {
             by,
@@ -297,15 +252,6 @@ fn frames_part(losses: &LossTensors) -> Tensor<1> {
 
 fn duration_part(losses: &LossTensors) -> Tensor<1> {
     losses.duration.clone()
-}
-
-#[derive(Default)]
-struct Sizes(Vec<usize>);
-
-impl burn::module::ModuleVisitor for Sizes {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.0.push(param.val().shape().num_elements());
-    }
 }
 
 #[test]
@@ -345,11 +291,10 @@ fn what_the_library_makes_again_changes_no_gradient_on_every_device() {
     for device in test_devices() {
         let exact = crate::device::is_cpu(&device);
         let of = |recompute| {
-            let (a, b) = (TestClip::new("a", 12, 40), TestClip::new("b", 7, 33));
-            let batch = batch_of(&[Some(&a), Some(&b)], 16, 48, 32);
-            let mut batch = prepare(batch, STATISTICS, None, &device);
+            let mut batch = prepare(batch_of_two(), STATISTICS, None, &device);
             let durations = pass(&nano(5), &two_clips(), 1.0, counts(&batch)).durations;
-            let shape = ModelSize::Nano.shape();
+            // The shape of the other tests: a GPU compiles kernels for each.
+            let shape = small_voice().shape;
             let model = Voice::new(&shape, VOCABULARY, 5, &with_gradients(&device, recompute));
             let mut model = model.recomputing(recompute);
             if exact {

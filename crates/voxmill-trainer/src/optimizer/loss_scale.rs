@@ -7,7 +7,7 @@
 //!
 //! It lives on the device and is adapted there after every step. Adapted on the host it would have to
 //! wait for each step's answer; adapted when the answers are read, every `log_every` steps, the losses
-//! would depend on how often somebody looks.
+//! would depend on how often they are read.
 
 use burn::tensor::{Device, Tensor};
 

@@ -1,4 +1,4 @@
-//! Small changes to the reference, each time different: the voice should be told by the voice, not by
+//! Small changes to the reference, each time different: a voice should be known by itself, not by
 //! the room or the level it was recorded at.
 //!
 //! Only the reference is changed. What the model is to say stays clean: a model that is shown noise as
@@ -21,21 +21,15 @@ pub struct Augment {
     pub gain_db: f32,
     /// White noise, at least so far below the voice.
     pub noise_snr_db: Option<f32>,
-    /// Stretches of time that are blanked, each up to a tenth of the reference.
+    /// Ranges of time that are blanked, each up to a tenth of the reference.
     pub time_masks: u32,
     /// Bands of channels that are blanked, each up to an eighth of all.
     pub channel_masks: u32,
 }
 
-impl Augment {
-    pub fn is_off(&self) -> bool {
-        *self == Augment::default()
-    }
-}
-
 /// Noise is drawn up to so much further below the voice than it may come near.
 const NOISE_RANGE_DB: f64 = 20.0;
-/// Frames of noise to choose a stretch from.
+/// Frames of noise to choose from.
 const NOISE_FRAMES: usize = 1024;
 
 #[derive(Debug)]
@@ -48,14 +42,9 @@ pub(super) struct Augmenter {
     noise_frames: usize,
 }
 
-/// What happens to each row of a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Changes {
-    rows: Vec<Change>,
-}
-
+/// What happens to a row of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Change {
+pub(super) struct Change {
     gain_db: f64,
     snr_db: Option<f64>,
     noise_from: usize,
@@ -87,43 +76,38 @@ impl Augmenter {
         }
     }
 
-    /// Depends on the seed, the epoch and the clip, and on nothing else.
-    pub(super) fn draw(&self, batch: &Batch) -> Changes {
+    /// Of each row. Depends on the seed, the epoch and the clip, and on nothing else.
+    pub(super) fn draw(&self, batch: &Batch) -> Vec<Change> {
         let rows = batch.clips.iter().zip(&batch.reference_counts);
-        let rows = rows.map(|(clip, &frames)| match clip {
+        let changes = rows.map(|(clip, &frames)| match clip {
             Some(clip) => self.change(batch.position.epoch, *clip, frames as usize),
             None => Change::default(),
         });
-        Changes {
-            rows: rows.collect(),
-        }
+        changes.collect()
     }
 
     fn change(&self, epoch: u64, clip: usize, frames: usize) -> Change {
         let clip = clip.to_string();
         let number = |purpose: &str| draw(self.seed, epoch, &clip, purpose);
-        let stretch = |whole: usize, most: usize, what: &str, n: u32| {
+        let range = |whole: usize, most: usize, what: &str, n: u32| {
             let length = below(number(&format!("{what} length {n}")), most as u64 + 1) as usize;
             let room = (whole - length) as u64 + 1;
             let from = below(number(&format!("{what} place {n}")), room) as usize;
             from..from + length
         };
-        let Augment {
-            gain_db,
-            noise_snr_db,
-            time_masks,
-            channel_masks,
-        } = self.augment;
         let room = self.noise_frames.saturating_sub(frames) as u64 + 1;
+        let times = 0..self.augment.time_masks;
+        let channels = 0..self.augment.channel_masks;
+        let snr = self.augment.noise_snr_db.map(f64::from);
         Change {
-            gain_db: f64::from(gain_db) * (2.0 * unit(number("gain")) - 1.0),
-            snr_db: noise_snr_db.map(|snr| f64::from(snr) + NOISE_RANGE_DB * unit(number("noise"))),
+            gain_db: f64::from(self.augment.gain_db) * (2.0 * unit(number("gain")) - 1.0),
+            snr_db: snr.map(|snr| snr + NOISE_RANGE_DB * unit(number("noise"))),
             noise_from: below(number("noise place"), room) as usize,
-            times: (0..time_masks)
-                .map(|n| stretch(frames, frames / 10, "time", n))
+            times: times
+                .map(|n| range(frames, frames / 10, "time", n))
                 .collect(),
-            channels: (0..channel_masks)
-                .map(|n| stretch(self.channels, self.channels / 8, "channel", n))
+            channels: channels
+                .map(|n| range(self.channels, self.channels / 8, "channel", n))
                 .collect(),
         }
     }
@@ -133,7 +117,7 @@ impl Augmenter {
         &self,
         mel: Tensor<3>,
         spans: &Spans,
-        changes: &Changes,
+        changes: &[Change],
         statistics: MelStatistics,
     ) -> Tensor<3> {
         let [rows, time, channels] = mel.dims();
@@ -143,24 +127,14 @@ impl Augmenter {
         };
         let mut changed = denormalise(statistics, mel);
         if self.augment.noise_snr_db.is_some() {
-            let below: Vec<f32> = changes
-                .rows
-                .iter()
-                .map(|row| row.snr_db.map_or(0.0, |db| 10f64.powf(-db / 20.0) as f32))
-                .collect();
-            changed = self.with_noise(changed, spans, changes, column(below));
+            let below = |row: &Change| row.snr_db.map_or(0.0, |db| 10f64.powf(-db / 20.0) as f32);
+            let below = column(changes.iter().map(below).collect());
+            changed = self.with_noise(changed, spans, changes, below);
         }
-        let gains = changes
-            .rows
-            .iter()
-            .map(|row| (row.gain_db / 20.0 * 10f64.ln()) as f32);
+        let gains = (changes.iter()).map(|row| (row.gain_db / 20.0 * 10f64.ln()) as f32);
         changed = changed + column(gains.collect());
         let mut kept = vec![1.0; rows * time * channels];
-        for (row, kept) in changes
-            .rows
-            .iter()
-            .zip(kept.chunks_exact_mut(time * channels))
-        {
+        for (row, kept) in changes.iter().zip(kept.chunks_exact_mut(time * channels)) {
             for (at, kept) in kept.chunks_exact_mut(channels).enumerate() {
                 if row.times.iter().any(|times| times.contains(&at)) {
                     kept.fill(0.0);
@@ -179,33 +153,28 @@ impl Augmenter {
         &self,
         log_mel: Tensor<3>,
         spans: &Spans,
-        changes: &Changes,
+        changes: &[Change],
         below_voice: Tensor<3>,
     ) -> Tensor<3> {
         let [rows, time, channels] = log_mel.dims();
-        let stretches = changes.rows.iter().map(|row| {
+        let noises = changes.iter().map(|row| {
             let there = self.noise_frames.min(time);
             let from = row.noise_from.min(self.noise_frames - there);
-            let mut stretch = self.noise.clone().narrow(0, from, there);
-            while stretch.dims()[0] < time {
-                stretch = Tensor::cat(vec![stretch.clone(), stretch], 0);
+            let mut noise = self.noise.clone().narrow(0, from, there);
+            while noise.dims()[0] < time {
+                noise = Tensor::cat(vec![noise.clone(), noise], 0);
             }
-            stretch.narrow(0, 0, time).reshape([1, time, channels])
+            noise.narrow(0, 0, time).reshape([1, time, channels])
         });
-        let noise = Tensor::cat(stretches.collect(), 0);
+        let noise = Tensor::cat(noises.collect(), 0);
         let voice = log_mel.exp();
         let mask = spans.mask();
-        let power = |sound: &Tensor<3>| {
-            (sound.clone().square() * mask.clone())
-                .sum_dim(1)
-                .sum_dim(2)
-        };
+        let valid = |sound: &Tensor<3>| sound.clone().square() * mask.clone();
+        let power = |sound: &Tensor<3>| valid(sound).sum_dim(1).sum_dim(2);
         let scale = (power(&voice) / power(&noise).clamp_min(1e-12)).sqrt() * below_voice;
         let noise = noise * scale.reshape([rows, 1, 1]);
-        (voice.square() + noise.square())
-            .sqrt()
-            .clamp_min(1e-5)
-            .log()
+        let both = (voice.square() + noise.square()).sqrt();
+        both.clamp_min(1e-5).log()
     }
 }
 
@@ -215,34 +184,23 @@ mod tests {
 
     #[test]
     fn noise_is_drawn_with_the_settings_alone() {
-        let augmenter = Augmenter::new(
-            Augment {
-                gain_db: 6.0,
-                noise_snr_db: Some(10.0),
-                time_masks: 2,
-                channel_masks: 1,
-            },
-            7,
-            &AudioSettings::default(),
-            &crate::device::cpu(),
-        );
+        let augment = Augment {
+            gain_db: 6.0,
+            noise_snr_db: Some(10.0),
+            time_masks: 2,
+            channel_masks: 1,
+        };
+        let (audio, cpu) = (AudioSettings::default(), crate::device::cpu());
+        let augmenter = Augmenter::new(augment, 7, &audio, &cpu);
         let one = augmenter.change(3, 5, 100);
         assert_eq!(one, augmenter.change(3, 5, 100));
         assert_ne!(one, augmenter.change(4, 5, 100));
         assert_ne!(one, augmenter.change(3, 6, 100));
         assert!(one.gain_db.abs() <= 6.0);
         assert!(one.snr_db.is_some_and(|db| (10.0..30.0).contains(&db)));
-        assert!(
-            one.times
-                .iter()
-                .all(|range| range.end <= 100 && range.len() <= 10)
-        );
-        assert!(
-            augmenter
-                .change(3, 5, 0)
-                .times
-                .iter()
-                .all(|range| range.is_empty())
-        );
+        let mut times = one.times.iter();
+        assert!(times.all(|range| range.end <= 100 && range.len() <= 10));
+        let empty = augmenter.change(3, 5, 0);
+        assert!(empty.times.iter().all(|range| range.is_empty()));
     }
 }

@@ -75,14 +75,14 @@ impl ReadyBatch {
         device::without_panic(|| device::read(Tensor::cat(sums.to_vec(), 0))).map(|_| ())
     }
 
-    /// The same rows in so many batches, of equal size but for the last ones; at least one row in each.
+    /// The same rows in this many batches, of equal size but for the last ones; at least one row in each.
     pub(crate) fn split(&self, parts: usize) -> Vec<ReadyBatch> {
         let rows = self.clips.len();
         let of_one = rows.div_ceil(parts.max(1)).max(1);
-        let begins = (0..rows).step_by(of_one);
-        begins
-            .map(|begin| self.of_rows(begin..rows.min(begin + of_one)))
-            .collect()
+        let parts = (0..rows)
+            .step_by(of_one)
+            .map(|first| first..rows.min(first + of_one));
+        parts.map(|rows| self.of_rows(rows)).collect()
     }
 
     fn of_rows(&self, rows: Range<usize>) -> ReadyBatch {
@@ -143,9 +143,8 @@ impl Preparation {
     /// To be made on the thread that does all the preparing: each device keeps work in the order of
     /// the thread that asked for it, and the model's own work then never waits behind a transfer.
     pub fn preparer(&self) -> Preparer {
-        let on = !self.augment.is_off();
-        let augmenter =
-            on.then(|| Augmenter::new(self.augment, self.seed, &self.audio, &self.data));
+        let augmenter = (self.augment != Augment::default())
+            .then(|| Augmenter::new(self.augment, self.seed, &self.audio, &self.data));
         Preparer {
             how: self.clone(),
             frames: None,
@@ -226,7 +225,7 @@ impl Preparer {
 }
 
 /// What a device was asked for must not lie in a queue until somebody asks for more. A device that
-/// failed says so where its results are read.
+/// failed reports it where its results are read.
 fn set_going(device: &Device) {
     let _ = device.flush();
 }
@@ -320,11 +319,8 @@ pub(crate) fn prepare(
         }
     };
     let ids: Vec<i32> = batch.tokens.iter().map(|&id| i32::from(id)).collect();
-    let languages: Vec<i32> = batch
-        .languages
-        .iter()
-        .map(|language| language.id() as i32)
-        .collect();
+    let languages = batch.languages.iter().map(|language| language.id() as i32);
+    let languages: Vec<i32> = languages.collect();
     Prepared {
         lengths,
         tokens: Tensor::from_data(TensorData::new(ids, [rows, tokens]), device),

@@ -1,29 +1,11 @@
-//! Frames made on a device against those of the CPU's own transform, and what is done to references.
+//! Frames made on a device compared with those of the CPU's own transform, and what is done to references.
 
 use voxmill_audio::{AudioSettings, Framing, LogMel};
 use voxmill_data::draw::{draw, unit};
 
 use super::*;
-use crate::test_data::{CHANNELS, TestClip, batch_of};
-
-/// Every device that the tests can have. Parity is a promise for all of them.
-fn devices() -> Vec<Device> {
-    crate::device::test_devices()
-}
-
-fn preparing(data: &Device, model: &Device) -> Preparation {
-    Preparation {
-        data: data.clone(),
-        model: model.clone(),
-        statistics: MelStatistics {
-            mean: -5.0,
-            deviation: 2.0,
-        },
-        audio: AudioSettings::default(),
-        augment: Augment::default(),
-        seed: 1,
-    }
-}
+use crate::device::{cpu, test_devices};
+use crate::test_data::{CHANNELS, TestClip, batch_of, preparation};
 
 /// Something like speech: loud tones, quiet treble, silence, and a click.
 fn sound(samples: usize) -> Vec<f32> {
@@ -51,18 +33,15 @@ fn frames_made_of_samples_equal_the_cpus_own_on_every_device() {
         };
         let framing = settings.framing();
         let clips = [sound(9_000), sound(22_050)];
-        let most = clips
-            .iter()
-            .map(|c| framing.frames_of_clip(c.len()))
-            .max()
-            .unwrap();
+        let frames = clips.iter().map(|c| framing.frames_of_clip(c.len()));
+        let most = frames.max().unwrap();
         let width = framing.row_width(most);
         let mut rows = vec![0.0; clips.len() * width];
         for (row, clip) in rows.chunks_exact_mut(width).zip(&clips) {
             let laid_out = framing.lay_out(clip, 0..framing.frames_of_clip(clip.len()));
             row[..laid_out.len()].copy_from_slice(&laid_out);
         }
-        for device in devices() {
+        for device in test_devices() {
             let frames = FramesOnDevice::new(&settings, &device);
             let made = device::read(frames.of_samples(rows.clone(), clips.len(), most));
             let mut log_mel = LogMel::new(&settings).unwrap();
@@ -94,7 +73,6 @@ fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
     let mut of_samples = of_frames.clone();
     let row = |frames: usize, room: usize| {
         let mut row = framing.lay_out(&clip, 0..frames);
-        row.resize(framing.row_width(room), 0.0);
         row.resize(2 * framing.row_width(room), 0.0);
         row
     };
@@ -103,8 +81,8 @@ fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
         rows: row(frames, padded),
         reference: row(30, reference),
     };
-    for device in devices() {
-        let mut preparer = preparing(&device, &device).preparer();
+    for device in test_devices() {
+        let mut preparer = preparation(&device, &device).preparer();
         let a = preparer.prepare(of_frames.clone()).prepared;
         let b = preparer.prepare(of_samples.clone()).prepared;
         for (a, b) in [(a.mel, b.mel), (a.reference, b.reference)] {
@@ -118,24 +96,21 @@ fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
 fn a_batch_arrives_unchanged_on_every_device() {
     let clip = TestClip::new("moved", 6, 20);
     let batch = batch_of(&[Some(&clip), None], 8, 24, 30);
-    let cpu = crate::device::cpu();
-    let here = preparing(&cpu, &cpu).preparer().prepare(batch.clone());
-    let copied = preparing(&cpu, &cpu)
-        .preparer()
-        .copying()
-        .prepare(batch.clone());
-    for there in devices() {
-        let moved = preparing(&cpu, &there).preparer().prepare(batch.clone());
+    let preparer = || preparation(&cpu(), &cpu()).preparer();
+    let here = preparer().prepare(batch.clone());
+    let copied = preparer().copying().prepare(batch.clone());
+    for there in test_devices() {
+        let moved = preparation(&cpu(), &there)
+            .preparer()
+            .prepare(batch.clone());
         assert_eq!(moved.prepared.mel.device(), there);
         for other in [&moved.prepared, &copied.prepared] {
             let same =
                 |a: &Tensor<3>, b: &Tensor<3>| device::read(a.clone()) == device::read(b.clone());
             assert!(same(&here.prepared.mel, &other.mel));
             assert!(same(&here.prepared.reference, &other.reference));
-            assert!(same(
-                &here.prepared.frame_spans.mask(),
-                &other.frame_spans.mask()
-            ));
+            let mask = other.frame_spans.mask();
+            assert!(same(&here.prepared.frame_spans.mask(), &mask));
             let ids = |ids: &Tensor<2, Int>| ids.to_data().iter::<i32>().collect::<Vec<_>>();
             assert_eq!(ids(&here.prepared.tokens), ids(&other.tokens));
         }
@@ -149,13 +124,12 @@ fn references_are_changed_and_targets_are_not_on_every_device() {
     let prepared = |augment: Augment, device: &Device| {
         let how = Preparation {
             augment,
-            ..preparing(device, device)
+            ..preparation(device, device)
         };
         let ready = how.preparer().prepare(batch.clone()).prepared;
         (device::read(ready.mel), device::read(ready.reference))
     };
-    let cpu = crate::device::cpu();
-    let (mel, plain) = prepared(Augment::default(), &cpu);
+    let (mel, plain) = prepared(Augment::default(), &cpu());
     let valid = 30 * CHANNELS;
     let all = Augment {
         gain_db: 6.0,
@@ -163,16 +137,14 @@ fn references_are_changed_and_targets_are_not_on_every_device() {
         time_masks: 2,
         channel_masks: 2,
     };
-    for device in devices() {
+    let (_, on_cpu) = prepared(all, &cpu());
+    for device in test_devices() {
         let (same, changed) = prepared(all, &device);
         assert!(same.iter().zip(&mel).all(|(a, b)| (a - b).abs() < 1e-4));
         assert_ne!(changed[..valid], plain[..valid]);
         assert!(changed.iter().all(|value| value.is_finite()));
-        assert!(
-            changed[valid..].iter().all(|&value| value == 0.0),
-            "padding"
-        );
-        let on_cpu = prepared(all, &cpu).1;
+        let is_zero = |&value: &f32| value == 0.0;
+        assert!(changed[valid..].iter().all(is_zero), "padding");
         let off = changed.iter().zip(&on_cpu).map(|(a, b)| (a - b).abs());
         assert!(off.fold(0.0, f32::max) < 1e-3, "{device:?}");
         // Gain alone moves all values by the same amount.
@@ -181,11 +153,8 @@ fn references_are_changed_and_targets_are_not_on_every_device() {
             ..Augment::default()
         };
         let (_, louder) = prepared(gain, &device);
-        let moved: Vec<f32> = louder[..valid]
-            .iter()
-            .zip(&plain)
-            .map(|(a, b)| a - b)
-            .collect();
+        let moved = louder[..valid].iter().zip(&plain).map(|(a, b)| a - b);
+        let moved: Vec<f32> = moved.collect();
         assert!(moved.iter().all(|m| (m - moved[0]).abs() < 1e-4) && moved[0] != 0.0);
     }
 }

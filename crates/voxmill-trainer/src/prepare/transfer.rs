@@ -41,7 +41,7 @@ impl Transfer {
     }
 }
 
-/// Moves a batch of about so many bytes `rounds` times, and once before to warm up. The CPU twice is
+/// Moves a batch of about this many bytes `rounds` times, and once before to warm up. The CPU twice is
 /// two lanes, which copy. The error says what failed, in the device's words.
 pub fn time_transfer(
     data: &Device,
@@ -50,7 +50,7 @@ pub fn time_transfer(
     rounds: usize,
 ) -> Result<Transfer, String> {
     let (data, model) = (data.clone().inner(), model.clone().inner());
-    without_panic(|| timed(&data, &model, bytes, rounds)).and_then(|timed| timed)
+    without_panic(|| timed(&data, &model, bytes, rounds)).flatten()
 }
 
 fn timed(data: &Device, model: &Device, bytes: u64, rounds: usize) -> Result<Transfer, String> {

@@ -7,8 +7,7 @@ use crate::align::Durations;
 use crate::checkpoint::{CheckpointError, CheckpointFolder, VoiceFacts};
 use crate::device::read;
 use crate::model::{Spans, Voice};
-use crate::prepare::denormalise;
-use crate::train::style_of;
+use crate::prepare::{denormalise, normalise};
 
 /// The model of a checkpoint, or of a run between two steps, with what it knows of its speakers.
 #[derive(Debug)]
@@ -53,15 +52,16 @@ impl TrainedVoice {
     }
 
     /// The style of a recording, from its log-mel frames.
-    pub fn style_of(&self, mel: Vec<f32>) -> Vec<f32> {
+    pub fn style_of(&self, mut mel: Vec<f32>) -> Vec<f32> {
         let channels = self.facts.vocabulary.mel_channels;
-        style_of(
-            &self.model,
-            &[mel],
-            channels,
-            self.facts.mel_statistics,
-            &self.device,
-        )
+        let frames = mel.len() / channels;
+        let time = frames.max(1);
+        mel.resize(time * channels, 0.0);
+        let mel = TensorData::new(mel, [1, time, channels]);
+        let spans = Spans::new(&[frames as u32], time, &self.device);
+        let mel = Tensor::from_data(mel, &self.device);
+        let mel = normalise(self.facts.mel_statistics, mel, &spans);
+        read(self.model.style(mel, &spans))
     }
 
     /// The stored style of a speaker.
@@ -81,17 +81,13 @@ impl TrainedVoice {
         let spans = Spans::new(&[count as u32], count, device);
         let encoded = self.model.encode(ids, language, &spans, &style);
         let logs = read(encoded.log_durations);
-        let logs: Vec<f64> = logs.into_iter().map(f64::from).collect();
         let durations = whole_frames(&logs, self.facts.length_scale / rate);
         let frames = durations.iter().sum::<u32>();
         let durations = Durations::new(durations, count);
         let spans = Spans::new(&[frames], frames as usize, device);
-        let mel = self
-            .model
-            .decode(encoded.states, &durations, &spans, &style);
-        let mel = denormalise(self.facts.mel_statistics, mel);
+        let mel = (self.model).decode(encoded.states, &durations, &spans, &style);
         Spoken {
-            mel: read(mel),
+            mel: read(denormalise(self.facts.mel_statistics, mel)),
             channels: self.facts.vocabulary.mel_channels,
             durations: durations.row(0).to_vec(),
         }
@@ -103,12 +99,12 @@ const MOST_FRAMES: f64 = 350.0;
 
 /// Whole frames from log-durations. What is rounded is the running sum, so that errors do not add
 /// up; every token gets at least one frame.
-fn whole_frames(logs: &[f64], scale: f64) -> Vec<u32> {
+fn whole_frames(logs: &[f32], scale: f64) -> Vec<u32> {
     let mut exact = 0.0;
     let mut given = 0u32;
     logs.iter()
         .map(|log| {
-            let lasts = log.exp();
+            let lasts = f64::from(*log).exp();
             exact += (if lasts.is_finite() { lasts } else { 1.0 } * scale).min(MOST_FRAMES);
             let until = (exact.round() as u32).max(given + 1);
             let frames = until - given;
@@ -124,7 +120,7 @@ mod tests {
 
     #[test]
     fn rounding_errors_do_not_add_up() {
-        let logs = [2.4f64.ln(); 100];
+        let logs = [2.4f32.ln(); 100];
         let frames = whole_frames(&logs, 1.0);
         assert_eq!(frames.iter().sum::<u32>(), 240);
         assert!(frames.iter().all(|n| (2..=3).contains(n)));
@@ -132,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_token_gets_a_frame_and_none_gets_thousands() {
-        let frames = whole_frames(&[-9.0, f64::NAN, 20.0, -9.0], 1.0);
+        let frames = whole_frames(&[-9.0, f32::NAN, 20.0, -9.0], 1.0);
         assert!(frames.iter().all(|n| (1..=351).contains(n)), "{frames:?}");
     }
 }

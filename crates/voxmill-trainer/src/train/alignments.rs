@@ -20,7 +20,7 @@ use std::thread::{self, Thread};
 use burn::tensor::{ExecutionError, Tensor, TensorData};
 
 use crate::align::{self, Durations, Lengths};
-use crate::checkpoint::PendingDurations;
+use crate::checkpoint::{PendingDurations, StoredAlignments};
 use crate::prepare::ReadyBatch;
 use crate::train::settling::Settling;
 
@@ -33,37 +33,27 @@ pub(super) struct Alignments {
     known: BTreeMap<usize, Vec<u32>>,
     settling: Settling,
     /// Of the last step, and of the one under way.
-    coming: Vec<Coming>,
-    /// So many of them are of the step under way.
+    pending: Vec<PendingScores>,
+    /// How many of them are of the step under way.
     of_this_step: usize,
 }
 
-/// What a checkpoint keeps of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Stored {
-    pub(super) known: Vec<(usize, Vec<u32>)>,
-    pub(super) pending: Vec<PendingDurations>,
-    pub(super) settling: Settling,
-}
-
-struct Coming {
+/// The scores of a batch on their way from the device, or what was found in them.
+struct PendingScores {
     clips: Vec<Option<usize>>,
+    /// Empty where nothing is to be searched.
     lengths: Vec<Lengths>,
     state: State,
 }
 
 enum State {
-    Reading {
-        scores: Reading,
-        time: usize,
-        tokens: usize,
-    },
+    Reading(Reading),
     Found(Vec<Vec<u32>>),
 }
 
-impl std::fmt::Debug for Coming {
+impl std::fmt::Debug for PendingScores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Coming")
+        f.debug_struct("PendingScores")
             .field("clips", &self.clips)
             .finish_non_exhaustive()
     }
@@ -71,19 +61,20 @@ impl std::fmt::Debug for Coming {
 
 impl Alignments {
     /// `on`: where reading from the device means waiting for it.
-    pub(super) fn new(on: bool, stored: Stored) -> Self {
+    pub(super) fn new(on: bool, stored: StoredAlignments) -> Self {
         // Where the search runs within the step, what was kept before would be out of date later.
-        let stored = if on { stored } else { Stored::default() };
-        let coming = stored.pending.into_iter().map(|pending| Coming {
-            lengths: Vec::new(),
-            clips: pending.clips,
-            state: State::Found(pending.durations),
-        });
+        let stored = if on {
+            stored
+        } else {
+            StoredAlignments::default()
+        };
+        let pending = stored.pending.into_iter();
+        let pending = pending.map(|found| PendingScores::found(found.clips, found.durations));
         Self {
             on,
             known: stored.known.into_iter().collect(),
             settling: stored.settling,
-            coming: coming.collect(),
+            pending: pending.collect(),
             of_this_step: 0,
         }
     }
@@ -117,69 +108,31 @@ impl Alignments {
         self.settling.is_due(batch.position.epoch)
     }
 
+    fn push(&mut self, batch: PendingScores) {
+        self.of_this_step += 1;
+        self.pending.push(batch);
+    }
+
     /// What a step found by itself.
     pub(super) fn found(&mut self, batch: &ReadyBatch, durations: &Durations) {
         if self.on {
-            self.of_this_step += 1;
-            self.coming.push(Coming {
-                clips: batch.clips.clone(),
-                lengths: Vec::new(),
-                state: State::Found(rows(durations, &batch.prepared.lengths)),
-            });
+            let found = rows(durations, &batch.prepared.lengths);
+            self.push(PendingScores::found(batch.clips.clone(), found));
         }
     }
 
     /// Begins to read the scores of a batch: rows × time × tokens.
     pub(super) fn read_later(&mut self, batch: &ReadyBatch, scores: Tensor<3>) {
-        let [_, time, tokens] = scores.dims();
-        let mut scores: Reading = Box::pin(scores.into_data_async());
-        // The first look sends the copy on its way, behind what the device has been asked for so far.
-        let looked = scores
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        let lengths = batch.prepared.lengths.clone();
-        let state = match looked {
-            Poll::Pending => State::Reading {
-                scores,
-                time,
-                tokens,
-            },
-            Poll::Ready(Ok(data)) => State::Found(search(data, time, tokens, &lengths)),
-            // Nothing else is made of the scores, so nobody else would notice.
-            Poll::Ready(Err(why)) => panic!("{why}"),
-        };
-        self.of_this_step += 1;
-        self.coming.push(Coming {
-            clips: batch.clips.clone(),
-            lengths,
-            state,
-        });
+        let (clips, lengths) = (batch.clips.clone(), batch.prepared.lengths.clone());
+        self.push(PendingScores::read(clips, lengths, scores));
     }
 
     /// Nothing is to be searched: one number of the step is read instead, so that the host stays one step ahead of
     /// the device and no further, and the time of a step is the device's.
     pub(super) fn follow(&mut self, number: Tensor<1>) {
-        if !self.on {
-            return;
+        if self.on {
+            self.push(PendingScores::read(Vec::new(), Vec::new(), number));
         }
-        let mut number: Reading = Box::pin(number.into_data_async());
-        let looked = number
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        let state = match looked {
-            Poll::Pending => State::Reading {
-                scores: number,
-                time: 0,
-                tokens: 0,
-            },
-            Poll::Ready(_) => State::Found(Vec::new()),
-        };
-        self.of_this_step += 1;
-        self.coming.push(Coming {
-            clips: Vec::new(),
-            lengths: Vec::new(),
-            state,
-        });
     }
 
     /// How many batches of the step under way have come by.
@@ -189,18 +142,18 @@ impl Alignments {
 
     /// Waits for what the step under way has begun to read; panics where the device could not make it.
     pub(super) fn wait(&mut self) {
-        let begun = self.coming.len() - self.of_this_step;
-        for coming in &mut self.coming[begun..] {
-            coming.finish().unwrap_or_else(|why| panic!("{why}"));
+        let begun = self.pending.len() - self.of_this_step;
+        for batch in &mut self.pending[begun..] {
+            batch.durations();
         }
     }
 
     /// Keeps the first `of_this_step` of this step: the pass over the others failed and is repeated.
     pub(super) fn back_to(&mut self, of_this_step: usize) {
         let failed = self.of_this_step - of_this_step;
-        for mut coming in self.coming.drain(self.coming.len() - failed..) {
+        for mut batch in self.pending.drain(self.pending.len() - failed..) {
             // A reading that is dropped half-way spoils the library's buffer for the next one. Why it failed is known.
-            let _ = coming.finish();
+            let _ = batch.finish();
         }
         self.of_this_step = of_this_step;
     }
@@ -209,79 +162,97 @@ impl Alignments {
     /// becomes known. By now its scores are there, and the device has other things to do.
     /// Under the prior alignments move with it, which says nothing of how they move without.
     pub(super) fn take_over(&mut self, prior_weight: f32) {
-        let before = self.coming.len() - self.of_this_step;
+        let before = self.pending.len() - self.of_this_step;
         self.of_this_step = 0;
-        for mut coming in self.coming.drain(..before) {
-            coming.finish().unwrap_or_else(|why| panic!("{why}"));
-            let State::Found(rows) = coming.state else {
-                continue;
-            };
-            for (clip, durations) in coming.clips.into_iter().zip(rows) {
-                if let Some(clip) = clip {
-                    let before = self.known.get(&clip);
-                    let alike = before.filter(|before| before.len() == durations.len());
-                    if let (Some(before), true) = (alike, prior_weight == 0.0) {
-                        self.settling.count(before, &durations);
-                    }
-                    self.known.insert(clip, durations);
+        for mut batch in self.pending.drain(..before) {
+            let rows = std::mem::take(batch.durations());
+            for (clip, durations) in batch.clips.into_iter().zip(rows) {
+                let Some(clip) = clip else { continue };
+                let before = self.known.get(&clip);
+                let alike = before.filter(|before| before.len() == durations.len());
+                if let (Some(before), true) = (alike, prior_weight == 0.0) {
+                    self.settling.count(before, &durations);
                 }
+                self.known.insert(clip, durations);
             }
         }
     }
 
     /// For a checkpoint: what is known, and what will be after the next step.
-    pub(super) fn stored(&mut self) -> Stored {
-        let pending: Vec<_> = self
-            .coming
-            .iter_mut()
-            .filter_map(|coming| {
-                coming.finish().unwrap_or_else(|why| panic!("{why}"));
-                match &coming.state {
-                    State::Found(durations) if !coming.clips.is_empty() => Some(PendingDurations {
-                        clips: coming.clips.clone(),
-                        durations: durations.clone(),
-                    }),
-                    _ => None,
-                }
-            })
-            .collect();
+    pub(super) fn stored(&mut self) -> StoredAlignments {
+        let pending = self.pending.iter_mut().map(|batch| PendingDurations {
+            durations: batch.durations().clone(),
+            clips: batch.clips.clone(),
+        });
         let known = self.known.iter();
-        Stored {
+        StoredAlignments {
+            pending: pending.filter(|batch| !batch.clips.is_empty()).collect(),
             known: known
                 .map(|(clip, durations)| (*clip, durations.clone()))
                 .collect(),
-            pending,
             settling: self.settling,
         }
     }
 }
 
-impl Coming {
+impl PendingScores {
+    fn found(clips: Vec<Option<usize>>, durations: Vec<Vec<u32>>) -> Self {
+        Self {
+            clips,
+            lengths: Vec::new(),
+            state: State::Found(durations),
+        }
+    }
+
+    /// Begins to read a tensor.
+    fn read<const D: usize>(
+        clips: Vec<Option<usize>>,
+        lengths: Vec<Lengths>,
+        tensor: Tensor<D>,
+    ) -> Self {
+        let mut reading: Reading = Box::pin(tensor.into_data_async());
+        // The first poll sends the copy on its way, behind what the device has been asked for so far.
+        let polled = reading
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        let state = match polled {
+            Poll::Pending => State::Reading(reading),
+            Poll::Ready(Ok(data)) => State::Found(search(data, &lengths)),
+            // Nothing else is made of the scores, so nobody else would notice.
+            Poll::Ready(Err(why)) => panic!("{why}"),
+        };
+        Self {
+            clips,
+            lengths,
+            state,
+        }
+    }
+
     /// Waits for the scores and searches. Where there are none, nothing is found.
-    fn finish(&mut self) -> Result<(), ExecutionError> {
-        let State::Reading {
-            scores,
-            time,
-            tokens,
-        } = &mut self.state
-        else {
-            return Ok(());
-        };
-        let read = wait_for(scores.as_mut());
-        let found = match &self.lengths[..] {
-            [] => read.map(|_| Vec::new()),
-            lengths => read.map(|data| search(data, *time, *tokens, lengths)),
-        };
-        let (found, done) = match found {
-            Ok(found) => (found, Ok(())),
-            Err(why) => (Vec::new(), Err(why)),
-        };
-        self.state = State::Found(found);
-        done
+    fn finish(&mut self) -> Result<&mut Vec<Vec<u32>>, ExecutionError> {
+        if let State::Reading(reading) = &mut self.state {
+            let data = wait_for(reading.as_mut());
+            self.state = State::Found(Vec::new());
+            self.state = State::Found(search(data?, &self.lengths));
+        }
+        match &mut self.state {
+            State::Found(durations) => Ok(durations),
+            State::Reading(_) => unreachable!("it was waited for"),
+        }
+    }
+
+    /// Those of each row, waited for; panics where the device could not make the scores.
+    fn durations(&mut self) -> &mut Vec<Vec<u32>> {
+        self.finish().unwrap_or_else(|why| panic!("{why}"))
     }
 }
 
-fn search(data: TensorData, time: usize, tokens: usize, lengths: &[Lengths]) -> Vec<Vec<u32>> {
+/// In scores of rows × time × tokens; nothing without rows.
+fn search(data: TensorData, lengths: &[Lengths]) -> Vec<Vec<u32>> {
+    if lengths.is_empty() {
+        return Vec::new();
+    }
+    let [_, time, tokens] = data.shape().dims();
     let mut scores: Vec<f32> = data.iter::<f32>().collect();
     let durations = align::search(&mut scores, time, tokens, lengths, 0.0);
     rows(&durations, lengths)
@@ -317,69 +288,76 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
-    use crate::device::{is_cpu, read, test_devices};
+    use crate::device::{Backend, cpu, found, is_cpu, read, test_devices};
     use crate::test_data::{TestClip, batch_of};
-    use crate::train::tests::prepared;
+    use crate::train::tests::feed::prepared;
 
     fn batch() -> ReadyBatch {
         let (a, b) = (TestClip::new("a", 3, 9), TestClip::new("b", 2, 4));
         prepared(batch_of(&[Some(&a), None, Some(&b)], 4, 10, 8))
     }
 
-    /// rows × time × tokens that favour a frame for each token and the rest for the last.
-    fn scores(batch: &ReadyBatch) -> Tensor<3> {
-        scores_on(&batch.prepared.mel.device())
-    }
-
-    /// Something that takes a GPU longer than asking for what comes behind it takes the host.
+    /// Something that takes a GPU longer than asking for what comes behind it takes the host. For a
+    /// software GPU less work will do.
     fn give_work(device: &Device) -> Tensor<2> {
-        let size = if is_cpu(device) { 1 } else { 1024 };
+        let is_software = || found(Backend::Wgpu).is_ok_and(|found| found[0].is_software);
+        let size = match device {
+            device if is_cpu(device) => 1,
+            _ if is_software() => 512,
+            _ => 1024,
+        };
         let wide = Tensor::<2>::ones([size, size], device);
         (0..6).fold(wide.clone(), |work, _| work.matmul(wide.clone()) * 1e-3)
     }
 
-    fn scores_on(device: &Device) -> Tensor<3> {
+    /// rows × time × tokens that favour a frame for each token and the rest for the last.
+    fn scores(device: &Device) -> Tensor<3> {
         let score = |at: usize| if at / 4 % 10 == at % 4 { 1.0 } else { 0.0 };
         let values: Vec<f32> = (0..3 * 10 * 4).map(score).collect();
         Tensor::from_data(TensorData::new(values, [3, 10, 4]), device)
     }
 
+    fn empty() -> Alignments {
+        Alignments::new(true, StoredAlignments::default())
+    }
+
+    fn known(known: [(usize, Vec<u32>); 2]) -> StoredAlignments {
+        StoredAlignments {
+            known: known.into(),
+            ..StoredAlignments::default()
+        }
+    }
+
     #[test]
     fn what_a_step_found_is_known_after_the_next_one() {
         let batch = batch();
-        let mut alignments = Alignments::new(true, Stored::default());
+        let mut alignments = empty();
         assert_eq!(alignments.of(&batch, 0.0), None);
-        alignments.read_later(&batch, scores(&batch));
+        alignments.read_later(&batch, scores(&cpu()));
         alignments.take_over(0.0);
-        assert_eq!(
-            alignments.of(&batch, 0.0),
-            None,
-            "the step has only just been asked for"
-        );
+        let of_step = alignments.of(&batch, 0.0);
+        assert_eq!(of_step, None, "the step has only just been asked for");
         alignments.take_over(0.0);
         let durations = alignments.of(&batch, 0.0).unwrap();
         assert_eq!(durations.row(0).iter().sum::<u32>(), 9);
         assert_eq!(durations.row(1), [0; 4]);
         assert_eq!(durations.row(2).iter().sum::<u32>(), 4);
-        assert_eq!(
-            alignments.of(&batch, 0.5),
-            None,
-            "as long as the prior pulls"
-        );
+        let under_prior = alignments.of(&batch, 0.5);
+        assert_eq!(under_prior, None, "as long as the prior pulls");
     }
 
-    /// A GPU copies them where they stand in the order of its work; they are looked at a step later.
+    /// A GPU copies them where they stand in the order of its work; they are read a step later.
     #[test]
     fn scores_that_are_read_later_are_those_of_their_time_on_every_device() {
         let batch = batch();
         let found = test_devices().into_iter().map(|device| {
-            let mut alignments = Alignments::new(true, Stored::default());
-            let mut scores = scores_on(&device);
+            let mut alignments = empty();
+            let mut scores = scores(&device);
             let _at_work = give_work(&device);
             alignments.read_later(&batch, scores.clone());
             if !is_cpu(&device) {
-                let coming = &alignments.coming[0].state;
-                assert!(matches!(coming, State::Reading { .. }), "it was waited for");
+                let state = &alignments.pending[0].state;
+                assert!(matches!(state, State::Reading(_)), "it was waited for");
             }
             for _ in 0..3 {
                 // The same memory, written anew.
@@ -400,8 +378,8 @@ mod tests {
     fn a_checkpoint_in_between_changes_nothing() {
         let batch = batch();
         let run = |saves: bool| {
-            let mut alignments = Alignments::new(true, Stored::default());
-            alignments.read_later(&batch, scores(&batch));
+            let mut alignments = empty();
+            alignments.read_later(&batch, scores(&cpu()));
             alignments.take_over(0.0);
             if saves {
                 let stored = alignments.stored();
@@ -418,52 +396,35 @@ mod tests {
     #[test]
     fn a_step_that_is_only_followed_leaves_what_is_known() {
         let batch = batch();
-        let known = vec![(0, vec![3, 3, 3]), (2, vec![2, 2])];
-        let stored = Stored {
-            known,
-            ..Stored::default()
-        };
+        let stored = known([(0, vec![3, 3, 3]), (2, vec![2, 2])]);
         let mut alignments = Alignments::new(true, stored.clone());
-        alignments.follow(Tensor::zeros([1], &batch.prepared.mel.device()));
-        assert_eq!(alignments.coming.len(), 1);
-        assert_eq!(
-            alignments.stored(),
-            stored,
-            "there is nothing to keep of it"
-        );
+        alignments.follow(Tensor::zeros([1], &cpu()));
+        assert_eq!(alignments.pending.len(), 1);
+        assert_eq!(alignments.stored(), stored, "nothing to keep of it");
         alignments.take_over(0.0);
         alignments.take_over(0.0);
-        assert!(alignments.coming.is_empty());
+        assert!(alignments.pending.is_empty());
         assert!(alignments.of(&batch, 0.0).is_some());
     }
 
     #[test]
     fn a_step_that_is_followed_is_not_waited_for_on_every_device() {
         for device in &test_devices()[1..] {
-            let mut alignments = Alignments::new(true, Stored::default());
+            let mut alignments = empty();
             let _at_work = give_work(device);
             alignments.follow(Tensor::zeros([1], device) + 1.0);
-            let coming = &alignments.coming[0].state;
-            assert!(matches!(coming, State::Reading { .. }));
+            let state = &alignments.pending[0].state;
+            assert!(matches!(state, State::Reading(_)));
         }
     }
 
     #[test]
     fn a_clip_that_has_changed_is_aligned_anew() {
         let batch = batch();
-        let knows = |known: Vec<(usize, Vec<u32>)>| {
-            let stored = Stored {
-                known,
-                ..Stored::default()
-            };
-            Alignments::new(true, stored).of(&batch, 0.0)
-        };
-        assert_eq!(knows(vec![(0, vec![3, 3, 4]), (2, vec![2, 2])]), None);
-        assert!(knows(vec![(0, vec![3, 3, 3]), (2, vec![2, 2])]).is_some());
-        assert_eq!(
-            Alignments::default().of(&batch, 0.0),
-            None,
-            "the CPU does not wait anyway"
-        );
+        let of = |stored| Alignments::new(true, stored).of(&batch, 0.0);
+        assert_eq!(of(known([(0, vec![3, 3, 4]), (2, vec![2, 2])])), None);
+        assert!(of(known([(0, vec![3, 3, 3]), (2, vec![2, 2])])).is_some());
+        let on_cpu = Alignments::default().of(&batch, 0.0);
+        assert_eq!(on_cpu, None, "the CPU does not wait anyway");
     }
 }

@@ -3,23 +3,17 @@
 
 use std::time::Instant;
 
-use super::alignments::Stored;
-use super::report::{Observer, Pending, Saved, StepReport, Stopped, Summary, Validation};
-use super::step::Start;
-use super::{Feed, TrainError, Trainer, caught, validate};
-use crate::checkpoint::{Best, Checkpoints, Facts, Snapshot};
-use crate::device::read;
+use super::report::{Observer, Saved, StepReport, Stopped, Summary, Validation};
+use super::{Feed, RunContext, Start, TrainError, Trainer, caught, validate};
+use crate::checkpoint::{Best, Facts, Snapshot};
 use crate::optimizer::{LossScale, with_mean_weights};
 use crate::synthesis::TrainedVoice;
 
 impl Trainer {
     /// What is due after a step.
-    pub(super) fn between_steps(
+    pub(super) fn between_steps<F: Feed>(
         &mut self,
-        pending: &mut Pending,
-        feed: &mut impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
+        run: &mut RunContext<'_, F>,
     ) -> Result<(), TrainError> {
         let (step, options) = (self.progress.step, &self.options);
         let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
@@ -29,34 +23,31 @@ impl Trainer {
         // The first step shows where the voice began.
         let begins = step == 1 && options.validate_every.is_some();
         if every(Some(options.log_every)) || save {
-            self.report(pending, observer)?;
-            self.give_up_if_bad(feed, checkpoints, observer)?;
+            self.report(run.observer)?;
+            self.give_up_if_bad(run)?;
         }
         if validate || begins {
-            self.validate(feed, observer, validate)?;
+            self.validate(run, validate)?;
         }
         if save {
-            self.save(feed, checkpoints, observer)?;
+            self.save(run)?;
         }
         if sample {
-            self.sample(observer)?;
+            self.sample(run.observer)?;
         }
         Ok(())
     }
 
     /// After the last step, or the one that failed.
-    pub(super) fn finish(
+    pub(super) fn finish<F: Feed>(
         mut self,
         outcome: Result<Stopped, TrainError>,
         start: Start,
-        pending: &mut Pending,
-        feed: &mut impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
+        mut run: RunContext<'_, F>,
     ) -> Result<Summary, TrainError> {
         let device = self.device.clone();
         let outcome = outcome.and_then(|stopped| {
-            let end = || self.end(stopped, start.step, pending, feed, checkpoints, observer);
+            let end = || self.end(stopped, start.step, &mut run);
             caught(&device, end).map(|()| stopped)
         });
         let unsaved = self.progress.step > self.saved_at.unwrap_or(start.step);
@@ -73,8 +64,8 @@ impl Trainer {
                 // The steps since the last checkpoint are good. If they cannot be saved either, the
                 // first error is still the one to report.
                 if unsaved && !matches!(error, TrainError::Checkpoint(_)) {
-                    let _ = caught(&device, || self.report(pending, observer));
-                    let _ = caught(&device, || self.save(feed, checkpoints, observer));
+                    let _ = caught(&device, || self.report(run.observer));
+                    let _ = caught(&device, || self.save(&mut run));
                 }
                 Err(error)
             }
@@ -82,16 +73,13 @@ impl Trainer {
     }
 
     /// What is due after the last step.
-    fn end(
+    fn end<F: Feed>(
         &mut self,
         stopped: Stopped,
         first_step: u64,
-        pending: &mut Pending,
-        feed: &mut impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
+        run: &mut RunContext<'_, F>,
     ) -> Result<(), TrainError> {
-        self.report(pending, observer)?;
+        self.report(run.observer)?;
         let step = self.progress.step;
         if step == 0 && stopped == Stopped::FeedEnded {
             return Err(TrainError::NoBatches);
@@ -99,46 +87,37 @@ impl Trainer {
         if step == first_step {
             return Ok(());
         }
-        self.give_up_if_bad(feed, checkpoints, observer)?;
+        self.give_up_if_bad(run)?;
         let validates = self.options.validate_every.is_some() && stopped != Stopped::Interrupted;
         let validate = validates && self.validated_at != Some(step);
         if validate {
-            self.validate(feed, observer, true)?;
+            self.validate(run, true)?;
         }
         if validate || self.saved_at != Some(step) {
-            self.save(feed, checkpoints, observer)?;
+            self.save(run)?;
         }
         Ok(())
     }
 
-    fn report(
-        &mut self,
-        pending: &mut Pending,
-        observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
-        let reports = pending.read();
+    fn report(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let reports = self.reports.read();
         if reports.is_empty() {
             return Ok(());
         }
         let bad = |report: &&StepReport| !report.counted && !report.overflowed();
         self.progress.bad_steps += reports.iter().filter(bad).count() as u64;
-        observer
-            .steps(&reports, &self.progress)
-            .map_err(TrainError::Observer)
+        let reported = observer.steps(&reports, &self.progress);
+        reported.map_err(TrainError::Observer)
     }
 
     /// Ends a run of too many bad steps, with a checkpoint.
-    fn give_up_if_bad(
-        &mut self,
-        feed: &impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
+    fn give_up_if_bad<F: Feed>(&mut self, run: &mut RunContext<'_, F>) -> Result<(), TrainError> {
         let bad = self.progress.bad_steps;
         if bad <= self.options.max_bad_steps {
             return Ok(());
         }
-        let (_, saved) = self.save(feed, checkpoints, observer)?;
+        self.save(run)?;
+        let saved = self.progress.step;
         Err(TrainError::TooManyBadSteps { bad, saved })
     }
 
@@ -146,14 +125,13 @@ impl Trainer {
         self.refresh_voice();
         let model = with_mean_weights(&self.model, &self.optimizer);
         let voice = TrainedVoice::new(model, self.voice.clone(), self.device.clone());
-        observer
-            .sample(self.progress.step, &voice)
-            .map_err(TrainError::Observer)
+        let sampled = observer.sample(self.progress.step, &voice);
+        sampled.map_err(TrainError::Observer)
     }
 
-    /// Brings what is known of the voice besides its weights up to date.
+    /// Brings what is known of the voice, apart from its weights, up to date.
     fn refresh_voice(&mut self) {
-        let [real, predicted] = self.length_sums();
+        let [real, predicted] = self.lengths.read();
         if real > 0.0 && predicted > 0.0 {
             self.voice.length_scale = f64::from(real / predicted).clamp(0.5, 2.0);
         }
@@ -165,22 +143,16 @@ impl Trainer {
         }
     }
 
-    fn length_sums(&self) -> [f32; 2] {
-        let values = read(self.lengths.clone());
-        std::array::from_fn(|n| values.get(n).copied().unwrap_or(0.0))
-    }
-
     /// `may_be_best`: a checkpoint is saved right after it, so that the best can be found again.
-    fn validate(
+    fn validate<F: Feed>(
         &mut self,
-        feed: &mut impl Feed,
-        observer: &mut dyn Observer,
+        run: &mut RunContext<'_, F>,
         may_be_best: bool,
     ) -> Result<(), TrainError> {
         let begin = Instant::now();
         let model = with_mean_weights(&self.model, &self.optimizer);
         let statistics = self.voice.mel_statistics;
-        let batches = feed.validation().map_err(TrainError::Feed)?;
+        let batches = run.feed.validation().map_err(TrainError::Feed)?;
         let found = validate::validate(&model, batches, statistics, &self.device);
         let Some((losses, shown)) = found.map_err(TrainError::Feed)? else {
             return Ok(());
@@ -208,51 +180,37 @@ impl Trainer {
             took: begin.elapsed(),
             shown,
         };
-        observer
-            .validated(&validation, &self.progress)
-            .map_err(TrainError::Observer)
+        let reported = run.observer.validated(&validation, &self.progress);
+        reported.map_err(TrainError::Observer)
     }
 
-    fn save(
-        &mut self,
-        feed: &impl Feed,
-        checkpoints: &Checkpoints,
-        observer: &mut dyn Observer,
-    ) -> Result<(std::path::PathBuf, u64), TrainError> {
+    fn save<F: Feed>(&mut self, run: &mut RunContext<'_, F>) -> Result<(), TrainError> {
         let begin = Instant::now();
         self.refresh_voice();
-        self.progress.feed = feed.position();
-        let Stored {
-            known: alignments,
-            pending: pending_durations,
-            settling,
-        } = self.alignments.stored();
+        self.progress.feed = run.feed.position();
         let facts = Facts {
             voice: self.voice.clone(),
             progress: self.progress.clone(),
             settings: self.settings.clone(),
-            quarantine: feed.quarantine(),
-            alignments,
-            pending_durations,
-            settling,
+            quarantine: run.feed.quarantine(),
+            alignments: self.alignments.stored(),
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };
-        let (path, bytes) = checkpoints.save(&Snapshot {
+        let (path, bytes) = run.checkpoints.save(&Snapshot {
             facts: &facts,
             model: &self.model,
             optimizer: &self.optimizer,
-            lengths: self.length_sums(),
+            lengths: self.lengths.read(),
             loss_scale: self.loss_scale.as_ref().map(LossScale::stored),
         })?;
         let saved = Saved {
             step: self.progress.step,
-            path: path.clone(),
+            path,
             bytes,
             took: begin.elapsed(),
         };
-        self.saved_at = Some(self.progress.step);
-        observer.saved(&saved).map_err(TrainError::Observer)?;
-        Ok((path, self.progress.step))
+        self.saved_at = Some(saved.step);
+        run.observer.saved(&saved).map_err(TrainError::Observer)
     }
 }

@@ -1,6 +1,6 @@
 //! Batches that do not fit on the device are trained in parts.
 //!
-//! A device that has no memory left says so where results are read, not where they are asked for. So the
+//! A device that has no memory left reports it where results are read, not where they are asked for. So the
 //! first batch of every shape is waited for before the weights change, and once more where later steps take
 //! more: after the first step of all, which makes the optimizer's moments, and after the last step that is
 //! aligned under the prior. Where it fails, what the device keeps for later is released, and the same batch is
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use voxmill_data::batch_plan::Shape;
 
-use super::step::{BatchGradients, StepTask};
+use super::gradients::{BatchGradients, StepTask};
 use super::{TrainError, Trainer};
 use crate::device::{is_cpu, without_panic};
 use crate::prepare::ReadyBatch;
@@ -49,7 +49,7 @@ impl Trainer {
         }
         let aligned_before = self.alignments.of_this_step();
         let mut parts = 1;
-        let mut first_trouble = None;
+        let mut first_error = None;
         loop {
             let tried = without_panic(|| {
                 let gradients = self.gradients_in_parts(batch, parts, task);
@@ -57,12 +57,12 @@ impl Trainer {
                 self.alignments.wait();
                 gradients
             });
-            let trouble = match tried {
+            let error = match tried {
                 Ok(gradients) => {
                     if task.step > 0 {
                         self.fitting.parts.insert(kind, parts);
                     }
-                    let split = first_trouble.map(|why| Split {
+                    let split = first_error.map(|why| Split {
                         shape: batch.shape,
                         parts: batch.split(parts).len(),
                         why,
@@ -70,12 +70,12 @@ impl Trainer {
                     let is_new = self.fitting.reported.insert((batch.shape, parts));
                     return Ok((gradients, split.filter(|_| is_new)));
                 }
-                Err(trouble) => first_trouble.get_or_insert(trouble),
+                Err(error) => first_error.get_or_insert(error),
             };
             self.alignments.back_to(aligned_before);
             self.device.memory_cleanup();
             if parts >= batch.clips.len() {
-                return Err(TrainError::Device(trouble.clone()));
+                return Err(TrainError::Device(error.clone()));
             }
             parts *= 2;
         }

@@ -7,20 +7,23 @@ mod alignments;
 mod begin;
 mod between;
 mod fitting;
+mod gradients;
+mod lengths;
 mod options;
 mod report;
 mod settling;
 mod step;
 mod styles;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod validate;
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use serde_json::Value;
 use voxmill_data::batch::Batch;
 use voxmill_data::batch_plan::Position;
@@ -33,20 +36,24 @@ pub use report::{
 pub use settling::Settling;
 
 use crate::checkpoint::{CheckpointError, Checkpoints, Progress, VoiceFacts};
-use crate::device::{is_cpu, panic_words};
+use crate::device::{is_cpu, panic_message};
 use crate::model::{ModelShape, Voice};
 use crate::optimizer::{LossScale, OptimizerState};
 use crate::prepare::{Augment, Preparation, ReadyBatch};
 use alignments::Alignments;
 use fitting::Fitting;
+use lengths::LengthSums;
+use report::PendingReports;
 use styles::Styles;
-pub(crate) use styles::{excerpts_per_speaker, style_of};
+pub(crate) use styles::excerpts_per_speaker;
+
+type Done = Box<dyn FnOnce() + Send>;
 
 /// A batch and what to call when it has been trained on.
 pub struct Fed {
     pub ready: ReadyBatch,
     /// Moves the feed's position past the batch and frees its slot; dropping it only frees.
-    pub done: Box<dyn FnOnce() + Send>,
+    pub done: Done,
 }
 
 impl std::fmt::Debug for Fed {
@@ -68,13 +75,19 @@ pub trait Feed {
     /// What a checkpoint must store to resume after the batches that are done.
     fn position(&self) -> Value;
     /// The stage that was late, if the last batch had to be waited for.
-    fn late(&self) -> Option<String>;
+    fn late(&self) -> Option<String> {
+        None
+    }
     /// The held-out clips, always the same batches.
     fn validation(
         &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError>;
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+        Ok(Box::new(std::iter::empty()))
+    }
     /// Clips that are left out of this epoch, by id.
-    fn quarantine(&self) -> Vec<String>;
+    fn quarantine(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -109,14 +122,40 @@ pub struct Trainer {
     /// With f16 alone.
     loss_scale: Option<LossScale>,
     progress: Progress,
-    /// Running sums of true and of predicted frames, on the device.
-    lengths: Tensor<1>,
+    lengths: LengthSums,
     styles: Styles,
     alignments: Alignments,
     fitting: Fitting,
+    reports: PendingReports,
     /// The last step of this start that was saved, and the last that was validated.
     saved_at: Option<u64>,
     validated_at: Option<u64>,
+}
+
+/// What a run takes batches from, saves to and reports to.
+struct RunContext<'a, F> {
+    feed: &'a mut F,
+    checkpoints: &'a Checkpoints,
+    observer: &'a mut dyn Observer,
+}
+
+/// Where this start of the run began.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    step: u64,
+    /// Of training before it.
+    seconds: f64,
+    at: Instant,
+}
+
+impl Start {
+    fn new(progress: &Progress) -> Self {
+        Self {
+            step: progress.step,
+            seconds: progress.seconds,
+            at: Instant::now(),
+        }
+    }
 }
 
 impl Trainer {
@@ -145,7 +184,7 @@ impl Trainer {
     }
 
     /// Trains until a limit is reached, the feed ends, or `stop` is set. A GPU that fails makes the library panic,
-    /// which ends the run like any other trouble: the last checkpoint is there.
+    /// which ends the run like any other error: the last checkpoint is there.
     pub fn run(
         self,
         feed: &mut impl Feed,
@@ -154,9 +193,12 @@ impl Trainer {
         stop: &AtomicBool,
     ) -> Result<Summary, TrainError> {
         let device = self.device.clone();
-        caught(&device, || {
-            self.run_steps(feed, checkpoints, observer, stop)
-        })
+        let run = RunContext {
+            feed,
+            checkpoints,
+            observer,
+        };
+        caught(&device, || self.run_steps(run, stop))
     }
 
     /// The limit that ends the run here, if any.
@@ -179,5 +221,5 @@ fn caught<T>(
         return work();
     }
     let caught = catch_unwind(AssertUnwindSafe(work));
-    caught.unwrap_or_else(|panic| Err(TrainError::Device(panic_words(&*panic))))
+    caught.unwrap_or_else(|panic| Err(TrainError::Device(panic_message(&*panic))))
 }

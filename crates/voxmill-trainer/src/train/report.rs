@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use burn::tensor::Tensor;
 use voxmill_data::batch_plan::{Position, Shape};
 
-use super::{FeedError, Split};
+use super::{Fed, FeedError, Split};
 use crate::checkpoint::{Progress, VoiceFacts};
 use crate::device::read;
-use crate::optimizer::LEAST_LOSS_SCALE;
-use crate::prepare::ReadyBatch;
+use crate::optimizer::{LEAST_LOSS_SCALE, Taken};
 use crate::synthesis::TrainedVoice;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,7 +53,52 @@ pub struct StepReport {
     pub loss_scale: Option<f64>,
 }
 
+/// A batch that came within this was there.
+const NOT_LATE: Duration = Duration::from_micros(200);
+
 impl StepReport {
+    /// Of a step whose batches have come. `times`: the end of the step before, when batches were asked for,
+    /// and when they were there; `late`: the stage that was waited for, if any.
+    pub(super) fn new(
+        step: u64,
+        rate: f64,
+        batches: &[Fed],
+        [last_end, asked, began]: [Instant; 3],
+        late: Option<String>,
+    ) -> Self {
+        let ready = || batches.iter().map(|fed| &fed.ready);
+        let waited = began - asked;
+        Self {
+            step,
+            positions: ready().map(|batch| batch.position).collect(),
+            shapes: ready().map(|batch| batch.shape).collect(),
+            clips: ready()
+                .flat_map(|b| b.clips.iter().flatten().copied())
+                .collect(),
+            waited,
+            late: late.filter(|_| waited > NOT_LATE),
+            service: Duration::ZERO,
+            parts: None,
+            ended: began,
+            overhead: asked - last_end,
+            frames: ready().map(|batch| batch.counts.frames).sum(),
+            rate,
+            splits: Vec::new(),
+            losses: Losses::default(),
+            gradient_norm: 0.0,
+            counted: true,
+            loss_scale: None,
+        }
+    }
+
+    /// Ends the step now, and returns that time.
+    pub(super) fn end(&mut self, began: Instant, parts: Option<StepParts>) -> Instant {
+        self.ended = Instant::now();
+        self.service = self.ended - began;
+        self.parts = parts;
+        self.ended
+    }
+
     /// Whether the step did not count for the loss scale's sake alone: the loss is fine and the next
     /// step's scale is smaller. That belongs to finding the scale.
     pub fn overflowed(&self) -> bool {
@@ -69,18 +113,6 @@ pub struct StepParts {
     pub forward: Duration,
     pub backward: Duration,
     pub optimizer: Duration,
-}
-
-impl std::ops::Add for StepParts {
-    type Output = StepParts;
-
-    fn add(self, other: StepParts) -> StepParts {
-        StepParts {
-            forward: self.forward + other.forward,
-            backward: self.backward + other.backward,
-            optimizer: self.optimizer + other.optimizer,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -138,45 +170,47 @@ pub struct Summary {
 pub trait Observer {
     /// Steps whose losses have been read, in order.
     fn steps(&mut self, steps: &[StepReport], progress: &Progress) -> Result<(), FeedError>;
-    fn validated(&mut self, validation: &Validation, progress: &Progress) -> Result<(), FeedError>;
-    fn saved(&mut self, saved: &Saved) -> Result<(), FeedError>;
+    fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
+        Ok(())
+    }
+    fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
+        Ok(())
+    }
     /// Time for samples of the voice.
-    fn sample(&mut self, step: u64, voice: &TrainedVoice) -> Result<(), FeedError>;
+    fn sample(&mut self, _step: u64, _: &TrainedVoice) -> Result<(), FeedError> {
+        Ok(())
+    }
 }
 
 /// Steps whose losses are still on the device.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    steps: Vec<(Tensor<1>, StepReport)>,
-    shapes: Vec<Shape>,
-    clips: Vec<usize>,
-}
+pub(super) struct PendingReports(Vec<(Tensor<1>, StepReport)>);
 
-impl Pending {
-    /// A batch of the step that is under way.
-    pub(super) fn add(&mut self, batch: &ReadyBatch) {
-        self.clips.extend(batch.clips.iter().flatten());
-        self.shapes.push(batch.shape);
-    }
-
-    /// `numbers`: total, mel, mean, duration, gradient norm, counted; the loss scale, or 0 for none.
-    pub(super) fn end(&mut self, numbers: Tensor<1>, mut report: StepReport) {
-        report.shapes = std::mem::take(&mut self.shapes);
-        report.clips = std::mem::take(&mut self.clips);
-        self.steps.push((numbers, report));
+impl PendingReports {
+    /// `losses`: total, mel, mean, duration.
+    pub(super) fn push(
+        &mut self,
+        losses: Tensor<1>,
+        taken: Taken,
+        loss_scale: Option<Tensor<1>>,
+        report: StepReport,
+    ) {
+        // 0 is for none.
+        let scale = loss_scale.unwrap_or_else(|| taken.norm.zeros_like());
+        let numbers = Tensor::cat(vec![losses, taken.norm, taken.counted, scale], 0);
+        self.0.push((numbers, report));
     }
 
     /// Reads all at once.
     pub(super) fn read(&mut self) -> Vec<StepReport> {
-        if self.steps.is_empty() {
+        if self.0.is_empty() {
             return Vec::new();
         }
-        let (numbers, reports): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.steps).into_iter().unzip();
+        let (numbers, mut reports): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.0).into_iter().unzip();
         let values = read(Tensor::cat(numbers, 0));
         let values: Vec<f64> = values.into_iter().map(f64::from).collect();
         let (sevens, _) = values.as_chunks::<7>();
-        let mut reports = reports;
         for (report, &[total, mel, mean, duration, norm, counted, scale]) in
             reports.iter_mut().zip(sevens)
         {

@@ -1,7 +1,7 @@
 //! Whether alignments still move from one visit of a clip to the next.
 //!
 //! Once they hardly do, their scores need not be made, brought to the host and searched in every epoch:
-//! the durations that are known stay, and are looked at again in one epoch of several.
+//! the durations that are known stay, and are searched again in one epoch of several.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// there on ended where one that never did ends (`benches/records/training.md`).
 const STILL: f64 = 0.02;
 /// Settled ones are searched again once in this many epochs. Chosen, not measured.
-const LOOK_AGAIN: u64 = 8;
+const SEARCH_AGAIN: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settling {
@@ -22,10 +22,10 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// A clip's durations at its last visit, and now. What is left over from an epoch that was looked at counts no
+    /// A clip's durations at its last visit, and now. What is left over from an epoch that was searched counts no
     /// more in one that is not.
     pub(super) fn count(&mut self, before: &[u32], now: &[u32]) {
-        if !self.looks() {
+        if !self.searches() {
             return;
         }
         let (mut old, mut new) = (0_u64, 0_u64);
@@ -37,8 +37,8 @@ impl Settling {
         self.frames += new;
     }
 
-    fn looks(&self) -> bool {
-        !self.settled || self.epoch.is_multiple_of(LOOK_AGAIN)
+    fn searches(&self) -> bool {
+        !self.settled || self.epoch.is_multiple_of(SEARCH_AGAIN)
     }
 
     /// Whether the scores of an epoch's batches are worth having. To be asked for every batch, in their order.
@@ -54,7 +54,7 @@ impl Settling {
                 ..Settling::default()
             };
         }
-        self.looks()
+        self.searches()
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn settled_alignments_are_looked_at_in_one_epoch_of_eight() {
+    fn settled_alignments_are_searched_in_one_epoch_of_eight() {
         let mut settling = Settling::default();
         assert!(settling.is_due(0) && settling.is_due(1));
         settling.count(&[50, 50], &[40, 60]);

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 
 use crate::device::read;
 use crate::model::{Spans, Voice};
-use crate::prepare::{MelStatistics, ReadyBatch, normalise};
+use crate::prepare::ReadyBatch;
 
 /// Excerpts that are kept of all speakers together: 2,000 of 1.5 s are about 80 MB.
 const MOST: usize = 2_000;
@@ -78,27 +78,4 @@ fn mean_of_finite(styles: Tensor<2>) -> Option<Vec<f32>> {
     let rows: Vec<&[f32]> = values.chunks_exact(size).filter(fine).collect();
     let mean = |at: usize| rows.iter().map(|row| row[at]).sum::<f32>() / rows.len() as f32;
     (!rows.is_empty()).then(|| (0..size).map(mean).collect())
-}
-
-/// The mean style of some excerpts of log-mel frames.
-pub(crate) fn style_of(
-    model: &Voice,
-    excerpts: &[Vec<f32>],
-    channels: usize,
-    statistics: MelStatistics,
-    device: &Device,
-) -> Vec<f32> {
-    let lengths: Vec<u32> = excerpts
-        .iter()
-        .map(|s| (s.len() / channels) as u32)
-        .collect();
-    let time = lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
-    let mut mel = vec![0.0; excerpts.len() * time * channels];
-    for (row, excerpt) in mel.chunks_exact_mut(time * channels).zip(excerpts) {
-        row[..excerpt.len()].copy_from_slice(excerpt);
-    }
-    let spans = Spans::new(&lengths, time, device);
-    let mel = TensorData::new(mel, [excerpts.len(), time, channels]);
-    let mel = normalise(statistics, Tensor::from_data(mel, device), &spans);
-    read(model.style(mel, &spans).mean_dim(0))
 }

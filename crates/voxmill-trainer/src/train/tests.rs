@@ -1,9 +1,9 @@
-//! The loop on a few made-up clips that are held in memory.
+//! The loop on a few synthetic clips that are held in memory.
 
 mod bad_steps;
 mod behind;
 mod ends;
-mod feed;
+pub(crate) mod feed;
 mod half;
 mod parts;
 mod resuming;
@@ -15,17 +15,17 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 use tempfile::TempDir;
 
-pub(super) use self::feed::prepared;
-use self::feed::{Heard, TestFeed};
+use self::feed::{Recorded, TestFeed, prepared};
 use super::*;
 use crate::checkpoint::{CheckpointFolder, PrepareOn};
 use crate::device::Precision;
+use crate::device::cpu as device;
 use crate::optimizer::AdamW;
 use crate::schedule::{Decay, Schedule};
 use crate::synthesis::TrainedVoice;
-use crate::test_data::{TestClip, batch_of, small_voice};
+use crate::test_data::{TestClip, batch_of, preparation, small_voice};
 
-fn options(steps: u64) -> TrainOptions {
+pub(crate) fn options(steps: u64) -> TrainOptions {
     TrainOptions {
         seed: 7,
         optimizer: AdamW::default(),
@@ -51,26 +51,21 @@ fn options(steps: u64) -> TrainOptions {
     }
 }
 
-fn device() -> Device {
-    crate::device::cpu()
-}
-
-fn speakers() -> Vec<String> {
+pub(crate) fn speakers() -> Vec<String> {
     vec!["one".to_owned(), "two".to_owned()]
 }
 
 fn fresh(options: TrainOptions) -> Trainer {
-    Trainer::new(
-        options,
-        small_voice(),
-        json!({"made": "up"}),
-        speakers(),
-        &device(),
-    )
+    let settings = json!({"made": "up"});
+    Trainer::new(options, small_voice(), settings, speakers(), &device())
 }
 
 fn checkpoints(folder: &TempDir) -> Checkpoints {
     Checkpoints::new(folder.path(), 100)
+}
+
+fn newest(folder: &TempDir) -> CheckpointFolder {
+    checkpoints(folder).newest().unwrap().checkpoint
 }
 
 /// Batches of clips of quite different lengths.
@@ -85,34 +80,28 @@ fn batches() -> Vec<Batch> {
     ]
 }
 
-/// Everything that a step says about losses, to the last bit.
-fn bits(step: &StepReport) -> [u64; 5] {
-    let Losses {
-        total,
-        mel,
-        mean,
-        duration,
-    } = step.losses;
-    [total, mel, mean, duration, step.gradient_norm].map(f64::to_bits)
-}
-
-fn all_bits(heard: &Heard) -> Vec<[u64; 5]> {
-    heard.steps.iter().map(bits).collect()
+/// Everything that the steps report about losses, to the last bit.
+fn all_bits<'a>(steps: impl IntoIterator<Item = &'a StepReport>) -> Vec<[u64; 5]> {
+    let bits = |step: &StepReport| {
+        let l = step.losses;
+        [l.total, l.mel, l.mean, l.duration, step.gradient_norm].map(f64::to_bits)
+    };
+    steps.into_iter().map(bits).collect()
 }
 
 /// All tensors of a checkpoint by name, as bytes.
-fn tensors(checkpoint: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut all = Vec::new();
+type Tensors = std::collections::BTreeMap<String, Vec<u8>>;
+
+fn tensors(checkpoint: &Path) -> Tensors {
+    let mut all = Tensors::new();
     for file in ["voice.safetensors", "training.safetensors"] {
         let bytes = std::fs::read(checkpoint.join(file)).unwrap();
-        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-        all.extend(
-            tensors
-                .iter()
-                .map(|(name, view)| (name.to_owned(), view.data().to_vec())),
-        );
+        let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let named = file
+            .iter()
+            .map(|(name, view)| (name.to_owned(), view.data().to_vec()));
+        all.extend(named);
     }
-    all.sort();
     all
 }
 
@@ -121,24 +110,37 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
     four.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
-fn run(training: Trainer, mut feed: TestFeed, folder: &TempDir) -> (Summary, Heard) {
-    let mut heard = Heard::default();
+pub(crate) fn try_run(
+    training: Trainer,
+    mut feed: TestFeed,
+    checkpoints: &Checkpoints,
+) -> (Result<Summary, TrainError>, Recorded) {
+    let mut recorded = Recorded::default();
     let stop = feed.stop();
-    let summary = training
-        .run(&mut feed, &checkpoints(folder), &mut heard, &stop)
-        .unwrap();
-    (summary, heard)
+    let ended = training.run(&mut feed, checkpoints, &mut recorded, &stop);
+    (ended, recorded)
+}
+
+fn run(training: Trainer, feed: TestFeed, folder: &TempDir) -> (Summary, Recorded) {
+    let (ended, recorded) = try_run(training, feed, &checkpoints(folder));
+    (ended.unwrap(), recorded)
+}
+
+/// A run on batches, and the tensors of its last checkpoint.
+fn trained(training: Trainer, batches: Vec<Batch>) -> (Summary, Recorded, Tensors) {
+    let folder = tempfile::tempdir().unwrap();
+    let (summary, recorded) = run(training, TestFeed::new(batches), &folder);
+    (summary, recorded, tensors(newest(&folder).path()))
 }
 
 #[test]
 fn the_loss_of_a_few_clips_falls() {
-    let folder = tempfile::tempdir().unwrap();
-    let (summary, heard) = run(fresh(options(90)), TestFeed::new(batches()), &folder);
+    let (summary, recorded, _) = trained(fresh(options(90)), batches());
     assert_eq!(summary.step, 90);
     let mean = |steps: &[StepReport], part: fn(&Losses) -> f64| {
         steps.iter().map(|step| part(&step.losses)).sum::<f64>() / steps.len() as f64
     };
-    let (first, last) = (&heard.steps[..3], &heard.steps[87..]);
+    let (first, last) = (&recorded.steps[..3], &recorded.steps[87..]);
     for (part, share) in [
         ((|l: &Losses| l.mel) as fn(&Losses) -> f64, 0.7),
         (|l| l.mean, 0.8),
@@ -147,24 +149,21 @@ fn the_loss_of_a_few_clips_falls() {
         let (begin, end) = (mean(first, part), mean(last, part));
         assert!(end < share * begin, "{begin} to {end}");
     }
-    assert!(
-        heard
-            .steps
-            .iter()
-            .all(|step| step.counted && step.gradient_norm > 0.0)
-    );
+    let counts = |step: &StepReport| step.counted && step.gradient_norm > 0.0;
+    assert!(recorded.steps.iter().all(counts));
 }
 
 #[test]
 fn reports_name_what_was_trained_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut with_two = options(2);
-    with_two.accumulate = 2;
-    with_two.log_every = 100;
-    let (summary, heard) = run(fresh(with_two), TestFeed::new(batches()), &folder);
+    let with_two = TrainOptions {
+        accumulate: 2,
+        log_every: 100,
+        ..options(2)
+    };
+    let (summary, recorded, _) = trained(fresh(with_two), batches());
     let position = |epoch, batch| Position { epoch, batch };
-    let [first, second] = &heard.steps[..] else {
-        panic!("{} steps", heard.steps.len());
+    let [first, second] = &recorded.steps[..] else {
+        panic!("{} steps", recorded.steps.len());
     };
     assert_eq!((first.step, second.step), (1, 2));
     assert_eq!(first.positions, [position(0, 0), position(0, 1)]);
@@ -186,51 +185,35 @@ fn micro_batches_equal_one_large_batch() {
     ];
     let together = vec![batch_of(&[Some(&long), Some(&short)], 12, 60, 32)];
     let trained = |batches, accumulate| {
-        let folder = tempfile::tempdir().unwrap();
         let mut options = options(1);
         options.accumulate = accumulate;
         options.optimizer.clip_norm = 1e6;
-        let (_, heard) = run(fresh(options), TestFeed::new(batches), &folder);
-        let saved = checkpoints(&folder).newest().unwrap().checkpoint;
-        (heard.steps[0].clone(), tensors(saved.path()))
+        let (_, mut recorded, tensors) = trained(fresh(options), batches);
+        (recorded.steps.remove(0), tensors)
     };
     let (step_apart, apart) = trained(apart, 2);
     let (step_together, together) = trained(together, 1);
-    let near = |a: f64, b: f64| (a - b).abs() <= 1e-5 * b.abs();
-    assert!(near(step_apart.losses.total, step_together.losses.total));
-    assert!(near(
-        step_apart.losses.duration,
-        step_together.losses.duration
-    ));
-    assert!(near(step_apart.gradient_norm, step_together.gradient_norm));
+    let parts = |step: &StepReport| [step.losses.total, step.losses.duration, step.gradient_norm];
+    for (a, b) in parts(&step_apart).into_iter().zip(parts(&step_together)) {
+        assert!((a - b).abs() <= 1e-5 * b.abs(), "{a} and {b}");
+    }
     assert_eq!(step_apart.frames, step_together.frames);
     let norm = step_together.gradient_norm as f32;
     for ((name, a), (also, b)) in apart.iter().zip(&together) {
         assert_eq!(name, also);
         let (a, b) = (numbers(a), numbers(b));
-        let furthest = a
-            .iter()
-            .zip(&b)
-            .map(|(a, b)| (a - b).abs())
-            .fold(0.0, f32::max);
+        let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs());
+        let furthest = apart.fold(0.0, f32::max);
         // The first moment of a first step is a tenth of the gradient.
-        if name.starts_with("first/") {
-            assert!(
-                furthest <= 0.1 * 1e-5 * norm,
-                "{name}: {furthest} of {norm}"
-            );
-        }
+        let is_near = furthest <= 0.1 * 1e-5 * norm || !name.starts_with("first/");
+        assert!(is_near, "{name}: {furthest} of {norm}");
         // A first step of AdamW divides each gradient by its own size, so rounding decides the
         // way of a gradient that is nothing but rounding. All others must agree.
-        let gradient = name.strip_prefix("weight/").map(|path| {
-            let path = format!("first/{path}");
-            numbers(&together.iter().find(|(name, _)| *name == path).unwrap().1)
-        });
+        let gradient = name.strip_prefix("weight/");
+        let gradient = gradient.map(|path| numbers(&together[&format!("first/{path}")]));
         for ((a, b), g) in a.iter().zip(&b).zip(gradient.unwrap_or_default()) {
-            assert!(
-                g.abs() < 1e-6 * norm || (a - b).abs() < 1e-5,
-                "{name}: {a} and {b}"
-            );
+            let is_near = g.abs() < 1e-6 * norm || (a - b).abs() < 1e-5;
+            assert!(is_near, "{name}: {a} and {b}");
         }
     }
 }
@@ -240,7 +223,7 @@ fn micro_batches_equal_one_large_batch() {
 fn another_voice_is_taken_over_symbol_by_symbol() {
     let folder = tempfile::tempdir().unwrap();
     run(fresh(options(2)), TestFeed::new(batches()), &folder);
-    let from = checkpoints(&folder).newest().unwrap().checkpoint;
+    let from = newest(&folder);
     let mut voice = small_voice();
     let old_symbols = voice.symbols.symbols.clone();
     voice.symbols.symbols.insert(5, "new-one".to_owned());
@@ -248,40 +231,34 @@ fn another_voice_is_taken_over_symbol_by_symbol() {
     voice.symbols.symbols.push("new-two".to_owned());
     voice.vocabulary.tokens = voice.symbols.symbols.len();
     let symbols = voice.symbols.symbols.clone();
-    let mut other_seed = options(3);
-    other_seed.seed = 8;
+    let other_seed = TrainOptions {
+        seed: 8,
+        ..options(3)
+    };
     let names = vec!["three".to_owned()];
-    let started =
-        Trainer::from_voice(other_seed, voice, json!({}), names, &device(), &from).unwrap();
+    let started = Trainer::from_voice(other_seed, voice, json!({}), names, &device(), &from);
+    let started = started.unwrap();
     assert_eq!(started.progress().step, 0);
-    assert!(
-        started.voice.speakers.contains_key("one"),
-        "known speakers stay known"
-    );
+    let is_known = started.voice.speakers.contains_key("one");
+    assert!(is_known, "known speakers stay known");
 
-    let tuned = tempfile::tempdir().unwrap();
     let rows_of = |bytes: &[u8]| -> Vec<Vec<u32>> {
         let bits: Vec<u32> = numbers(bytes).into_iter().map(f32::to_bits).collect();
         bits.chunks_exact(16).map(<[u32]>::to_vec).collect()
     };
     let weights = OptimizerState::new(&started.model, &device()).moments;
     let old = tensors(from.path());
-    let old = |path: &str| &old.iter().find(|(name, _)| name == path).unwrap().1;
     let bytes = |moments: &crate::optimizer::Moments| -> Vec<u8> {
-        moments
-            .mean_weight
-            .to_data()
-            .iter::<f32>()
-            .flat_map(f32::to_le_bytes)
-            .collect()
+        let data = moments.mean_weight.to_data();
+        data.iter::<f32>().flat_map(f32::to_le_bytes).collect()
     };
     for moments in &weights {
         if moments.path != "token_embedding" {
             // The voice that speaks: the running mean.
-            assert!(bytes(moments) == *old(&moments.path), "{}", moments.path);
+            assert!(bytes(moments) == old[&moments.path], "{}", moments.path);
             continue;
         }
-        let (rows, old_rows) = (rows_of(&bytes(moments)), rows_of(old("token_embedding")));
+        let (rows, old_rows) = (rows_of(&bytes(moments)), rows_of(&old["token_embedding"]));
         assert_eq!(rows.len(), symbols.len());
         for (symbol, row) in symbols.iter().zip(&rows) {
             match old_symbols.iter().position(|old| old == symbol) {
@@ -293,14 +270,9 @@ fn another_voice_is_taken_over_symbol_by_symbol() {
 
     // And it learns: a row that a clip uses moves.
     let before = bytes(&weights[0]);
-    run(started, TestFeed::new(batches()), &tuned);
-    let after = tensors(checkpoints(&tuned).newest().unwrap().checkpoint.path());
-    let after = &after
-        .iter()
-        .find(|(name, _)| name == "weight/token_embedding")
-        .unwrap()
-        .1;
+    let (_, _, after) = trained(started, batches());
+    let after = rows_of(&after["weight/token_embedding"]);
     let used = usize::from(batches()[0].tokens[0]);
     assert_eq!(weights[0].path, "token_embedding");
-    assert_ne!(rows_of(&before)[used], rows_of(after)[used]);
+    assert_ne!(rows_of(&before)[used], after[used]);
 }

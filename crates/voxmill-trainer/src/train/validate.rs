@@ -33,8 +33,7 @@ pub(super) fn validate(
         sum.mel += number(&made.losses.mel) * frames;
         sum.mean += number(&made.losses.mean) * frames;
         sum.duration += number(&made.losses.duration) * counts.tokens as f64;
-        all.frames += counts.frames;
-        all.tokens += counts.tokens;
+        all = [all, counts].into_iter().sum();
         if let Some((row, clip)) = first {
             let [_, _, channels] = made.mel.dims();
             let frames = prepared.lengths[row].frames;
@@ -43,16 +42,14 @@ pub(super) fn validate(
                 values.truncate(frames * channels);
                 values
             };
-            let (real, made_mel) = (of_row(&prepared.mel), of_row(&made.mel));
-            let durations = made.durations.row(row);
             let tokens = prepared.lengths[row].tokens;
             shown = Some(Shown {
                 clip,
                 frames,
                 channels,
-                real,
-                made: made_mel,
-                durations: durations[..tokens].to_vec(),
+                real: of_row(&prepared.mel),
+                made: of_row(&made.mel),
+                durations: made.durations.row(row)[..tokens].to_vec(),
             });
         }
     }

@@ -195,7 +195,7 @@ impl DeviceWatch {
         step: u64,
         recorder: &Recorder,
     ) -> Result<Option<String>, FeedError> {
-        let finding = self.watch.look(step);
+        let finding = self.watch.check(step);
         if let (Some(bytes), Some(peak)) = (self.watch.now(), self.watch.peak()) {
             recorder.record(Event::DeviceMemory(DeviceMemory {
                 device: self.name.clone(),

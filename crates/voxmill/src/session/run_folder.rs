@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use voxmill_trainer::checkpoint::{CheckpointError, CheckpointFolder, Checkpoints, Found};
+use voxmill_trainer::checkpoint::{
+    CheckpointError, CheckpointFolder, Checkpoints, FoundCheckpoint,
+};
 
 use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys::{self, Role};
@@ -114,20 +116,20 @@ impl Named {
         }
     }
 
-    pub(crate) fn newest(&self) -> Result<Found, CheckpointError> {
+    pub(crate) fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
         self.open(|all| all.newest())
     }
 
-    pub(crate) fn best(&self) -> Result<Found, CheckpointError> {
+    pub(crate) fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
         self.open(|all| all.best())
     }
 
     fn open(
         &self,
-        pick: impl Fn(&Checkpoints) -> Result<Found, CheckpointError>,
-    ) -> Result<Found, CheckpointError> {
+        pick: impl Fn(&Checkpoints) -> Result<FoundCheckpoint, CheckpointError>,
+    ) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
-            Named::Checkpoint(path) => Ok(Found {
+            Named::Checkpoint(path) => Ok(FoundCheckpoint {
                 checkpoint: CheckpointFolder::open(path)?,
                 damaged: Vec::new(),
             }),

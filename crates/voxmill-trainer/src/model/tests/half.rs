@@ -1,8 +1,8 @@
-//! The model in 16 bits beside itself in 32, on every device that has them.
+//! The model in 16 bits compared with itself in 32, on every device that has them.
 
 use super::*;
 use crate::align::Lengths;
-use crate::loss::encode;
+use crate::loss::{encode, pass_aligned};
 
 /// The parts of what a model makes of a batch, with an alignment that is given, and its gradients.
 struct Made {
@@ -24,32 +24,25 @@ fn made(device: &Device, precision: Precision, scale: f32, recompute: bool) -> M
     assert_eq!(style.dtype(), precision.dtype().into());
     assert_eq!(encoded.states.dtype(), precision.dtype().into());
     let durations = even_durations(&batch.lengths);
-    let made = pass_aligned(
-        &model,
-        &batch,
-        encoded.clone(),
-        &style,
-        durations,
-        counts(&batch),
-    );
+    let counts = counts(&batch);
+    let made = pass_aligned(&model, &batch, encoded.clone(), &style, durations, counts);
     for tensor in [&made.mel, &encoded.means] {
         assert_eq!(tensor.dtype(), DType::F32);
     }
-    let numbers = |tensor: Tensor<3>| tensor.into_data().iter::<f64>().collect();
     let total = made.losses.total();
-    let loss = total.clone().into_data().iter::<f64>().collect();
+    let loss = numbers(total.clone());
     let gradients = FlatGradients::collect(&model, (total * scale).backward());
-    let gradients = gradients.parts().iter().flatten().flat_map(|part| {
+    let gradients = gradients.parts.iter().flatten().flat_map(|part| {
         assert_eq!(part.dtype(), DType::F32, "gradients come back in 32 bits");
-        let values: Vec<f64> = part.to_data().iter::<f64>().collect();
-        values.into_iter().map(|value| value / f64::from(scale))
+        let values = numbers(part.clone()).into_iter();
+        values.map(|value| value / f64::from(scale))
     });
     Made {
         gradients: gradients.collect(),
         parts: vec![
-            ("style", numbers(style.unsqueeze())),
+            ("style", numbers(style)),
             ("means", numbers(encoded.means)),
-            ("log-durations", numbers(encoded.log_durations.unsqueeze())),
+            ("log-durations", numbers(encoded.log_durations)),
             ("mel", numbers(made.mel)),
             ("loss", loss),
         ],
@@ -91,15 +84,9 @@ fn rounding(half: Precision) -> f64 {
 fn sixteen_bits_are_near_thirty_two_on_every_device() {
     let exact = made(&device(), Precision::Single, 1.0, false);
     for device in test_devices() {
-        for (half, recompute) in [
-            (Precision::Bf16, false),
-            (Precision::Bf16, true),
-            (Precision::F16, false),
-            (Precision::F16, true),
-        ] {
-            if !half.works_on(&device) {
-                continue;
-            }
+        let there = [Precision::Bf16, Precision::F16].into_iter();
+        let there = there.filter(|half| half.works_on(&device));
+        for (half, recompute) in there.flat_map(|half| [(half, false), (half, true)]) {
             let near = made(&device, half, 1024.0, recompute);
             let what = format!("{half:?} on {device:?}, made again: {recompute}");
             for ((name, exact), (_, near)) in exact.parts.iter().zip(&near.parts) {

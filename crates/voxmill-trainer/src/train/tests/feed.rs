@@ -6,24 +6,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 
 #[derive(Debug)]
-pub(super) struct TestFeed {
+pub(crate) struct TestFeed {
     batches: Vec<Batch>,
     /// The number of the next batch, counted over all epochs.
     next: u64,
     done: Arc<AtomicU64>,
     /// The feed ends before this batch.
     end: Option<u64>,
-    pub(super) held_out: Vec<Batch>,
+    pub(crate) held_out: Vec<Batch>,
     /// What to do to the held-out clips as time goes by.
-    pub(super) spoil: Option<fn(&mut Batch, u64)>,
+    pub(crate) spoil: Option<fn(&mut Batch, u64)>,
     stop_after: Option<u64>,
     stop: Arc<AtomicBool>,
-    device: Device,
+    /// Where batches are prepared, and where they are trained on.
+    devices: [Device; 2],
 }
 
 impl TestFeed {
     /// Clip n of batch b has the number 100 b + n.
-    pub(super) fn new(mut batches: Vec<Batch>) -> Self {
+    pub(crate) fn new(mut batches: Vec<Batch>) -> Self {
         for (at, batch) in batches.iter_mut().enumerate() {
             for (row, clip) in batch.clips.iter_mut().enumerate() {
                 *clip = clip.map(|_| 100 * at + row);
@@ -38,40 +39,40 @@ impl TestFeed {
             spoil: None,
             stop_after: None,
             stop: Arc::default(),
-            device: device(),
+            devices: [device(), device()],
         }
     }
 
-    /// Batches come to another device than the CPU.
-    pub(super) fn on(mut self, device: &Device) -> Self {
-        self.device = device.clone();
+    /// Batches come to other devices than the CPU.
+    pub(crate) fn on(mut self, data: &Device, model: &Device) -> Self {
+        self.devices = [data.clone(), model.clone()];
         self
     }
 
     /// As a resumed run begins it: with what the checkpoint stored.
-    pub(super) fn from(mut self, position: &Value) -> Self {
+    pub(crate) fn from(mut self, position: &Value) -> Self {
         self.next = position.as_u64().unwrap();
         self.done = Arc::new(self.next.into());
         self
     }
 
-    pub(super) fn ending(mut self, end: u64) -> Self {
+    pub(crate) fn ending(mut self, end: u64) -> Self {
         self.end = Some(end);
         self
     }
 
-    pub(super) fn held_out(mut self, batches: Vec<Batch>) -> Self {
+    pub(crate) fn held_out(mut self, batches: Vec<Batch>) -> Self {
         self.held_out = batches;
         self
     }
 
     /// Asks the loop to stop while it trains on this batch, counted from 1.
-    pub(super) fn interrupting(mut self, batch: u64) -> Self {
+    pub(crate) fn interrupting(mut self, batch: u64) -> Self {
         self.stop_after = Some(batch);
         self
     }
 
-    pub(super) fn stop(&self) -> Arc<AtomicBool> {
+    pub(crate) fn stop(&self) -> Arc<AtomicBool> {
         self.stop.clone()
     }
 }
@@ -93,7 +94,7 @@ impl Feed for TestFeed {
         }
         let done = self.done.clone();
         Some(Ok(Fed {
-            ready: prepared_on(batch, &self.device),
+            ready: prepared_on(batch, &self.devices),
             done: Box::new(move || {
                 done.fetch_add(1, Ordering::Relaxed);
             }),
@@ -110,10 +111,6 @@ impl Feed for TestFeed {
 
     fn position(&self) -> Value {
         json!(self.done.load(Ordering::Relaxed))
-    }
-
-    fn late(&self) -> Option<String> {
-        None
     }
 
     fn validation(
@@ -135,33 +132,24 @@ impl Feed for TestFeed {
 }
 
 /// On the CPU, with the statistics of the small voice.
-pub(in crate::train) fn prepared(batch: Batch) -> ReadyBatch {
-    prepared_on(batch, &device())
+pub(crate) fn prepared(batch: Batch) -> ReadyBatch {
+    prepared_on(batch, &[device(), device()])
 }
 
-fn prepared_on(batch: Batch, device: &Device) -> ReadyBatch {
-    let voice = small_voice();
-    let preparing = Preparation {
-        data: device.clone(),
-        model: device.clone(),
-        statistics: voice.mel_statistics,
-        audio: voice.audio,
-        augment: Augment::default(),
-        seed: 7,
-    };
-    preparing.preparer().prepare(batch)
+pub(crate) fn prepared_on(batch: Batch, [data, model]: &[Device; 2]) -> ReadyBatch {
+    preparation(data, model).preparer().prepare(batch)
 }
 
-/// All that the loop told.
+/// All that the loop reported.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
-    pub(super) steps: Vec<StepReport>,
-    pub(super) validations: Vec<Validation>,
-    pub(super) saved: Vec<Saved>,
-    pub(super) sampled: Vec<u64>,
+pub(crate) struct Recorded {
+    pub(crate) steps: Vec<StepReport>,
+    pub(crate) validations: Vec<Validation>,
+    pub(crate) saved: Vec<Saved>,
+    pub(crate) sampled: Vec<u64>,
 }
 
-impl Observer for Heard {
+impl Observer for Recorded {
     fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
         self.steps.extend_from_slice(steps);
         Ok(())
@@ -177,8 +165,8 @@ impl Observer for Heard {
         Ok(())
     }
 
-    fn sample(&mut self, step: u64, speaker: &TrainedVoice) -> Result<(), FeedError> {
-        assert!(speaker.style_named("one").is_some());
+    fn sample(&mut self, step: u64, voice: &TrainedVoice) -> Result<(), FeedError> {
+        assert!(voice.style_named("one").is_some());
         self.sampled.push(step);
         Ok(())
     }

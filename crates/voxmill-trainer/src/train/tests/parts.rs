@@ -1,6 +1,6 @@
 //! A batch in one go and in parts.
 
-use super::super::step::StepTask;
+use super::super::gradients::StepTask;
 use super::*;
 use crate::device::read;
 use crate::prepare::Counts;

@@ -11,8 +11,8 @@ fn cosine(accumulate: usize, ema_decay: f32) -> TrainOptions {
     options
 }
 
-/// Goes on in a fresh training with nothing but what is on disk.
-pub(super) fn go_on(from: &Path, options: TrainOptions, folder: &TempDir) -> (Summary, Heard) {
+/// Resumes in a fresh trainer with nothing but what is on disk.
+pub(super) fn resume(from: &Path, options: TrainOptions, folder: &TempDir) -> (Summary, Recorded) {
     let from = CheckpointFolder::open(from).unwrap();
     let feed = TestFeed::new(batches()).from(&from.facts().progress.feed);
     let settings = from.facts().settings.clone();
@@ -34,22 +34,20 @@ fn stopped_and_resumed_is_never_stopped() {
         let feed = TestFeed::new(batches()).interrupting(5 * accumulate as u64);
         let (stopped, first) = run(fresh(options.clone()), feed, &parts);
         assert_eq!((stopped.stopped, stopped.step), (Stopped::Interrupted, 5));
-        let newest = checkpoints(&parts).newest().unwrap().checkpoint;
-        let (resumed, second) = go_on(newest.path(), options, &parts);
+        let saved = newest(&parts);
+        let (resumed, second) = resume(saved.path(), options, &parts);
         assert_eq!((resumed.first_step, resumed.step), (5, 12));
 
-        let mut both = all_bits(&first);
-        both.extend(all_bits(&second));
-        assert_eq!(both, all_bits(&never_stopped));
-        let rates = |heard: &Heard| -> Vec<f64> { heard.steps.iter().map(|s| s.rate).collect() };
+        let both = first.steps.iter().chain(&second.steps);
+        assert_eq!(all_bits(both), all_bits(&never_stopped.steps));
+        let rates = |run: &Recorded| -> Vec<f64> { run.steps.iter().map(|s| s.rate).collect() };
         assert_eq!(
             [rates(&first), rates(&second)].concat(),
             rates(&never_stopped)
         );
         assert_eq!(resumed.progress.position, summary.progress.position);
         assert_eq!(resumed.voice.length_scale, summary.voice.length_scale);
-        let last = |folder: &TempDir| checkpoints(folder).newest().unwrap().checkpoint;
-        assert!(tensors(last(&whole).path()) == tensors(last(&parts).path()));
+        assert!(tensors(newest(&whole).path()) == tensors(newest(&parts).path()));
     }
 }
 
@@ -63,32 +61,30 @@ fn every_checkpoint_leads_to_the_same_end() {
     let (_, whole) = run(fresh(options.clone()), TestFeed::new(batches()), &folder);
     for (done, path) in checkpoints(&folder).list().unwrap().iter().enumerate() {
         let again = tempfile::tempdir().unwrap();
-        let (_, heard) = go_on(path, options.clone(), &again);
-        assert_eq!(
-            all_bits(&heard),
-            all_bits(&whole)[done + 1..],
-            "after {}",
-            done + 1
-        );
+        let (_, recorded) = resume(path, options.clone(), &again);
+        let rest = all_bits(&whole.steps[done + 1..]);
+        assert_eq!(all_bits(&recorded.steps), rest, "after {}", done + 1);
     }
 }
 
 #[test]
 fn how_often_it_saves_validates_and_samples_changes_no_loss() {
     let bare = cosine(1, 0.999);
-    let folder = tempfile::tempdir().unwrap();
-    let (_, expected) = run(fresh(bare.clone()), TestFeed::new(batches()), &folder);
-    for (save, validate, sample, log) in [(Some(1), None, None, 1), (Some(5), Some(2), Some(3), 7)]
+    let (_, expected, _) = trained(fresh(bare.clone()), batches());
+    for (checkpoint_every, validate_every, sample_every, log_every) in
+        [(Some(1), None, None, 1), (Some(5), Some(2), Some(3), 7)]
     {
-        let mut busy = bare.clone();
-        busy.checkpoint_every = save;
-        busy.validate_every = validate;
-        busy.sample_every = sample;
-        busy.log_every = log;
+        let busy = TrainOptions {
+            checkpoint_every,
+            validate_every,
+            sample_every,
+            log_every,
+            ..bare.clone()
+        };
         let folder = tempfile::tempdir().unwrap();
         let feed = TestFeed::new(batches()).held_out(batches());
-        let (_, heard) = run(fresh(busy), feed, &folder);
-        assert_eq!(all_bits(&heard), all_bits(&expected));
+        let (_, recorded) = run(fresh(busy), feed, &folder);
+        assert_eq!(all_bits(&recorded.steps), all_bits(&expected.steps));
     }
 }
 
@@ -97,16 +93,18 @@ fn how_often_it_saves_validates_and_samples_changes_no_loss() {
 fn making_activations_again_changes_no_loss_and_resumes() {
     for precision in [Precision::Single, Precision::Bf16] {
         let losses = |recompute| {
-            let mut options = cosine(1, 0.999);
-            options.recompute = recompute;
-            options.precision = precision;
-            options.checkpoint_every = Some(6);
+            let options = TrainOptions {
+                recompute,
+                precision,
+                checkpoint_every: Some(6),
+                ..cosine(1, 0.999)
+            };
             let folder = tempfile::tempdir().unwrap();
-            let (_, heard) = run(fresh(options.clone()), TestFeed::new(batches()), &folder);
+            let (_, recorded) = run(fresh(options.clone()), TestFeed::new(batches()), &folder);
             let half_way = &checkpoints(&folder).list().unwrap()[0];
-            let (_, resumed) = go_on(half_way, options, &folder);
-            assert_eq!(all_bits(&resumed), all_bits(&heard)[6..]);
-            all_bits(&heard)
+            let (_, resumed) = resume(half_way, options, &folder);
+            assert_eq!(all_bits(&resumed.steps), all_bits(&recorded.steps)[6..]);
+            all_bits(&recorded.steps)
         };
         match precision {
             Precision::Single => assert_eq!(losses(true), losses(false)),
@@ -120,8 +118,8 @@ fn making_activations_again_changes_no_loss_and_resumes() {
 fn a_run_that_is_over_stays_over() {
     let folder = tempfile::tempdir().unwrap();
     run(fresh(options(3)), TestFeed::new(batches()), &folder);
-    let newest = checkpoints(&folder).newest().unwrap().checkpoint;
-    let (summary, heard) = go_on(newest.path(), options(3), &folder);
+    let newest = newest(&folder);
+    let (summary, recorded) = resume(newest.path(), options(3), &folder);
     assert_eq!((summary.stopped, summary.step), (Stopped::MaxSteps, 3));
-    assert!(heard.steps.is_empty() && heard.saved.is_empty());
+    assert!(recorded.steps.is_empty() && recorded.saved.is_empty());
 }

@@ -5,10 +5,10 @@
 //! told as one.
 
 use voxmill_telemetry::probes::topology::{GpuFacts, Vendor};
-use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found};
+use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice};
 
 /// What each backend of this build found, or why nothing.
-pub(super) type Backends = [(Backend, Result<Vec<Found>, DeviceError>)];
+pub(super) type Backends = [(Backend, Result<Vec<FoundDevice>, DeviceError>)];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gpu {
@@ -31,7 +31,7 @@ pub(super) fn gpus(backends: &Backends, cards: &[GpuFacts]) -> Vec<Gpu> {
     let mut others: Vec<(Family, usize, Gpu)> = Vec::new();
     for (backend, found) in backends {
         let found = found.as_deref().unwrap_or_default();
-        let real: Vec<&Found> = found.iter().filter(|device| !device.is_software).collect();
+        let real: Vec<&FoundDevice> = found.iter().filter(|device| !device.is_software).collect();
         let reached: Vec<usize> = (0..cards.len())
             .filter(|&card| reaches(*backend, cards[card].vendor))
             .collect();
@@ -67,7 +67,7 @@ fn family(backend: Backend) -> Family {
     }
 }
 
-fn add(others: &mut Vec<(Family, usize, Gpu)>, family: Family, place: usize, device: &Found) {
+fn add(others: &mut Vec<(Family, usize, Gpu)>, family: Family, place: usize, device: &FoundDevice) {
     let same = others
         .iter_mut()
         .find(|(f, p, _)| (*f, *p) == (family, place));
@@ -112,11 +112,14 @@ mod tests {
         }
     }
 
-    fn found(backend: Backend, kinds: &[bool]) -> (Backend, Result<Vec<Found>, DeviceError>) {
-        let devices = kinds.iter().enumerate().map(|(index, &is_software)| Found {
-            id: DeviceId::new(backend, index),
-            is_software,
-        });
+    fn found(backend: Backend, kinds: &[bool]) -> (Backend, Result<Vec<FoundDevice>, DeviceError>) {
+        let devices = kinds
+            .iter()
+            .enumerate()
+            .map(|(index, &is_software)| FoundDevice {
+                id: DeviceId::new(backend, index),
+                is_software,
+            });
         (backend, Ok(devices.collect()))
     }
 

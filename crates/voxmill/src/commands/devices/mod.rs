@@ -7,7 +7,7 @@ mod report;
 use voxmill_report::terminal::devices_text;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
-use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
+use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
 use super::{say, say_json};
 use crate::machine::Host;
@@ -20,7 +20,7 @@ use voxmill_settings::args::DevicesArgs;
 #[derive(Debug)]
 struct Devices {
     host: Host,
-    backends: Vec<(Backend, Result<Vec<Found>, DeviceError>)>,
+    backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
     cards: Vec<GpuFacts>,
     /// Of each card.
     drivers: Vec<Option<String>>,

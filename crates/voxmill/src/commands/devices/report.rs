@@ -118,7 +118,7 @@ mod tests {
     use crate::machine::Host;
     use voxmill_report::terminal::devices_text;
     use voxmill_telemetry::probes::topology::{Link, Links, PcieLink, Vendor, best_pair};
-    use voxmill_trainer::device::{DeviceId, Found};
+    use voxmill_trainer::device::{DeviceId, FoundDevice};
     use voxmill_trainer::prepare::Transfer;
 
     fn card(place: u32, gibibytes: u64) -> GpuFacts {
@@ -141,7 +141,7 @@ mod tests {
 
     fn machine(
         cards: Vec<GpuFacts>,
-        backends: Vec<(Backend, Result<Vec<Found>, DeviceError>)>,
+        backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
     ) -> Devices {
         let links: Links = [((0, 1), Link::Phb)]
             .into_iter()
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn two_gpus_with_their_link_and_a_measured_copy() {
-        let found = (0..2).map(|index| Found {
+        let found = (0..2).map(|index| FoundDevice {
             id: DeviceId::new(Backend::Vulkan, index),
             is_software: false,
         });
