@@ -1,4 +1,4 @@
-//! The statistics of a run: everything a report says of it, folded from the lines of its log.
+//! The statistics of a run: everything a report shows, folded from the lines of its log.
 //!
 //! Every start of a run has its own clock and its own statistics, also where several share a log.
 //! The running program folds the very lines that it writes, so the numbers it shows and the numbers
@@ -7,8 +7,10 @@
 
 mod histogram;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use crate::device::DeviceId;
 use crate::event::{
     Decision, DeviceSample, Event, FaultAction, FaultKind, GateReason, HostSample, Nanos, Outcome,
     RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
@@ -44,8 +46,9 @@ pub struct Stats {
     pub buffers: BTreeMap<String, LevelStats>,
     pub budgets: BTreeMap<String, BudgetStats>,
     /// By device, as far as the tensor library reports what its pools hold.
-    pub device_memory: BTreeMap<String, BudgetStats>,
-    pub devices: BTreeMap<String, DeviceStats>,
+    pub device_memory: BTreeMap<DeviceId, BudgetStats>,
+    /// By device, as the probes name it.
+    pub devices: BTreeMap<DeviceId, DeviceStats>,
     pub host: HostStats,
     /// Events that were too many to record, and lines that could not be written. Above 0, the sums
     /// are too small.
@@ -142,7 +145,7 @@ impl BudgetStats {
     }
 }
 
-/// The mean and the largest of what a probe said.
+/// The mean and the largest of what a probe reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleStats {
     pub samples: u64,
@@ -237,7 +240,7 @@ impl Stats {
                 entry(&mut self.budgets, budget).add(*bytes, *peak, *limit);
             }
             Event::DeviceMemory(memory) => {
-                let stats = entry(&mut self.device_memory, &memory.device);
+                let stats = entry(&mut self.device_memory, memory.device.as_str());
                 stats.add(memory.bytes, memory.peak, memory.limit.unwrap_or(0));
             }
             Event::StageSecond(second) => {
@@ -273,7 +276,9 @@ impl Stats {
             }
             Event::Step(step) => self.steps.add(step),
             Event::PhaseBegan { .. } => {}
-            Event::DeviceSample(sample) => entry(&mut self.devices, &sample.device).add(sample),
+            Event::DeviceSample(sample) => {
+                entry(&mut self.devices, sample.device.as_str()).add(sample)
+            }
             Event::HostSample(sample) => self.host.add(sample),
             Event::Decision(decision) => {
                 self.decision_count += 1;
@@ -389,9 +394,13 @@ impl Stats {
 }
 
 /// The map's value of that name; names are copied only once.
-fn entry<'a, V: Default>(map: &'a mut BTreeMap<String, V>, name: &str) -> &'a mut V {
+fn entry<'a, K, V>(map: &'a mut BTreeMap<K, V>, name: &str) -> &'a mut V
+where
+    K: Ord + Borrow<str> + From<String>,
+    V: Default,
+{
     if !map.contains_key(name) {
-        map.insert(name.to_owned(), V::default());
+        map.insert(K::from(name.to_owned()), V::default());
     }
     map.get_mut(name).expect("it was put there just now")
 }

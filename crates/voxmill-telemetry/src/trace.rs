@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::event::{Event, Nanos, SlotState, Stamped, Wait};
 use crate::recorder::{Brief, LaneShared};
 
-use chrome::{Args, ChromeWriter, Process, Slice};
+use chrome::{ChromeWriter, Process, Slice};
 use rare::write_rare;
 use target::{Target, one_path, partial_of};
 
@@ -125,7 +125,7 @@ impl Trace {
         }
     }
 
-    /// What whoever looks at it should know.
+    /// What a reader of the trace should know.
     pub(crate) fn note(&self) -> Option<String> {
         (self.dropped > 0).then(|| {
             let kept = grouped(self.options.most_events as u64);
@@ -184,7 +184,7 @@ impl Trace {
             .collect();
         let sorted = self.events.make_contiguous();
         sorted.sort_unstable_by_key(|(lane, event)| {
-            // Of those that start together, the outer one first; but one without length is beside.
+            // Of those that start together, the outer one first, but after those without length.
             let (start, end) = (event.start(), event.end());
             let longest_first = (end > start, std::cmp::Reverse(end));
             (thread_of[*lane as usize], start, longest_first)
@@ -192,37 +192,31 @@ impl Trace {
         for (lane, event) in &self.events {
             let shared = &self.lanes[*lane as usize];
             let thread = thread_of[*lane as usize];
-            match *event {
-                Brief::Item { item, .. } => out.slice(&Slice {
-                    process: Process::Run,
-                    thread,
-                    name: &shared.stage.item_name(item),
-                    category: "item",
-                    start: event.start(),
-                    end: event.end(),
-                    args: Args::item(item),
-                })?,
-                Brief::Wait { wait, item, .. } => out.slice(&Slice {
-                    process: Process::Run,
-                    thread,
-                    name: wait_name(wait),
-                    category: "wait",
-                    start: event.start(),
-                    end: event.end(),
-                    args: Args::some_item(item.number()),
-                })?,
+            let (name, category, item) = match *event {
+                Brief::Item { item, .. } => (shared.stage.item_name(item), "item", Some(item)),
+                Brief::Wait { wait, item, .. } => {
+                    (wait_name(wait).to_owned(), "wait", item.number())
+                }
                 Brief::Level {
                     buffer,
                     at,
                     items,
                     capacity,
                 } => {
-                    let name = format!("buffer {}", shared.buffer_name(buffer));
-                    let series = [("items", items as f64), ("capacity", capacity as f64)];
-                    out.counter(Process::Levels, &name, at, &series)?;
+                    out.buffer(&shared.buffer_name(buffer), at, items, capacity)?;
+                    continue;
                 }
-                Brief::Slot { .. } => {}
-            }
+                Brief::Slot { .. } => continue,
+            };
+            out.slice(&Slice {
+                process: Process::Run,
+                thread,
+                name: &name,
+                category,
+                start: event.start(),
+                end: event.end(),
+                args: item.into(),
+            })?;
         }
         Ok((after, after + 1))
     }
@@ -285,7 +279,7 @@ impl Trace {
                 category: "slot",
                 start: at,
                 end: next.map_or(now.max(at), |next| next.1),
-                args: Args::item(item),
+                args: Some(item).into(),
             })?;
         }
         Ok(())
@@ -294,15 +288,11 @@ impl Trace {
 
 /// `2,000,000`
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+    let rest = number % 1_000;
+    match number / 1_000 {
+        0 => rest.to_string(),
+        thousands => format!("{},{rest:03}", grouped(thousands)),
     }
-    text
 }
 
 fn wait_name(wait: Wait) -> &'static str {

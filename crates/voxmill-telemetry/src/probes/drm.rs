@@ -50,7 +50,7 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
             device,
         };
         let describe = |maker: &str, id: String| Device {
-            id,
+            id: id.into(),
             name: match fact("PCI_ID=") {
                 Some(pci) => format!("{maker} GPU {}", pci.to_lowercase()),
                 None => format!("{maker} GPU"),

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 pub use memory::usable_memory;
 pub use sampler::Sampler;
 
+use crate::device::DeviceId;
 use crate::event::{DeviceSample, Event, HostSample, Nanos};
 
 /// Where the machine is looked at; tests give trees of their own.
@@ -57,8 +58,8 @@ impl Default for Roots {
 /// What is known of a device once and for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each maker.
-    pub id: String,
+    /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each vendor.
+    pub id: DeviceId,
     pub name: String,
     pub pci_address: Option<String>,
     /// The fastest generation that card and slot can agree on.
@@ -121,7 +122,7 @@ impl Probes {
     /// The devices by name, as a run's first event shows them.
     pub fn facts(&self) -> BTreeMap<String, String> {
         self.devices()
-            .map(|device| (device.id.clone(), device.to_string()))
+            .map(|device| (device.id.to_string(), device.to_string()))
             .collect()
     }
 

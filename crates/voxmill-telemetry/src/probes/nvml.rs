@@ -80,7 +80,7 @@ impl NvidiaGpu {
     fn new(nvml: Arc<Nvml>, index: u32) -> Result<NvidiaGpu, NvmlError> {
         let gpu = nvml.device_by_index(index)?;
         let device = Device {
-            id: format!("nvidia{index}"),
+            id: format!("nvidia{index}").into(),
             name: gpu.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
             pci_address: pci_address(&gpu).map(|address| address.to_string()),
             pcie_generation: gpu.max_pcie_link_gen().ok(),

@@ -113,7 +113,7 @@ fn bytes_of_the_rest() -> usize {
         bytes += line(
             at,
             Event::DeviceSample(DeviceSample {
-                device: device.to_owned(),
+                device: device.into(),
                 utilisation_percent: Some(97.0),
                 memory_used: Some(21_474_836_480),
                 memory_total: Some(25_769_803_776),

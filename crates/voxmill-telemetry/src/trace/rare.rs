@@ -1,4 +1,4 @@
-//! What a trace shows beside single items.
+//! What a trace shows next to single items.
 
 use std::io::{self, Write};
 
@@ -20,26 +20,16 @@ pub(super) fn write_rare<W: Write>(
             buffer,
             items,
             capacity,
-        } => {
-            let name = format!("buffer {buffer}");
-            let series = [("items", *items as f64), ("capacity", *capacity as f64)];
-            return out.counter(Process::Levels, &name, at, &series);
-        }
+        } => return out.buffer(buffer, at, *items, *capacity),
         Event::BudgetLevel {
             budget,
             bytes,
             limit,
             ..
-        } => {
-            let name = format!("budget {budget}");
-            let series = [("bytes", *bytes as f64), ("limit", *limit as f64)];
-            return out.counter(Process::Levels, &name, at, &series);
-        }
+        } => return out.bytes(&format!("budget {budget}"), at, *bytes, *limit),
         Event::DeviceMemory(memory) => {
             let name = format!("memory of {}", memory.device);
-            let limit = memory.limit.unwrap_or(0);
-            let series = [("bytes", memory.bytes as f64), ("limit", limit as f64)];
-            return out.counter(Process::Levels, &name, at, &series);
+            return out.bytes(&name, at, memory.bytes, memory.limit.unwrap_or(0));
         }
         Event::DeviceSample(sample) => return write_device(out, sample, at),
         Event::HostSample(sample) => return write_host(out, sample, at),
@@ -81,7 +71,11 @@ fn write_step<W: Write>(
                 category: "step",
                 start,
                 end,
-                args: Args::step(step.step, step.shape),
+                args: Args {
+                    step: Some(step.step),
+                    shape: step.shape,
+                    ..Args::default()
+                },
             })?;
         }
     }
@@ -103,7 +97,7 @@ fn write_device<W: Write>(
         ("received", "bytes/s", sample.pcie_receive.map(|n| n as f64)),
         ("sent", "bytes/s", sample.pcie_send.map(|n| n as f64)),
     ];
-    write_readings(out, &sample.device, at, &readings)
+    write_readings(out, sample.device.as_str(), at, &readings)
 }
 
 fn write_host<W: Write>(

@@ -102,14 +102,13 @@ pub fn links(gpus: &[GpuFacts], roots: &Roots) -> Links {
         .collect()
 }
 
-/// What NVIDIA's library says of two of its cards, else what sysfs shows. For more than one pair
-/// [`links`] is the cheaper one: this loads the library each time.
-pub fn link_between(a: &PciAddress, b: &PciAddress, roots: &Roots) -> Option<Link> {
-    let nvidia = NvidiaLinks::load(roots.nvml_library.as_deref());
-    link(a, b, nvidia.as_ref(), &roots.sys)
-}
-
-fn link(a: &PciAddress, b: &PciAddress, nvidia: Option<&NvidiaLinks>, sys: &Path) -> Option<Link> {
+/// What NVIDIA's library reports of two of its cards, else what sysfs shows.
+pub(super) fn link(
+    a: &PciAddress,
+    b: &PciAddress,
+    nvidia: Option<&NvidiaLinks>,
+    sys: &Path,
+) -> Option<Link> {
     if a == b {
         return Some(Link::Same);
     }
@@ -162,7 +161,7 @@ fn ports_below(way: &Way, shared: usize) -> usize {
     }
 }
 
-/// A machine with one node need not say which one a device is on. On others the worse answer is the
+/// A machine with one node need not report which one a device is on. On others the worse answer is the
 /// safe one.
 fn share_numa_node(a: &PciAddress, b: &PciAddress, sys: &Path) -> bool {
     match (numa_node(a, sys), numa_node(b, sys)) {
@@ -174,7 +173,7 @@ fn share_numa_node(a: &PciAddress, b: &PciAddress, sys: &Path) -> bool {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
-    use super::super::fake_sys::FakeSys;
+    use super::super::fake_sys::{FakeSys, link_between};
     use super::super::gpus;
     use super::*;
 
@@ -183,7 +182,11 @@ mod tests {
         let address = |way: &str| way.rsplit('/').next().unwrap().parse().unwrap();
         let (a, b): (PciAddress, PciAddress) = (address(a), address(b));
         let link = link_between(&a, &b, &sys.roots());
-        assert_eq!(link_between(&b, &a, &sys.roots()), link, "the way back");
+        assert_eq!(
+            link_between(&b, &a, &sys.roots()),
+            link,
+            "the other way round"
+        );
         link
     }
 
@@ -196,52 +199,64 @@ mod tests {
         (sys, link)
     }
 
+    /// The upper port of a switch.
+    const SWITCH: &str = "pci0000:00/0000:00:01.0/0000:01:00.0";
+
     #[test]
-    fn behind_one_switch() {
-        let (sys, link) = built([
-            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
-            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0",
-        ]);
-        assert_eq!(link, Some(Link::Pix));
-        assert_eq!(
-            link_of(&sys, "0000:03:00.0", "0000:03:00.0"),
-            Some(Link::Same)
+    fn the_ways_of_two_devices_make_their_link() {
+        let below = |way: &str| format!("{SWITCH}/{way}");
+        let third = below("0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0");
+        let fourth = below("0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0");
+        let (port, card) = (
+            "pci0000:00/0000:00:01.0",
+            "pci0000:00/0000:00:01.1/0000:02:00.0",
         );
-    }
-
-    #[test]
-    fn two_functions_of_one_card() {
-        let (_, link) = built([
-            "pci0000:00/0000:00:01.0/0000:01:00.0",
-            "pci0000:00/0000:00:01.0/0000:01:00.1",
-        ]);
-        assert_eq!(link, Some(Link::Pix));
-    }
-
-    #[test]
-    fn behind_two_switches() {
-        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        let (_, link) = built([
-            &format!("{first}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0"),
-            &format!("{first}/0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0"),
-        ]);
-        assert_eq!(link, Some(Link::Pxb), "a switch for each below a third one");
-        let (_, link) = built([
-            &format!("{first}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0"),
-            &format!("{first}/0000:02:01.0/0000:06:00.0"),
-        ]);
-        assert_eq!(link, Some(Link::Pxb), "one of them behind a second switch");
+        for (case, ways, link) in [
+            (
+                "one switch",
+                [
+                    &*below("0000:02:00.0/0000:03:00.0"),
+                    &below("0000:02:01.0/0000:04:00.0"),
+                ],
+                Link::Pix,
+            ),
+            (
+                "two functions of a card",
+                [SWITCH, &format!("{port}/0000:01:00.1")],
+                Link::Pix,
+            ),
+            (
+                "a switch for each below a third one",
+                [&third, &fourth],
+                Link::Pxb,
+            ),
+            (
+                "one of them behind a second switch",
+                [&third, &below("0000:02:01.0/0000:06:00.0")],
+                Link::Pxb,
+            ),
+            ("one host bridge", [SWITCH, card], Link::Phb),
+            (
+                "one of them on the bridge itself",
+                ["pci0000:00/0000:00:02.0", SWITCH],
+                Link::Phb,
+            ),
+            (
+                "both on the bridge itself",
+                ["pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0"],
+                Link::Phb,
+            ),
+        ] {
+            let (sys, found) = built(ways);
+            assert_eq!(found, Some(link), "{case}");
+            assert_eq!(link_of(&sys, ways[0], ways[0]), Some(Link::Same), "{case}");
+        }
     }
 
     #[test]
     fn a_switch_on_the_card_is_no_hop() {
-        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        let (a_port, b_port) = (
-            format!("{first}/0000:02:00.0"),
-            format!("{first}/0000:02:01.0"),
-        );
-        let a = format!("{a_port}/0000:03:00.0/0000:04:00.0/0000:05:00.0");
-        let b = format!("{b_port}/0000:06:00.0/0000:07:00.0/0000:08:00.0");
+        let a = format!("{SWITCH}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0");
+        let b = format!("{SWITCH}/0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0");
         let (sys, link) = built([&a, &b]);
         assert_eq!(
             link,
@@ -261,24 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn on_one_host_bridge() {
-        for ways in [
-            [
-                "pci0000:00/0000:00:01.0/0000:01:00.0",
-                "pci0000:00/0000:00:01.1/0000:02:00.0",
-            ],
-            [
-                "pci0000:00/0000:00:02.0",
-                "pci0000:00/0000:00:01.0/0000:01:00.0",
-            ],
-            ["pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0"],
-        ] {
-            assert_eq!(built(ways).1, Some(Link::Phb), "{ways:?}");
-        }
-    }
-
-    #[test]
-    fn on_two_host_bridges_the_numa_nodes_tell() {
+    fn on_two_host_bridges_the_numa_nodes_decide() {
         let ways = [
             "pci0000:00/0000:00:01.0/0000:01:00.0",
             "pci0000:80/0000:80:01.0/0000:81:00.0",
@@ -303,15 +301,11 @@ mod tests {
 
     #[test]
     fn on_two_domains_one_bus_number_is_not_one_bridge() {
-        let (sys, _) = built(["pci0000:00/0000:00:01.0", "pci0001:00/0001:00:01.0"]);
-        sys.device("pci0000:00/0000:00:01.0")
-            .file("numa_node", "0\n");
-        sys.device("pci0001:00/0001:00:01.0")
-            .file("numa_node", "1\n");
-        assert_eq!(
-            link_of(&sys, "0000:00:01.0", "0001:00:01.0"),
-            Some(Link::Sys)
-        );
+        let (a, b) = ("pci0000:00/0000:00:01.0", "pci0001:00/0001:00:01.0");
+        let (sys, _) = built([a, b]);
+        sys.device(a).file("numa_node", "0\n");
+        sys.device(b).file("numa_node", "1\n");
+        assert_eq!(link_of(&sys, a, b), Some(Link::Sys));
     }
 
     #[test]
@@ -324,30 +318,18 @@ mod tests {
     #[test]
     fn all_pairs_of_a_machine() {
         let sys = FakeSys::new();
-        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        sys.card(
-            0,
-            &format!("{first}/0000:02:00.0/0000:03:00.0"),
-            "amdgpu",
-            "1002:1",
-        );
+        let [a, b] = ["0000:02:00.0/0000:03:00.0", "0000:02:01.0/0000:04:00.0"];
+        sys.card(0, &format!("{SWITCH}/{a}"), "amdgpu", "1002:1");
         sys.card(1, "pci0000:00/0000:00:02.0", "i915", "8086:1");
-        sys.card(
-            2,
-            &format!("{first}/0000:02:01.0/0000:04:00.0"),
-            "amdgpu",
-            "1002:1",
-        );
+        sys.card(2, &format!("{SWITCH}/{b}"), "amdgpu", "1002:1");
         let mut found = gpus(&sys.roots());
         let table = links(&found, &sys.roots());
-        let expected: Links = [
+        let expected = [
             ((0, 1), Link::Phb),
             ((2, 0), Link::Pix),
             ((1, 2), Link::Phb),
-        ]
-        .into_iter()
-        .collect();
-        assert_eq!(table, expected);
+        ];
+        assert_eq!(table, expected.into_iter().collect());
         assert_eq!(table.between(2, 0), Some(Link::Pix));
         assert_eq!(table.between(1, 1), Some(Link::Same));
         assert_eq!(table.between(0, 9), None);
@@ -357,18 +339,11 @@ mod tests {
 
     #[test]
     fn links_are_ordered_and_all_described() {
-        let all = [
-            Link::Same,
-            Link::Nvlink,
-            Link::Pix,
-            Link::Pxb,
-            Link::Phb,
-            Link::Node,
-            Link::Sys,
-        ];
+        use Link::*;
+        let all = [Same, Nvlink, Pix, Pxb, Phb, Node, Sys];
         assert!(all.is_sorted());
         let slow: Vec<Link> = all.into_iter().filter(|link| link.is_slow()).collect();
-        assert_eq!(slow, [Link::Node, Link::Sys]);
+        assert_eq!(slow, [Node, Sys]);
         let words: std::collections::BTreeSet<&str> = all.map(Link::describe).into();
         assert_eq!(words.len(), all.len());
     }
