@@ -325,7 +325,7 @@ fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
             let ms = Spread::of_histogram(&stage.service);
             let items = ms.count as f64;
             let wait = |(wait, sum): (&Wait, &WaitSum)| {
-                (wait_name(*wait).to_owned(), milliseconds(sum.total) / items)
+                (wait.name().to_owned(), milliseconds(sum.total) / items)
             };
             StageTime {
                 name: stage.stage.clone(),
@@ -338,15 +338,6 @@ fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
             }
         })
         .collect()
-}
-
-pub(crate) fn wait_name(wait: Wait) -> &'static str {
-    match wait {
-        Wait::Input => "input",
-        Wait::Bytes => "bytes",
-        Wait::Slot => "slot",
-        Wait::Output => "output",
-    }
 }
 
 /// Two devices: the thread of the one that prepares. It has one worker.

@@ -246,6 +246,18 @@ pub enum Wait {
     Output,
 }
 
+impl Wait {
+    /// As it stands in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wait::Input => "input",
+            Wait::Bytes => "bytes",
+            Wait::Slot => "slot",
+            Wait::Output => "output",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {

@@ -188,11 +188,7 @@ impl SampleStats {
         let Some(value) = value.filter(|value| value.is_finite()) else {
             return;
         };
-        self.max = if self.samples == 0 {
-            value
-        } else {
-            self.max.max(value)
-        };
+        self.max = self.peak().map_or(value, |max| max.max(value));
         self.samples += 1;
         self.sum += value;
     }
@@ -337,25 +333,19 @@ impl Stats {
     }
 
     fn stage_mut(&mut self, name: &str) -> &mut StageStats {
-        let known = self.stages.iter().position(|stage| stage.stage == name);
-        let index = known.unwrap_or_else(|| {
-            self.stages.push(StageStats {
-                stage: name.to_owned(),
-                ..StageStats::default()
-            });
-            self.stages.len() - 1
-        });
-        &mut self.stages[index]
+        let stages = &mut self.stages;
+        let known = stages.iter().position(|stage| stage.stage == name);
+        found_or_new(stages, known, || StageStats {
+            stage: name.to_owned(),
+            ..StageStats::default()
+        })
     }
 
     fn slow(&mut self, item: SlowestItem) {
-        let place = self
-            .slowest
-            .partition_point(|known| known.service >= item.service);
-        if place < SLOWEST {
-            self.slowest.insert(place, item);
-            self.slowest.truncate(SLOWEST);
-        }
+        let slowest = &mut self.slowest;
+        let place = slowest.partition_point(|known| known.service >= item.service);
+        slowest.insert(place, item);
+        slowest.truncate(SLOWEST);
     }
 
     fn level(&mut self, buffer: &str, items: u64, capacity: u64) {
@@ -374,23 +364,27 @@ impl Stats {
         kind: FaultKind,
         action: FaultAction,
     ) -> &mut FaultCount {
-        let known = self
-            .faults
-            .iter()
-            .position(|known| known.stage == stage && known.kind == kind && known.action == action);
-        let index = known.unwrap_or_else(|| {
-            self.faults.push(FaultCount {
-                stage: stage.to_owned(),
-                kind,
-                action,
-                count: 0,
-                first_item: String::new(),
-                first_message: String::new(),
-            });
-            self.faults.len() - 1
-        });
-        &mut self.faults[index]
+        let same = |known: &FaultCount| {
+            known.stage == stage && (known.kind, known.action) == (kind, action)
+        };
+        let known = self.faults.iter().position(same);
+        found_or_new(&mut self.faults, known, || FaultCount {
+            stage: stage.to_owned(),
+            kind,
+            action,
+            count: 0,
+            first_item: String::new(),
+            first_message: String::new(),
+        })
     }
+}
+
+fn found_or_new<T>(all: &mut Vec<T>, found: Option<usize>, new: impl FnOnce() -> T) -> &mut T {
+    let index = found.unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    });
+    &mut all[index]
 }
 
 /// The map's value of that name; names are copied only once.

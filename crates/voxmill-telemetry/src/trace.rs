@@ -13,7 +13,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::event::{Event, Nanos, SlotState, Stamped, Wait};
+use crate::event::{Event, Nanos, SlotState, Stamped};
 use crate::recorder::{Brief, LaneShared};
 
 use chrome::{ChromeWriter, Process, Slice};
@@ -195,7 +195,8 @@ impl Trace {
             let (name, category, item) = match *event {
                 Brief::Item { item, .. } => (shared.stage.item_name(item), "item", Some(item)),
                 Brief::Wait { wait, item, .. } => {
-                    (wait_name(wait).to_owned(), "wait", item.number())
+                    let name = format!("waits for {}", wait.name());
+                    (name, "wait", item.number())
                 }
                 Brief::Level {
                     buffer,
@@ -258,12 +259,9 @@ impl Trace {
         let mut named = None;
         for (index, &(place, at, item, to)) in moves.iter().enumerate() {
             let next = moves.get(index + 1).filter(|next| next.0 == place);
-            let name = match to {
-                SlotState::Preparing => "Preparing",
-                SlotState::Ready => "Ready",
-                SlotState::Training => "Training",
-                SlotState::Free => continue,
-            };
+            if to == SlotState::Free {
+                continue;
+            }
             // Only places that are seen at work have a lane.
             if named.is_none() {
                 out.process(Process::Slots, "slots")?;
@@ -275,7 +273,7 @@ impl Trace {
             out.slice(&Slice {
                 process: Process::Slots,
                 thread: place + 1,
-                name,
+                name: &format!("{to:?}"),
                 category: "slot",
                 start: at,
                 end: next.map_or(now.max(at), |next| next.1),
@@ -292,15 +290,6 @@ fn grouped(number: u64) -> String {
     match number / 1_000 {
         0 => rest.to_string(),
         thousands => format!("{},{rest:03}", grouped(thousands)),
-    }
-}
-
-fn wait_name(wait: Wait) -> &'static str {
-    match wait {
-        Wait::Input => "waits for input",
-        Wait::Bytes => "waits for bytes",
-        Wait::Slot => "waits for slot",
-        Wait::Output => "waits for output",
     }
 }
 

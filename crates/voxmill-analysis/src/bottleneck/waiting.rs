@@ -4,6 +4,7 @@ use super::thresholds::{BYTES, HUGE, LOAD, STALL, TRAIN, TRANSFER};
 use super::{Advice, Cause, Diagnosis, Finding, Level, setting};
 use crate::profile::{StageTime, part_of_featurize};
 use crate::run::fact;
+use voxmill_telemetry::event::Wait;
 use voxmill_telemetry::stage::{StageId, is_part};
 
 impl Diagnosis<'_> {
@@ -51,7 +52,11 @@ impl Diagnosis<'_> {
             return cause(Cause::SlowWorkers);
         };
         let worker_seconds = featurize.workers as f64 * self.line.seconds.max(1e-9);
-        let for_bytes = featurize.waits_ms.get("bytes").copied().unwrap_or(0.0);
+        let for_bytes = featurize
+            .waits_ms
+            .get(Wait::Bytes.name())
+            .copied()
+            .unwrap_or(0.0);
         let bytes = for_bytes / 1e3 * featurize.ms.count as f64 / worker_seconds;
         if bytes > BYTES {
             let measure = "share of the workers' time spent waiting for memory";

@@ -211,8 +211,8 @@ mod tests {
 
     fn stage(name: &str) -> Arc<LaneStage> {
         let stage = LaneStage::new(0, name);
-        let naming: super::super::Naming = Arc::new(|item| format!("clip {item}"));
-        assert!(stage.naming.set(naming).is_ok());
+        let named = stage.naming.set(Arc::new(|item| format!("clip {item}")));
+        assert!(named.is_ok());
         Arc::new(stage)
     }
 

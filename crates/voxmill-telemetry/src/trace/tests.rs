@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::event::{DecidedChange, Decision, DeviceSample, Step};
+use crate::event::{DecidedChange, Decision, DeviceSample, Step, Wait};
 use crate::examples::started;
 use crate::plan::{Plan, StagePlan};
 use crate::recorder::{Recorder, RecorderOptions};

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::pcie::{PcieLink, Way, numa_node};
 use super::{PciAddress, nvidia};
 use crate::probes::drm::numbered;
-use crate::probes::{Roots, read_number, read_text};
+use crate::probes::{Roots, line_after, read_number, read_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vendor {
@@ -72,7 +72,7 @@ pub fn gpus(roots: &Roots) -> Vec<GpuFacts> {
     gpus.extend(cards.iter().filter_map(|card| {
         let device = card.join("device");
         let uevent = read_text(&device.join("uevent"))?;
-        let fact = |name: &str| uevent.lines().find_map(|line| line.strip_prefix(name));
+        let fact = |name: &str| line_after(&uevent, name);
         // A container sees all cards in sysfs but only those in NVML that it may use.
         if has_nvml && fact("DRIVER=") == Some("nvidia") {
             return None;
