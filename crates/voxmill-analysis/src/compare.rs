@@ -149,7 +149,7 @@ pub struct Loss {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossAt {
     pub step: u64,
-    /// So many steps up to this one are averaged.
+    /// How many steps up to this one are averaged.
     pub averaged: u64,
     pub first: f64,
     pub this: f64,
@@ -171,7 +171,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Differing {
     pub name: String,
-    /// One for each run; `None` where the run does not say.
+    /// One for each run; `None` where the run did not record it.
     pub values: Vec<Option<String>>,
 }
 
@@ -316,7 +316,7 @@ fn verdict(step_time: Change, limit: f64) -> Verdict {
     }
 }
 
-/// At most so many steps are averaged into one loss.
+/// The most steps that are averaged into one loss.
 const WIDEST: usize = 20;
 
 fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
@@ -379,7 +379,7 @@ const SETTINGS_TOO: [&str; 6] = [
     fact::PADDING,
 ];
 
-/// Where and under which name a run is written is not what makes it differ.
+/// Where and under which name a run is written is no difference.
 const PLACES: [&str; 4] = ["name", "run_dir", "checkpoint_dir", "tensorboard_log_dir"];
 
 fn differing(runs: &[Candidate]) -> Vec<Differing> {

@@ -109,7 +109,7 @@ pub struct FeedVerdict {
 /// A tenth to spare: capacity was measured with nothing else at work.
 const SPARE: f64 = 1.1;
 
-/// The fewest workers of those tried that prepare so many clips a second.
+/// The fewest workers of those tried that prepare `clips_per_second`.
 pub fn enough_workers(capacities: &[Capacity], clips_per_second: f64) -> Option<u64> {
     let fast_enough = |capacity: &&Capacity| capacity.clips_per_second >= SPARE * clips_per_second;
     let enough = capacities.iter().filter(fast_enough);

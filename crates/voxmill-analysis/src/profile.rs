@@ -38,7 +38,7 @@ pub struct Profile {
     /// Milliseconds from asking for a batch to the end of its step.
     pub step_ms: Spread,
     pub shares: Vec<Share>,
-    /// What training was spent on, where the device can tell.
+    /// What training was spent on, where the device reports it.
     pub train_parts: BTreeMap<String, Spread>,
     pub stages: Vec<StageTime>,
     pub feeding: Feeding,
@@ -137,7 +137,7 @@ pub struct SlowPart {
     pub ms: f64,
 }
 
-/// So many of the steps that waited longest are listed.
+/// How many of the steps that waited longest are listed.
 const SLOWEST: usize = 5;
 /// A shorter wait is not worth a name.
 const WORTH_A_NAME_MS: f64 = 5.0;

@@ -17,7 +17,7 @@ use crate::timing::{
     valid_frames,
 };
 
-/// What a measure of many steps is made of.
+/// The sums that measures of many steps are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     pub steps: f64,
@@ -48,7 +48,7 @@ impl Sums {
         each.fold(Sums::default(), |sums, step| sums.plus(step, 1.0))
     }
 
-    /// With so many times the other.
+    /// With `times` the other.
     fn plus(self, other: Sums, times: f64) -> Sums {
         Sums {
             steps: self.steps + other.steps * times,

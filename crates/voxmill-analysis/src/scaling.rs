@@ -66,7 +66,7 @@ pub enum SizeOutcome {
         /// Bytes at most.
         host_memory: Option<u64>,
         device_memory: Option<u64>,
-        /// The share of its clips whose features were made while it ran.
+        /// The share of its clips whose features were computed while it ran.
         decoded: f64,
         /// The share of the cores that other programs took.
         others: Option<f64>,
@@ -116,7 +116,7 @@ pub struct Measured {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "size")]
 pub enum Knee {
-    /// Only one size ran: there is nothing to say.
+    /// Only one size ran: there is no knee to find.
     OneSize(u64),
     /// The last size that ran still gained: the knee is beyond it.
     StillRises(u64),
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use voxmill_telemetry::event::Nanos;
 
-    /// Steps of so many rows that take so long, the first of them much longer.
+    /// Steps with `size` rows that take about `ms`, the first of them much longer.
     fn ran(size: u64, ms: u64, memory: u64) -> Tried {
         let step = |n: u64| Step {
             step: n,

@@ -128,7 +128,7 @@ impl SyntheticRun {
         let facts = facts.into_iter();
         let started = RunStarted {
             name: "profile".to_owned(),
-            program: "voxmill made up".to_owned(),
+            program: "voxmill synthetic".to_owned(),
             plan: Some(plan),
             facts: facts
                 .map(|(name, value)| (name.into(), value.into()))

@@ -180,7 +180,7 @@ impl Line {
     }
 }
 
-/// Waits that are too short to ask who was late.
+/// Waits that are too short to ask which stage was late.
 pub const UNNAMED: &str = "hand-over";
 
 /// Standard deviation of the step time as a share of its mean, within each shape and over all of them.
@@ -233,7 +233,7 @@ pub(crate) const RESAMPLES: usize = 500;
 pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
     let common = |shape: &Option<StepShape>| Some((ours.get(shape)?, theirs.get(shape)?));
-    // Each of theirs stands for so many of ours.
+    // How many of ours each of theirs stands for.
     let stands_for = |shape: &Option<StepShape>| {
         common(shape).map_or(0.0, |(ours, theirs)| {
             ours.len() as f64 / theirs.len() as f64
@@ -271,7 +271,7 @@ fn noise(steps: &[Step], shapes: &Shapes, weight: impl Fn(&Option<StepShape>) ->
     steps.iter().map(of).collect()
 }
 
-/// So few values lie nearer to their own mean than to the true one by this factor.
+/// By this factor few values lie nearer to their own mean than to the true one.
 pub(crate) fn from_few(values: usize) -> f64 {
     let count = values as f64;
     (count / (count - 1.0).max(1.0)).sqrt()

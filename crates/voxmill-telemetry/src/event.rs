@@ -272,7 +272,7 @@ pub enum SlotState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSecond {
     pub stage: String,
-    /// How long items took in a worker's hands.
+    /// How long workers took for items.
     pub service: Histogram,
     /// Waits by what was waited for; their count and sum.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -395,7 +395,7 @@ pub struct Step {
     /// What was measured with it, where that is not the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What `service` was spent on, as far as it can be told apart.
+    /// What `service` was spent on, as far as it can be measured apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, Nanos>,
     /// Losses and the like, where they were read from the device.

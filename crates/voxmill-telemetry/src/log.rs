@@ -234,7 +234,7 @@ struct Kind {
     event: String,
 }
 
-/// Whether a process writes this log now. Where the system cannot tell, none does.
+/// Whether a process writes this log now. Where the system has no locks, none does.
 pub fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| is_locked(&file))
 }

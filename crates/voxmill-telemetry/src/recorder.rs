@@ -30,7 +30,7 @@ use collector::Collector;
 use log_file::LogFile;
 
 pub use lane::Lane;
-pub(crate) use lane::{Brief, LaneShared, LaneStage};
+pub(crate) use lane::{ItemEvent, LaneShared, LaneStage};
 
 /// More faults, levels and samples than these, within a quarter of a second, are only counted.
 const MOST_OF_A_FLOOD: usize = 1 << 16;
@@ -124,7 +124,7 @@ impl Recorder {
     pub fn start(options: RecorderOptions) -> Result<Recorder, RecordError> {
         let start = Instant::now();
         if let (Some(log), Some(trace)) = (&options.log, &options.trace)
-            && trace.is_in_the_way_of(log)
+            && trace.overwrites(log)
         {
             return Err(RecordError::SamePath { path: log.clone() });
         }
@@ -200,7 +200,7 @@ impl Recorder {
     }
 
     /// How the items of a stage are named where they are shown. It is called for few of them, on
-    /// the collecting thread. Lanes that were made before a second call keep the first names.
+    /// the collecting thread. Lanes that were created before a second call keep the first names.
     pub fn name_items(&self, stage: &str, naming: Naming) {
         if let Some(shared) = self.shared() {
             shared.stages().name(stage, naming);
@@ -276,7 +276,7 @@ impl Running {
     fn finish(&self) -> Result<(), RecordError> {
         self.shared.inbox().stop = true;
         self.shared.wake.notify_one();
-        // Held while joining: whoever else finishes waits too.
+        // Held while joining: another caller of `finish` waits too.
         let mut thread = lock(&self.thread);
         let ended = thread.take().map_or(Ok(()), JoinHandle::join);
         let mut inbox = self.shared.inbox();
@@ -375,15 +375,15 @@ impl Inbox {
 #[derive(Debug, Default)]
 struct Stages {
     by_name: HashMap<String, Arc<LaneStage>>,
-    made: u64,
+    created: u64,
 }
 
 impl Stages {
     fn of(&mut self, name: &str) -> &Arc<LaneStage> {
-        let made = &mut self.made;
+        let created = &mut self.created;
         self.by_name.entry(name.to_owned()).or_insert_with(|| {
-            *made += 1;
-            Arc::new(LaneStage::new(*made, name))
+            *created += 1;
+            Arc::new(LaneStage::new(*created, name))
         })
     }
 

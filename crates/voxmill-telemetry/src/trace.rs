@@ -1,6 +1,6 @@
 //! The full detail of a run's last part, in a file that Perfetto and chrome://tracing open.
 //!
-//! Events are kept in memory, the newest so many of them, and written when the run ends. Writing as
+//! The newest events, up to a limit, are kept in memory and written when the run ends. Writing as
 //! the run goes would keep all of them, but tens of gigabytes in a day.
 
 mod chrome;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::event::{Event, Nanos, SlotState, Stamped};
-use crate::recorder::{Brief, LaneShared};
+use crate::recorder::{ItemEvent, LaneShared};
 
 use chrome::{ChromeWriter, Process, Slice};
 use rare::write_rare;
-use target::{Target, one_path, partial_of};
+use target::{Target, canonical_path, partial_of};
 
 /// Memory for these: 80 MB.
 const MOST_EVENTS: usize = 2_000_000;
@@ -29,7 +29,7 @@ const MOST_RARE: usize = 200_000;
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
     pub path: PathBuf,
-    /// The newest so many events of single items are kept, at 40 bytes each.
+    /// How many of the newest events of single items are kept, at 40 bytes each.
     pub most_events: usize,
 }
 
@@ -42,8 +42,8 @@ impl TraceOptions {
     }
 
     /// Whether the trace would be written over that file.
-    pub(crate) fn is_in_the_way_of(&self, file: &Path) -> bool {
-        let (trace, file) = (one_path(&self.path), one_path(file));
+    pub(crate) fn overwrites(&self, file: &Path) -> bool {
+        let (trace, file) = (canonical_path(&self.path), canonical_path(file));
         self.path == file || trace == file || partial_of(&trace) == file
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct Trace {
     options: TraceOptions,
     target: Target,
     lanes: Vec<Arc<LaneShared>>,
-    events: VecDeque<(u32, Brief)>,
+    events: VecDeque<(u32, ItemEvent)>,
     rare: VecDeque<Stamped>,
     /// Older ones, for which there was no more room.
     dropped: u64,
@@ -97,7 +97,7 @@ impl Trace {
         (self.lanes.len() - 1) as u32
     }
 
-    pub(crate) fn add(&mut self, lane: u32, events: &[Brief], lost: u64) {
+    pub(crate) fn add(&mut self, lane: u32, events: &[ItemEvent], lost: u64) {
         self.lost += lost;
         for &event in events {
             if self.events.len() >= self.options.most_events {
@@ -193,12 +193,12 @@ impl Trace {
             let shared = &self.lanes[*lane as usize];
             let thread = thread_of[*lane as usize];
             let (name, category, item) = match *event {
-                Brief::Item { item, .. } => (shared.stage.item_name(item), "item", Some(item)),
-                Brief::Wait { wait, item, .. } => {
+                ItemEvent::Item { item, .. } => (shared.stage.item_name(item), "item", Some(item)),
+                ItemEvent::Wait { wait, item, .. } => {
                     let name = format!("waits for {}", wait.name());
                     (name, "wait", item.number())
                 }
-                Brief::Level {
+                ItemEvent::Level {
                     buffer,
                     at,
                     items,
@@ -207,7 +207,7 @@ impl Trace {
                     out.buffer(&shared.buffer_name(buffer), at, items, capacity)?;
                     continue;
                 }
-                Brief::Slot { .. } => continue,
+                ItemEvent::Slot { .. } => continue,
             };
             out.slice(&Slice {
                 process: Process::Run,
@@ -238,7 +238,7 @@ impl Trace {
     fn key(&self, lane: &LaneShared) -> (usize, String, u32) {
         let name = &lane.stage.name;
         let planned = self.planned.iter().position(|stage| stage == name);
-        // Stages that no plan names come behind, as they came up.
+        // Stages that no plan names come last, as they came up.
         let first = || self.lanes.iter().position(|lane| &lane.stage.name == name);
         let place = planned.unwrap_or_else(|| self.planned.len() + first().unwrap_or_default());
         (place, name.clone(), lane.worker)
@@ -246,7 +246,7 @@ impl Trace {
 
     fn write_slots(&self, out: &mut ChromeWriter<BufWriter<File>>, now: Nanos) -> io::Result<()> {
         let moves = self.events.iter().filter_map(|(_, event)| match *event {
-            Brief::Slot {
+            ItemEvent::Slot {
                 place,
                 item,
                 at,

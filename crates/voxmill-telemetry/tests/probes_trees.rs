@@ -1,5 +1,4 @@
-//! The probes of sysfs and procfs against trees of small files; `trees/README.md` says where those
-//! come from.
+//! The probes of sysfs and procfs on trees of small files; `trees/README.md` has their sources.
 
 #![expect(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -355,7 +354,7 @@ fn a_sampler_continues_and_forwards_notes() {
     let (sampler, received) = sampler(&tree, Duration::from_millis(1));
     assert_eq!(sampler.notes(), NO_NOTES);
     fs::remove_dir_all(tree.path("sys/class/drm/card0")).unwrap();
-    // The other cards' samples go on until the note is there.
+    // The other cards' samples continue until the note is there.
     while sampler.notes().is_empty() {
         received.recv_timeout(Duration::from_secs(60)).unwrap();
     }

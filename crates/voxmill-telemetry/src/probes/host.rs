@@ -211,7 +211,7 @@ impl CpuTicks {
 
     fn percent(self, before: CpuTicks) -> Option<f64> {
         let total = self.total.checked_sub(before.total)?;
-        // The kernel says that iowait may go back a little.
+        // By the kernel's documentation iowait may go back a little.
         let idle = self.idle.saturating_sub(before.idle).min(total);
         (total > 0).then(|| 100.0 * (total - idle) as f64 / total as f64)
     }
@@ -315,7 +315,7 @@ mod tests {
             read_all(&text);
         }
 
-        /// Text that has the right words with any numbers behind them.
+        /// Text that has the right words followed by any numbers.
         #[test]
         fn any_numbers_can_be_read(
             words in prop::collection::vec(

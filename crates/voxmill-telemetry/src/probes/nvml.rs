@@ -51,7 +51,7 @@ pub(super) fn load(library: Option<&Path>) -> Result<Nvml, NvmlError> {
     builder.init()
 }
 
-/// Whether there is simply nothing of NVIDIA's here. A loader says why it failed only in words.
+/// Whether there is simply nothing of NVIDIA's here. A loader reports why it failed only as text.
 fn is_absence(error: &NvmlError) -> bool {
     match error {
         NvmlError::LibloadingError(error) => {
@@ -96,7 +96,7 @@ impl NvidiaGpu {
     fn ask(&self) -> Result<DeviceSample, NvmlError> {
         let gpu = self.nvml.device_by_index(self.index)?;
         let memory = known(gpu.memory_info())?;
-        // NVML says "KB"; whether that is 1,000 or 1,024 bytes it does not say.
+        // NVML documents "KB", but not whether that is 1,000 or 1,024 bytes.
         let bytes = |kilobytes: u32| u64::from(kilobytes) * 1000;
         Ok(DeviceSample {
             device: self.device.id.clone(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::faults::FaultLimit;
 use super::log_file::LogFile;
 use super::seconds::Seconds;
-use super::{Brief, LaneShared, RecordError, Shared, lock};
+use super::{ItemEvent, LaneShared, RecordError, Shared, lock};
 use crate::event::{Event, Nanos, Stamped};
 use crate::trace::Trace;
 
@@ -29,7 +29,7 @@ pub(super) struct Collector {
     /// Everything up to here is written.
     horizon: Nanos,
     /// Reused in turn for what lies in the lanes.
-    taken: Vec<Brief>,
+    taken: Vec<ItemEvent>,
 }
 
 struct NumberedLane {
@@ -179,7 +179,7 @@ impl Collector {
         if let Some(trace) = &mut self.trace {
             trace.add_rare(&lines);
         }
-        lines.retain(|line| self.faults.lets_pass(&line.event));
+        lines.retain(|line| self.faults.is_written(&line.event));
         self.faults.report(horizon, whole, &mut sums);
         if lost > 0 {
             sums.push(lost_line(horizon, lost));
@@ -277,8 +277,8 @@ mod tests {
         }
     }
 
-    fn wait(end_ms: u64) -> Brief {
-        Brief::Wait {
+    fn wait(end_ms: u64) -> ItemEvent {
+        ItemEvent::Wait {
             wait: Wait::Input,
             item: Some(0).into(),
             start: Nanos(end_ms * MILLI - 1),
@@ -334,7 +334,7 @@ mod tests {
         ];
         assert_eq!(lines(&path)[first.len()..], second);
 
-        // Asked for all of it, it does not wait for the second's end, nor go back behind it later.
+        // Asked for all of it, it does not wait for the second's end, nor go back before it later.
         collector.rare = vec![gate(2155)];
         collector.write(at(2160), true, 0);
         collector.seconds.add(&stage, &[wait(2158)], 1);

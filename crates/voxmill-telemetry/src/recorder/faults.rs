@@ -25,7 +25,7 @@ struct Count {
 
 impl FaultLimit {
     /// Whether the event is to be written; if not, it is counted.
-    pub(super) fn lets_pass(&mut self, event: &Event) -> bool {
+    pub(super) fn is_written(&mut self, event: &Event) -> bool {
         let Event::Fault(Fault {
             stage,
             kind,
@@ -89,7 +89,7 @@ mod tests {
     fn flooded() -> (FaultLimit, Event) {
         let mut limit = FaultLimit::default();
         let flood = fault("read", FaultAction::Skipped);
-        let passed = (0..5000).filter(|_| limit.lets_pass(&flood)).count() as u64;
+        let passed = (0..5000).filter(|_| limit.is_written(&flood)).count() as u64;
         assert_eq!(passed, WRITTEN_IN_FULL);
         (limit, flood)
     }
@@ -109,9 +109,9 @@ mod tests {
         let (mut limit, flood) = flooded();
         assert!(!limit.is_empty());
         assert_eq!(reported(&mut limit, 1200), [4000]);
-        limit.lets_pass(&flood);
+        limit.is_written(&flood);
         assert_eq!(reported(&mut limit, 1900), [] as [u64; 0]);
-        limit.lets_pass(&flood);
+        limit.is_written(&flood);
         assert_eq!(reported(&mut limit, 2100), [2]);
         assert!(limit.is_empty());
     }
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn a_flood_of_one_kind_does_not_hide_another() {
         let (mut limit, _) = flooded();
-        assert!(limit.lets_pass(&fault("read", FaultAction::Stopped)));
-        assert!(limit.lets_pass(&fault("write", FaultAction::Skipped)));
-        assert!(limit.lets_pass(&Event::Lost {
+        assert!(limit.is_written(&fault("read", FaultAction::Stopped)));
+        assert!(limit.is_written(&fault("write", FaultAction::Skipped)));
+        assert!(limit.is_written(&Event::Lost {
             stage: String::new(),
             events: 1
         }));

@@ -20,7 +20,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    fn push(&self, event: Brief) {
+    fn push(&self, event: ItemEvent) {
         if let Some(shared) = &self.shared {
             shared.push(event);
         }
@@ -28,7 +28,7 @@ impl Lane {
 
     /// A worker handled an item from `start` for `service`.
     pub fn item(&self, item: u64, start: Nanos, service: Nanos) {
-        self.push(Brief::Item {
+        self.push(ItemEvent::Item {
             item,
             start,
             service,
@@ -38,7 +38,7 @@ impl Lane {
     /// From `start` on, the worker waited: for or with that item, or for none that is known, as at
     /// the end of input.
     pub fn wait(&self, wait: Wait, item: Option<u64>, start: Nanos, waited: Nanos) {
-        self.push(Brief::Wait {
+        self.push(ItemEvent::Wait {
             wait,
             item: item.into(),
             start,
@@ -52,7 +52,7 @@ impl Lane {
             && shared.recorder.detailed
         {
             let buffer = shared.buffer(buffer);
-            shared.push(Brief::Level {
+            shared.push(ItemEvent::Level {
                 buffer,
                 at,
                 items,
@@ -62,7 +62,7 @@ impl Lane {
     }
 
     pub fn slot(&self, place: u32, item: u64, at: Nanos, to: SlotState) {
-        self.push(Brief::Slot {
+        self.push(ItemEvent::Slot {
             place,
             item,
             at,
@@ -73,7 +73,7 @@ impl Lane {
 
 /// An event of a single item, without names: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brief {
+pub(crate) enum ItemEvent {
     Item {
         item: u64,
         start: Nanos,
@@ -116,19 +116,19 @@ impl From<Option<u64>> for MaybeItem {
     }
 }
 
-impl Brief {
+impl ItemEvent {
     pub(crate) fn start(&self) -> Nanos {
         match *self {
-            Brief::Item { start, .. } | Brief::Wait { start, .. } => start,
-            Brief::Level { at, .. } | Brief::Slot { at, .. } => at,
+            ItemEvent::Item { start, .. } | ItemEvent::Wait { start, .. } => start,
+            ItemEvent::Level { at, .. } | ItemEvent::Slot { at, .. } => at,
         }
     }
 
     pub(crate) fn end(&self) -> Nanos {
         match *self {
-            Brief::Item { start, service, .. } => start + service,
-            Brief::Wait { start, waited, .. } => start + waited,
-            Brief::Level { at, .. } | Brief::Slot { at, .. } => at,
+            ItemEvent::Item { start, service, .. } => start + service,
+            ItemEvent::Wait { start, waited, .. } => start + waited,
+            ItemEvent::Level { at, .. } | ItemEvent::Slot { at, .. } => at,
         }
     }
 }
@@ -178,7 +178,7 @@ pub(crate) struct LaneShared {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    events: Vec<Brief>,
+    events: Vec<ItemEvent>,
     lost: u64,
     closed: bool,
 }
@@ -194,7 +194,7 @@ impl LaneShared {
         }
     }
 
-    fn push(&self, event: Brief) {
+    fn push(&self, event: ItemEvent) {
         let mut waiting = lock(&self.waiting);
         if waiting.closed {
             return;
@@ -212,7 +212,7 @@ impl LaneShared {
     }
 
     /// Swaps what is there for an empty vector; returns how many events found no room.
-    pub(super) fn take(&self, empty: &mut Vec<Brief>) -> u64 {
+    pub(super) fn take(&self, empty: &mut Vec<ItemEvent>) -> u64 {
         let mut waiting = lock(&self.waiting);
         std::mem::swap(&mut waiting.events, empty);
         std::mem::take(&mut waiting.lost)
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_event_is_small() {
-        assert_eq!(size_of::<Brief>(), 32);
-        assert_eq!(size_of::<(u32, Brief)>(), 40);
+        assert_eq!(size_of::<ItemEvent>(), 32);
+        assert_eq!(size_of::<(u32, ItemEvent)>(), 40);
     }
 }

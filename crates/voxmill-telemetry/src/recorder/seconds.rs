@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Brief, LaneStage};
+use super::{ItemEvent, LaneStage};
 use crate::event::{
     Event, Nanos, SlotSecond, SlotState, SlowItem, StageSecond, Stamped, Wait, WaitSum,
 };
@@ -111,7 +111,7 @@ fn shortened(name: String) -> String {
 
 impl Seconds {
     /// What one worker of a stage recorded since the last call, and how much of it was lost.
-    pub(super) fn add(&mut self, stage: &Arc<LaneStage>, events: &[Brief], lost: u64) {
+    pub(super) fn add(&mut self, stage: &Arc<LaneStage>, events: &[ItemEvent], lost: u64) {
         // A worker records in the order of time: a second is looked up once, not for each event.
         for events in events.chunk_by(|a, b| a.end().0 / SECOND == b.end().0 / SECOND) {
             let second = self.open_second(events[0].end().0 / SECOND);
@@ -120,11 +120,11 @@ impl Seconds {
                 .or_insert_with(|| StageSum::new(Arc::clone(stage)));
             for &event in events {
                 match event {
-                    Brief::Item { item, service, .. } => sum.add_item(item, service),
-                    Brief::Wait { wait, waited, .. } => {
+                    ItemEvent::Item { item, service, .. } => sum.add_item(item, service),
+                    ItemEvent::Wait { wait, waited, .. } => {
                         sum.waits.entry(wait).or_default().add(waited);
                     }
-                    Brief::Slot {
+                    ItemEvent::Slot {
                         place,
                         item,
                         at,
@@ -135,7 +135,7 @@ impl Seconds {
                         to,
                         place,
                     }),
-                    Brief::Level { .. } => {}
+                    ItemEvent::Level { .. } => {}
                 }
             }
         }
@@ -217,16 +217,16 @@ mod tests {
     }
 
     /// An item that ended at that millisecond.
-    fn item(item: u64, end_ms: u64, service_ms: u64) -> Brief {
-        Brief::Item {
+    fn item(item: u64, end_ms: u64, service_ms: u64) -> ItemEvent {
+        ItemEvent::Item {
             item,
             start: Nanos((end_ms - service_ms) * 1_000_000),
             service: Nanos(service_ms * 1_000_000),
         }
     }
 
-    fn slot(at_ms: u64, item: u64, to: SlotState) -> Brief {
-        Brief::Slot {
+    fn slot(at_ms: u64, item: u64, to: SlotState) -> ItemEvent {
+        ItemEvent::Slot {
             place: 0,
             item,
             at: Nanos(at_ms * 1_000_000),

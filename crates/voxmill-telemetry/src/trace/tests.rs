@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_said_slices_lie_beside_or_within_each_other(
+    fn whatever_is_recorded_slices_lie_next_to_or_within_each_other(
         events in prop::collection::vec((0u64..1_000, 0u64..1_000), 0..40),
     ) {
         let (recorder, path, _folder) = tracing(10_000);
@@ -288,10 +288,10 @@ proptest! {
         let slices = trace.of("read 0");
         for (index, a) in slices.iter().enumerate() {
             for b in &slices[index + 1..] {
-                let beside = a.end <= b.start || b.end <= a.start;
+                let apart = a.end <= b.start || b.end <= a.start;
                 let within = (a.start <= b.start && b.end <= a.end)
                     || (b.start <= a.start && a.end <= b.end);
-                prop_assert!(beside || within, "{a:?} and {b:?}");
+                prop_assert!(apart || within, "{a:?} and {b:?}");
             }
         }
     }

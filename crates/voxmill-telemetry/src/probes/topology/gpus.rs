@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::pcie::{PcieLink, Way, numa_node};
+use super::pcie::{PciPath, PcieLink, numa_node};
 use super::{PciAddress, nvidia};
 use crate::probes::drm::numbered;
 use crate::probes::{Roots, line_after, read_number, read_text};
@@ -102,9 +102,9 @@ fn facts_in_sysfs(
     };
     let total = read_number(&device.join("mem_info_vram_total"));
     let used = read_number(&device.join("mem_info_vram_used"));
-    let way = pci.and_then(|pci| Way::find(&pci, sys));
-    let devices = match way {
-        Some(way) => way.devices,
+    let path = pci.and_then(|pci| PciPath::find(&pci, sys));
+    let devices = match path {
+        Some(path) => path.devices,
         None => vec![fs::canonicalize(device).unwrap_or_else(|_| device.to_owned())],
     };
     Some(GpuFacts {
@@ -116,7 +116,7 @@ fn facts_in_sysfs(
             .zip(used)
             .and_then(|(total, used)| total.checked_sub(used)),
         numa_node: pci.and_then(|pci| numa_node(&pci, sys)),
-        pcie: PcieLink::of_way(&devices),
+        pcie: PcieLink::of_path(&devices),
         source: Source::Sysfs,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::nvidia::NvidiaLinks;
-use super::pcie::{Way, numa_node};
+use super::pcie::{PciPath, numa_node};
 use super::{GpuFacts, PciAddress, Vendor};
 use crate::probes::drm::numbered;
 use crate::probes::{Roots, read_text};
@@ -118,23 +118,23 @@ pub(super) fn link(
 }
 
 fn link_in_sysfs(a: &PciAddress, b: &PciAddress, sys: &Path) -> Option<Link> {
-    let (way_a, way_b) = (Way::find(a, sys)?, Way::find(b, sys)?);
-    if way_a.host_bridge != way_b.host_bridge {
+    let (path_a, path_b) = (PciPath::find(a, sys)?, PciPath::find(b, sys)?);
+    if path_a.host_bridge != path_b.host_bridge {
         return Some(if share_numa_node(a, b, sys) {
             Link::Node
         } else {
             Link::Sys
         });
     }
-    let shared = (way_a.devices.iter().zip(&way_b.devices))
+    let shared = (path_a.devices.iter().zip(&path_b.devices))
         .take_while(|(a, b)| a == b)
         .count();
     if shared == 0 {
         return Some(Link::Phb);
     }
-    // Below what they share, a switch shows one port on the way to each of them. Two more are one
+    // Below what they share, a switch shows one port on the path to each of them. Two more are one
     // more switch.
-    let within_one_switch = ports_below(&way_a, shared) <= 1 && ports_below(&way_b, shared) <= 1;
+    let within_one_switch = ports_below(&path_a, shared) <= 1 && ports_below(&path_b, shared) <= 1;
     Some(if within_one_switch {
         Link::Pix
     } else {
@@ -144,17 +144,15 @@ fn link_in_sysfs(a: &PciAddress, b: &PciAddress, sys: &Path) -> Option<Link> {
 
 /// The ports of switches between a device and what it shares with another, without those of a
 /// switch on the card itself: AMD's and Intel's cards have one, and it slows nothing.
-fn ports_below(way: &Way, shared: usize) -> usize {
-    let below = way.devices.get(shared..).unwrap_or_default();
+fn ports_below(path: &PciPath, shared: usize) -> usize {
+    let below = path.devices.get(shared..).unwrap_or_default();
     let Some((gpu, ports)) = below.split_last() else {
         return 0;
     };
     let vendor = |device: &Path| read_text(&device.join("vendor"));
-    let maker = vendor(gpu);
+    let own = vendor(gpu);
     match ports {
-        [above @ .., up, down]
-            if maker.is_some() && vendor(up) == maker && vendor(down) == maker =>
-        {
+        [above @ .., up, down] if own.is_some() && vendor(up) == own && vendor(down) == own => {
             above.len()
         }
         _ => ports.len(),
@@ -177,25 +175,25 @@ mod tests {
     use super::super::gpus;
     use super::*;
 
-    /// The link of the devices at the ends of two ways, in both directions.
+    /// The link of the devices at the ends of two paths, in both directions.
     fn link_of(sys: &FakeSys, a: &str, b: &str) -> Option<Link> {
-        let address = |way: &str| way.rsplit('/').next().unwrap().parse().unwrap();
+        let address = |path: &str| path.rsplit('/').next().unwrap().parse().unwrap();
         let (a, b): (PciAddress, PciAddress) = (address(a), address(b));
         let link = link_between(&a, &b, &sys.roots());
         assert_eq!(
             link_between(&b, &a, &sys.roots()),
             link,
-            "the other way round"
+            "in the other direction"
         );
         link
     }
 
-    fn built(ways: [&str; 2]) -> (FakeSys, Option<Link>) {
+    fn built(paths: [&str; 2]) -> (FakeSys, Option<Link>) {
         let sys = FakeSys::new();
-        for way in ways {
-            sys.device(way);
+        for path in paths {
+            sys.device(path);
         }
-        let link = link_of(&sys, ways[0], ways[1]);
+        let link = link_of(&sys, paths[0], paths[1]);
         (sys, link)
     }
 
@@ -204,14 +202,14 @@ mod tests {
 
     #[test]
     fn the_ways_of_two_devices_make_their_link() {
-        let below = |way: &str| format!("{SWITCH}/{way}");
+        let below = |path: &str| format!("{SWITCH}/{path}");
         let third = below("0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0");
         let fourth = below("0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0");
         let (port, card) = (
             "pci0000:00/0000:00:01.0",
             "pci0000:00/0000:00:01.1/0000:02:00.0",
         );
-        for (case, ways, link) in [
+        for (case, paths, link) in [
             (
                 "one switch",
                 [
@@ -247,9 +245,13 @@ mod tests {
                 Link::Phb,
             ),
         ] {
-            let (sys, found) = built(ways);
+            let (sys, found) = built(paths);
             assert_eq!(found, Some(link), "{case}");
-            assert_eq!(link_of(&sys, ways[0], ways[0]), Some(Link::Same), "{case}");
+            assert_eq!(
+                link_of(&sys, paths[0], paths[0]),
+                Some(Link::Same),
+                "{case}"
+            );
         }
     }
 
@@ -263,10 +265,10 @@ mod tests {
             Some(Link::Pxb),
             "whose switches these are is not known"
         );
-        for way in [&a, &b] {
-            let (down, _) = way.rsplit_once('/').unwrap();
+        for path in [&a, &b] {
+            let (down, _) = path.rsplit_once('/').unwrap();
             let (up, _) = down.rsplit_once('/').unwrap();
-            for device in [way, down, up] {
+            for device in [path, down, up] {
                 sys.device(device).file("vendor", "0x1002\n");
             }
         }
@@ -277,16 +279,16 @@ mod tests {
 
     #[test]
     fn on_two_host_bridges_the_numa_nodes_decide() {
-        let ways = [
+        let paths = [
             "pci0000:00/0000:00:01.0/0000:01:00.0",
             "pci0000:80/0000:80:01.0/0000:81:00.0",
         ];
-        let (sys, link) = built(ways);
+        let (sys, link) = built(paths);
         assert_eq!(link, Some(Link::Node), "a kernel without NUMA");
         let nodes = |a: &str, b: &str| {
-            sys.device(ways[0]).file("numa_node", a);
-            sys.device(ways[1]).file("numa_node", b);
-            link_of(&sys, ways[0], ways[1])
+            sys.device(paths[0]).file("numa_node", a);
+            sys.device(paths[1]).file("numa_node", b);
+            link_of(&sys, paths[0], paths[1])
         };
         assert_eq!(nodes("0\n", "0\n"), Some(Link::Node));
         assert_eq!(nodes("0\n", "1\n"), Some(Link::Sys));

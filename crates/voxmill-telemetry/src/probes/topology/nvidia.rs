@@ -10,7 +10,7 @@ use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus};
 use super::{GpuFacts, Link, PciAddress, PcieLink, Source, Vendor};
 use crate::probes::nvml::{load, pci_address};
 
-/// In the library's order. Without the NUMA node: sysfs says which of the host's the card is on,
+/// In the library's order. Without the NUMA node: sysfs has the host's node that the card is on,
 /// while NVML means a node that is made of the card's own memory, on machines that have such.
 pub(super) fn cards(library: Option<&Path>) -> Vec<GpuFacts> {
     let Ok(nvml) = load(library) else {
@@ -94,36 +94,24 @@ mod tests {
 
     /// The stub of the probes' tests has two cards; this is what it does not need to know of them.
     const STUB: &str = include_str!("../../../tests/probes_nvml/stub.rs");
-    const LINKS: &str = r#"
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(
-            address: *const c_char, device: *mut Device,
-        ) -> Return {
+    const LINKS: &str = r#"library! {
+        fn nvmlDeviceGetHandleByPciBusId_v2(address: *const c_char, device: *mut Device) {
             match unsafe { std::ffi::CStr::from_ptr(address) }.to_bytes() {
                 b"0000:01:00.0" => put(device, 1 as Device),
                 b"0000:0a:00.0" => put(device, 2 as Device),
                 _ => 6,
             }
         }
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
-            a: Device, b: Device, level: *mut c_uint,
-        ) -> Return {
+        fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Device, level: *mut c_uint) {
             if a == b { UNKNOWN } else { put(level, LEVEL) }
         }
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetP2PStatus(
-            _: Device, _: Device, index: c_uint, status: *mut c_uint,
-        ) -> Return {
+        fn nvmlDeviceGetP2PStatus(_a: Device, _b: Device, index: c_uint, status: *mut c_uint) {
             put(status, if index == 2 { NVLINK_STATUS } else { 0 })
         }
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetCurrPcieLinkGeneration(
-            device: Device, value: *mut c_uint,
-        ) -> Return {
-            if is_old(device) { NOT_SUPPORTED } else { put(value, 1) }
+        fn nvmlDeviceGetCurrPcieLinkGeneration(device: Device, value: *mut c_uint) {
+            put_unless_old(device, value, 1)
         }
-    "#;
+    }"#;
 
     /// A tree, and a library of this test's own in it: the loader keeps one copy for each file.
     fn machine(sys: &FakeSys, links: &str) -> Roots {
