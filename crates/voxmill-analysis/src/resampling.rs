@@ -13,8 +13,7 @@ use voxmill_telemetry::event::Step;
 use voxmill_telemetry::shape::StepShape;
 
 use crate::timing::{
-    Draws, RESAMPLES, Ratio, by_shape, clips, from_few, interval, mean, padded_frames, step_time,
-    valid_frames,
+    Ratio, by_shape, clips, from_few, interval, mean, padded_frames, step_time, valid_frames,
 };
 
 /// The sums that measures of many steps are computed from.
@@ -112,20 +111,14 @@ pub fn difference(steps: &[Step], base: &[Step], measure: fn(&Sums) -> f64) -> O
 
 fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Option<Ratio> {
     let (all_ours, all_theirs) = (Sums::all(steps), Sums::all(base));
-    let value = of(&all_ours, &all_theirs);
-    if !value.is_finite() {
-        return None;
-    }
     let (ours, theirs) = (noise(steps), noise(base));
-    let mut draws = Draws::new(steps.len() as u64);
-    let mut drawn = |all: Sums, noise: &[Sums]| {
-        let places = draws.blocks(noise.len()).into_iter();
-        places.fold(all, |sums, place| sums.plus(noise[place], 1.0))
-    };
-    let resampled = (0..RESAMPLES)
-        .map(|_| of(&drawn(all_ours, &ours), &drawn(all_theirs, &theirs)))
-        .collect();
-    Some(interval(value, resampled))
+    interval(of(&all_ours, &all_theirs), steps.len(), |draws| {
+        let mut drawn = |all: Sums, noise: &[Sums]| {
+            let places = draws.blocks(noise.len()).into_iter();
+            places.fold(all, |sums, place| sums.plus(noise[place], 1.0))
+        };
+        of(&drawn(all_ours, &ours), &drawn(all_theirs, &theirs))
+    })
 }
 
 /// Fewer steps of a shape than this show too little of their own noise.
@@ -152,15 +145,11 @@ fn noise(steps: &[Step]) -> Vec<Sums> {
 /// The step time's variation within shapes, less that of `base`.
 pub fn variation_difference(steps: &[Step], base: &[Step]) -> Option<Change> {
     let (ours, theirs) = (squares(steps), squares(base));
-    if ours.is_empty() || theirs.is_empty() {
-        return None;
-    }
     let value = mean(&ours).sqrt() - mean(&theirs).sqrt();
-    let mut draws = Draws::new(ours.len() as u64);
-    let resampled = (0..RESAMPLES)
-        .map(|_| draws.resampled_mean(&ours).sqrt() - draws.resampled_mean(&theirs).sqrt())
-        .collect();
-    Some(same_numbers(interval(value, resampled)))
+    let found = interval(value, ours.len(), |draws| {
+        draws.resampled_mean(&ours).sqrt() - draws.resampled_mean(&theirs).sqrt()
+    });
+    found.map(same_numbers)
 }
 
 /// Each step's squared distance from its shape's mean, in the order of the steps, such that their mean is the
@@ -181,15 +170,10 @@ fn squares(steps: &[Step]) -> Vec<f64> {
 
 /// The mean of differences between pairs.
 pub fn mean_of_pairs(differences: &[f64]) -> Option<Change> {
-    let value = mean(differences);
-    if !value.is_finite() {
-        return None;
-    }
-    let mut draws = Draws::new(differences.len() as u64);
-    let resampled = (0..RESAMPLES)
-        .map(|_| draws.resampled_mean(differences))
-        .collect();
-    Some(same_numbers(interval(value, resampled)))
+    let found = interval(mean(differences), differences.len(), |draws| {
+        draws.resampled_mean(differences)
+    });
+    found.map(same_numbers)
 }
 
 /// An interval is one whatever it is of.

@@ -226,7 +226,7 @@ impl Ratio {
     }
 }
 
-pub(crate) const RESAMPLES: usize = 500;
+const RESAMPLES: usize = 500;
 
 /// How long `steps` took compared with `base`, shape by shape, so that it does not matter which shapes came up
 /// how often. `None` without a shape in common.
@@ -246,19 +246,13 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
             would_take += stands_for(shape) * theirs[shape].iter().sum::<f64>();
         }
     }
-    let value = took / would_take;
-    if !value.is_finite() {
-        return None;
-    }
     let is_common = |shape: &Option<StepShape>| f64::from(u8::from(common(shape).is_some()));
     let our_noise = noise(steps, &ours, is_common);
     let their_noise = noise(base, &theirs, stands_for);
-    let mut draws = Draws::new(ours.len() as u64);
-    let mut drawn = |noise: &[f64]| draws.resample(noise).iter().sum::<f64>();
-    let resampled = (0..RESAMPLES)
-        .map(|_| (took + drawn(&our_noise)) / (would_take + drawn(&their_noise)))
-        .collect();
-    Some(interval(value, resampled))
+    interval(took / would_take, ours.len(), |draws| {
+        let mut drawn = |noise: &[f64]| draws.resample(noise).iter().sum::<f64>();
+        (took + drawn(&our_noise)) / (would_take + drawn(&their_noise))
+    })
 }
 
 /// How far each step is from the others of its shape, in the order of the steps: a machine that is slow is
@@ -289,24 +283,30 @@ pub fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
         time / pairs.iter().map(|pair| pair.1).sum::<f64>()
     };
     let value = per_frame(&ours) / per_frame(&theirs);
-    if !value.is_finite() || value <= 0.0 {
-        return None;
-    }
-    let mut draws = Draws::new(ours.len() as u64);
-    let resampled = (0..RESAMPLES)
-        .map(|_| per_frame(&draws.resample(&ours)) / per_frame(&draws.resample(&theirs)))
-        .collect();
-    Some(interval(value, resampled))
+    let found = interval(value, ours.len(), |draws| {
+        per_frame(&draws.resample(&ours)) / per_frame(&draws.resample(&theirs))
+    });
+    found.filter(|ratio| ratio.value > 0.0)
 }
 
-pub(crate) fn interval(value: f64, mut resampled: Vec<f64>) -> Ratio {
+/// A value and where nine in ten resamples of it lie. `None` where it is no number.
+pub(crate) fn interval(
+    value: f64,
+    seed: usize,
+    mut resample: impl FnMut(&mut Draws) -> f64,
+) -> Option<Ratio> {
+    if !value.is_finite() {
+        return None;
+    }
+    let mut draws = Draws(seed as u64);
+    let mut resampled: Vec<f64> = (0..RESAMPLES).map(|_| resample(&mut draws)).collect();
     resampled.retain(|ratio| ratio.is_finite());
     resampled.sort_by(f64::total_cmp);
-    Ratio {
+    Some(Ratio {
         value,
         low: quantile(&resampled, 0.05).min(value),
         high: quantile(&resampled, 0.95).max(value),
-    }
+    })
 }
 
 pub(crate) fn mean(values: &[f64]) -> f64 {
@@ -315,15 +315,11 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 
 /// Draws that are always the same, so that a log always gives the same numbers.
 #[derive(Clone, Debug)]
-pub struct Draws(u64);
+pub(crate) struct Draws(u64);
 
 impl Draws {
-    pub fn new(seed: u64) -> Draws {
-        Draws(seed)
-    }
-
     /// Below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
+    fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -333,7 +329,7 @@ impl Draws {
 
     /// As many places as there are, drawn in blocks of neighbours: a machine that is slow is slow for a
     /// while, and places drawn one by one would take that for noise that evens out.
-    pub fn blocks(&mut self, places: usize) -> Vec<usize> {
+    pub(crate) fn blocks(&mut self, places: usize) -> Vec<usize> {
         let block = ((places as f64).sqrt() as usize).max(1);
         let mut drawn = Vec::with_capacity(places);
         while drawn.len() < places {
@@ -344,12 +340,12 @@ impl Draws {
         drawn
     }
 
-    pub fn resample<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
+    pub(crate) fn resample<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
         let places = self.blocks(values.len()).into_iter();
         places.map(|place| values[place]).collect()
     }
 
-    pub fn resampled_mean(&mut self, values: &[f64]) -> f64 {
+    pub(crate) fn resampled_mean(&mut self, values: &[f64]) -> f64 {
         mean(&self.resample(values))
     }
 }

@@ -204,7 +204,8 @@ impl Trace {
                     items,
                     capacity,
                 } => {
-                    out.buffer(&shared.buffer_name(buffer), at, items, capacity)?;
+                    let name = format!("buffer {}", shared.buffer_name(buffer));
+                    out.level(&name, at, [("items", items), ("capacity", capacity)])?;
                     continue;
                 }
                 ItemEvent::Slot { .. } => continue,

@@ -17,19 +17,13 @@ use crate::event::{DeviceSample, Nanos};
 
 /// All cards of the library; one note where the library is there but does not work.
 pub(super) fn find(library: Option<&Path>, notes: &mut Vec<String>) -> Vec<Box<dyn DeviceProbe>> {
-    let nvml = match load(library) {
-        Ok(nvml) => Arc::new(nvml),
+    let loaded = load(library).and_then(|nvml| Ok((nvml.device_count()?, Arc::new(nvml))));
+    let (count, nvml) = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => {
             if !is_absence(&error) {
                 notes.push(format!("NVIDIA devices are not sampled: {error}"));
             }
-            return Vec::new();
-        }
-    };
-    let count = match nvml.device_count() {
-        Ok(count) => count,
-        Err(error) => {
-            notes.push(format!("NVIDIA devices are not sampled: {error}"));
             return Vec::new();
         }
     };

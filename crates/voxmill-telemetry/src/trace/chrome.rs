@@ -186,25 +186,14 @@ impl<W: Write> ChromeWriter<W> {
         })
     }
 
-    pub(super) fn buffer(
+    /// How full something is, and how full it may be.
+    pub(super) fn level(
         &mut self,
         name: &str,
         at: Nanos,
-        items: u64,
-        capacity: u64,
+        series: [(&str, u64); 2],
     ) -> io::Result<()> {
-        let series = [("items", items as f64), ("capacity", capacity as f64)];
-        self.counter(Process::Levels, &format!("buffer {name}"), at, &series)
-    }
-
-    pub(super) fn bytes(
-        &mut self,
-        name: &str,
-        at: Nanos,
-        bytes: u64,
-        limit: u64,
-    ) -> io::Result<()> {
-        let series = [("bytes", bytes as f64), ("limit", limit as f64)];
+        let series = series.map(|(name, value)| (name, value as f64));
         self.counter(Process::Levels, name, at, &series)
     }
 

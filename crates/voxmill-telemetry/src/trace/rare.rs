@@ -20,16 +20,25 @@ pub(super) fn write_rare<W: Write>(
             buffer,
             items,
             capacity,
-        } => return out.buffer(buffer, at, *items, *capacity),
+        } => {
+            let series = [("items", *items), ("capacity", *capacity)];
+            return out.level(&format!("buffer {buffer}"), at, series);
+        }
         Event::BudgetLevel {
             budget,
             bytes,
             limit,
             ..
-        } => return out.bytes(&format!("budget {budget}"), at, *bytes, *limit),
+        } => {
+            let series = [("bytes", *bytes), ("limit", *limit)];
+            return out.level(&format!("budget {budget}"), at, series);
+        }
         Event::DeviceMemory(memory) => {
-            let name = format!("memory of {}", memory.device);
-            return out.bytes(&name, at, memory.bytes, memory.limit.unwrap_or(0));
+            let series = [
+                ("bytes", memory.bytes),
+                ("limit", memory.limit.unwrap_or(0)),
+            ];
+            return out.level(&format!("memory of {}", memory.device), at, series);
         }
         Event::DeviceSample(sample) => return write_device(out, sample, at),
         Event::HostSample(sample) => return write_host(out, sample, at),
