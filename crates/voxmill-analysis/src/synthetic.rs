@@ -35,8 +35,9 @@ pub struct SyntheticRun {
     /// Per cent of the cores that the process may use, and how many these are.
     pub allowed_cpu: Option<(f64, u64)>,
     pub process_cpu: f64,
-    /// Cards that their drivers report, and how much of their memory is used, in per cent.
-    pub cards: Vec<(&'static str, u64)>,
+    /// Cards that their drivers report, and how much of their memory is used, in per cent, where they
+    /// report that.
+    pub cards: Vec<(&'static str, Option<u64>)>,
     pub facts: Vec<(&'static str, &'static str)>,
 }
 
@@ -190,10 +191,11 @@ impl SyntheticRun {
             };
             events.push(at(clock, Event::StageSecond(second)));
         }
-        let card = |&(device, percent): &(&str, u64)| DeviceSample {
+        let card = |&(device, percent): &(&str, Option<u64>)| DeviceSample {
             device: device.into(),
-            memory_used: Some(percent * 10_000_000),
-            memory_total: Some(1_000_000_000),
+            utilisation_percent: Some(90.0),
+            memory_used: percent.map(|percent| percent * 10_000_000),
+            memory_total: percent.map(|_| 1_000_000_000),
             ..DeviceSample::default()
         };
         let cards = self.cards.iter().map(card).map(Event::DeviceSample);

@@ -212,16 +212,18 @@ impl Diagnosis<'_> {
     pub(super) fn memory_hardly_used(&self) -> Option<Finding> {
         let model = self.run.fact(fact::DEVICE).filter(|name| *name != CPU)?;
         let devices = self.profile.memory.devices.values();
-        let shares = devices.filter_map(|memory| {
+        let shares = devices.map(|memory| {
             let total = memory.total.filter(|total| *total > 0)?;
             Some(memory.peak? as f64 / total as f64)
         });
-        let used = shares.max_by(f64::total_cmp)?;
+        // One that does not report its memory may be the model's.
+        let shares: Vec<f64> = shares.collect::<Option<_>>()?;
+        let used = shares.into_iter().max_by(f64::total_cmp)?;
         if used > MEMORY_HARDLY_USED {
             return None;
         }
         let batch = self.run.number(fact::BATCH_SIZE).unwrap_or(16.0);
-        let what = format!("only {:.0} % of {model}'s memory was used", 100.0 * used);
+        let what = format!("at most {:.0} % of {model}'s memory was used", 100.0 * used);
         let measure = "share of the device's memory in use at the most";
         let found = Finding::new(Cause::BatchTooSmall, Level::Note, 0.0, what)
             .because(measure, used, MEMORY_HARDLY_USED)

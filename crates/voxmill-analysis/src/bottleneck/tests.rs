@@ -118,7 +118,7 @@ fn each_cause_is_found_by_its_signs() {
 /// The probes name cards as their drivers count them, the run as the trainer does.
 #[test]
 fn memory_is_hardly_used_where_no_card_of_the_driver_is_full() {
-    let found = |device, cards: &[(&'static str, u64)]| {
+    let found = |device, cards: &[(&'static str, Option<u64>)]| {
         let run = SyntheticRun {
             facts: vec![("device", device)],
             cards: cards.to_vec(),
@@ -130,18 +130,20 @@ fn memory_is_hardly_used_where_no_card_of_the_driver_is_full() {
             .find(|f| f.cause == Cause::BatchTooSmall);
         found.map(|found| (found.what, found.changes[0].clone()))
     };
-    let (what, advice) = found("cuda:0", &[("nvidia0", 20)]).unwrap();
-    assert_eq!(what, "only 20 % of cuda:0's memory was used");
+    let (what, advice) = found("cuda:0", &[("nvidia0", Some(20))]).unwrap();
+    assert_eq!(what, "at most 20 % of cuda:0's memory was used");
     let set = (advice.setting.as_deref(), advice.value.as_deref());
     assert_eq!(set, (Some("batch_size"), Some("16")));
-    let (what, _) = found("vulkan:1", &[("amd0", 10), ("nvidia0", 25)]).unwrap();
+    let (what, _) = found("vulkan:1", &[("amd0", Some(10)), ("nvidia0", Some(25))]).unwrap();
     assert_eq!(
-        what, "only 25 % of vulkan:1's memory was used",
+        what, "at most 25 % of vulkan:1's memory was used",
         "the fullest"
     );
-    let full = [("nvidia0", 20), ("nvidia1", 90)];
+    let full = [("nvidia0", Some(20)), ("nvidia1", Some(90))];
     assert_eq!(found("cuda:0", &full), None, "it may be the full one");
-    assert_eq!(found("cpu", &[("nvidia0", 20)]), None);
+    let unknown = [("nvidia0", Some(20)), ("intel0", None)];
+    assert_eq!(found("vulkan:0", &unknown), None, "it may be the other one");
+    assert_eq!(found("cpu", &[("nvidia0", Some(20))]), None);
     assert_eq!(found("cuda:0", &[]), None, "no driver reports");
 }
 
