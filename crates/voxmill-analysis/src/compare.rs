@@ -1,27 +1,28 @@
-//! Runs held against the first of them: what differs, by how much, and whether that can be told from noise.
+//! Runs compared with the first of them: what differs, by how much, and whether that is more than noise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use voxmill_telemetry::device::DeviceId;
 use voxmill_telemetry::event::{Outcome, Step};
 
 use crate::resampling::{Change, Sums, difference, mean_of_pairs, ratio, variation_difference};
 use crate::run::{Run, fact};
 use crate::timing::{
-    Shapes, Spread, by_shape, frame_time_ratio, matched_ratio, step_time, variation,
-    without_warm_up,
+    Shapes, Spread, by_shape, frame_time_ratio, matched_ratio, mean, step_time, valid_frames,
+    variation, without_warm_up,
 };
 
 /// Grows when a reader of the JSON would misread it.
 pub const COMPARISON_VERSION: u32 = 1;
 
-/// A run and what its log does not say of it.
+/// A run and what its log does not have.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub name: String,
     pub run: Run,
-    /// Somebody writes its log now.
+    /// A process writes its log now.
     pub in_progress: bool,
     /// `None` where they are not kept.
     pub settings: Option<BTreeMap<String, String>>,
@@ -31,7 +32,7 @@ pub struct Candidate {
 pub struct Comparison {
     #[schemars(extend("const" = COMPARISON_VERSION))]
     pub version: u32,
-    /// The first is what the others are held against.
+    /// The first is what the others are compared with.
     pub runs: Vec<Side>,
     pub against_first: Vec<Against>,
     /// Settings and facts that are not the same in all runs.
@@ -70,7 +71,7 @@ pub struct Side {
     pub variation: f64,
     /// Bytes at most.
     pub process_memory: Option<u64>,
-    pub device_memory: BTreeMap<String, u64>,
+    pub device_memory: BTreeMap<DeviceId, u64>,
     /// The share of the machine's cores that other programs took, where the number of cores is known.
     pub others: Option<f64>,
     pub settings_known: bool,
@@ -112,11 +113,6 @@ impl Measure {
     pub fn more_is_better(self) -> bool {
         matches!(self, Measure::Throughput | Measure::Busy)
     }
-
-    /// A share: its change is in points, not in parts of what it was.
-    pub fn is_share(self) -> bool {
-        matches!(self, Measure::Busy | Measure::Stall | Measure::Variation)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,7 +120,8 @@ pub struct Difference {
     pub measure: Measure,
     /// `None` where it could not be measured.
     pub change: Option<Change>,
-    pub told: Judgement,
+    #[serde(rename = "told")]
+    pub judgement: Judgement,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -152,12 +149,13 @@ pub struct Loss {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossAt {
     pub step: u64,
-    /// So many steps up to this one are averaged.
+    /// How many steps up to this one are averaged.
     pub averaged: u64,
     pub first: f64,
     pub this: f64,
     pub change: Change,
-    pub told: Judgement,
+    #[serde(rename = "told")]
+    pub judgement: Judgement,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -173,25 +171,21 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Differing {
     pub name: String,
-    /// One for each run; `None` where the run does not say.
+    /// One for each run; `None` where the run did not record it.
     pub values: Vec<Option<String>>,
 }
 
 impl Comparison {
     pub fn failed(&self) -> bool {
-        let verdicts = self.against_first.iter();
-        verdicts
-            .map(|against| against.verdict)
-            .any(|verdict| verdict == Some(Verdict::Worse))
+        let mut later = self.against_first.iter();
+        later.any(|against| against.verdict == Some(Verdict::Worse))
     }
 }
 
-/// All later runs against the first. Runs without steps have nothing to compare: who asks sees to that.
+/// Compares all later runs with the first. Each run must have steps.
 pub fn compare(runs: &[Candidate], fail_above: Option<f64>) -> Comparison {
-    let warm: Vec<Vec<Step>> = runs
-        .iter()
-        .map(|candidate| without_warm_up(&candidate.run.steps))
-        .collect();
+    let warm = runs.iter().map(|run| without_warm_up(&run.run.steps));
+    let warm: Vec<Vec<Step>> = warm.collect();
     let sides = runs.iter().zip(&warm);
     let against = |(candidate, steps): (&Candidate, &Vec<Step>)| {
         against(candidate, steps, &runs[0], &warm[0], fail_above)
@@ -209,7 +203,7 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
     let run = &candidate.run;
     let sums = Sums::all(warm);
     let stats = &run.stats;
-    // The library's own pools where it reports them, else what the driver says.
+    // The library's own pools where it reports them, else what the driver reports.
     let pools = stats.device_memory.iter();
     let pools = pools.map(|(device, memory)| (device.clone(), memory.peak));
     let driver = stats.devices.iter().filter_map(|(name, device)| {
@@ -266,8 +260,8 @@ fn against(
     let differences = changes.map(|(measure, change)| Difference {
         measure,
         change,
-        told: change.map_or(Judgement::NotMeasured, |change| {
-            told(change, measure.more_is_better())
+        judgement: change.map_or(Judgement::NotMeasured, |change| {
+            judge(change, measure.more_is_better())
         }),
     });
     Against {
@@ -300,10 +294,10 @@ fn step_time_change(steps: &[Step], base: &[Step]) -> (Matched, Option<Change>) 
 }
 
 /// A tenth of a per cent, or of a point: less is shown as nothing.
-const WORTH_TELLING: f64 = 0.001;
+const SMALLEST_SHOWN: f64 = 0.001;
 
-fn told(change: Change, more_is_better: bool) -> Judgement {
-    if !change.can_be_told() || change.value.abs() < WORTH_TELLING {
+fn judge(change: Change, more_is_better: bool) -> Judgement {
+    if !change.is_beyond_noise() || change.value.abs() < SMALLEST_SHOWN {
         return Judgement::NoDifference;
     }
     match (change.value > 0.0) == more_is_better {
@@ -322,7 +316,7 @@ fn verdict(step_time: Change, limit: f64) -> Verdict {
     }
 }
 
-/// At most so many steps are averaged into one loss.
+/// The most steps that are averaged into one loss.
 const WIDEST: usize = 20;
 
 fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
@@ -333,19 +327,13 @@ fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
         .filter_map(|step| Some((step.step, of(theirs.get(&step.step)?)?, of(step)?)))
         .collect();
     let (last, ..) = *both.last()?;
-    let frames = |steps: &[Step]| {
-        let done: Vec<Step> = (steps.iter())
-            .filter(|step| step.step <= last)
-            .cloned()
-            .collect();
-        Sums::all(&done).frames
+    let frames = |steps: &[Step]| -> f64 {
+        let done = steps.iter().filter(|step| step.step <= last);
+        done.map(valid_frames).sum()
     };
     let data = frames(steps) / frames(base);
-    let finite: Vec<(u64, f64, f64)> = both
-        .iter()
-        .filter(|(_, first, this)| first.is_finite() && this.is_finite())
-        .copied()
-        .collect();
+    let mut finite = both.clone();
+    finite.retain(|(_, first, this)| first.is_finite() && this.is_finite());
     let count = finite.len();
     let width = (count / 8).clamp(1, WIDEST);
     // The quarters of what they have in common; of very few steps some fall together.
@@ -362,28 +350,26 @@ fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
 }
 
 fn loss_at(window: &[(u64, f64, f64)]) -> Option<LossAt> {
-    let mean =
-        |of: fn(&(u64, f64, f64)) -> f64| window.iter().map(of).sum::<f64>() / window.len() as f64;
+    let each = |of: fn(&(u64, f64, f64)) -> f64| -> Vec<f64> { window.iter().map(of).collect() };
     // In pairs: with the same seed both runs saw the same clips at a step.
-    let pairs: Vec<f64> = window.iter().map(|(_, first, this)| this - first).collect();
-    let change = mean_of_pairs(&pairs)?;
-    let first = mean(|(_, first, _)| *first);
-    let slight = change.value.abs() < WORTH_TELLING * first.abs();
+    let change = mean_of_pairs(&each(|(_, first, this)| this - first))?;
+    let first = mean(&each(|(_, first, _)| *first));
+    let slight = change.value.abs() < SMALLEST_SHOWN * first.abs();
     Some(LossAt {
         step: window.last()?.0,
         averaged: window.len() as u64,
         first,
-        this: mean(|(.., this)| *this),
+        this: mean(&each(|(.., this)| *this)),
         change,
-        // One pair has no noise to be told from.
-        told: match window.len() < 2 || slight {
+        // One pair has no noise to compare with.
+        judgement: match window.len() < 2 || slight {
             true => Judgement::NoDifference,
-            false => told(change, false),
+            false => judge(change, false),
         },
     })
 }
 
-/// Facts that say what a setting does, by another name.
+/// Facts that a setting has too, by another name.
 const SETTINGS_TOO: [&str; 6] = [
     fact::MODEL_SIZE,
     fact::WORKERS,
@@ -393,29 +379,23 @@ const SETTINGS_TOO: [&str; 6] = [
     fact::PADDING,
 ];
 
-/// Where and under which name a run is written is not what makes it differ.
+/// Where and under which name a run is written is no difference.
 const PLACES: [&str; 4] = ["name", "run_dir", "checkpoint_dir", "tensorboard_log_dir"];
 
 fn differing(runs: &[Candidate]) -> Vec<Differing> {
-    let settings = |candidate: &Candidate| candidate.settings.clone().unwrap_or_default();
-    let facts = |candidate: &Candidate| {
-        let started = candidate.run.stats.started.clone();
-        let mut facts = BTreeMap::new();
-        if let Some(started) = started {
-            facts.extend(started.facts);
-            facts.insert("program".to_owned(), started.program);
-        }
-        facts
-    };
-    let settings: Vec<_> = runs.iter().map(settings).collect();
-    let facts: Vec<_> = runs.iter().map(facts).collect();
-    let mut all = rows(&settings);
+    let settings = runs.iter().map(|run| run.settings.clone());
+    let facts = runs.iter().map(|run| {
+        let started = run.run.stats.started.clone()?;
+        let mut facts = started.facts;
+        facts.insert("program".to_owned(), started.program);
+        Some(facts)
+    });
+    let mut all = rows(settings);
     all.retain(|row| !PLACES.contains(&row.name.as_str()));
-    // `batch size` of the facts says what `batch_size` of the settings does.
+    // `batch size` of the facts is `batch_size` of the settings.
     let known: BTreeSet<String> = all.iter().map(|row| row.name.replace('_', " ")).collect();
-    let more = rows(&facts);
     let all_known = runs.iter().all(|candidate| candidate.settings.is_some());
-    all.extend(more.into_iter().filter(|row| {
+    all.extend(rows(facts).into_iter().filter(|row| {
         let name = row.name.as_str();
         let again = known.contains(name) || (all_known && SETTINGS_TOO.contains(&name));
         // It is a measure, and is in the total time.
@@ -424,24 +404,20 @@ fn differing(runs: &[Candidate]) -> Vec<Differing> {
     all
 }
 
-fn rows(runs: &[BTreeMap<String, String>]) -> Vec<Differing> {
+fn rows(runs: impl Iterator<Item = Option<BTreeMap<String, String>>>) -> Vec<Differing> {
+    let runs: Vec<BTreeMap<String, String>> = runs.map(Option::unwrap_or_default).collect();
     let names: BTreeSet<&String> = runs.iter().flat_map(BTreeMap::keys).collect();
     // A run that kept nothing at all differs in nothing that is known.
-    let silent: Vec<bool> = runs.iter().map(BTreeMap::is_empty).collect();
+    let kept = || runs.iter().filter(|run| !run.is_empty());
+    let differs = |name: &&String| {
+        let values: BTreeSet<_> = kept().map(|run| run.get(*name)).collect();
+        values.len() > 1
+    };
     let row = |name: &String| Differing {
         name: name.clone(),
         values: runs.iter().map(|run| run.get(name).cloned()).collect(),
     };
-    let differs = |row: &Differing| {
-        let spoken = row
-            .values
-            .iter()
-            .zip(&silent)
-            .filter(|(_, silent)| !**silent);
-        let distinct: BTreeSet<_> = spoken.map(|(value, _)| value).collect();
-        distinct.len() > 1
-    };
-    names.into_iter().map(row).filter(differs).collect()
+    names.into_iter().filter(differs).map(row).collect()
 }
 
 #[cfg(test)]

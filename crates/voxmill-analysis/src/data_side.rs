@@ -1,4 +1,4 @@
-//! The data side alone: what it costs to make batches, how many workers keep up with a model, and what
+//! The data side alone: what it costs to prepare batches, how many workers keep up with a model, and what
 //! each step would lose.
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::timing::Spread;
 
 pub const DATA_SIDE_VERSION: u32 = 1;
 
-/// All that `analyze` measures, and what it makes of it.
+/// All that `analyze` measures, and its verdicts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSide {
     #[schemars(extend("const" = DATA_SIDE_VERSION))]
@@ -37,7 +37,7 @@ pub struct Text {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Audio {
-    /// Clips that were looked at.
+    /// Clips that were measured.
     pub clips: u64,
     pub read_ms: Spread,
     pub decode_ms: Spread,
@@ -68,13 +68,13 @@ pub struct Disk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     pub workers: u64,
-    /// Of the whole road, batches included.
+    /// Of the whole pipeline, batches included.
     pub clips_per_second: f64,
     /// What each stage could do by itself, in clips a second.
     pub stages: Vec<(String, f64)>,
 }
 
-/// The road with a consumer that takes a batch every so often.
+/// The pipeline with a consumer that takes a batch every so often.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedingAt {
     pub step_ms: f64,
@@ -109,26 +109,29 @@ pub struct FeedVerdict {
 /// A tenth to spare: capacity was measured with nothing else at work.
 const SPARE: f64 = 1.1;
 
-/// The fewest workers of those tried that make so many clips a second.
+/// The fewest workers of those tried that prepare `clips_per_second`.
 pub fn enough_workers(capacities: &[Capacity], clips_per_second: f64) -> Option<u64> {
     let fast_enough = |capacity: &&Capacity| capacity.clips_per_second >= SPARE * clips_per_second;
-    capacities
-        .iter()
-        .filter(fast_enough)
-        .map(|capacity| capacity.workers)
-        .min()
+    let enough = capacities.iter().filter(fast_enough);
+    enough.map(|capacity| capacity.workers).min()
 }
 
 /// Three lines: text, audio, feeding.
 pub fn verdicts(data: &DataSide) -> Vec<FeedVerdict> {
-    vec![
-        text_verdict(data),
-        audio_verdict(data),
-        feeding_verdict(data),
-    ]
+    let all = [
+        ("text", text_verdict(data)),
+        ("audio", audio_verdict(data)),
+        ("feeding", feeding_verdict(data)),
+    ];
+    let verdict = |(about, (grade, text)): (&str, (Grade, String))| FeedVerdict {
+        about: about.to_owned(),
+        grade,
+        text,
+    };
+    all.map(verdict).into()
 }
 
-fn text_verdict(data: &DataSide) -> FeedVerdict {
+fn text_verdict(data: &DataSide) -> (Grade, String) {
     let total = data.text.total_seconds;
     let (grade, text) = match total {
         s if s < 1.0 => (Grade::Good, "nobody waits for it"),
@@ -141,17 +144,14 @@ fn text_verdict(data: &DataSide) -> FeedVerdict {
             "the start waits for it: run `voxmill prepare` once",
         ),
     };
-    FeedVerdict {
-        about: "text".to_owned(),
-        grade,
-        text: format!(
-            "all {} texts are read in {total:.2} s ({:.3} ms each): {text}",
-            data.clips, data.text.ms_per_clip.mean
-        ),
-    }
+    let text = format!(
+        "all {} texts are read in {total:.2} s ({:.3} ms each): {text}",
+        data.clips, data.text.ms_per_clip.mean
+    );
+    (grade, text)
 }
 
-fn audio_verdict(data: &DataSide) -> FeedVerdict {
+fn audio_verdict(data: &DataSide) -> (Grade, String) {
     let whole = data.audio.whole_ms;
     let parts = [
         ("reading", data.audio.read_ms),
@@ -164,67 +164,47 @@ fn audio_verdict(data: &DataSide) -> FeedVerdict {
         .max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
         .map_or(("", Spread::default()), |part| *part);
     let cv = data.audio.cv();
-    let grade = match cv {
-        cv if cv < 0.5 => Grade::Good,
-        cv if cv < 1.0 => Grade::Fair,
-        _ => Grade::Bad,
-    };
-    let even = match grade {
-        Grade::Good => "clips take about the same time",
-        Grade::Fair => "clips differ, which a buffer bridges",
-        _ => {
-            "a few clips take very much longer than the rest: see the slowest, or keep features in the cache"
-        }
-    };
-    FeedVerdict {
-        about: "audio".to_owned(),
-        grade,
-        text: format!(
-            "{:.2} ms a clip, most of it {} ({:.0} %); CV {cv:.2}: {even}",
-            whole.mean,
-            most.0,
-            100.0 * most.1.mean / whole.mean.max(1e-9)
+    let (grade, even) = match cv {
+        cv if cv < 0.5 => (Grade::Good, "clips take about the same time"),
+        cv if cv < 1.0 => (Grade::Fair, "clips differ, which a buffer bridges"),
+        _ => (
+            Grade::Bad,
+            "a few clips take very much longer than the rest: see the slowest, or keep features in the cache",
         ),
-    }
+    };
+    let text = format!(
+        "{:.2} ms a clip, most of it {} ({:.0} %); CV {cv:.2}: {even}",
+        whole.mean,
+        most.0,
+        100.0 * most.1.mean / whole.mean.max(1e-9)
+    );
+    (grade, text)
 }
 
-fn feeding_verdict(data: &DataSide) -> FeedVerdict {
-    let (grade, text) = match &data.feeding {
-        None => (
-            Grade::Unknown,
-            "no step time is known: give --step-ms, or run `voxmill profile` here once".to_owned(),
-        ),
-        Some(at) => {
-            let lost = 100.0 * at.lost;
-            let enough = match at.enough_workers {
-                Some(workers) if workers <= at.workers => String::new(),
-                Some(workers) => format!("; --num-workers {workers} would keep up"),
-                None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
-            };
-            let (grade, words) = match at.lost {
-                lost if lost < 0.02 => (Grade::Good, "the model would hardly ever wait"),
-                lost if lost < 0.20 => (Grade::Fair, "the model would wait at times"),
-                _ => (Grade::Bad, "the model would starve"),
-            };
-            let text = format!(
-                "at {:.0} ms a step, {} {} lose {lost:.1} % of the time: {words}{}",
-                at.step_ms,
-                at.workers,
-                if at.workers == 1 { "worker" } else { "workers" },
-                if grade == Grade::Good {
-                    String::new()
-                } else {
-                    enough
-                }
-            );
-            (grade, text)
-        }
+fn feeding_verdict(data: &DataSide) -> (Grade, String) {
+    let Some(at) = &data.feeding else {
+        let text = "no step time is known: give --step-ms, or run `voxmill profile` here once";
+        return (Grade::Unknown, text.to_owned());
     };
-    FeedVerdict {
-        about: "feeding".to_owned(),
-        grade,
-        text,
-    }
+    let (grade, words) = match at.lost {
+        lost if lost < 0.02 => (Grade::Good, "the model would hardly ever wait"),
+        lost if lost < 0.20 => (Grade::Fair, "the model would wait at times"),
+        _ => (Grade::Bad, "the model would starve"),
+    };
+    let advice = match at.enough_workers {
+        _ if grade == Grade::Good => String::new(),
+        Some(workers) if workers <= at.workers => String::new(),
+        Some(workers) => format!("; --num-workers {workers} would keep up"),
+        None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
+    };
+    let text = format!(
+        "at {:.0} ms a step, {} {} lose {:.1} % of the time: {words}{advice}",
+        at.step_ms,
+        at.workers,
+        if at.workers == 1 { "worker" } else { "workers" },
+        100.0 * at.lost
+    );
+    (grade, text)
 }
 
 #[cfg(test)]

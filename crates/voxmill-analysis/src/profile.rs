@@ -1,11 +1,13 @@
-//! All that a profile says, as one value: it is printed, and it is the JSON.
+//! All that a profile reports, as one value: it is printed, and it is the JSON.
 
 use std::collections::BTreeMap;
-use voxmill_telemetry::stage::StageId;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait};
+use voxmill_telemetry::device::DeviceId;
+use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait, WaitSum};
+use voxmill_telemetry::stage::StageId;
+use voxmill_telemetry::stats::DeviceStats;
 
 use crate::bottleneck::{Finding, find};
 use crate::run::{Run, Slow, fact, phase};
@@ -36,14 +38,14 @@ pub struct Profile {
     /// Milliseconds from asking for a batch to the end of its step.
     pub step_ms: Spread,
     pub shares: Vec<Share>,
-    /// What training was spent on, where the device can tell.
+    /// What training was spent on, where the device reports it.
     pub train_parts: BTreeMap<String, Spread>,
     pub stages: Vec<StageTime>,
     pub feeding: Feeding,
     /// The share of the model thread's time line that was training.
     pub busy: f64,
-    /// The driver's word for each device: the share of time in which some kernel ran, in per cent.
-    pub driver_utilisation_percent: BTreeMap<String, f64>,
+    /// As the driver reports it for each device: the share of time in which some kernel ran, in per cent.
+    pub driver_utilisation_percent: BTreeMap<DeviceId, f64>,
     pub data_device_busy: Option<f64>,
     pub variation: f64,
     pub frames_per_second: f64,
@@ -52,7 +54,7 @@ pub struct Profile {
     pub padding_waste: f64,
     pub time_to_first_step_seconds: Option<f64>,
     pub memory: PeakMemory,
-    pub power_watts: BTreeMap<String, f64>,
+    pub power_watts: BTreeMap<DeviceId, f64>,
     /// Of this process, all its threads, for each hour of audio that was trained on.
     pub cpu_seconds_per_audio_hour: Option<f64>,
     pub host_cpu_percent: Option<f64>,
@@ -72,7 +74,7 @@ pub struct Share {
     pub ms: Spread,
 }
 
-/// A stage's own work: it goes on beside the model, so it is not added to the line.
+/// A stage's own work: it runs alongside the model, so it is not added to the line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageTime {
     pub name: String,
@@ -87,7 +89,7 @@ pub struct StageTime {
     pub needed: f64,
 }
 
-/// The step time of the run beside that of batches that were ready.
+/// The step time of the run compared with that of batches that were ready.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Feeding {
     /// a: batches on the device already, workers idle.
@@ -107,8 +109,8 @@ pub struct PeakMemory {
     pub process_peak: Option<u64>,
     pub host_total: Option<u64>,
     pub swap_peak: Option<u64>,
-    /// Bytes at most on each device that its driver tells of.
-    pub devices: BTreeMap<String, DriverMemory>,
+    /// Bytes at most on each device, as its driver reports them.
+    pub devices: BTreeMap<DeviceId, DriverMemory>,
     /// Bytes at most in each budget, and its limit.
     pub budgets: BTreeMap<String, (u64, u64)>,
 }
@@ -135,7 +137,7 @@ pub struct SlowPart {
     pub ms: f64,
 }
 
-/// Steps that waited longest are told of, so many.
+/// How many of the steps that waited longest are listed.
 const SLOWEST: usize = 5;
 /// A shorter wait is not worth a name.
 const WORTH_A_NAME_MS: f64 = 5.0;
@@ -154,18 +156,23 @@ pub fn profile(run: &Run) -> Profile {
     let seconds_of = |frames: f64| Some(frames * run.number(fact::HOP_SECONDS)?);
     let audio_hours = seconds_of(frames).map(|seconds| seconds / 3_600.0);
     let cpu_seconds = (host.process_cpu_percent.mean()).map(|cpu| cpu / 100.0 * line.seconds);
-    let of_devices = |value: fn(&voxmill_telemetry::stats::DeviceStats) -> Option<f64>| {
-        let named = stats.devices.iter();
-        named
-            .filter_map(|(name, device)| Some((name.clone(), value(device)?)))
-            .collect::<BTreeMap<String, f64>>()
+    let of_devices = |value: fn(&DeviceStats) -> Option<f64>| -> BTreeMap<DeviceId, f64> {
+        let devices = stats.devices.iter();
+        let known = devices.filter_map(|(id, device)| Some((id.clone(), value(device)?)));
+        known.collect()
     };
+    let driver_memory = |(id, device): (&DeviceId, &DeviceStats)| {
+        let peak = device.memory_used.peak().map(|bytes| bytes as u64);
+        let total = device.memory_total;
+        (id.clone(), DriverMemory { peak, total })
+    };
+    let started = stats.started.clone().unwrap_or_default();
     let pools = stats.device_memory.iter();
     let pools = pools.map(|(device, memory)| (format!("memory of {device}"), memory));
     let mut profile = Profile {
         version: PROFILE_VERSION,
-        program: (stats.started.as_ref()).map_or(String::new(), |s| s.program.clone()),
-        facts: (stats.started.as_ref()).map_or_else(BTreeMap::new, |s| s.facts.clone()),
+        program: started.program,
+        facts: started.facts,
         outcome: run.outcome(),
         steps: steps.len() as u64,
         warm_up_steps: run.phase(phase::WARM_UP).len() as u64,
@@ -193,15 +200,7 @@ pub fn profile(run: &Run) -> Profile {
             process_peak: host.process_memory.peak().map(|bytes| bytes as u64),
             host_total: host.memory_total,
             swap_peak: host.swap_used.peak().map(|bytes| bytes as u64),
-            devices: (stats.devices.iter())
-                .map(|(name, device)| {
-                    let memory = DriverMemory {
-                        peak: device.memory_used.peak().map(|bytes| bytes as u64),
-                        total: device.memory_total,
-                    };
-                    (name.clone(), memory)
-                })
-                .collect(),
+            devices: stats.devices.iter().map(driver_memory).collect(),
             budgets: (stats.budgets.iter())
                 .map(|(name, budget)| (name.clone(), budget))
                 .chain(pools)
@@ -224,19 +223,21 @@ pub fn profile(run: &Run) -> Profile {
     profile
 }
 
-/// The clock's time over the steps that follow each other, against what they add up to.
+/// What the steps add up to, as a share of the clock's time over them.
 fn explained(steps: &[Step], line: &Line) -> f64 {
-    let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
-        return 1.0;
+    let clock = || {
+        let (first, last) = (steps.first()?, steps.last()?);
+        let after_first = last.ended?.since(first.ended?);
+        Some((after_first + first.service + first.waited + first.overhead).seconds())
     };
-    let (Some(begin), Some(end)) = (first.ended, last.ended) else {
-        return 1.0;
-    };
-    let clock =
-        end.since(begin).seconds() + (first.service + first.waited + first.overhead).seconds();
-    match clock > 0.0 {
-        true => line.seconds / clock,
-        false => 1.0,
+    let clock = clock().filter(|clock| *clock > 0.0);
+    clock.map_or(1.0, |clock| line.seconds / clock)
+}
+
+impl StageTime {
+    /// Of all its workers together.
+    pub(crate) fn work_seconds(&self) -> f64 {
+        self.ms.mean / 1e3 * self.ms.count as f64
     }
 }
 
@@ -253,8 +254,8 @@ pub(crate) fn part_of_featurize(run: &Run, part: StageId) -> f64 {
     }
 }
 
-/// Waits are charged to who was late. Reading and computing go on in one stage: its waits are split as its
-/// work is.
+/// Waits are charged to the stage that was late. Reading and computing are one stage: its waits are split as
+/// its work is.
 fn shares(run: &Run, line: &Line) -> Vec<Share> {
     let read = part_of_featurize(run, StageId::Read).min(1.0);
     let of_wait = |step: &Step| -> [f64; 3] {
@@ -291,10 +292,8 @@ fn train_parts(steps: &[Step]) -> BTreeMap<String, Spread> {
     let mut parts: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for step in steps {
         for (name, took) in &step.parts {
-            parts
-                .entry(name.clone())
-                .or_default()
-                .push(milliseconds(*took));
+            let times = parts.entry(name.clone()).or_default();
+            times.push(milliseconds(*took));
         }
     }
     let spread = |(name, values)| (name, Spread::of(values));
@@ -303,16 +302,12 @@ fn train_parts(steps: &[Step]) -> BTreeMap<String, Spread> {
 
 fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
     let workers = |name: &str| {
-        let planned = run
-            .plan()
-            .and_then(|plan| plan.stages.iter().find(|stage| stage.name == name));
+        let mut planned = run.plan().into_iter().flat_map(|plan| &plan.stages);
+        let planned = planned.find(|stage| stage.name == name);
         let planned = planned.map(|stage| stage.workers.value as u64);
         // The controller may have added some.
-        let decided = run
-            .stats
-            .decisions
-            .iter()
-            .filter(|(_, d)| d.subject == name);
+        let decisions = run.stats.decisions.iter();
+        let decided = decisions.filter(|(_, decision)| decision.subject == name);
         let decided = decided.filter_map(|(_, decision)| match decision.change {
             DecidedChange::Workers { to, .. } => Some(to),
             _ => None,
@@ -329,8 +324,8 @@ fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
             let workers = workers(owner).unwrap_or(1);
             let ms = Spread::of_histogram(&stage.service);
             let items = ms.count as f64;
-            let wait = |(wait, sum): (&Wait, &voxmill_telemetry::event::WaitSum)| {
-                (wait_name(*wait).to_owned(), milliseconds(sum.total) / items)
+            let wait = |(wait, sum): (&Wait, &WaitSum)| {
+                (wait.name().to_owned(), milliseconds(sum.total) / items)
             };
             StageTime {
                 name: stage.stage.clone(),
@@ -345,22 +340,12 @@ fn stages(run: &Run, seconds: f64) -> Vec<StageTime> {
         .collect()
 }
 
-pub(crate) fn wait_name(wait: Wait) -> &'static str {
-    match wait {
-        Wait::Input => "input",
-        Wait::Bytes => "bytes",
-        Wait::Slot => "slot",
-        Wait::Output => "output",
-    }
-}
-
 /// Two devices: the thread of the one that prepares. It has one worker.
 fn data_device_busy(run: &Run, stages: &[StageTime]) -> Option<f64> {
     let (data, model) = (run.fact(fact::DATA_DEVICE)?, run.fact(fact::DEVICE)?);
     let two = run.fact(fact::MODE) == Some("two devices") || data != model;
-    let prepare = stages
-        .iter()
-        .find(|stage| *stage.name == StageId::Prepare)?;
+    let mut stages = stages.iter();
+    let prepare = stages.find(|stage| *stage.name == StageId::Prepare)?;
     two.then(|| prepare.busy.min(1.0))
 }
 
@@ -384,23 +369,17 @@ fn feeding(run: &Run, line: &Line) -> Feeding {
 }
 
 fn slowest(run: &Run) -> Vec<SlowStep> {
-    let mut waited: Vec<&Step> = run
-        .steps
-        .iter()
-        .filter(|step| step.late.is_some())
-        .collect();
+    let worth_a_name = |step: &&Step| milliseconds(step.waited) >= WORTH_A_NAME_MS;
+    let late = run.steps.iter().filter(|step| step.late.is_some());
+    let mut waited: Vec<&Step> = late.filter(worth_a_name).collect();
     waited.sort_by_key(|step| (std::cmp::Reverse(step.waited), step.step));
-    let told = waited
-        .into_iter()
-        .take(SLOWEST)
-        .filter(|step| milliseconds(step.waited) >= WORTH_A_NAME_MS);
-    told.map(|step| SlowStep {
+    let slow_step = |step: &Step| SlowStep {
         step: step.step,
         waited_ms: milliseconds(step.waited),
         stage: step.late.clone().unwrap_or_default(),
         doing: doing(run, step),
-    })
-    .collect()
+    };
+    waited.into_iter().take(SLOWEST).map(slow_step).collect()
 }
 
 /// The slowest item of the late stage in the seconds before the batch came, and which part of it was slow.

@@ -1,6 +1,6 @@
-//! How far a difference between two sets of steps can be trusted: how far steps are from those like them is drawn
-//! again and again, in stretches of neighbours, and nine in ten of the differences that come out make the
-//! interval.
+//! How far a difference between two sets of steps can be trusted: how far steps are from those like them is
+//! resampled in blocks of neighbours (a block bootstrap), and nine in ten of the differences that result are
+//! the interval.
 //!
 //! That is the noise within the two sets. What differs from one start of a program to the
 //! next is in no interval of two runs.
@@ -13,11 +13,10 @@ use voxmill_telemetry::event::Step;
 use voxmill_telemetry::shape::StepShape;
 
 use crate::timing::{
-    Draws, RESAMPLES, Ratio, by_shape, clips, from_few, interval, padded_frames, step_time,
-    valid_frames,
+    Ratio, by_shape, clips, from_few, interval, mean, padded_frames, step_time, valid_frames,
 };
 
-/// What a measure of many steps is made of.
+/// The sums that measures of many steps are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     pub steps: f64,
@@ -44,30 +43,20 @@ impl Sums {
     }
 
     pub fn all(steps: &[Step]) -> Sums {
-        steps.iter().map(Sums::of).fold(Sums::default(), Sums::plus)
+        let each = steps.iter().map(Sums::of);
+        each.fold(Sums::default(), |sums, step| sums.plus(step, 1.0))
     }
 
-    fn plus(self, other: Sums) -> Sums {
+    /// With `times` the other.
+    fn plus(self, other: Sums, times: f64) -> Sums {
         Sums {
-            steps: self.steps + other.steps,
-            seconds: self.seconds + other.seconds,
-            train: self.train + other.train,
-            waited: self.waited + other.waited,
-            frames: self.frames + other.frames,
-            padded_frames: self.padded_frames + other.padded_frames,
-            clips: self.clips + other.clips,
-        }
-    }
-
-    fn times(self, factor: f64) -> Sums {
-        Sums {
-            steps: self.steps * factor,
-            seconds: self.seconds * factor,
-            train: self.train * factor,
-            waited: self.waited * factor,
-            frames: self.frames * factor,
-            padded_frames: self.padded_frames * factor,
-            clips: self.clips * factor,
+            steps: self.steps + other.steps * times,
+            seconds: self.seconds + other.seconds * times,
+            train: self.train + other.train * times,
+            waited: self.waited + other.waited * times,
+            frames: self.frames + other.frames * times,
+            padded_frames: self.padded_frames + other.padded_frames * times,
+            clips: self.clips + other.clips * times,
         }
     }
 
@@ -94,8 +83,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether it can be told from no change.
-    pub fn can_be_told(&self) -> bool {
+    /// Whether the interval excludes no change.
+    pub fn is_beyond_noise(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
 }
@@ -121,24 +110,18 @@ pub fn difference(steps: &[Step], base: &[Step], measure: fn(&Sums) -> f64) -> O
 }
 
 fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Option<Ratio> {
-    let value = of(&Sums::all(steps), &Sums::all(base));
-    if !value.is_finite() {
-        return None;
-    }
-    let (ours, theirs) = (noise(steps), noise(base));
     let (all_ours, all_theirs) = (Sums::all(steps), Sums::all(base));
-    let mut draws = Draws::new(steps.len() as u64);
-    let mut drawn = |all: Sums, noise: &[Sums]| {
-        let places = draws.stretches(noise.len()).into_iter();
-        places.fold(all, |sums, place| sums.plus(noise[place]))
-    };
-    let resampled = (0..RESAMPLES)
-        .map(|_| of(&drawn(all_ours, &ours), &drawn(all_theirs, &theirs)))
-        .collect();
-    Some(interval(value, resampled))
+    let (ours, theirs) = (noise(steps), noise(base));
+    interval(of(&all_ours, &all_theirs), steps.len(), |draws| {
+        let mut drawn = |all: Sums, noise: &[Sums]| {
+            let places = draws.blocks(noise.len()).into_iter();
+            places.fold(all, |sums, place| sums.plus(noise[place], 1.0))
+        };
+        of(&drawn(all_ours, &ours), &drawn(all_theirs, &theirs))
+    })
 }
 
-/// Fewer steps of a shape than this say too little of their own noise.
+/// Fewer steps of a shape than this show too little of their own noise.
 const ENOUGH_OF_A_SHAPE: usize = 5;
 
 /// How far each step is from those like it, in the order of the steps. How often a shape comes up is the plan's
@@ -147,14 +130,14 @@ fn noise(steps: &[Step]) -> Vec<Sums> {
     let mut shapes: BTreeMap<Option<StepShape>, Sums> = BTreeMap::new();
     for step in steps {
         let sums = shapes.entry(step.shape).or_default();
-        *sums = sums.plus(Sums::of(step));
+        *sums = sums.plus(Sums::of(step), 1.0);
     }
     let all = Sums::all(steps);
     let enough = steps.len() >= ENOUGH_OF_A_SHAPE * shapes.len();
     let of = |step: &Step| {
         let alike = if enough { shapes[&step.shape] } else { all };
-        let from_mean = Sums::of(step).plus(alike.times(-1.0 / alike.steps));
-        from_mean.times(from_few(alike.steps as usize))
+        let from_mean = Sums::of(step).plus(alike, -1.0 / alike.steps);
+        Sums::default().plus(from_mean, from_few(alike.steps as usize))
     };
     steps.iter().map(of).collect()
 }
@@ -162,29 +145,20 @@ fn noise(steps: &[Step]) -> Vec<Sums> {
 /// The step time's variation within shapes, less that of `base`.
 pub fn variation_difference(steps: &[Step], base: &[Step]) -> Option<Change> {
     let (ours, theirs) = (squares(steps), squares(base));
-    if ours.is_empty() || theirs.is_empty() {
-        return None;
-    }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let value = mean(&ours).sqrt() - mean(&theirs).sqrt();
-    let mut draws = Draws::new(ours.len() as u64);
-    let resampled = (0..RESAMPLES)
-        .map(|_| draws.resampled_mean(&ours).sqrt() - draws.resampled_mean(&theirs).sqrt())
-        .collect();
-    Some(same_numbers(interval(value, resampled)))
+    let found = interval(value, ours.len(), |draws| {
+        draws.resampled_mean(&ours).sqrt() - draws.resampled_mean(&theirs).sqrt()
+    });
+    found.map(same_numbers)
 }
 
 /// Each step's squared distance from its shape's mean, in the order of the steps, such that their mean is the
 /// variation squared.
 fn squares(steps: &[Step]) -> Vec<f64> {
     let shapes = by_shape(steps);
-    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
     let counts = |times: &&Vec<f64>| times.len() > 1 && mean(times) > 0.0;
-    let degrees: f64 = shapes
-        .values()
-        .filter(counts)
-        .map(|times| times.len() as f64 - 1.0)
-        .sum();
+    let counted = shapes.values().filter(counts);
+    let degrees: f64 = counted.map(|times| times.len() as f64 - 1.0).sum();
     let square = |step: &Step| {
         let times = &shapes[&step.shape];
         counts(&times).then(|| (step_time(step) / mean(times) - 1.0).powi(2))
@@ -196,15 +170,10 @@ fn squares(steps: &[Step]) -> Vec<f64> {
 
 /// The mean of differences between pairs.
 pub fn mean_of_pairs(differences: &[f64]) -> Option<Change> {
-    let value = differences.iter().sum::<f64>() / differences.len() as f64;
-    if !value.is_finite() {
-        return None;
-    }
-    let mut draws = Draws::new(differences.len() as u64);
-    let resampled = (0..RESAMPLES)
-        .map(|_| draws.resampled_mean(differences))
-        .collect();
-    Some(same_numbers(interval(value, resampled)))
+    let found = interval(mean(differences), differences.len(), |draws| {
+        draws.resampled_mean(differences)
+    });
+    found.map(same_numbers)
 }
 
 /// An interval is one whatever it is of.
@@ -231,21 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_twice_as_fast_is_told_so() {
-        let faster = ratio(
-            &steps(30, 50, 0),
-            &steps(30, 100, 0),
-            Sums::frames_per_second,
-        );
-        let faster = faster.unwrap();
+    fn what_is_twice_as_fast_is_found() {
+        let (fast, slow) = (steps(30, 50, 0), steps(30, 100, 0));
+        let faster = ratio(&fast, &slow, Sums::frames_per_second).unwrap();
         assert!((faster.value - 1.94).abs() < 0.02, "{faster:?}");
         assert!(faster.low > 1.9 && faster.high < 2.0, "{faster:?}");
-        let waits = difference(&steps(30, 100, 100), &steps(30, 100, 0), Sums::stall).unwrap();
-        assert!(waits.can_be_told() && waits.value > 0.4, "{waits:?}");
+        let waits = difference(&steps(30, 100, 100), &slow, Sums::stall).unwrap();
+        assert!(waits.is_beyond_noise() && waits.value > 0.4, "{waits:?}");
     }
 
     #[test]
-    fn a_machine_that_is_slow_for_a_while_says_less() {
+    fn a_machine_that_is_slow_for_a_while_widens_the_interval() {
         // A step in three is slow: scattered, or all at the end.
         let slow = |which: fn(u64) -> bool| -> Vec<Step> {
             let mut steps = steps(60, 100, 0);
@@ -286,10 +251,8 @@ mod tests {
             variation_difference(&some, &some).unwrap(),
             ratio(&some, &some, Sums::frames_per_second).unwrap().into(),
         ] {
-            assert!(
-                change.value.abs() < 1e-12 && !change.can_be_told(),
-                "{change:?}"
-            );
+            let none = change.value.abs() < 1e-12 && !change.is_beyond_noise();
+            assert!(none, "{change:?}");
         }
         assert!(ratio(&some, &[], Sums::frames_per_second).is_none());
         assert!(variation_difference(&some, &[]).is_none());
@@ -297,10 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn squares_are_of_the_variation() {
+    fn the_mean_of_the_squares_is_the_variation_squared() {
         let some = steps(31, 100, 0);
-        let squares = squares(&some);
-        let mean = squares.iter().sum::<f64>() / squares.len() as f64;
+        let mean = mean(&squares(&some));
         assert!((mean.sqrt() - variation(&some)).abs() < 1e-12);
     }
 }

@@ -1,4 +1,4 @@
-//! A run as its log tells of it: the steps of each phase, and what happened beside them.
+//! A run as its log records it: the steps of each phase, and what happened alongside them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub mod phase {
     pub const WARM_UP: &str = "warm-up";
     /// Batches that are on the device already, workers idle.
     pub const FLOOR: &str = "floor";
-    /// The same batches while the workers make others at the rate of the run, which are thrown away.
+    /// The same batches while the workers prepare others at the rate of the run, which are dropped.
     pub const INTERFERENCE: &str = "interference";
     /// One thing after another on one thread.
     pub const NO_OVERLAP: &str = "no overlap";
@@ -22,7 +22,10 @@ pub mod phase {
     pub const RUN: &str = "run";
 }
 
-/// Facts that a run writes down at its start, by name.
+/// The fact [`fact::DEVICE`] of a run without a GPU.
+pub(crate) const CPU: &str = "cpu";
+
+/// Facts that a run records at its start, by name.
 pub mod fact {
     pub const MODEL_SIZE: &str = "model size";
     pub const WEIGHTS: &str = "weights";
@@ -57,7 +60,7 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Steps of other phases, in their order.
     pub phases: BTreeMap<String, Vec<Step>>,
-    /// Of the last start, while the run itself went on.
+    /// Of the last start, outside the other phases.
     pub stats: Stats,
     /// Items that took long, with the end of the second that they were in.
     pub slow: Vec<Slow>,
@@ -100,25 +103,22 @@ pub struct Slow {
 impl Run {
     pub fn read(path: &Path) -> Result<Run, LogError> {
         let mut reader = LogReader::open(path)?;
-        let mut run = Run::default();
         let mut reading = RunReader::default();
         for stamped in &mut reader {
-            reading.add(&mut run, &stamped?);
+            reading.add(&stamped?);
         }
-        run.flaws = reader.flaws().clone();
-        run.steps = reading.steps.into_values().collect();
-        Ok(run)
+        let flaws = reader.flaws().clone();
+        Ok(Run {
+            flaws,
+            ..reading.finish()
+        })
     }
 
-    /// From events that are at hand.
+    /// From events that are in memory.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Stamped>) -> Run {
-        let mut run = Run::default();
         let mut reading = RunReader::default();
-        for stamped in events {
-            reading.add(&mut run, stamped);
-        }
-        run.steps = reading.steps.into_values().collect();
-        run
+        events.into_iter().for_each(|stamped| reading.add(stamped));
+        reading.finish()
     }
 
     /// The run since it was last started: what the statistics are of.
@@ -148,7 +148,7 @@ impl Run {
         self.earlier + self.stats.run_time()
     }
 
-    /// A setting or a fact of the machine that was written down at the start.
+    /// A setting or a fact of the machine that was recorded at the start.
     pub fn fact(&self, name: &str) -> Option<&str> {
         let facts = &self.stats.started.as_ref()?.facts;
         facts.get(name).map(String::as_str)
@@ -192,13 +192,22 @@ impl Run {
 
 #[derive(Default)]
 struct RunReader {
+    run: Run,
     steps: BTreeMap<u64, Step>,
     /// Of what is not a step: steps carry their own.
     phase: Option<String>,
 }
 
 impl RunReader {
-    fn add(&mut self, run: &mut Run, stamped: &Stamped) {
+    fn finish(self) -> Run {
+        Run {
+            steps: self.steps.into_values().collect(),
+            ..self.run
+        }
+    }
+
+    fn add(&mut self, stamped: &Stamped) {
+        let run = &mut self.run;
         match &stamped.event {
             Event::RunStarted(_) => {
                 self.phase = None;
@@ -218,24 +227,18 @@ impl RunReader {
                 let ended = step.ended.unwrap_or(stamped.at);
                 run.first_step_after.get_or_insert(ended);
                 run.first_step.get_or_insert(step.step);
-                match &step.phase {
-                    Some(phase) => {
-                        run.phases
-                            .entry(phase.clone())
-                            .or_default()
-                            .push(step.clone());
-                        return;
-                    }
-                    None => {
-                        self.steps.insert(step.step, step.clone());
-                    }
+                if let Some(phase) = &step.phase {
+                    let steps = run.phases.entry(phase.clone()).or_default();
+                    steps.push(step.clone());
+                    return;
                 }
+                self.steps.insert(step.step, step.clone());
             }
             Event::RunEnded { .. } => {}
             _ if self.phase.is_some() => return,
             Event::HostSample(sample) => {
-                run.memory
-                    .extend(sample.process_memory.map(|bytes| (stamped.at, bytes)));
+                let memory = sample.process_memory;
+                run.memory.extend(memory.map(|bytes| (stamped.at, bytes)));
             }
             Event::StageSecond(second) => {
                 run.slow.extend(second.slowest.iter().map(|slow| Slow {

@@ -66,7 +66,7 @@ pub enum SizeOutcome {
         /// Bytes at most.
         host_memory: Option<u64>,
         device_memory: Option<u64>,
-        /// The share of its clips whose features were made while it ran.
+        /// The share of its clips whose features were computed while it ran.
         decoded: f64,
         /// The share of the cores that other programs took.
         others: Option<f64>,
@@ -116,11 +116,11 @@ pub struct Measured {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "size")]
 pub enum Knee {
-    /// Only one size ran: there is nothing to say.
+    /// Only one size ran: there is no knee to find.
     OneSize(u64),
     /// The last size that ran still gained: the knee is beyond it.
     StillRises(u64),
-    /// Sizes above this one gain hardly anything that can be told from noise.
+    /// Sizes above this one gain hardly anything beyond noise.
     At(u64),
 }
 
@@ -157,13 +157,16 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
     let mut sizes = Vec::new();
     let mut before: Option<Vec<Step>> = None;
     for Tried { size, outcome } in tried {
-        sizes.push(match outcome {
-            SizeOutcome::Died(Failure { reason, shortage }) => SizeRow {
-                size,
-                measured: None,
-                died: Some(reason),
-                refused: shortage,
-            },
+        let mut row = SizeRow {
+            size,
+            measured: None,
+            died: None,
+            refused: None,
+        };
+        match outcome {
+            SizeOutcome::Died(Failure { reason, shortage }) => {
+                (row.died, row.refused) = (Some(reason), shortage);
+            }
             SizeOutcome::Ran {
                 steps,
                 host_memory,
@@ -172,29 +175,30 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                 others,
             } => {
                 let steps = steps.get(WARM_UP_STEPS..).unwrap_or(&[]).to_vec();
-                let gain = before
-                    .as_deref()
-                    .and_then(|before| ratio(&steps, before, Sums::frames_per_second));
-                let measured = measured(&steps).map(|measured| Measured {
-                    gain,
-                    host_memory,
-                    device_memory,
-                    decoded,
-                    others,
-                    ..measured
-                });
-                let died = measured.is_none();
-                if !died {
-                    before = Some(steps);
-                }
-                SizeRow {
-                    size,
-                    measured,
-                    died: died.then(|| "it did no step after the first ones".to_owned()),
-                    refused: None,
+                let sums = Sums::all(&steps);
+                if sums.seconds > 0.0 {
+                    let before = before.replace(steps.clone());
+                    row.measured = Some(Measured {
+                        steps: steps.len() as u64,
+                        frames_per_second: sums.frames_per_second(),
+                        clips_per_second: sums.clips / sums.seconds,
+                        step_ms: Spread::of(steps.iter().map(step_time)),
+                        busy: sums.busy(),
+                        stall: sums.stall(),
+                        variation: variation(&steps),
+                        gain: before
+                            .and_then(|before| ratio(&steps, &before, Sums::frames_per_second)),
+                        host_memory,
+                        device_memory,
+                        decoded,
+                        others,
+                    });
+                } else {
+                    row.died = Some("it did no step after the first ones".to_owned());
                 }
             }
-        });
+        }
+        sizes.push(row);
     }
     Scaling {
         version: SCALING_VERSION,
@@ -202,10 +206,7 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
         flag: swept.flag().to_owned(),
         knee: knee(&sizes),
         memory: MemoryLimit {
-            first_that_died: sizes
-                .iter()
-                .find(|row| row.measured.is_none())
-                .map(|row| row.size),
+            first_that_died: (sizes.iter().find(|row| row.measured.is_none())).map(|row| row.size),
             extrapolated: match swept {
                 Swept::BatchSize => available.and_then(|bytes| extrapolate(&sizes, bytes)),
                 // Others take memory for batches that are bounded by a budget.
@@ -214,25 +215,6 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
         },
         sizes,
     }
-}
-
-/// What the steps alone say. `None` where there are none.
-fn measured(steps: &[Step]) -> Option<Measured> {
-    let sums = Sums::all(steps);
-    (sums.seconds > 0.0).then(|| Measured {
-        steps: steps.len() as u64,
-        frames_per_second: sums.frames_per_second(),
-        clips_per_second: sums.clips / sums.seconds,
-        step_ms: Spread::of(steps.iter().map(step_time)),
-        busy: sums.busy(),
-        stall: sums.stall(),
-        variation: variation(steps),
-        gain: None,
-        host_memory: None,
-        device_memory: None,
-        decoded: 0.0,
-        others: None,
-    })
 }
 
 /// The last size whose gain is beyond noise and worth it: the whole interval is.
@@ -256,13 +238,11 @@ fn knee(rows: &[SizeRow]) -> Option<Knee> {
 
 /// A straight line, by least squares, through the peaks of host memory. `None` where it does not rise.
 fn extrapolate(rows: &[SizeRow], available: u64) -> Option<Extrapolated> {
-    let points: Vec<(f64, f64)> = rows
+    let peak = |row: &SizeRow| row.measured.as_ref()?.host_memory;
+    let points = rows
         .iter()
-        .filter_map(|row| {
-            let peak = row.measured.as_ref()?.host_memory?;
-            Some((row.size as f64, peak as f64))
-        })
-        .collect();
+        .filter_map(|row| Some((row.size as f64, peak(row)? as f64)));
+    let points: Vec<(f64, f64)> = points.collect();
     if points.len() < 2 {
         return None;
     }
@@ -270,10 +250,8 @@ fn extrapolate(rows: &[SizeRow], available: u64) -> Option<Extrapolated> {
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
     let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let together: f64 = points
-        .iter()
-        .map(|point| (point.0 - x) * (point.1 - y))
-        .sum();
+    let together = points.iter().map(|point| (point.0 - x) * (point.1 - y));
+    let together: f64 = together.sum();
     let bytes_each = together / spread;
     let largest = points.iter().map(|point| point.0).fold(0.0, f64::max);
     // Beyond what ran: a size that was measured did fit.
@@ -290,7 +268,7 @@ mod tests {
     use super::*;
     use voxmill_telemetry::event::Nanos;
 
-    /// Steps of so many rows that take so long, the first of them much longer.
+    /// Steps with `size` rows that take about `ms`, the first of them much longer.
     fn ran(size: u64, ms: u64, memory: u64) -> Tried {
         let step = |n: u64| Step {
             step: n,
@@ -340,27 +318,23 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_last_size_that_gained() {
-        let tried = vec![
-            ran(4, 100, 0),
-            ran(8, 110, 0),
-            ran(16, 218, 0),
-            ran(32, 436, 0),
-        ];
-        assert_eq!(
-            scaling(Swept::BatchSize, tried, None).knee,
-            Some(Knee::At(8))
+        let knee = |swept, sizes: &[(u64, u64)]| {
+            let tried = sizes.iter().map(|(size, ms)| ran(*size, *ms, 0));
+            scaling(swept, tried.collect(), None).knee
+        };
+        let bent = knee(
+            Swept::BatchSize,
+            &[(4, 100), (8, 110), (16, 218), (32, 436)],
         );
-        let flat = vec![ran(4, 100, 0), ran(8, 200, 0)];
-        assert_eq!(
-            scaling(Swept::BatchSize, flat, None).knee,
-            Some(Knee::At(4))
-        );
-        let one = scaling(Swept::Workers, vec![ran(4, 100, 0)], None);
-        assert_eq!(one.knee, Some(Knee::OneSize(4)));
+        assert_eq!(bent, Some(Knee::At(8)));
+        let flat = knee(Swept::BatchSize, &[(4, 100), (8, 200)]);
+        assert_eq!(flat, Some(Knee::At(4)));
+        let one = knee(Swept::Workers, &[(4, 100)]);
+        assert_eq!(one, Some(Knee::OneSize(4)));
     }
 
     #[test]
-    fn a_size_that_died_is_a_row_and_the_next_is_held_against_the_one_before() {
+    fn a_size_that_died_is_a_row_and_the_next_is_compared_with_the_one_before() {
         let tried = vec![ran(4, 100, 0), died(8, "killed"), ran(16, 120, 0)];
         let scaling = scaling(Swept::BatchSize, tried, None);
         assert_eq!(scaling.memory.first_that_died, Some(8));
@@ -372,11 +346,8 @@ mod tests {
 
     #[test]
     fn where_all_died_nothing_is_claimed() {
-        let scaling = scaling(
-            Swept::BatchSize,
-            vec![died(8, "no"), died(16, "no")],
-            Some(1),
-        );
+        let both = vec![died(8, "no"), died(16, "no")];
+        let scaling = scaling(Swept::BatchSize, both, Some(1));
         assert_eq!(scaling.knee, None);
         assert_eq!(scaling.memory.first_that_died, Some(8));
         assert_eq!(scaling.memory.extrapolated, None);
@@ -389,31 +360,22 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_on_in_a_straight_line() {
-        let tried = || vec![ran(8, 100, 1_080), ran(16, 100, 1_160), ran(32, 100, 1_320)];
-        let found = scaling(Swept::BatchSize, tried(), Some(2_005))
-            .memory
-            .extrapolated;
-        let found = found.unwrap();
+    fn memory_is_extrapolated_in_a_straight_line() {
+        let extrapolated = |swept, peaks: &[(u64, u64)], available| {
+            let tried = peaks.iter().map(|(size, peak)| ran(*size, 100, *peak));
+            scaling(swept, tried.collect(), Some(available))
+                .memory
+                .extrapolated
+        };
+        let rising = [(8, 1_080), (16, 1_160), (32, 1_320)];
+        let found = extrapolated(Swept::BatchSize, &rising, 2_005).unwrap();
         assert!((found.bytes_each - 10.0).abs() < 1e-9);
         assert_eq!(found.first_that_would_not_fit, 101);
-        // What ran did fit, whatever the line says.
-        let tight = scaling(Swept::BatchSize, tried(), Some(1_000))
-            .memory
-            .extrapolated;
-        assert_eq!(tight.unwrap().first_that_would_not_fit, 33);
-        assert_eq!(
-            scaling(Swept::Workers, tried(), Some(2_005))
-                .memory
-                .extrapolated,
-            None
-        );
-        let level = vec![ran(8, 100, 1_000), ran(16, 100, 1_000)];
-        assert_eq!(
-            scaling(Swept::BatchSize, level, Some(2_005))
-                .memory
-                .extrapolated,
-            None
-        );
+        // What ran did fit, whatever the line predicts.
+        let tight = extrapolated(Swept::BatchSize, &rising, 1_000).unwrap();
+        assert_eq!(tight.first_that_would_not_fit, 33);
+        assert_eq!(extrapolated(Swept::Workers, &rising, 2_005), None);
+        let level = [(8, 1_000), (16, 1_000)];
+        assert_eq!(extrapolated(Swept::BatchSize, &level, 2_005), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Three tiers of goals, and which of them a run reaches. What cannot be measured here says so.
+//! Three tiers of goals, and which of them a run reaches. What cannot be measured here is marked so.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,70 +24,49 @@ pub struct Score {
 }
 
 pub fn scorecard(profile: &Profile) -> Vec<Score> {
-    let share = |value: f64| format!("{:.1} %", 100.0 * value);
-    let times = |value: f64| format!("{value:.2} ×");
-    let mut rows = Vec::new();
-    let mut row =
-        |tier, goal: String, measured: Option<f64>, reached: Option<bool>, note: String| {
-            rows.push(Score {
-                tier,
-                goal,
-                measured,
-                reached,
-                note,
-            });
-        };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let score = |tier, goal, measured: Option<(f64, bool)>, note| Score {
+        tier,
+        goal,
+        measured: measured.map(|(value, _)| value),
+        reached: measured.map(|(_, reached)| reached),
+        note,
+    };
+    let one_device = || "not measured: one device".to_owned();
     let tiers = [
         (Tier::Must, 0.70, 0.40, None, None),
         (Tier::Target, 0.80, 0.30, Some(0.50), Some(1.5)),
         (Tier::Stretch, 0.90, 0.20, Some(0.60), Some(2.0)),
     ];
+    let mut rows = Vec::new();
     for (tier, busy, variation, data, gain) in tiers {
-        row(
-            tier,
-            format!("model busy > {:.0} %", 100.0 * busy),
-            Some(profile.busy),
-            Some(profile.busy > busy),
-            share(profile.busy),
-        );
-        row(
-            tier,
-            format!("step time varies < {:.0} %", 100.0 * variation),
-            Some(profile.variation),
-            Some(profile.variation < variation),
-            share(profile.variation),
-        );
+        let goal = format!("model busy > {:.0} %", 100.0 * busy);
+        let measured = Some((profile.busy, profile.busy > busy));
+        rows.push(score(tier, goal, measured, percent(profile.busy)));
+        let goal = format!("step time varies < {:.0} %", 100.0 * variation);
+        let measured = Some((profile.variation, profile.variation < variation));
+        rows.push(score(tier, goal, measured, percent(profile.variation)));
         if tier == Tier::Must {
-            row(
-                tier,
-                "two devices no slower than one".to_owned(),
-                None,
-                None,
-                match profile.data_device_busy {
-                    None => "not measured: one device".to_owned(),
-                    Some(_) => "profile both, then `compare`".to_owned(),
-                },
-            );
+            let note = match profile.data_device_busy {
+                None => one_device(),
+                Some(_) => "profile both, then `compare`".to_owned(),
+            };
+            let goal = "two devices no slower than one".to_owned();
+            rows.push(score(tier, goal, None, note));
         }
         if let Some(data) = data {
             let measured = profile.data_device_busy;
-            row(
-                tier,
-                format!("data device busy > {:.0} %", 100.0 * data),
-                measured,
-                measured.map(|busy| busy > data),
-                measured.map_or("not measured: one device".to_owned(), share),
-            );
+            let goal = format!("data device busy > {:.0} %", 100.0 * data);
+            let note = measured.map_or_else(one_device, percent);
+            let measured = measured.map(|busy| (busy, busy > data));
+            rows.push(score(tier, goal, measured, note));
         }
         if let Some(gain) = gain {
-            let measured = profile.feeding.no_overlap_over_run;
-            row(
-                tier,
-                format!("{gain} × as fast as --no-overlap"),
-                measured.map(|ratio| ratio.value),
-                measured.map(|ratio| ratio.value >= gain),
-                measured.map_or("not measured".to_owned(), |ratio| times(ratio.value)),
-            );
+            let measured = profile.feeding.no_overlap_over_run.map(|ratio| ratio.value);
+            let goal = format!("{gain} × as fast as --no-overlap");
+            let note = measured.map_or("not measured".to_owned(), |times| format!("{times:.2} ×"));
+            let measured = measured.map(|times| (times, times >= gain));
+            rows.push(score(tier, goal, measured, note));
         }
     }
     rows

@@ -34,7 +34,7 @@ impl Spread {
         }
         values.sort_by(f64::total_cmp);
         let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
+        let mean = mean(&values);
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         Spread {
             count: values.len() as u64,
@@ -97,7 +97,7 @@ pub fn valid_frames(step: &Step) -> f64 {
     step.values.get("frames").copied().unwrap_or(0.0)
 }
 
-/// Clips that were trained on; rows of the shape where the log does not say.
+/// Clips that were trained on; rows of the shape where the log does not have them.
 pub fn clips(step: &Step) -> f64 {
     let rows = match step.shape {
         Some(StepShape::Batch(shape)) => f64::from(shape.rows),
@@ -136,7 +136,7 @@ pub struct Line {
     pub train: f64,
     /// By the stage that was late.
     pub waited: BTreeMap<String, f64>,
-    /// Saving, validating, reading losses, telling.
+    /// Saving, validating, reading losses, reporting.
     pub gap: f64,
 }
 
@@ -162,7 +162,7 @@ impl Line {
     }
 
     /// The share of the time that the model waited for batches.
-    /// Near 0: feeding is not the limit. Above 0.05: it is worth a look.
+    /// Near 0: feeding is not the limit. Above 0.05: it is worth a finding.
     pub fn stall(&self) -> f64 {
         self.share(self.waited.values().sum())
     }
@@ -180,7 +180,7 @@ impl Line {
     }
 }
 
-/// Waits that are too short to ask who was late.
+/// Waits that are too short to ask which stage was late.
 pub const UNNAMED: &str = "hand-over";
 
 /// Standard deviation of the step time as a share of its mean, within each shape and over all of them.
@@ -188,21 +188,14 @@ pub const UNNAMED: &str = "hand-over";
 pub fn variation(steps: &[Step]) -> f64 {
     let mut squares = 0.0;
     let mut degrees = 0.0;
-    for times in by_shape(steps)
-        .into_values()
-        .filter(|times| times.len() > 1)
-    {
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        if mean > 0.0 {
+    for times in by_shape(steps).into_values() {
+        let mean = mean(&times);
+        if times.len() > 1 && mean > 0.0 {
             squares += times.iter().map(|t| (t / mean - 1.0).powi(2)).sum::<f64>();
             degrees += times.len() as f64 - 1.0;
         }
     }
-    if degrees > 0.0 {
-        (squares / degrees).sqrt()
-    } else {
-        0.0
-    }
+    (squares / f64::max(degrees, 1.0)).sqrt()
 }
 
 /// The step times of each shape.
@@ -227,20 +220,20 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Whether it can be told from this value.
+    /// Whether the interval excludes this value.
     pub fn differs_from(&self, value: f64) -> bool {
         self.low > value || self.high < value
     }
 }
 
-pub(crate) const RESAMPLES: usize = 500;
+const RESAMPLES: usize = 500;
 
-/// How long `steps` took against `base`, shape by shape, so that it does not matter which shapes came up
+/// How long `steps` took compared with `base`, shape by shape, so that it does not matter which shapes came up
 /// how often. `None` without a shape in common.
 pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
     let common = |shape: &Option<StepShape>| Some((ours.get(shape)?, theirs.get(shape)?));
-    // Each of theirs stands for so many of ours.
+    // How many of ours each of theirs stands for.
     let stands_for = |shape: &Option<StepShape>| {
         common(shape).map_or(0.0, |(ours, theirs)| {
             ours.len() as f64 / theirs.len() as f64
@@ -253,19 +246,13 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
             would_take += stands_for(shape) * theirs[shape].iter().sum::<f64>();
         }
     }
-    let value = took / would_take;
-    if !value.is_finite() {
-        return None;
-    }
     let is_common = |shape: &Option<StepShape>| f64::from(u8::from(common(shape).is_some()));
     let our_noise = noise(steps, &ours, is_common);
     let their_noise = noise(base, &theirs, stands_for);
-    let mut draws = Draws::new(ours.len() as u64);
-    let mut drawn = |noise: &[f64]| draws.resample(noise).iter().sum::<f64>();
-    let resampled = (0..RESAMPLES)
-        .map(|_| (took + drawn(&our_noise)) / (would_take + drawn(&their_noise)))
-        .collect();
-    Some(interval(value, resampled))
+    interval(took / would_take, ours.len(), |draws| {
+        let mut drawn = |noise: &[f64]| draws.resample(noise).iter().sum::<f64>();
+        (took + drawn(&our_noise)) / (would_take + drawn(&their_noise))
+    })
 }
 
 /// How far each step is from the others of its shape, in the order of the steps: a machine that is slow is
@@ -273,18 +260,18 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
 fn noise(steps: &[Step], shapes: &Shapes, weight: impl Fn(&Option<StepShape>) -> f64) -> Vec<f64> {
     let of = |step: &Step| {
         let alike = &shapes[&step.shape];
-        weight(&step.shape) * from_few(alike.len()) * (step_time(step) - plain_mean(alike))
+        weight(&step.shape) * from_few(alike.len()) * (step_time(step) - mean(alike))
     };
     steps.iter().map(of).collect()
 }
 
-/// So few values lie nearer to their own mean than to the true one by this factor.
+/// By this factor few values lie nearer to their own mean than to the true one.
 pub(crate) fn from_few(values: usize) -> f64 {
     let count = values as f64;
     (count / (count - 1.0).max(1.0)).sqrt()
 }
 
-/// How long a padded frame took in `steps` against `base`, whatever the shapes.
+/// How long a padded frame took in `steps` compared with `base`, whatever the shapes.
 pub fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let pairs = |steps: &[Step]| -> Vec<(f64, f64)> {
         let of = |step: &Step| (step_time(step), padded_frames(step));
@@ -292,47 +279,47 @@ pub fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     };
     let (ours, theirs) = (pairs(steps), pairs(base));
     let per_frame = |pairs: &[(f64, f64)]| {
-        let (time, frames) = pairs
-            .iter()
-            .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        time / frames
+        let time: f64 = pairs.iter().map(|pair| pair.0).sum();
+        time / pairs.iter().map(|pair| pair.1).sum::<f64>()
     };
     let value = per_frame(&ours) / per_frame(&theirs);
-    if !value.is_finite() || value <= 0.0 {
-        return None;
-    }
-    let mut draws = Draws::new(ours.len() as u64);
-    let resampled = (0..RESAMPLES)
-        .map(|_| per_frame(&draws.resample(&ours)) / per_frame(&draws.resample(&theirs)))
-        .collect();
-    Some(interval(value, resampled))
+    let found = interval(value, ours.len(), |draws| {
+        per_frame(&draws.resample(&ours)) / per_frame(&draws.resample(&theirs))
+    });
+    found.filter(|ratio| ratio.value > 0.0)
 }
 
-pub(crate) fn interval(value: f64, mut resampled: Vec<f64>) -> Ratio {
+/// A value and where nine in ten resamples of it lie. `None` where it is no number.
+pub(crate) fn interval(
+    value: f64,
+    seed: usize,
+    mut resample: impl FnMut(&mut Draws) -> f64,
+) -> Option<Ratio> {
+    if !value.is_finite() {
+        return None;
+    }
+    let mut draws = Draws(seed as u64);
+    let mut resampled: Vec<f64> = (0..RESAMPLES).map(|_| resample(&mut draws)).collect();
     resampled.retain(|ratio| ratio.is_finite());
     resampled.sort_by(f64::total_cmp);
-    Ratio {
+    Some(Ratio {
         value,
         low: quantile(&resampled, 0.05).min(value),
         high: quantile(&resampled, 0.95).max(value),
-    }
+    })
 }
 
-fn plain_mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Draws that are always the same, so that a log always gives the same numbers.
 #[derive(Clone, Debug)]
-pub struct Draws(u64);
+pub(crate) struct Draws(u64);
 
 impl Draws {
-    pub fn new(seed: u64) -> Draws {
-        Draws(seed)
-    }
-
     /// Below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
+    fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -340,27 +327,26 @@ impl Draws {
         ((u128::from(z ^ (z >> 31)) * end as u128) >> 64) as usize
     }
 
-    /// As many places as there are, drawn in stretches of neighbours: a machine that is slow is slow for a
+    /// As many places as there are, drawn in blocks of neighbours: a machine that is slow is slow for a
     /// while, and places drawn one by one would take that for noise that evens out.
-    pub fn stretches(&mut self, places: usize) -> Vec<usize> {
-        let stretch = ((places as f64).sqrt() as usize).max(1);
+    pub(crate) fn blocks(&mut self, places: usize) -> Vec<usize> {
+        let block = ((places as f64).sqrt() as usize).max(1);
         let mut drawn = Vec::with_capacity(places);
         while drawn.len() < places {
             let first = self.below(places);
-            let length = stretch.min(places - drawn.len());
+            let length = block.min(places - drawn.len());
             drawn.extend((first..first + length).map(|place| place % places));
         }
         drawn
     }
 
-    pub fn resample<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
-        let places = self.stretches(values.len()).into_iter();
+    pub(crate) fn resample<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
+        let places = self.blocks(values.len()).into_iter();
         places.map(|place| values[place]).collect()
     }
 
-    pub fn resampled_mean(&mut self, values: &[f64]) -> f64 {
-        let sum: f64 = self.resample(values).iter().sum();
-        sum / values.len() as f64
+    pub(crate) fn resampled_mean(&mut self, values: &[f64]) -> f64 {
+        mean(&self.resample(values))
     }
 }
 
@@ -400,24 +386,21 @@ mod tests {
 
     #[test]
     fn shapes_of_different_size_are_no_variation() {
-        let steady: Vec<Step> = (0..20)
-            .map(|n| match n % 2 {
-                0 => step("8x100x20", 0, 100),
-                _ => step("2x400x80", 0, 300),
-            })
-            .collect();
+        let ten = |shape, ms| vec![step(shape, 0, ms); 10];
+        let steady = [ten("8x100x20", 100), ten("2x400x80", 300)].concat();
         assert_eq!(variation(&steady), 0.0);
-        let uneven: Vec<Step> = (0..20)
-            .map(|n| step("8x100x20", 0, if n % 2 == 0 { 50 } else { 150 }))
-            .collect();
+        let uneven = [ten("8x100x20", 50), ten("8x100x20", 150)].concat();
         assert!((variation(&uneven) - 0.51).abs() < 0.02);
     }
 
     #[test]
     fn a_ratio_compares_like_with_like() {
-        let base: Vec<Step> = (0..10).map(|_| step("4x50x9", 0, 100)).collect();
-        let mut others: Vec<Step> = (0..10).map(|_| step("4x50x9", 0, 110)).collect();
-        others.extend((0..50).map(|_| step("4x70x9", 0, 900)));
+        let base = vec![step("4x50x9", 0, 100); 10];
+        let others = [
+            vec![step("4x50x9", 0, 110); 10],
+            vec![step("4x70x9", 0, 900); 50],
+        ]
+        .concat();
         let ratio = matched_ratio(&others, &base).unwrap();
         assert!((ratio.value - 1.1).abs() < 1e-9);
         assert!(ratio.differs_from(1.0));
@@ -427,9 +410,8 @@ mod tests {
     #[test]
     fn noise_is_not_a_difference() {
         let noisy = |from: u64| -> Vec<Step> {
-            (0..30)
-                .map(|n| step("4x50x9", 0, 100 + (n * 37 + from) % 40))
-                .collect()
+            let noise = (0..30).map(|n| (n * 37 + from) % 40);
+            noise.map(|ms| step("4x50x9", 0, 100 + ms)).collect()
         };
         let ratio = matched_ratio(&noisy(0), &noisy(5)).unwrap();
         assert!(!ratio.differs_from(1.0), "{ratio:?}");
@@ -444,11 +426,8 @@ mod tests {
         };
         let steps: Vec<Step> = (10..20).chain(1..11).map(at).collect();
         assert_eq!(without_warm_up(&steps).len(), 14);
-        assert_eq!(
-            without_warm_up(&steps[..5]).len(),
-            5,
-            "too few to leave out"
-        );
+        let few = without_warm_up(&steps[..5]).len();
+        assert_eq!(few, 5, "too few to leave out");
         let mut counted = step("8x100x20", 0, 1);
         assert_eq!(clips(&counted), 8.0);
         counted.values.insert("clips".to_owned(), 7.0);

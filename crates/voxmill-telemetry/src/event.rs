@@ -1,8 +1,8 @@
-//! What can happen in a run: one closed enum between those who do and those who show.
+//! What can happen in a run: one closed enum, shared by the code that does it and the code that shows it.
 //!
 //! Every event has a time on the run's own clock, [`Nanos`] since its start. What happens to single
 //! items (they are handled, waited for, moved through slots) is too much for an event each. Workers
-//! say it in their lanes ([`crate::recorder::Lane`]); from there the log gets sums for each second
+//! record it in their lanes ([`crate::recorder::Lane`]); from there the log gets sums for each second
 //! (`StageSecond`, `SlotSecond`), and a trace, where one is asked for, gets every item.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::DeviceId;
+use crate::log::LOG_VERSION;
 use crate::plan::Plan;
 use crate::shape::{self, StepShape};
 use crate::stats::Histogram;
@@ -145,35 +147,31 @@ impl Event {
     /// The same as this version records it. Earlier ones had a device's memory as a budget with a
     /// name in words.
     pub(crate) fn modernised(self) -> Event {
-        match self {
-            Event::BudgetLevel {
-                budget,
-                bytes,
-                limit,
-                peak,
-            } => match budget.strip_prefix("memory of ") {
-                Some(device) => Event::DeviceMemory(DeviceMemory {
-                    device: device.to_owned(),
-                    bytes,
-                    limit: Some(limit).filter(|limit| *limit > 0),
-                    peak,
-                }),
-                None => Event::BudgetLevel {
-                    budget,
-                    bytes,
-                    limit,
-                    peak,
-                },
-            },
-            other => other,
-        }
+        let Event::BudgetLevel {
+            budget,
+            bytes,
+            limit,
+            peak,
+        } = &self
+        else {
+            return self;
+        };
+        let Some(device) = budget.strip_prefix("memory of ") else {
+            return self;
+        };
+        Event::DeviceMemory(DeviceMemory {
+            device: device.into(),
+            bytes: *bytes,
+            limit: Some(*limit).filter(|limit| *limit > 0),
+            peak: *peak,
+        })
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// As the run names it, such as `cpu` or `vulkan:0`.
-    pub device: String,
+    pub device: DeviceId,
     pub bytes: u64,
     /// Where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,6 +192,19 @@ pub struct RunStarted {
     /// Settings and facts of the machine that a report wants to show, by name.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
+}
+
+impl Default for RunStarted {
+    fn default() -> RunStarted {
+        RunStarted {
+            log_version: LOG_VERSION,
+            name: String::new(),
+            unix_seconds: 0.0,
+            program: String::new(),
+            plan: None,
+            facts: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -235,6 +246,18 @@ pub enum Wait {
     Output,
 }
 
+impl Wait {
+    /// As it stands in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wait::Input => "input",
+            Wait::Bytes => "bytes",
+            Wait::Slot => "slot",
+            Wait::Output => "output",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
@@ -249,7 +272,7 @@ pub enum SlotState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSecond {
     pub stage: String,
-    /// How long items took in a worker's hands.
+    /// How long workers took for items.
     pub service: Histogram,
     /// Waits by what was waited for; their count and sum.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -259,6 +282,38 @@ pub struct StageSecond {
     pub slowest: Vec<SlowItem>,
 }
 
+/// Conversions for a struct that the log has as a list of its fields.
+macro_rules! listed {
+    ($name:ident { $($field:ident: $type:ty),+ }) => {
+        impl From<($($type),+)> for $name {
+            fn from(($($field),+): ($($type),+)) -> $name {
+                $name { $($field),+ }
+            }
+        }
+
+        impl From<$name> for ($($type),+) {
+            fn from(listed: $name) -> ($($type),+) {
+                ($(listed.$field),+)
+            }
+        }
+    };
+}
+
+listed!(WaitSum {
+    count: u64,
+    total: Nanos,
+    longest: Nanos
+});
+listed!(SlowItem {
+    item: u64,
+    name: String,
+    service: Nanos
+});
+listed!(AllowedCpu {
+    percent: f64,
+    cores: u64
+});
+
 /// In the log: `[count, total, longest]`, as there are many of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, Nanos, Nanos)", into = "(u64, Nanos, Nanos)")]
@@ -266,22 +321,6 @@ pub struct WaitSum {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
-}
-
-impl From<(u64, Nanos, Nanos)> for WaitSum {
-    fn from((count, total, longest): (u64, Nanos, Nanos)) -> WaitSum {
-        WaitSum {
-            count,
-            total,
-            longest,
-        }
-    }
-}
-
-impl From<WaitSum> for (u64, Nanos, Nanos) {
-    fn from(sum: WaitSum) -> (u64, Nanos, Nanos) {
-        (sum.count, sum.total, sum.longest)
-    }
 }
 
 impl WaitSum {
@@ -307,22 +346,6 @@ pub struct SlowItem {
     pub item: u64,
     pub name: String,
     pub service: Nanos,
-}
-
-impl From<(u64, String, Nanos)> for SlowItem {
-    fn from((item, name, service): (u64, String, Nanos)) -> SlowItem {
-        SlowItem {
-            item,
-            name,
-            service,
-        }
-    }
-}
-
-impl From<SlowItem> for (u64, String, Nanos) {
-    fn from(slow: SlowItem) -> (u64, String, Nanos) {
-        (slow.item, slow.name, slow.service)
-    }
 }
 
 /// Time that places spent in each state, as far as they left it in this second.
@@ -360,7 +383,7 @@ pub struct Step {
         skip_serializing_if = "Option::is_none"
     )]
     pub shape: Option<StepShape>,
-    /// When it ended, where it was told only later: losses are read from a device after several steps.
+    /// When it ended, where it was recorded only later: losses are read from a device after several steps.
     /// The log has it in whole milliseconds: there are many steps, and nobody needs it closer.
     #[serde(
         default,
@@ -372,7 +395,7 @@ pub struct Step {
     /// What was measured with it, where that is not the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What `service` was spent on, as far as it can be told apart.
+    /// What `service` was spent on, as far as it can be measured apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, Nanos>,
     /// Losses and the like, where they were read from the device.
@@ -403,27 +426,19 @@ mod whole_milliseconds {
     }
 }
 
-/// JSON has no word for a loss that is not a number, and that is the loss one looks for in a log.
+/// JSON cannot write a loss that is not a number, and that is the loss one looks for in a log.
 mod any_float {
     use std::collections::BTreeMap;
 
+    use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
     #[serde(untagged)]
     enum Value {
         Number(f64),
-        Word(Word),
-    }
-
-    #[derive(Serialize, Deserialize)]
-    enum Word {
-        #[serde(rename = "nan")]
-        NotANumber,
-        #[serde(rename = "inf")]
-        Infinity,
-        #[serde(rename = "-inf")]
-        MinusInfinity,
+        /// `nan`, `inf`, `-inf`.
+        Word(String),
     }
 
     pub(super) fn serialize<S: Serializer>(
@@ -431,16 +446,11 @@ mod any_float {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_map(values.iter().map(|(name, &value)| {
-            let value = if value.is_finite() {
-                Value::Number(value)
-            } else if value.is_nan() {
-                Value::Word(Word::NotANumber)
-            } else if value > 0.0 {
-                Value::Word(Word::Infinity)
-            } else {
-                Value::Word(Word::MinusInfinity)
+            let written = match value.is_finite() {
+                true => Value::Number(value),
+                false => Value::Word(value.to_string().to_lowercase()),
             };
-            (name, value)
+            (name, written)
         }))
     }
 
@@ -449,15 +459,12 @@ mod any_float {
     ) -> Result<BTreeMap<String, f64>, D::Error> {
         let values = BTreeMap::<String, Value>::deserialize(deserializer)?;
         let float = |value| match value {
-            Value::Number(number) => number,
-            Value::Word(Word::NotANumber) => f64::NAN,
-            Value::Word(Word::Infinity) => f64::INFINITY,
-            Value::Word(Word::MinusInfinity) => f64::NEG_INFINITY,
+            Value::Number(number) => Ok(number),
+            Value::Word(word) => word.parse().map_err(D::Error::custom),
         };
-        Ok(values
-            .into_iter()
-            .map(|(name, value)| (name, float(value)))
-            .collect())
+        let floats = values.into_iter();
+        let floats = floats.map(|(name, value)| Ok((name, float(value)?)));
+        floats.collect()
     }
 }
 
@@ -465,12 +472,12 @@ fn is_zero(span: &Nanos) -> bool {
     span.0 == 0
 }
 
-/// What a device's driver says of it. What it does not say is absent, never zero.
+/// What a device's driver reports. What it does not report is absent, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceSample {
-    pub device: String,
-    /// The driver's own word: the share of time in which some kernel ran. Not the same as busy.
+    pub device: DeviceId,
+    /// As the driver reports it: the share of time in which some kernel ran. Not the same as busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisation_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -493,7 +500,7 @@ pub struct DeviceSample {
     pub pcie_send: Option<u64>,
 }
 
-/// What the operating system says of the machine and of this process.
+/// What the operating system reports of the machine and of this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSample {
@@ -534,18 +541,6 @@ pub struct AllowedCpu {
     pub cores: u64,
 }
 
-impl From<(f64, u64)> for AllowedCpu {
-    fn from((percent, cores): (f64, u64)) -> AllowedCpu {
-        AllowedCpu { percent, cores }
-    }
-}
-
-impl From<AllowedCpu> for (f64, u64) {
-    fn from(allowed: AllowedCpu) -> (f64, u64) {
-        (allowed.percent, allowed.cores)
-    }
-}
-
 /// A change that the adaptive controller made, or the reason why it makes none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
@@ -578,7 +573,7 @@ pub enum DecidedChange {
     },
     /// Nothing more to gain here.
     Settled,
-    /// The load changed; looking again.
+    /// The load changed; the controller tries changes again.
     Reopened,
 }
 
@@ -613,6 +608,6 @@ pub enum FaultAction {
     Retried,
     Skipped,
     Stopped,
-    /// A worker was left out; the others go on.
+    /// A worker was left out; the others continue.
     WentOnWithout,
 }

@@ -1,15 +1,38 @@
 //! Random events of every kind that a log holds, for the tests.
 
+use proptest::collection::{btree_map, vec};
+use proptest::option::of as maybe;
 use proptest::prelude::*;
+use proptest::sample::select;
 
+use crate::device::DeviceId;
 use crate::event::*;
-use crate::log::LOG_VERSION;
 use crate::plan::{Plan, StagePlan};
 use crate::shape::{Shape, StepShape};
 use crate::stats::Histogram;
 
+/// A strategy for a struct or variant from strategies for its fields.
+macro_rules! each {
+    ($($type:ident)::+ { $($field:ident: $strategy:expr,)+ $(..$rest:expr)? }) => {
+        ($($strategy,)+).prop_map(|($($field,)+)| $($type)::+ { $($field,)+ $(..$rest)? })
+    };
+}
+
+/// The first event of a run.
+pub(crate) fn started(plan: Option<Plan>) -> Event {
+    Event::RunStarted(RunStarted {
+        name: "demo".to_owned(),
+        plan,
+        ..RunStarted::default()
+    })
+}
+
 fn nanos() -> impl Strategy<Value = Nanos> {
-    (0u32..64, any::<u64>()).prop_map(|(shift, bits)| Nanos(bits >> shift))
+    (0u32..64, number()).prop_map(|(shift, bits)| Nanos(bits >> shift))
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    any::<u64>()
 }
 
 /// Few names, so that they meet; some that need escapes.
@@ -22,12 +45,16 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
+fn device() -> impl Strategy<Value = DeviceId> {
+    name().prop_map(DeviceId::from)
+}
+
 fn float() -> impl Strategy<Value = f64> {
     any::<f64>().prop_filter("JSON has only finite numbers", |value| value.is_finite())
 }
 
 pub(crate) fn histogram() -> impl Strategy<Value = Histogram> {
-    prop::collection::vec(nanos(), 0..20).prop_map(|spans| {
+    vec(nanos(), 0..20).prop_map(|spans| {
         let mut histogram = Histogram::default();
         for span in spans {
             histogram.record(span);
@@ -37,204 +64,145 @@ pub(crate) fn histogram() -> impl Strategy<Value = Histogram> {
 }
 
 fn wait_sum() -> impl Strategy<Value = WaitSum> {
-    (any::<u64>(), nanos(), nanos()).prop_map(|(count, total, longest)| WaitSum {
-        count,
-        total,
-        longest,
-    })
+    (number(), nanos(), nanos()).prop_map(WaitSum::from)
 }
 
 fn wait() -> impl Strategy<Value = Wait> {
-    prop::sample::select(vec![Wait::Input, Wait::Bytes, Wait::Slot, Wait::Output])
+    select(vec![Wait::Input, Wait::Bytes, Wait::Slot, Wait::Output])
 }
 
-fn state() -> impl Strategy<Value = SlotState> {
+pub(crate) fn state() -> impl Strategy<Value = SlotState> {
     use SlotState::*;
-    prop::sample::select(vec![Preparing, Ready, Training, Free])
+    select(vec![Preparing, Ready, Training, Free])
 }
 
 fn stage_second() -> impl Strategy<Value = StageSecond> {
-    let slow = (any::<u64>(), name(), nanos());
-    let slow = slow.prop_map(|(item, name, service)| SlowItem {
-        item,
-        name,
-        service,
-    });
-    (
-        name(),
-        histogram(),
-        prop::collection::btree_map(wait(), wait_sum(), 0..4),
-        prop::collection::vec(slow, 0..3),
-    )
-        .prop_map(|(stage, service, waits, slowest)| StageSecond {
-            stage,
-            service,
-            waits,
-            slowest,
-        })
+    each!(StageSecond {
+        stage: name(),
+        service: histogram(),
+        waits: btree_map(wait(), wait_sum(), 0..4),
+        slowest: vec((number(), name(), nanos()).prop_map(SlowItem::from), 0..3),
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    (
-        any::<u64>(),
-        nanos(),
-        prop::option::of(name()),
-        nanos(),
-        nanos(),
-        prop::option::of(shape()),
-        prop::collection::btree_map(name(), float(), 0..3),
-    )
-        .prop_map(
-            |(step, waited, late, service, overhead, shape, values)| Step {
-                step,
-                waited,
-                late,
-                service,
-                overhead,
-                shape,
-                values,
-                ..Step::default()
-            },
-        )
+    each!(Step {
+        step: number(),
+        waited: nanos(),
+        late: maybe(name()),
+        service: nanos(),
+        overhead: nanos(),
+        shape: maybe(shape()),
+        values: btree_map(name(), float(), 0..3),
+        ..Step::default()
+    })
 }
 
 fn shape() -> impl Strategy<Value = StepShape> {
+    let side = any::<u32>;
+    let shape = each!(Shape {
+        frames: side(),
+        tokens: side(),
+        rows: side(),
+    });
     prop_oneof![
-        any::<(u32, u32, u32)>().prop_map(|(frames, tokens, rows)| {
-            StepShape::Batch(Shape {
-                frames,
-                tokens,
-                rows,
-            })
-        }),
-        any::<u64>().prop_map(StepShape::Batches),
+        shape.prop_map(StepShape::Batch),
+        number().prop_map(StepShape::Batches),
     ]
 }
 
 fn device_sample() -> impl Strategy<Value = DeviceSample> {
-    let float = || prop::option::of(float());
-    let whole = || prop::option::of(any::<u64>());
-    (name(), float(), whole(), float(), whole()).prop_map(
-        |(device, utilisation_percent, memory_used, power_watts, pcie_send)| DeviceSample {
-            device,
-            utilisation_percent,
-            memory_used,
-            power_watts,
-            pcie_send,
-            ..DeviceSample::default()
-        },
-    )
+    each!(DeviceSample {
+        device: device(),
+        utilisation_percent: maybe(float()),
+        memory_used: maybe(number()),
+        power_watts: maybe(float()),
+        pcie_send: maybe(number()),
+        ..DeviceSample::default()
+    })
 }
 
 fn host_sample() -> impl Strategy<Value = HostSample> {
-    let whole = || prop::option::of(any::<u64>());
-    (prop::option::of(float()), whole(), whole()).prop_map(
-        |(cpu_percent, process_memory, memory_available)| HostSample {
-            cpu_percent,
-            process_memory,
-            memory_available,
-            ..HostSample::default()
-        },
-    )
+    each!(HostSample {
+        cpu_percent: maybe(float()),
+        process_memory: maybe(number()),
+        memory_available: maybe(number()),
+        ..HostSample::default()
+    })
 }
 
 fn decision() -> impl Strategy<Value = Decision> {
     let change = prop_oneof![
-        (any::<u64>(), any::<u64>()).prop_map(|(from, to)| DecidedChange::Workers { from, to }),
-        (any::<u64>(), any::<u64>())
-            .prop_map(|(from, to)| DecidedChange::CapacityBack { from, to }),
+        (number(), number()).prop_map(|(from, to)| DecidedChange::Workers { from, to }),
+        (number(), number()).prop_map(|(from, to)| DecidedChange::CapacityBack { from, to }),
         Just(DecidedChange::Settled),
     ];
-    (name(), change, any::<String>()).prop_map(|(subject, change, reason)| Decision {
-        subject,
-        change,
-        reason,
+    each!(Decision {
+        subject: name(),
+        change: change,
+        reason: any::<String>(),
     })
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
+    use FaultAction::*;
     use FaultKind::*;
-    let kind = prop::sample::select(vec![Error, Panic, TooLarge, Setup]);
-    let action = prop::sample::select(vec![
-        FaultAction::Retried,
-        FaultAction::Skipped,
-        FaultAction::Stopped,
-    ]);
-    (name(), any::<u64>(), name(), kind, name(), action).prop_map(
-        |(stage, item, name, kind, message, action)| Fault {
-            stage,
-            item,
-            name,
-            kind,
-            message,
-            action,
-        },
-    )
+    each!(Fault {
+        stage: name(),
+        item: number(),
+        name: name(),
+        kind: select(vec![Error, Panic, TooLarge, Setup]),
+        message: name(),
+        action: select(vec![Retried, Skipped, Stopped]),
+    })
 }
 
 fn run_started() -> impl Strategy<Value = RunStarted> {
-    let plan = prop::option::of(name()).prop_map(|name| {
-        name.map(|name| Plan {
-            stages: vec![StagePlan::new("featurize")],
-            ..Plan::new(name, "train")
-        })
+    let plan = name().prop_map(|name| Plan {
+        stages: vec![StagePlan::new("featurize")],
+        ..Plan::new(name, "train")
     });
-    let facts = prop::collection::btree_map(name(), name(), 0..3);
-    (name(), float(), plan, facts).prop_map(|(name, unix_seconds, plan, facts)| RunStarted {
-        log_version: LOG_VERSION,
-        name,
-        unix_seconds,
-        program: "voxmill".to_owned(),
-        plan,
-        facts,
+    each!(RunStarted {
+        name: name(),
+        unix_seconds: float(),
+        plan: maybe(plan),
+        facts: btree_map(name(), name(), 0..3),
+        ..RunStarted::default()
     })
 }
 
 pub(crate) fn event() -> impl Strategy<Value = Event> {
-    let number = any::<u64>;
-    let reason = prop::sample::select(vec![
-        GateReason::Full,
-        GateReason::Delay,
-        GateReason::AllReady,
-    ]);
-    let outcome = prop::sample::select(vec![
-        Outcome::Finished,
-        Outcome::Interrupted,
-        Outcome::Failed,
-    ]);
+    use {GateReason::*, Outcome::*};
+    let memory = each!(DeviceMemory {
+        device: device(),
+        bytes: number(),
+        limit: maybe(number()),
+        peak: number(),
+    });
+    let slots = btree_map(state(), wait_sum(), 0..4);
     prop_oneof![
         run_started().prop_map(Event::RunStarted),
-        outcome.prop_map(|outcome| Event::RunEnded { outcome }),
-        (name(), number(), number()).prop_map(|(buffer, items, capacity)| Event::BufferLevel {
-            buffer,
-            items,
-            capacity,
+        each!(Event::RunEnded {
+            outcome: select(vec![Finished, Interrupted, Failed]),
         }),
-        (name(), number(), number(), number()).prop_map(|(budget, bytes, limit, peak)| {
-            Event::BudgetLevel {
-                budget,
-                bytes,
-                limit,
-                peak,
-            }
+        each!(Event::BufferLevel {
+            buffer: name(),
+            items: number(),
+            capacity: number(),
         }),
-        (name(), number(), prop::option::of(number()), number()).prop_map(
-            |(device, bytes, limit, peak)| {
-                Event::DeviceMemory(DeviceMemory {
-                    device,
-                    bytes,
-                    limit,
-                    peak,
-                })
-            }
-        ),
+        each!(Event::BudgetLevel {
+            budget: name(),
+            bytes: number(),
+            limit: number(),
+            peak: number(),
+        }),
+        memory.prop_map(Event::DeviceMemory),
         stage_second().prop_map(Event::StageSecond),
-        prop::collection::btree_map(state(), wait_sum(), 0..4)
-            .prop_map(|states| Event::SlotSecond(SlotSecond { states })),
-        (reason, nanos(), number()).prop_map(|(reason, waited, ready)| Event::GateOpened {
-            reason,
-            waited,
-            ready,
+        slots.prop_map(|states| Event::SlotSecond(SlotSecond { states })),
+        each!(Event::GateOpened {
+            reason: select(vec![Full, Delay, AllReady]),
+            waited: nanos(),
+            ready: number(),
         }),
         step().prop_map(Event::Step),
         name().prop_map(|phase| Event::PhaseBegan { phase }),
@@ -248,20 +216,24 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
             action: fault.action,
             count,
         }),
-        (number(), name(), number(), nanos()).prop_map(|(position, path, bytes, took)| {
-            Event::Checkpoint {
-                position,
-                path,
-                bytes,
-                took,
-            }
+        each!(Event::Checkpoint {
+            position: number(),
+            path: name(),
+            bytes: number(),
+            took: nanos(),
         }),
-        (name(), number()).prop_map(|(stage, events)| Event::Lost { stage, events }),
+        each!(Event::Lost {
+            stage: name(),
+            events: number(),
+        }),
     ]
 }
 
 pub(crate) fn stamped() -> impl Strategy<Value = Stamped> {
-    (nanos(), event()).prop_map(|(at, event)| Stamped { at, event })
+    each!(Stamped {
+        at: nanos(),
+        event: event(),
+    })
 }
 
 proptest! {

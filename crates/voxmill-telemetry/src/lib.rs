@@ -2,6 +2,7 @@
 //! threads that do the work ([`recorder`]), kept in a log ([`log`]) that gives the same statistics
 //! ([`stats`]) whenever it is read again, and on request shown in full detail ([`trace`]).
 
+pub mod device;
 pub mod event;
 pub mod log;
 pub mod plan;

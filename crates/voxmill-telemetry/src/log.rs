@@ -1,8 +1,8 @@
 //! The run's log on disk: one event a line, as JSON.
 //!
 //! A log is read by people, by other programs and by later versions of this one. Lines are only
-//! ever added. A resumed run goes on in the same file: its [`RunStarted`] opens a new segment with
-//! a clock of its own. What a killed process left half written is told apart from damage, and
+//! ever added. A resumed run continues the same file: its [`RunStarted`] opens a new segment with
+//! a clock of its own. A line that a killed process left half written is not counted as damage, and
 //! neither keeps the rest from being read.
 
 mod writer;
@@ -87,7 +87,7 @@ pub struct LogReader<R> {
     bytes: Vec<u8>,
     line: u64,
     ended: bool,
-    /// Damaged, or cut by a kill? What follows it tells.
+    /// Damaged, or cut by a kill? What follows decides.
     doubtful: Option<DamagedLine>,
     flaws: Flaws,
 }
@@ -153,7 +153,7 @@ impl<R: BufRead> LogReader<R> {
         Ok(None)
     }
 
-    /// Takes the next line into memory, or passes over one that is too long: then true.
+    /// Takes the next line into memory, or skips one that is too long: then true.
     fn next_line(&mut self) -> io::Result<bool> {
         self.bytes.clear();
         self.line += 1;
@@ -192,7 +192,7 @@ impl<R: BufRead> LogReader<R> {
         });
     }
 
-    /// Says what the doubtful line was, now that it is known what came behind it.
+    /// Decides what the doubtful line was, now that it is known what came after it.
     fn settle(&mut self, cut: bool) {
         match self.doubtful.take() {
             Some(_) if cut => self.flaws.truncated += 1,
@@ -234,7 +234,7 @@ struct Kind {
     event: String,
 }
 
-/// Whether a process writes this log now. Where the system cannot tell, none does.
+/// Whether a process writes this log now. Where the system has no locks, none does.
 pub fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| is_locked(&file))
 }
@@ -260,26 +260,14 @@ impl RunLog {
         RunLog::collect(LogReader::open(path.as_ref())?)
     }
 
-    pub fn collect<R: BufRead>(mut reader: LogReader<R>) -> Result<RunLog, LogError> {
-        let mut segments: Vec<Segment> = Vec::new();
-        for stamped in &mut reader {
-            let stamped = stamped?;
-            let started = match &stamped.event {
-                Event::RunStarted(started) => Some(started.clone()),
-                _ => None,
-            };
-            match segments.last_mut() {
-                Some(segment) if started.is_none() => segment.events.push(stamped),
-                _ => segments.push(Segment {
-                    started,
-                    events: vec![stamped],
-                }),
+    pub fn collect<R: BufRead>(reader: LogReader<R>) -> Result<RunLog, LogError> {
+        let (segments, flaws) = by_start(reader, |segment: &mut Segment, stamped| {
+            if let Event::RunStarted(started) = &stamped.event {
+                segment.started = Some(started.clone());
             }
-        }
-        Ok(RunLog {
-            segments,
-            flaws: reader.flaws,
-        })
+            segment.events.push(stamped);
+        })?;
+        Ok(RunLog { segments, flaws })
     }
 
     pub fn events(&self) -> impl Iterator<Item = &Stamped> {
@@ -289,17 +277,23 @@ impl RunLog {
 
 /// The statistics of each start in a log, without holding its events, and what was wrong with it.
 pub fn replay(path: impl AsRef<Path>) -> Result<(Vec<Stats>, Flaws), LogError> {
-    let mut reader = LogReader::open(path.as_ref())?;
-    let mut starts: Vec<Stats> = Vec::new();
+    let reader = LogReader::open(path.as_ref())?;
+    by_start(reader, |stats: &mut Stats, stamped| stats.absorb(&stamped))
+}
+
+/// One value for each start in a log, to which its events are added.
+fn by_start<R: BufRead, T: Default>(
+    mut reader: LogReader<R>,
+    add: impl Fn(&mut T, Stamped),
+) -> Result<(Vec<T>, Flaws), LogError> {
+    let mut starts: Vec<T> = Vec::new();
     for stamped in &mut reader {
         let stamped = stamped?;
-        match starts.last_mut() {
-            Some(stats) if !matches!(stamped.event, Event::RunStarted(_)) => stats.absorb(&stamped),
-            _ => {
-                let mut stats = Stats::default();
-                stats.absorb(&stamped);
-                starts.push(stats);
-            }
+        if starts.is_empty() || matches!(stamped.event, Event::RunStarted(_)) {
+            starts.push(T::default());
+        }
+        if let Some(start) = starts.last_mut() {
+            add(start, stamped);
         }
     }
     Ok((starts, reader.flaws))

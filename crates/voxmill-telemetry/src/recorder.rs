@@ -1,7 +1,7 @@
-//! How the threads that do the work say what happened, at little cost.
+//! How the threads that do the work record what happened, at little cost.
 //!
-//! A worker has a [`Lane`] of its own: saying something is a push into memory that nobody else
-//! touches, but for the moment in which the one collecting thread takes what is there. That thread
+//! A worker has a [`Lane`] of its own: recording an event is a push into memory that nobody else
+//! touches, except for the moment in which the one collecting thread takes what is there. That thread
 //! sums single items up for each second, writes the log, and keeps the detail for a trace.
 
 mod collector;
@@ -30,7 +30,7 @@ use collector::Collector;
 use log_file::LogFile;
 
 pub use lane::Lane;
-pub(crate) use lane::{Brief, LaneShared, LaneStage};
+pub(crate) use lane::{ItemEvent, LaneShared, LaneStage};
 
 /// More faults, levels and samples than these, within a quarter of a second, are only counted.
 const MOST_OF_A_FLOOD: usize = 1 << 16;
@@ -47,7 +47,7 @@ pub struct Recorder {
     running: Option<Arc<Running>>,
 }
 
-/// Says the name of an item by its number.
+/// The name of an item, by its number.
 pub type Naming = Arc<dyn Fn(u64) -> String + Send + Sync>;
 
 /// Where a recorder writes to.
@@ -124,7 +124,7 @@ impl Recorder {
     pub fn start(options: RecorderOptions) -> Result<Recorder, RecordError> {
         let start = Instant::now();
         if let (Some(log), Some(trace)) = (&options.log, &options.trace)
-            && trace.is_in_the_way_of(log)
+            && trace.overwrites(log)
         {
             return Err(RecordError::SamePath { path: log.clone() });
         }
@@ -182,12 +182,12 @@ impl Recorder {
     /// The lane of one worker of one stage.
     pub fn lane(&self, stage: &str, worker: usize) -> Lane {
         let Some(shared) = self.shared() else {
-            return Lane::off();
+            return Lane { shared: None };
         };
         let stage = Arc::clone(shared.stages().of(stage));
         let mut inbox = shared.inbox();
         if inbox.stop {
-            return Lane::off();
+            return Lane { shared: None };
         }
         let worker = u32::try_from(worker).unwrap_or(u32::MAX);
         let lane = Arc::new(LaneShared::new(stage, worker, Arc::clone(shared)));
@@ -195,11 +195,12 @@ impl Recorder {
         if inbox.idle {
             shared.wake.notify_one();
         }
-        Lane::of(lane)
+        let shared = Some(lane);
+        Lane { shared }
     }
 
-    /// How the items of a stage are called where they are shown. It is asked for few of them, from
-    /// the collecting thread. Lanes that were made before a second call keep the first names.
+    /// How the items of a stage are named where they are shown. It is called for few of them, on
+    /// the collecting thread. Lanes that were created before a second call keep the first names.
     pub fn name_items(&self, stage: &str, naming: Naming) {
         if let Some(shared) = self.shared() {
             shared.stages().name(stage, naming);
@@ -227,7 +228,7 @@ impl Recorder {
         self.shared().and_then(|shared| shared.inbox().problem())
     }
 
-    /// What is worth knowing of the record, though nothing went wrong. Complete after
+    /// What is worth knowing about the record, though nothing went wrong. Complete after
     /// [`Recorder::finish`].
     pub fn notes(&self) -> Vec<String> {
         let notes = self.shared().map(|shared| shared.inbox().notes.clone());
@@ -253,7 +254,7 @@ impl Recorder {
     }
 
     /// Writes what is left, and the trace, and ends the collecting thread. Later events are
-    /// ignored. Says what kept the record from being complete, all of it and each time it is called.
+    /// ignored. The error is all that kept the record from being complete, each time it is called.
     pub fn finish(&self) -> Result<(), RecordError> {
         self.running
             .as_ref()
@@ -275,7 +276,7 @@ impl Running {
     fn finish(&self) -> Result<(), RecordError> {
         self.shared.inbox().stop = true;
         self.shared.wake.notify_one();
-        // Held while joining: whoever else finishes waits too.
+        // Held while joining: another caller of `finish` waits too.
         let mut thread = lock(&self.thread);
         let ended = thread.take().map_or(Ok(()), JoinHandle::join);
         let mut inbox = self.shared.inbox();
@@ -314,13 +315,13 @@ impl Shared {
     }
 }
 
-/// What waits for the collecting thread, and what it has to say.
+/// What waits for the collecting thread, and what that thread reports.
 #[derive(Debug, Default)]
 struct Inbox {
     rare: Vec<Stamped>,
     /// How many of these may give way.
     flood: usize,
-    /// Rare events that found no place.
+    /// Rare events that found no room.
     lost: u64,
     /// Lanes that are new.
     lanes: Vec<Arc<LaneShared>>,
@@ -374,26 +375,21 @@ impl Inbox {
 #[derive(Debug, Default)]
 struct Stages {
     by_name: HashMap<String, Arc<LaneStage>>,
-    made: u64,
+    created: u64,
 }
 
 impl Stages {
     fn of(&mut self, name: &str) -> &Arc<LaneStage> {
-        if !self.by_name.contains_key(name) {
-            self.renew(name);
-        }
-        &self.by_name[name]
-    }
-
-    fn renew(&mut self, name: &str) {
-        let stage = Arc::new(LaneStage::new(self.made, name));
-        self.made += 1;
-        self.by_name.insert(name.to_owned(), stage);
+        let created = &mut self.created;
+        self.by_name.entry(name.to_owned()).or_insert_with(|| {
+            *created += 1;
+            Arc::new(LaneStage::new(*created, name))
+        })
     }
 
     fn name(&mut self, stage: &str, naming: Naming) {
         if self.of(stage).naming.set(naming.clone()).is_err() {
-            self.renew(stage);
+            self.by_name.remove(stage);
             // The new one has no naming yet, so this takes.
             let _ = self.of(stage).naming.set(naming);
         }

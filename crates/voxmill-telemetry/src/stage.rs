@@ -1,4 +1,4 @@
-//! The stages of a training run, written once for those who build them and those who read the log.
+//! The stages of a training run, written once for the code that builds them and the code that reads the log.
 //!
 //! A log may have others: the pipeline takes any name, and so do its events.
 

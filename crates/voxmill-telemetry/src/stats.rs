@@ -1,4 +1,4 @@
-//! The statistics of a run: everything a report says of it, folded from the lines of its log.
+//! The statistics of a run: everything a report shows, folded from the lines of its log.
 //!
 //! Every start of a run has its own clock and its own statistics, also where several share a log.
 //! The running program folds the very lines that it writes, so the numbers it shows and the numbers
@@ -7,8 +7,10 @@
 
 mod histogram;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use crate::device::DeviceId;
 use crate::event::{
     Decision, DeviceSample, Event, FaultAction, FaultKind, GateReason, HostSample, Nanos, Outcome,
     RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
@@ -44,8 +46,9 @@ pub struct Stats {
     pub buffers: BTreeMap<String, LevelStats>,
     pub budgets: BTreeMap<String, BudgetStats>,
     /// By device, as far as the tensor library reports what its pools hold.
-    pub device_memory: BTreeMap<String, BudgetStats>,
-    pub devices: BTreeMap<String, DeviceStats>,
+    pub device_memory: BTreeMap<DeviceId, BudgetStats>,
+    /// By device, as the probes name it.
+    pub devices: BTreeMap<DeviceId, DeviceStats>,
     pub host: HostStats,
     /// Events that were too many to record, and lines that could not be written. Above 0, the sums
     /// are too small.
@@ -142,7 +145,7 @@ impl BudgetStats {
     }
 }
 
-/// The mean and the largest of what a probe said.
+/// The mean and the largest of what a probe reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleStats {
     pub samples: u64,
@@ -185,11 +188,7 @@ impl SampleStats {
         let Some(value) = value.filter(|value| value.is_finite()) else {
             return;
         };
-        self.max = if self.samples == 0 {
-            value
-        } else {
-            self.max.max(value)
-        };
+        self.max = self.peak().map_or(value, |max| max.max(value));
         self.samples += 1;
         self.sum += value;
     }
@@ -237,7 +236,7 @@ impl Stats {
                 entry(&mut self.budgets, budget).add(*bytes, *peak, *limit);
             }
             Event::DeviceMemory(memory) => {
-                let stats = entry(&mut self.device_memory, &memory.device);
+                let stats = entry(&mut self.device_memory, memory.device.as_str());
                 stats.add(memory.bytes, memory.peak, memory.limit.unwrap_or(0));
             }
             Event::StageSecond(second) => {
@@ -273,7 +272,9 @@ impl Stats {
             }
             Event::Step(step) => self.steps.add(step),
             Event::PhaseBegan { .. } => {}
-            Event::DeviceSample(sample) => entry(&mut self.devices, &sample.device).add(sample),
+            Event::DeviceSample(sample) => {
+                entry(&mut self.devices, sample.device.as_str()).add(sample)
+            }
             Event::HostSample(sample) => self.host.add(sample),
             Event::Decision(decision) => {
                 self.decision_count += 1;
@@ -332,25 +333,19 @@ impl Stats {
     }
 
     fn stage_mut(&mut self, name: &str) -> &mut StageStats {
-        let known = self.stages.iter().position(|stage| stage.stage == name);
-        let index = known.unwrap_or_else(|| {
-            self.stages.push(StageStats {
-                stage: name.to_owned(),
-                ..StageStats::default()
-            });
-            self.stages.len() - 1
-        });
-        &mut self.stages[index]
+        let stages = &mut self.stages;
+        let known = stages.iter().position(|stage| stage.stage == name);
+        found_or_new(stages, known, || StageStats {
+            stage: name.to_owned(),
+            ..StageStats::default()
+        })
     }
 
     fn slow(&mut self, item: SlowestItem) {
-        let place = self
-            .slowest
-            .partition_point(|known| known.service >= item.service);
-        if place < SLOWEST {
-            self.slowest.insert(place, item);
-            self.slowest.truncate(SLOWEST);
-        }
+        let slowest = &mut self.slowest;
+        let place = slowest.partition_point(|known| known.service >= item.service);
+        slowest.insert(place, item);
+        slowest.truncate(SLOWEST);
     }
 
     fn level(&mut self, buffer: &str, items: u64, capacity: u64) {
@@ -369,29 +364,37 @@ impl Stats {
         kind: FaultKind,
         action: FaultAction,
     ) -> &mut FaultCount {
-        let known = self
-            .faults
-            .iter()
-            .position(|known| known.stage == stage && known.kind == kind && known.action == action);
-        let index = known.unwrap_or_else(|| {
-            self.faults.push(FaultCount {
-                stage: stage.to_owned(),
-                kind,
-                action,
-                count: 0,
-                first_item: String::new(),
-                first_message: String::new(),
-            });
-            self.faults.len() - 1
-        });
-        &mut self.faults[index]
+        let same = |known: &FaultCount| {
+            known.stage == stage && (known.kind, known.action) == (kind, action)
+        };
+        let known = self.faults.iter().position(same);
+        found_or_new(&mut self.faults, known, || FaultCount {
+            stage: stage.to_owned(),
+            kind,
+            action,
+            count: 0,
+            first_item: String::new(),
+            first_message: String::new(),
+        })
     }
 }
 
+fn found_or_new<T>(all: &mut Vec<T>, found: Option<usize>, new: impl FnOnce() -> T) -> &mut T {
+    let index = found.unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    });
+    &mut all[index]
+}
+
 /// The map's value of that name; names are copied only once.
-fn entry<'a, V: Default>(map: &'a mut BTreeMap<String, V>, name: &str) -> &'a mut V {
+fn entry<'a, K, V>(map: &'a mut BTreeMap<K, V>, name: &str) -> &'a mut V
+where
+    K: Ord + Borrow<str> + From<String>,
+    V: Default,
+{
     if !map.contains_key(name) {
-        map.insert(name.to_owned(), V::default());
+        map.insert(K::from(name.to_owned()), V::default());
     }
     map.get_mut(name).expect("it was put there just now")
 }

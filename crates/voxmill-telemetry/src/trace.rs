@@ -1,6 +1,6 @@
 //! The full detail of a run's last part, in a file that Perfetto and chrome://tracing open.
 //!
-//! Events are kept in memory, the newest so many of them, and written when the run ends. Writing as
+//! The newest events, up to a limit, are kept in memory and written when the run ends. Writing as
 //! the run goes would keep all of them, but tens of gigabytes in a day.
 
 mod chrome;
@@ -13,12 +13,12 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::event::{Event, Nanos, SlotState, Stamped, Wait};
-use crate::recorder::{Brief, LaneShared};
+use crate::event::{Event, Nanos, SlotState, Stamped};
+use crate::recorder::{ItemEvent, LaneShared};
 
-use chrome::{Args, ChromeWriter, Process, Slice};
+use chrome::{ChromeWriter, Process, Slice};
 use rare::write_rare;
-use target::{Target, one_path, partial_of};
+use target::{Target, canonical_path, partial_of};
 
 /// Memory for these: 80 MB.
 const MOST_EVENTS: usize = 2_000_000;
@@ -29,7 +29,7 @@ const MOST_RARE: usize = 200_000;
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
     pub path: PathBuf,
-    /// The newest so many events of single items are kept, at 40 bytes each.
+    /// How many of the newest events of single items are kept, at 40 bytes each.
     pub most_events: usize,
 }
 
@@ -42,8 +42,8 @@ impl TraceOptions {
     }
 
     /// Whether the trace would be written over that file.
-    pub(crate) fn is_in_the_way_of(&self, file: &Path) -> bool {
-        let (trace, file) = (one_path(&self.path), one_path(file));
+    pub(crate) fn overwrites(&self, file: &Path) -> bool {
+        let (trace, file) = (canonical_path(&self.path), canonical_path(file));
         self.path == file || trace == file || partial_of(&trace) == file
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct Trace {
     options: TraceOptions,
     target: Target,
     lanes: Vec<Arc<LaneShared>>,
-    events: VecDeque<(u32, Brief)>,
+    events: VecDeque<(u32, ItemEvent)>,
     rare: VecDeque<Stamped>,
     /// Older ones, for which there was no more room.
     dropped: u64,
@@ -97,7 +97,7 @@ impl Trace {
         (self.lanes.len() - 1) as u32
     }
 
-    pub(crate) fn add(&mut self, lane: u32, events: &[Brief], lost: u64) {
+    pub(crate) fn add(&mut self, lane: u32, events: &[ItemEvent], lost: u64) {
         self.lost += lost;
         for &event in events {
             if self.events.len() >= self.options.most_events {
@@ -125,7 +125,7 @@ impl Trace {
         }
     }
 
-    /// What whoever looks at it should know.
+    /// What a reader of the trace should know.
     pub(crate) fn note(&self) -> Option<String> {
         (self.dropped > 0).then(|| {
             let kept = grouped(self.options.most_events as u64);
@@ -184,7 +184,7 @@ impl Trace {
             .collect();
         let sorted = self.events.make_contiguous();
         sorted.sort_unstable_by_key(|(lane, event)| {
-            // Of those that start together, the outer one first; but one without length is beside.
+            // Of those that start together, the outer one first, but after those without length.
             let (start, end) = (event.start(), event.end());
             let longest_first = (end > start, std::cmp::Reverse(end));
             (thread_of[*lane as usize], start, longest_first)
@@ -192,37 +192,33 @@ impl Trace {
         for (lane, event) in &self.events {
             let shared = &self.lanes[*lane as usize];
             let thread = thread_of[*lane as usize];
-            match *event {
-                Brief::Item { item, .. } => out.slice(&Slice {
-                    process: Process::Run,
-                    thread,
-                    name: &shared.stage.item_name(item),
-                    category: "item",
-                    start: event.start(),
-                    end: event.end(),
-                    args: Args::item(item),
-                })?,
-                Brief::Wait { wait, item, .. } => out.slice(&Slice {
-                    process: Process::Run,
-                    thread,
-                    name: wait_name(wait),
-                    category: "wait",
-                    start: event.start(),
-                    end: event.end(),
-                    args: Args::some_item(item.number()),
-                })?,
-                Brief::Level {
+            let (name, category, item) = match *event {
+                ItemEvent::Item { item, .. } => (shared.stage.item_name(item), "item", Some(item)),
+                ItemEvent::Wait { wait, item, .. } => {
+                    let name = format!("waits for {}", wait.name());
+                    (name, "wait", item.number())
+                }
+                ItemEvent::Level {
                     buffer,
                     at,
                     items,
                     capacity,
                 } => {
                     let name = format!("buffer {}", shared.buffer_name(buffer));
-                    let series = [("items", items as f64), ("capacity", capacity as f64)];
-                    out.counter(Process::Levels, &name, at, &series)?;
+                    out.level(&name, at, [("items", items), ("capacity", capacity)])?;
+                    continue;
                 }
-                Brief::Slot { .. } => {}
-            }
+                ItemEvent::Slot { .. } => continue,
+            };
+            out.slice(&Slice {
+                process: Process::Run,
+                thread,
+                name: &name,
+                category,
+                start: event.start(),
+                end: event.end(),
+                args: item.into(),
+            })?;
         }
         Ok((after, after + 1))
     }
@@ -243,7 +239,7 @@ impl Trace {
     fn key(&self, lane: &LaneShared) -> (usize, String, u32) {
         let name = &lane.stage.name;
         let planned = self.planned.iter().position(|stage| stage == name);
-        // Stages that no plan names come behind, as they came up.
+        // Stages that no plan names come last, as they came up.
         let first = || self.lanes.iter().position(|lane| &lane.stage.name == name);
         let place = planned.unwrap_or_else(|| self.planned.len() + first().unwrap_or_default());
         (place, name.clone(), lane.worker)
@@ -251,7 +247,7 @@ impl Trace {
 
     fn write_slots(&self, out: &mut ChromeWriter<BufWriter<File>>, now: Nanos) -> io::Result<()> {
         let moves = self.events.iter().filter_map(|(_, event)| match *event {
-            Brief::Slot {
+            ItemEvent::Slot {
                 place,
                 item,
                 at,
@@ -264,12 +260,9 @@ impl Trace {
         let mut named = None;
         for (index, &(place, at, item, to)) in moves.iter().enumerate() {
             let next = moves.get(index + 1).filter(|next| next.0 == place);
-            let name = match to {
-                SlotState::Preparing => "Preparing",
-                SlotState::Ready => "Ready",
-                SlotState::Training => "Training",
-                SlotState::Free => continue,
-            };
+            if to == SlotState::Free {
+                continue;
+            }
             // Only places that are seen at work have a lane.
             if named.is_none() {
                 out.process(Process::Slots, "slots")?;
@@ -281,11 +274,11 @@ impl Trace {
             out.slice(&Slice {
                 process: Process::Slots,
                 thread: place + 1,
-                name,
+                name: &format!("{to:?}"),
                 category: "slot",
                 start: at,
                 end: next.map_or(now.max(at), |next| next.1),
-                args: Args::item(item),
+                args: Some(item).into(),
             })?;
         }
         Ok(())
@@ -294,23 +287,10 @@ impl Trace {
 
 /// `2,000,000`
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn wait_name(wait: Wait) -> &'static str {
-    match wait {
-        Wait::Input => "waits for input",
-        Wait::Bytes => "waits for bytes",
-        Wait::Slot => "waits for slot",
-        Wait::Output => "waits for output",
+    let rest = number % 1_000;
+    match number / 1_000 {
+        0 => rest.to_string(),
+        thousands => format!("{},{rest:03}", grouped(thousands)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use voxmill_telemetry::event::{Event, Nanos, RunStarted, Stamped, Step};
-use voxmill_telemetry::log::{LOG_VERSION, RunLog, replay};
+use voxmill_telemetry::log::{RunLog, Segment, replay};
 use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 
 const LOG: &str = "VOXMILL_KILL_TEST_LOG";
@@ -18,7 +18,7 @@ const NEVER_FLUSHES: &str = "VOXMILL_KILL_TEST_NEVER_FLUSHES";
 /// What takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// The process to be killed: says what it knows to be on disk, and goes on recording.
+/// The process to be killed: prints what it knows to be on disk, and continues to record.
 #[test]
 fn records_until_killed() {
     let Some(path) = std::env::var_os(LOG) else {
@@ -30,12 +30,8 @@ fn records_until_killed() {
     };
     let recorder = Recorder::start(options).unwrap();
     recorder.record(Event::RunStarted(RunStarted {
-        log_version: LOG_VERSION,
         name: "to be killed".to_owned(),
-        unix_seconds: 0.0,
-        program: "test".to_owned(),
-        plan: None,
-        facts: Default::default(),
+        ..RunStarted::default()
     }));
     let lane = recorder.lane("read", 0);
     let flushes = std::env::var_os(NEVER_FLUSHES).is_none();
@@ -71,7 +67,7 @@ fn kill(mut child: Child) {
     child.wait().expect("it was ours");
 }
 
-/// Kills it after that many flushes; what it said last to be on disk.
+/// Kills it after that many flushes; the last number that it reported to be on disk.
 fn kill_after(flushes: usize, log: &Path) -> u64 {
     let mut child = program(log).spawn().expect("this program runs again");
     let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
@@ -80,6 +76,14 @@ fn kill_after(flushes: usize, log: &Path) -> u64 {
     let last = flushed.take(flushes).last();
     kill(child);
     last.expect("the process flushed before it was killed")
+}
+
+fn steps_of(segment: &Segment) -> Vec<u64> {
+    let step = |stamped: &Stamped| match &stamped.event {
+        Event::Step(step) => Some(step.step),
+        _ => None,
+    };
+    segment.events.iter().filter_map(step).collect()
 }
 
 #[test]
@@ -96,31 +100,20 @@ fn a_killed_run_loses_at_most_what_was_not_flushed() {
     assert_eq!((stats.outcome, stats.lost), (None, 0));
     assert_eq!(flaws.damaged, 0);
 
-    // A second run goes on in the same log, and is killed as well.
+    // A second run continues the same log, and is killed as well.
     let second = kill_after(5, &path);
     let log = RunLog::read(&path).unwrap();
     assert_eq!((log.segments.len(), log.flaws.damaged), (2, 0));
     for (segment, flushed) in log.segments.iter().zip([first, second]) {
-        let steps = segment
-            .events
-            .iter()
-            .filter_map(|stamped| match &stamped.event {
-                Event::Step(step) => Some(step.step),
-                _ => None,
-            });
-        let steps: Vec<u64> = steps.collect();
+        let steps = steps_of(segment);
         assert!(steps.len() as u64 >= flushed);
-        assert!(
-            steps.iter().copied().eq(1..=steps.len() as u64),
-            "none is missing"
-        );
+        let all = 1..=steps.len() as u64;
+        assert!(steps.into_iter().eq(all), "none is missing");
     }
     let (starts, _) = replay(&path).unwrap();
     let steps = starts.iter().map(|stats| stats.steps.service.count());
-    assert!(steps.eq(log.segments.iter().map(|segment| {
-        let is_step = |stamped: &&Stamped| matches!(stamped.event, Event::Step(_));
-        segment.events.iter().filter(is_step).count() as u64
-    })));
+    let segments = log.segments.iter();
+    assert!(steps.eq(segments.map(|segment| steps_of(segment).len() as u64)));
 }
 
 #[test]
@@ -141,11 +134,8 @@ fn a_killed_run_that_never_asked_for_a_flush_leaves_its_last_seconds() {
     let log = RunLog::read(&path).unwrap();
     assert_eq!((log.segments.len(), log.flaws.damaged), (1, 0));
     let (starts, _) = replay(&path).unwrap();
-    let items = starts[0]
-        .stage("read")
-        .expect("a second of it")
-        .service
-        .count();
+    let read = starts[0].stage("read").expect("a second of it");
+    let items = read.service.count();
     assert!(items > 0);
     // Every item of that second was followed by its step, which was written with it.
     assert!(starts[0].steps.service.count() + 1 >= items);

@@ -1,4 +1,4 @@
-//! Whatever stands in the files of sysfs and procfs, the probes do not panic, and a value that they
+//! Whatever is in the files of sysfs and procfs, the probes do not panic, and a value that they
 //! give is a number that can be shown.
 
 #![expect(clippy::unwrap_used, reason = "test code outside of test functions")]
@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nothing_that_files_say_makes_the_probes_panic(
+    fn no_content_of_files_makes_the_probes_panic(
         moments in prop::collection::vec(
             prop::collection::vec((any::<prop::sample::Index>(), change()), 1..20),
             3,
@@ -116,11 +116,12 @@ proptest! {
         for (path, text) in &files {
             write(root.path(), path, text, &Change::Keep);
         }
-        let mut probes = Probes::find(&Roots {
+        let roots = Roots {
             proc: root.path().join("proc"),
             sys: root.path().join("sys"),
             nvml_library: Some(root.path().join("no-library")),
-        });
+        };
+        let mut probes = Probes::find(&roots);
         for (changes, time) in moments.iter().zip(times) {
             for (file, change) in changes {
                 let (path, text) = file.get(&files);
@@ -131,12 +132,7 @@ proptest! {
             }
         }
         // What is left may describe no card at all, or another one.
-        let mut anew = Probes::find(&Roots {
-            proc: root.path().join("proc"),
-            sys: root.path().join("sys"),
-            nvml_library: Some(root.path().join("no-library")),
-        });
-        for event in anew.sample(Nanos(0)) {
+        for event in Probes::find(&roots).sample(Nanos(0)) {
             check(&event);
         }
     }

@@ -1,5 +1,4 @@
-//! The probes of sysfs and procfs against trees of small files; `trees/README.md` says where those
-//! come from.
+//! The probes of sysfs and procfs on trees of small files; `trees/README.md` has their sources.
 
 #![expect(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -13,6 +12,14 @@ use voxmill_telemetry::event::{DeviceSample, Event, HostSample, Nanos};
 use voxmill_telemetry::probes::{Probes, Roots, Sampler};
 
 const NO_NOTES: [&str; 0] = [];
+
+/// Samples a tree into a channel.
+fn sampler(tree: &Tree, interval: Duration) -> (Sampler, mpsc::Receiver<Event>) {
+    let (events, received) = mpsc::channel();
+    let deliver = move |event| events.send(event).unwrap();
+    let sampler = Sampler::start(tree.probes(), interval, || seconds(0), deliver);
+    (sampler.unwrap(), received)
+}
 
 /// A copy of a tree, to be changed.
 struct Tree(TempDir);
@@ -78,26 +85,23 @@ fn host(events: Vec<Event>) -> HostSample {
 #[test]
 fn amd_cards_are_counted_in_the_order_of_their_numbers() {
     let probes = Tree::copy("amd").probes();
-    let shown: Vec<(String, String)> = probes.facts().into_iter().collect();
-    let shown: Vec<(&str, &str)> = shown.iter().map(|(a, b)| (&a[..], &b[..])).collect();
-    assert_eq!(
-        shown,
-        [
-            ("amd0", "AMD GPU 1002:687f, 0000:03:00.0"),
-            ("amd1", "AMD GPU 1002:744c, 0000:0a:00.0"),
-            ("amd2", "AMD GPU 1002:15bf, 0000:c4:00.0"),
-        ],
-        "card2 is NVIDIA's and card10 comes after card1"
-    );
+    let expected = [
+        ("amd0", "AMD GPU 1002:687f, 0000:03:00.0"),
+        ("amd1", "AMD GPU 1002:744c, 0000:0a:00.0"),
+        ("amd2", "AMD GPU 1002:15bf, 0000:c4:00.0"),
+    ];
+    let expected = expected.map(|(id, name)| (id.to_owned(), name.to_owned()));
+    let why = "card2 is NVIDIA's and card10 comes after card1";
+    assert_eq!(probes.facts(), expected.into(), "{why}");
     assert_eq!(probes.notes(), NO_NOTES);
 }
 
 #[test]
-fn an_amd_card_tells_all_and_a_gpu_within_a_cpu_less() {
+fn an_amd_card_reports_all_and_a_gpu_within_a_cpu_less() {
     let tree = Tree::copy("amd");
     let samples = devices(tree.probes().sample(seconds(0)));
     let card = DeviceSample {
-        device: "amd1".to_owned(),
+        device: "amd1".into(),
         utilisation_percent: Some(97.0),
         memory_used: Some(21_474_836_480),
         memory_total: Some(25_753_026_560),
@@ -109,7 +113,7 @@ fn an_amd_card_tells_all_and_a_gpu_within_a_cpu_less() {
         pcie_send: None,
     };
     let within_cpu = DeviceSample {
-        device: "amd2".to_owned(),
+        device: "amd2".into(),
         utilisation_percent: Some(3.0),
         memory_used: Some(104_857_600),
         memory_total: Some(536_870_912),
@@ -121,7 +125,7 @@ fn an_amd_card_tells_all_and_a_gpu_within_a_cpu_less() {
     assert_eq!(samples[1..], [card, within_cpu]);
 }
 
-/// The driver takes a second to count; samples go on without it and have it when it is there.
+/// The driver takes a second to count; samples continue without it and have it when it is there.
 #[test]
 fn an_amd_cards_pcie_bytes_come_when_they_are_counted() {
     let tree = Tree::copy("amd");
@@ -143,15 +147,11 @@ fn an_amd_cards_pcie_bytes_come_when_they_are_counted() {
 }
 
 #[test]
-fn a_card_that_sleeps_says_nothing_and_one_that_is_gone_is_left_out() {
+fn a_card_that_sleeps_reports_nothing_and_one_that_is_gone_is_left_out() {
     let tree = Tree::copy("amd");
     let mut probes = tree.probes();
     let card = "sys/class/drm/card1/device";
-    for file in [
-        "gpu_busy_percent",
-        "mem_info_vram_used",
-        "mem_info_vram_total",
-    ] {
+    for file in "gpu_busy_percent mem_info_vram_used mem_info_vram_total".split(' ') {
         tree.write(&format!("{card}/{file}"), "");
     }
     let hwmon = tree.path(&format!("{card}/hwmon"));
@@ -165,7 +165,7 @@ fn a_card_that_sleeps_says_nothing_and_one_that_is_gone_is_left_out() {
     fs::remove_dir_all(tree.path(card)).unwrap();
     for second in 2..5 {
         let samples = devices(probes.sample(seconds(second)));
-        let left: Vec<&str> = samples.iter().map(|s| &s.device[..]).collect();
+        let left: Vec<&str> = samples.iter().map(|s| s.device.as_str()).collect();
         assert_eq!(left, ["amd0", "amd2"]);
     }
     assert_eq!(
@@ -193,7 +193,7 @@ fn cards_are_found_behind_symbolic_links() {
     let target = "../../devices/pci0000:00/0000:0a:00.0/drm/card1";
     symlink(target, &class).unwrap();
     let samples = devices(tree.probes().sample(seconds(0)));
-    assert_eq!(samples[1].device, "amd1");
+    assert_eq!(samples[1].device.as_str(), "amd1");
     assert_eq!(samples[1].power_watts, Some(303.0));
 }
 
@@ -201,38 +201,35 @@ fn cards_are_found_behind_symbolic_links() {
 fn an_intel_card_is_as_busy_as_it_did_not_sleep() {
     let tree = Tree::copy("intel");
     let mut probes = tree.probes();
-    assert_eq!(
-        probes.facts()["intel2"],
-        "Intel GPU 8086:e20b, 0000:07:00.0"
-    );
+    let named = &probes.facts()["intel2"];
+    assert_eq!(named, "Intel GPU 8086:e20b, 0000:07:00.0");
     let first = devices(probes.sample(seconds(10)));
     for sample in &first {
         assert_eq!(sample.utilisation_percent, None, "not at the first sample");
         assert_eq!(sample.power_watts, None, "not at the first sample");
     }
     // Two seconds later.
-    let drm = "sys/class/drm";
-    tree.write(&format!("{drm}/card0/power/rc6_residency_ms"), "920273\n");
-    tree.write(&format!("{drm}/card1/gt/gt0/rc6_residency_ms"), "500500\n");
-    tree.write(
-        &format!("{drm}/card1/device/hwmon/hwmon4/energy1_input"),
-        "7380000000\n",
-    );
-    let tile = "card2/device/tile0/gt0/gtidle/idle_residency_ms";
-    tree.write(&format!("{drm}/{tile}"), "251500\n");
-    tree.write(
-        &format!("{drm}/card2/device/hwmon/hwmon6/energy1_input"),
-        "210000000\n",
-    );
+    for (file, text) in [
+        ("card0/power/rc6_residency_ms", "920273\n"),
+        ("card1/gt/gt0/rc6_residency_ms", "500500\n"),
+        ("card1/device/hwmon/hwmon4/energy1_input", "7380000000\n"),
+        (
+            "card2/device/tile0/gt0/gtidle/idle_residency_ms",
+            "251500\n",
+        ),
+        ("card2/device/hwmon/hwmon6/energy1_input", "210000000\n"),
+    ] {
+        tree.write(&format!("sys/class/drm/{file}"), text);
+    }
     let then = devices(probes.sample(seconds(12)));
     let old = DeviceSample {
-        device: "intel0".to_owned(),
+        device: "intel0".into(),
         utilisation_percent: Some(0.0),
         clock_mhz: Some(300.0),
         ..DeviceSample::default()
     };
     let i915 = DeviceSample {
-        device: "intel1".to_owned(),
+        device: "intel1".into(),
         utilisation_percent: Some(75.0),
         power_watts: Some(190.0),
         temperature_celsius: Some(57.0),
@@ -240,7 +237,7 @@ fn an_intel_card_is_as_busy_as_it_did_not_sleep() {
         ..DeviceSample::default()
     };
     let xe = DeviceSample {
-        device: "intel2".to_owned(),
+        device: "intel2".into(),
         utilisation_percent: Some(25.0),
         power_watts: Some(60.0),
         temperature_celsius: Some(52.0),
@@ -272,27 +269,21 @@ fn the_host_has_levels_at_once_and_rates_from_the_second_sample_on() {
     let used = format!(" {} 400 ", 6000 + ticks * 3 / 2);
     tree.write("proc/self/stat", &stat.replace(" 6000 400 ", &used));
     tree.write("proc/vmstat", "pswpin 1500\npswpout 4500\n");
-    let grow = |text: String, from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        text.replace(from, to)
-    };
     let mut disks = fs::read_to_string(tree.path("proc/diskstats")).unwrap();
     // The disks themselves; what stands for the same bytes in other lines grows as well.
-    disks = grow(
-        disks,
-        "nvme0n1 100000 2000 8000000",
-        "nvme0n1 100000 2000 8040000",
-    );
-    disks = grow(disks, "50000 3000 4000000", "50000 3000 4001000");
-    disks = grow(disks, "sda 5000 10 600000", "sda 5000 10 602000");
-    disks = grow(
-        disks,
-        "nvme0n1p2 99600 2000 7970000",
-        "nvme0n1p2 99600 2000 8010000",
-    );
-    disks = grow(disks, "dm-0 101600 0 7970000", "dm-0 101600 0 8010000");
-    disks = grow(disks, "zram0 700 0 5600", "zram0 700 0 95600");
-    disks = grow(disks, "nvme1c0n1 10 0 80", "nvme1c0n1 10 0 980");
+    for (disk, from, to) in [
+        ("nvme0n1 100000 2000", 8_000_000, 8_040_000),
+        ("50000 3000", 4_000_000, 4_001_000),
+        ("sda 5000 10", 600_000, 602_000),
+        ("nvme0n1p2 99600 2000", 7_970_000, 8_010_000),
+        ("dm-0 101600 0", 7_970_000, 8_010_000),
+        ("zram0 700 0", 5_600, 95_600),
+        ("nvme1c0n1 10 0", 80, 980),
+    ] {
+        let before = format!("{disk} {from}");
+        assert!(disks.contains(&before), "{before}");
+        disks = disks.replace(&before, &format!("{disk} {to}"));
+    }
     tree.write("proc/diskstats", &disks);
     let rates = HostSample {
         cpu_percent: Some(50.0),
@@ -310,20 +301,19 @@ fn a_disk_that_comes_or_goes_counts_from_its_second_sample_on() {
     let tree = Tree::copy("host");
     let mut probes = tree.probes();
     let both = fs::read_to_string(tree.path("proc/diskstats")).unwrap();
-    let one: String = both
-        .lines()
-        .filter(|l| !l.contains("sda"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    tree.write("proc/diskstats", &one);
-    assert_eq!(host(probes.sample(seconds(0))).disk_read, None);
-    tree.write("proc/diskstats", &both);
-    assert_eq!(host(probes.sample(seconds(1))).disk_read, Some(0));
+    let without = both.lines().filter(|line| !line.contains("sda"));
+    let without = without.collect::<Vec<_>>().join("\n");
     let more = both.replace("sda 5000 10 600000", "sda 5000 10 600010");
-    tree.write("proc/diskstats", &more);
-    assert_eq!(host(probes.sample(seconds(2))).disk_read, Some(5120));
-    tree.write("proc/diskstats", "");
-    assert_eq!(host(probes.sample(seconds(3))).disk_read, None);
+    for (second, disks, read) in [
+        (0, &*without, None),
+        (1, &both, Some(0)),
+        (2, &more, Some(5120)),
+        (3, "", None),
+    ] {
+        tree.write("proc/diskstats", disks);
+        let sampled = host(probes.sample(seconds(second)));
+        assert_eq!(sampled.disk_read, read, "second {second}");
+    }
 }
 
 #[test]
@@ -352,33 +342,19 @@ fn the_real_machine_can_be_sampled() {
 #[test]
 fn a_sampler_samples_at_once_and_ends_at_once() {
     let tree = Tree::copy("host");
-    let (events, received) = mpsc::channel();
-    let sampler = Sampler::start(
-        tree.probes(),
-        Duration::from_secs(3600),
-        || seconds(0),
-        move |event| events.send(event).unwrap(),
-    )
-    .unwrap();
+    let (sampler, received) = sampler(&tree, Duration::from_secs(3600));
     assert!(matches!(received.recv(), Ok(Event::HostSample(_))));
     drop(sampler);
     assert!(received.recv().is_err(), "the thread is gone");
 }
 
 #[test]
-fn a_sampler_goes_on_and_passes_notes_on() {
+fn a_sampler_continues_and_forwards_notes() {
     let tree = Tree::copy("intel");
-    let (events, received) = mpsc::channel();
-    let sampler = Sampler::start(
-        tree.probes(),
-        Duration::from_millis(1),
-        || seconds(0),
-        move |event| events.send(event).unwrap(),
-    )
-    .unwrap();
+    let (sampler, received) = sampler(&tree, Duration::from_millis(1));
     assert_eq!(sampler.notes(), NO_NOTES);
     fs::remove_dir_all(tree.path("sys/class/drm/card0")).unwrap();
-    // The other cards' samples go on until the note is there.
+    // The other cards' samples continue until the note is there.
     while sampler.notes().is_empty() {
         received.recv_timeout(Duration::from_secs(60)).unwrap();
     }
@@ -398,18 +374,13 @@ fn the_cores_that_the_process_may_use_are_counted_apart_from_the_machine() {
             first + second
         )
     };
-    fs::write(
-        tree.path("proc/self/status"),
-        "Name:\tvoxmill\nCpus_allowed_list:\t0,2\n",
-    )
-    .unwrap();
+    let status = |text| fs::write(tree.path("proc/self/status"), text).unwrap();
+    status("Name:\tvoxmill\nCpus_allowed_list:\t0,2\n");
     tree.write("proc/stat", &stat(100, 100));
     let mut probes = tree.probes();
     assert_eq!(host(probes.sample(seconds(100))).allowed_cpu, None);
-    tree.write(
-        "proc/stat",
-        &stat(300, 100).replace("cpu2 100 0 0 1000", "cpu2 100 0 0 1200"),
-    );
+    let later = stat(300, 100).replace("cpu2 100 0 0 1000", "cpu2 100 0 0 1200");
+    tree.write("proc/stat", &later);
     let allowed = host(probes.sample(seconds(102))).allowed_cpu.unwrap();
     assert_eq!((allowed.percent, allowed.cores), (50.0, 2));
     for damaged in [
@@ -417,7 +388,7 @@ fn the_cores_that_the_process_may_use_are_counted_apart_from_the_machine() {
         "Cpus_allowed_list:\t\n",
         "Cpus_allowed_list:\t0-18446744073709551615\n",
     ] {
-        fs::write(tree.path("proc/self/status"), damaged).unwrap();
+        status(damaged);
         assert_eq!(host(probes.sample(seconds(104))).allowed_cpu, None);
     }
 }

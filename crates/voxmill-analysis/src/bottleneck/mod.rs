@@ -21,10 +21,9 @@ pub mod thresholds {
     pub const LOAD: f64 = 0.20;
     pub const TRANSFER: f64 = 0.15;
     pub const TRAIN: f64 = 0.50;
-    pub const MODEL_BUSY: f64 = 0.70;
     pub const DATA_BUSY: f64 = 0.80;
     pub const VARIATION: f64 = 0.30;
-    /// From here on waiting is worth a line.
+    /// From here on waiting is worth a finding.
     pub const STALL: f64 = 0.05;
     pub const GAP: f64 = 0.15;
     pub const INTERFERENCE: f64 = 0.10;
@@ -33,7 +32,7 @@ pub mod thresholds {
     pub const RIVALS: f64 = 0.25;
     /// Of the workers' time, spent waiting for bytes of the budget.
     pub const BYTES: f64 = 0.25;
-    /// One item beside the usual ones.
+    /// One item, as a multiple of the slow ones (p95).
     pub const HUGE: f64 = 8.0;
     /// Of a device's memory.
     pub const MEMORY_HARDLY_USED: f64 = 0.30;
@@ -117,7 +116,7 @@ pub struct Finding {
     pub changes: Vec<Advice>,
 }
 
-/// A measure and what it is held against.
+/// A measure and the threshold that it is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     pub measure: String,
@@ -142,20 +141,27 @@ pub mod setting {
     pub const BATCH_SIZE: &str = "batch_size";
     pub const BUCKETS: &str = "buckets";
     pub const BUFFER_SIZE: &str = "buffer_size";
+    pub const NO_OVERLAP: &str = "no_overlap";
     pub const NUM_WORKERS: &str = "num_workers";
     pub const PAD_TO_FIXED_LENGTH: &str = "pad_to_fixed_length";
+    pub const PREPARE_ON: &str = "prepare_on";
+    pub const UNORDERED: &str = "unordered";
 
-    pub const ALL: [&str; 5] = [
+    pub const ALL: [&str; 8] = [
         BATCH_SIZE,
         BUCKETS,
         BUFFER_SIZE,
+        NO_OVERLAP,
         NUM_WORKERS,
         PAD_TO_FIXED_LENGTH,
+        PREPARE_ON,
+        UNORDERED,
     ];
 }
 
-impl Advice {
-    fn words(what: impl Into<String>) -> Advice {
+/// Advice that no single setting follows.
+impl<T: Into<String>> From<T> for Advice {
+    fn from(what: T) -> Advice {
         Advice {
             what: what.into(),
             setting: None,
@@ -164,13 +170,43 @@ impl Advice {
             config: None,
         }
     }
+}
 
+impl Advice {
     fn set(setting: &str, value: impl ToString, what: impl Into<String>) -> Advice {
         Advice {
             setting: Some(setting.to_owned()),
             value: Some(value.to_string()),
-            ..Advice::words(what)
+            ..Advice::from(what)
         }
+    }
+}
+
+impl Finding {
+    fn new(cause: Cause, level: Level, costs: f64, what: impl Into<String>) -> Finding {
+        Finding {
+            cause,
+            bound_by: cause.bound_by().to_owned(),
+            level,
+            costs,
+            what: what.into(),
+            evidence: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn because(mut self, measure: &str, value: f64, threshold: f64) -> Finding {
+        self.evidence.push(Evidence {
+            measure: measure.to_owned(),
+            value,
+            threshold,
+        });
+        self
+    }
+
+    fn advise(mut self, advice: impl Into<Advice>) -> Finding {
+        self.changes.push(advice.into());
+        self
     }
 }
 
@@ -188,15 +224,7 @@ pub fn name_settings(
     }
 }
 
-fn evidence(measure: impl Into<String>, value: f64, threshold: f64) -> Evidence {
-    Evidence {
-        measure: measure.into(),
-        value,
-        threshold,
-    }
-}
-
-/// What there is to say, the most expensive first. Where nothing limits but the model, that is said.
+/// All findings, the most expensive first. Where nothing but the model limits, that is the finding.
 pub fn find(profile: &Profile, run: &Run) -> Vec<Finding> {
     if profile.steps == 0 {
         return Vec::new();
@@ -246,23 +274,8 @@ impl<'a> Diagnosis<'a> {
         self.profile.stages.iter().find(|stage| *stage.name == id)
     }
 
-    fn finding(
-        &self,
-        cause: Cause,
-        level: Level,
-        costs: f64,
-        what: String,
-        evidence: Vec<Evidence>,
-        changes: Vec<Advice>,
-    ) -> Option<Finding> {
-        Some(Finding {
-            bound_by: cause.bound_by().to_owned(),
-            cause,
-            level,
-            costs,
-            what,
-            evidence,
-            changes,
-        })
+    /// The share of the time that a stage's workers worked.
+    fn stage_busy(&self, id: StageId) -> f64 {
+        self.stage(id).map_or(0.0, |stage| stage.busy)
     }
 }

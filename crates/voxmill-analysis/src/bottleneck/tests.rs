@@ -1,160 +1,174 @@
 use super::*;
-use crate::made_up::MadeUp;
 use crate::profile::profile;
+use crate::synthetic::SyntheticRun;
 
-fn top(made_up: &MadeUp) -> Finding {
-    let mut findings = profile(&made_up.run()).findings;
+fn top(run: &SyntheticRun) -> Finding {
+    let mut findings = profile(&run.run()).findings;
     findings.remove(0)
 }
 
 /// A run that waits for its features, and what the stage spends its time on.
 fn late_features(
-    stage_ms: Vec<(&'static str, u64)>,
-    facts: Vec<(&'static str, &'static str)>,
-) -> MadeUp {
-    MadeUp {
-        waited_ms: 40,
-        late: Some("featurize"),
-        stage_ms,
-        facts,
-        ..MadeUp::default()
+    stage_ms: &[(&'static str, u64)],
+    facts: &[(&'static str, &'static str)],
+) -> SyntheticRun {
+    SyntheticRun {
+        stage_ms: stage_ms.to_vec(),
+        facts: facts.to_vec(),
+        ..late("featurize", 40)
+    }
+}
+
+fn late(stage: &'static str, waited_ms: u64) -> SyntheticRun {
+    SyntheticRun {
+        waited_ms,
+        late: Some(stage),
+        ..SyntheticRun::default()
     }
 }
 
 #[test]
 fn a_healthy_run_is_bound_by_its_steps_and_nothing_else() {
-    let healthy = profile(&MadeUp::default().run());
+    let healthy = profile(&SyntheticRun::default().run());
     assert_eq!(healthy.findings.len(), 1, "{:#?}", healthy.findings);
     assert_eq!(healthy.findings[0].cause, Cause::StepBound);
     assert_eq!(healthy.findings[0].level, Level::Note);
 }
 
 #[test]
-fn each_cause_is_told_by_its_signs() {
+fn each_cause_is_found_by_its_signs() {
     let off = ("cache", "off");
+    let (featurize, decode) = (("featurize", 17), ("featurize.decode", 8));
     let cases = [
         (
             Cause::SlowDisk,
-            late_features(vec![("featurize", 17), ("featurize.read", 14)], vec![]),
+            late_features(&[featurize, ("featurize.read", 14)], &[]),
         ),
         (
             Cause::SlowResampling,
-            late_features(vec![("featurize", 17), ("featurize.resample", 12)], vec![]),
+            late_features(&[featurize, ("featurize.resample", 12)], &[]),
         ),
         (
             Cause::ColdCache,
-            late_features(
-                vec![("featurize", 17), ("featurize.decode", 8)],
-                vec![("cache", "cold")],
-            ),
+            late_features(&[featurize, decode], &[("cache", "cold")]),
         ),
         (
             Cause::FewWorkers,
-            late_features(vec![("featurize", 17), ("featurize.decode", 8)], vec![off]),
+            late_features(&[featurize, decode], &[off]),
         ),
         (
             Cause::ModelTooSmall,
-            late_features(vec![("featurize", 40), ("featurize.decode", 8)], vec![off]),
+            late_features(&[("featurize", 40), decode], &[off]),
         ),
-        (
-            Cause::SlowTransfer,
-            MadeUp {
-                waited_ms: 60,
-                late: Some("prepare"),
-                ..MadeUp::default()
-            },
-        ),
-        (
-            Cause::SlowCollating,
-            MadeUp {
-                waited_ms: 60,
-                late: Some("collate"),
-                ..MadeUp::default()
-            },
-        ),
+        (Cause::SlowTransfer, late("prepare", 60)),
+        (Cause::SlowCollating, late("collate", 60)),
         (
             Cause::MemoryBudget,
-            MadeUp {
+            SyntheticRun {
                 bytes_share: 0.6,
-                ..late_features(vec![("featurize", 3)], vec![])
+                ..late_features(&[("featurize", 3)], &[])
             },
         ),
         (
             Cause::SmallBuffer,
-            MadeUp {
+            SyntheticRun {
                 slowest_ms: Some(("featurize", 400)),
-                ..late_features(
-                    vec![("featurize", 5)],
-                    vec![("buffer", "1"), ("slots", "1")],
-                )
+                ..late_features(&[("featurize", 5)], &[("buffer", "1"), ("slots", "1")])
             },
         ),
         (
             Cause::HugeClip,
-            MadeUp {
+            SyntheticRun {
                 slowest_ms: Some(("featurize", 4_000)),
-                ..late_features(vec![("featurize", 6)], vec![])
+                ..late_features(&[("featurize", 6)], &[])
             },
         ),
         (
             Cause::Padding,
-            MadeUp {
+            SyntheticRun {
                 valid_frames: 400,
-                ..MadeUp::default()
+                ..SyntheticRun::default()
             },
         ),
         (
             Cause::Oversubscribed,
-            MadeUp {
+            SyntheticRun {
                 host_cpu: 100.0,
                 process_cpu: 90.0,
-                ..MadeUp::default()
+                ..SyntheticRun::default()
             },
         ),
         (
             Cause::Interference,
-            MadeUp {
+            SyntheticRun {
                 interference_ms: 130,
                 stage_ms: vec![("featurize", 5)],
-                ..MadeUp::default()
+                ..SyntheticRun::default()
             },
         ),
     ];
-    for (cause, made_up) in cases {
-        let found = top(&made_up);
+    for (cause, run) in cases {
+        let found = top(&run);
         assert_eq!(found.cause, cause, "{found:#?}");
         assert!(!found.evidence.is_empty(), "{cause:?} has evidence");
-        assert!(!found.changes.is_empty(), "{cause:?} says what to do");
+        assert!(!found.changes.is_empty(), "{cause:?} advises a change");
     }
 }
 
+/// The probes name cards as their drivers count them, the run as the trainer does.
 #[test]
-fn a_slower_step_beside_idle_workers_is_noise() {
-    let noisy = MadeUp {
+fn memory_is_hardly_used_where_no_card_of_the_driver_is_full() {
+    let found = |device, cards: &[(&'static str, Option<u64>)]| {
+        let run = SyntheticRun {
+            facts: vec![("device", device)],
+            cards: cards.to_vec(),
+            ..SyntheticRun::default()
+        };
+        let findings = profile(&run.run()).findings;
+        let found = findings
+            .into_iter()
+            .find(|f| f.cause == Cause::BatchTooSmall);
+        found.map(|found| (found.what, found.changes[0].clone()))
+    };
+    let (what, advice) = found("cuda:0", &[("nvidia0", Some(20))]).unwrap();
+    assert_eq!(what, "at most 20 % of cuda:0's memory was used");
+    let set = (advice.setting.as_deref(), advice.value.as_deref());
+    assert_eq!(set, (Some("batch_size"), Some("16")));
+    let (what, _) = found("vulkan:1", &[("amd0", Some(10)), ("nvidia0", Some(25))]).unwrap();
+    assert_eq!(
+        what, "at most 25 % of vulkan:1's memory was used",
+        "the fullest"
+    );
+    let full = [("nvidia0", Some(20)), ("nvidia1", Some(90))];
+    assert_eq!(found("cuda:0", &full), None, "it may be the full one");
+    let unknown = [("nvidia0", Some(20)), ("intel0", None)];
+    assert_eq!(found("vulkan:0", &unknown), None, "it may be the other one");
+    assert_eq!(found("cpu", &[("nvidia0", Some(20))]), None);
+    assert_eq!(found("cuda:0", &[]), None, "no driver reports");
+}
+
+#[test]
+fn a_slower_step_next_to_idle_workers_is_noise() {
+    let noisy = SyntheticRun {
         interference_ms: 130,
         stage_ms: vec![("collate", 1)],
-        ..MadeUp::default()
+        ..SyntheticRun::default()
     };
     assert_eq!(top(&noisy).cause, Cause::StepBound);
 }
 
 #[test]
 fn a_wait_counts_by_the_thresholds_that_users_know() {
-    let waiting = |waited_ms| MadeUp {
-        waited_ms,
-        late: Some("prepare"),
-        ..MadeUp::default()
-    };
-    assert_eq!(top(&waiting(3)).cause, Cause::StepBound);
-    assert_eq!(top(&waiting(10)).level, Level::Warning);
-    assert_eq!(top(&waiting(40)).level, Level::Bottleneck);
+    assert_eq!(top(&late("prepare", 3)).cause, Cause::StepBound);
+    assert_eq!(top(&late("prepare", 10)).level, Level::Warning);
+    assert_eq!(top(&late("prepare", 40)).level, Level::Bottleneck);
 }
 
 #[test]
 fn more_workers_are_as_many_as_the_model_needs() {
     let found = top(&late_features(
-        vec![("featurize", 17), ("featurize.decode", 8)],
-        vec![("cache", "off")],
+        &[("featurize", 17), ("featurize.decode", 8)],
+        &[("cache", "off")],
     ));
     // 8 clips of 17 ms are 136 ms of work, and a step takes 101.
     let advice = &found.changes[0];
@@ -164,35 +178,24 @@ fn more_workers_are_as_many_as_the_model_needs() {
 
 #[test]
 fn others_on_a_machine_of_which_the_process_may_use_a_part_are_found() {
-    let of_64 = vec![("machine cores", "64"), ("cores", "2")];
+    let on_2_of_64 = |host_cpu, process_cpu, allowed: Option<f64>| SyntheticRun {
+        host_cpu,
+        process_cpu,
+        allowed_cpu: allowed.map(|percent| (percent, 2)),
+        facts: vec![("machine cores", "64"), ("cores", "2")],
+        ..SyntheticRun::default()
+    };
     // The whole machine is full; this process has its two cores of it.
-    let full_machine = MadeUp {
-        host_cpu: 98.0,
-        process_cpu: 190.0,
-        facts: of_64.clone(),
-        ..MadeUp::default()
-    };
+    let full_machine = on_2_of_64(98.0, 190.0, None);
     // Only the two cores of this process are full, and not by itself.
-    let full_share = MadeUp {
-        host_cpu: 4.0,
-        process_cpu: 90.0,
-        allowed_cpu: Some((99.0, 2)),
-        facts: of_64.clone(),
-        ..MadeUp::default()
-    };
+    let full_share = on_2_of_64(4.0, 90.0, Some(99.0));
     for (crowded, share) in [(full_machine, 0.95), (full_share, 0.54)] {
         let found = top(&crowded);
         assert_eq!(found.cause, Cause::Oversubscribed, "{found:?}");
         assert!((found.costs - share).abs() < 0.01, "{found:?}");
     }
     // It fills its own two cores: nobody else is to blame, however small a part they are.
-    let alone = MadeUp {
-        host_cpu: 4.0,
-        process_cpu: 190.0,
-        allowed_cpu: Some((97.0, 2)),
-        facts: of_64,
-        ..MadeUp::default()
-    };
+    let alone = on_2_of_64(4.0, 190.0, Some(97.0));
     assert_ne!(top(&alone).cause, Cause::Oversubscribed);
     let others = alone.run().others().unwrap_or(1.0);
     assert!(others < 0.05, "{others}");

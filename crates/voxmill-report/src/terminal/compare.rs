@@ -8,6 +8,7 @@ use voxmill_analysis::compare::{
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
+use voxmill_telemetry::device::DeviceId;
 
 use super::{Align, Mark, Paint, Table};
 use crate::format::{percent, size, time, whole, wrap};
@@ -114,13 +115,13 @@ fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
         row("host memory", &|side| {
             side.process_memory.map_or("not known".to_owned(), size)
         });
-        let mut devices: Vec<&String> = (comparison.runs.iter())
+        let mut devices: Vec<&DeviceId> = (comparison.runs.iter())
             .flat_map(|side| side.device_memory.keys())
             .collect();
         devices.sort();
         devices.dedup();
         for device in devices {
-            row(&format!("memory of {}", short(device)), &|side| {
+            row(&format!("memory of {}", short(device.as_str())), &|side| {
                 let peak = side.device_memory.get(device);
                 peak.map_or("not known".to_owned(), |peak| size(*peak))
             });
@@ -159,7 +160,12 @@ fn one_against(out: &mut String, against: &Against, number: usize, first: &str, 
             Some(change) => numbers(change, unit),
             None => Default::default(),
         };
-        table.row([name.to_owned(), told(difference.told, paint), value, within]);
+        table.row([
+            name.to_owned(),
+            told(difference.judgement, paint),
+            value,
+            within,
+        ]);
     }
     let _ = writeln!(out, "{}", table.text());
     if against.steps_matched == Matched::ByFrame {
@@ -229,7 +235,7 @@ fn losses(out: &mut String, loss: &Loss, paint: Paint) {
     for at in &loss.at {
         table.row([
             whole(at.step as f64),
-            told(at.told, paint),
+            told(at.judgement, paint),
             format!("{:.4} → {:.4}", at.first, at.this),
             format!(
                 "{} to {}",

@@ -370,16 +370,16 @@ fn scorecard(out: &mut String, profile: &Profile, paint: Paint) {
 #[cfg(test)]
 mod tests {
     use voxmill_analysis::bottleneck::name_settings;
-    use voxmill_analysis::made_up::MadeUp;
     use voxmill_analysis::profile::profile;
+    use voxmill_analysis::synthetic::SyntheticRun;
 
     use super::*;
 
     #[test]
     fn what_a_person_sees_of_a_healthy_run_and_of_one_that_waits() {
-        let healthy = profile(&MadeUp::default().run());
+        let healthy = profile(&SyntheticRun::default().run());
         insta::assert_snapshot!(profile_text(&healthy, Paint::plain()));
-        let waits = MadeUp {
+        let waits = SyntheticRun {
             waited_ms: 40,
             late: Some("featurize"),
             stage_ms: vec![
@@ -389,7 +389,7 @@ mod tests {
                 ("prepare", 2),
             ],
             slowest_ms: Some(("featurize", 90)),
-            ..MadeUp::default()
+            ..SyntheticRun::default()
         };
         let mut waits = profile(&waits.run());
         name_settings(&mut waits.findings, |setting, value| {
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_page() {
-        let text = profile_text(&profile(&MadeUp::default().run()), Paint::plain());
+        let text = profile_text(&profile(&SyntheticRun::default().run()), Paint::plain());
         for line in text.lines() {
             assert!(line.chars().count() <= crate::format::COLUMNS, "{line}");
         }

@@ -12,11 +12,7 @@ fn started(log_version: u32) -> Stamped {
         at: Nanos(0),
         event: Event::RunStarted(RunStarted {
             log_version,
-            name: "demo".to_owned(),
-            unix_seconds: 1.5e9,
-            program: "voxmill 0.1.0".to_owned(),
-            plan: None,
-            facts: Default::default(),
+            ..RunStarted::default()
         }),
     }
 }
@@ -39,6 +35,11 @@ fn read(text: &[u8]) -> RunLog {
     RunLog::collect(LogReader::new("a log", text)).unwrap()
 }
 
+/// How many lines are truncated, and how many damaged.
+fn flaws(log: &RunLog) -> (u64, u64) {
+    (log.flaws.truncated, log.flaws.damaged)
+}
+
 #[test]
 fn a_line_is_flat_json() {
     assert_eq!(
@@ -51,8 +52,7 @@ fn a_line_is_flat_json() {
 fn a_cut_last_line_is_reported_but_no_error() {
     let whole = text(&[started(1), ended(7)]);
     let log = read(&whole.as_bytes()[..whole.len() - 5]);
-    assert_eq!(log.events().count(), 1);
-    assert_eq!((log.flaws.truncated, log.flaws.damaged), (1, 0));
+    assert_eq!((log.events().count(), flaws(&log)), (1, (1, 0)));
     // Only its line break is missing: nothing is.
     let log = read(&whole.as_bytes()[..whole.len() - 1]);
     assert_eq!(log.events().count(), 2);
@@ -65,21 +65,19 @@ fn a_damaged_line_is_named_and_the_rest_is_read() {
     bytes.extend(b"{\"at\":5,\"event\":\"step\",\"st\xff\xfe\n");
     bytes.extend(text(&[ended(7)]).into_bytes());
     let log = read(&bytes);
-    assert_eq!(log.events().count(), 2);
+    assert_eq!((log.events().count(), flaws(&log)), (2, (0, 1)));
     assert_eq!(log.flaws.described[0].line, 2);
-    assert_eq!((log.flaws.truncated, log.flaws.damaged), (0, 1));
     // Damage at the end is not a cut: the line has its end.
     let log = read(&bytes[..bytes.len() - text(&[ended(7)]).len()]);
-    assert_eq!((log.flaws.truncated, log.flaws.damaged), (0, 1));
+    assert_eq!(flaws(&log), (0, 1));
 }
 
 #[test]
 fn events_of_later_versions_are_counted_and_skipped() {
     let later = "{\"at\":5,\"event\":\"eclipse\",\"sun\":[1,2]}\n";
     let log = read(format!("{}{later}{}", text(&[started(1)]), text(&[ended(7)])).as_bytes());
-    assert_eq!(log.events().count(), 2);
+    assert_eq!((log.events().count(), flaws(&log)), (2, (0, 0)));
     assert_eq!(log.flaws.unknown, 1);
-    assert_eq!((log.flaws.truncated, log.flaws.damaged), (0, 0));
 }
 
 #[test]
@@ -95,25 +93,24 @@ fn a_newer_version_is_refused() {
 }
 
 #[test]
-fn a_resumed_run_is_a_new_segment_even_behind_a_cut_line() {
+fn a_resumed_run_is_a_new_segment_even_after_a_cut_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.jsonl");
-    let mut writer = LogWriter::append(&path).unwrap();
-    writer.write(&started(1)).unwrap();
-    writer.write(&ended(7)).unwrap();
-    writer.flush().unwrap();
-    drop(writer);
+    let run_until = |at| {
+        let mut writer = LogWriter::append(&path).unwrap();
+        writer.write(&started(1)).unwrap();
+        writer.write(&ended(at)).unwrap();
+        writer
+    };
+    run_until(7).flush().unwrap();
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 4]).unwrap();
 
-    let mut writer = LogWriter::append(&path).unwrap();
-    writer.write(&started(1)).unwrap();
-    writer.write(&ended(9)).unwrap();
+    let mut writer = run_until(9);
     writer.sync().unwrap();
     let log = RunLog::read(&path).unwrap();
     let counts: Vec<usize> = log.segments.iter().map(|s| s.events.len()).collect();
-    assert_eq!(counts, [1, 2]);
-    assert_eq!((log.flaws.truncated, log.flaws.damaged), (1, 0));
+    assert_eq!((&counts[..], flaws(&log)), (&[1, 2][..], (1, 0)));
     let (starts, _) = replay(&path).unwrap();
     let times: Vec<Nanos> = starts.iter().map(Stats::run_time).collect();
     assert_eq!(times, [Nanos(0), Nanos(9)], "each by its own clock");
@@ -228,7 +225,7 @@ proptest! {
     }
 }
 
-/// Lines as the program of log version 1 wrote them before shapes and device memory were types.
+/// Lines as the program of log version 1 wrote them before shapes, devices and their memory were types.
 #[test]
 fn a_log_of_an_earlier_program_is_read_as_the_types_of_this_one() {
     let log = read(include_bytes!("earlier.jsonl"));
@@ -238,23 +235,16 @@ fn a_log_of_an_earlier_program_is_read_as_the_types_of_this_one() {
         Event::Step(step) => Some(step.shape),
         _ => None,
     });
-    let (frames, tokens, rows) = (640, 96, 16);
-    let shape = Shape {
-        frames,
-        tokens,
-        rows,
-    };
-    let shapes: Vec<_> = shapes.collect();
-    let expected = [
-        Some(StepShape::Batch(shape)),
-        Some(StepShape::Batches(2)),
-        None,
-        None,
-    ];
-    assert_eq!(shapes, expected);
+    let shape = StepShape::Batch(Shape {
+        frames: 640,
+        tokens: 96,
+        rows: 16,
+    });
+    let expected = [Some(shape), Some(StepShape::Batches(2)), None, None];
+    assert_eq!(shapes.collect::<Vec<_>>(), expected);
     let memory = |limit| {
         Event::DeviceMemory(DeviceMemory {
-            device: "vulkan:0".to_owned(),
+            device: "vulkan:0".into(),
             bytes: 300,
             limit,
             peak: 400,
@@ -268,8 +258,17 @@ fn a_log_of_an_earlier_program_is_read_as_the_types_of_this_one() {
     }
     assert_eq!(stats.budgets.keys().collect::<Vec<_>>(), ["host memory"]);
     assert_eq!(stats.device_memory["vulkan:0"].peak, 400);
+    let sampled: Vec<_> = (stats.devices.iter())
+        .map(|(device, stats)| (device.as_str(), stats.memory_used.peak()))
+        .collect();
+    assert_eq!(sampled, [("nvidia0", Some(500.0))]);
     assert_eq!(stats.host.allowed_cores, None);
-    // What this program writes of it has the same strings, and a reader of the time skips what it does not know.
+    // This program writes the same strings, and an earlier one skips what it does not know.
     let step = serde_json::to_string(&log.segments[0].events[4]).unwrap();
     assert!(step.contains(r#""shape":"16x640x96""#), "{step}");
+    let line = include_str!("earlier.jsonl").lines().nth(9).unwrap();
+    assert_eq!(
+        serde_json::to_string(&log.segments[0].events[9]).unwrap(),
+        line
+    );
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{LONGEST_LINE, LogError};
 use crate::event::Stamped;
 
-/// Lines are written out when so many bytes have come together, at the latest.
+/// Lines are written out at the latest when they take this many bytes.
 const ENOUGH_TO_WRITE: usize = 1 << 18;
 
 /// Adds lines to a log.

@@ -74,7 +74,7 @@ impl PcieBytes {
     }
 }
 
-/// Reads `pcie_bw` beside the samples: the driver counts for a whole second while it is being read,
+/// Reads `pcie_bw` alongside the samples: the driver counts for a whole second while it is being read,
 /// and samples must not wait for that.
 #[derive(Debug)]
 struct PcieBandwidth {

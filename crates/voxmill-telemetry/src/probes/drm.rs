@@ -1,13 +1,13 @@
 //! GPUs that the kernel's own graphics drivers show in `/sys/class/drm`.
 //!
-//! NVIDIA's cards are there as well, but their driver tells nothing in sysfs; NVML is asked instead.
+//! NVIDIA's cards are there as well, but their driver reports nothing in sysfs; NVML is asked instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::amd::AmdGpu;
 use super::intel::{IntelGpu, Layout};
-use super::{Device, DeviceProbe, read_text};
+use super::{Device, DeviceProbe, line_after, read_text};
 
 /// One card's directories.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
         let Some(uevent) = read_text(&device.join("uevent")) else {
             continue;
         };
-        let fact = |name: &str| uevent.lines().find_map(|line| line.strip_prefix(name));
+        let fact = |name: &str| line_after(&uevent, name);
         let Some(driver) = fact("DRIVER=") else {
             continue;
         };
@@ -49,11 +49,11 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
             card: path,
             device,
         };
-        let describe = |maker: &str, id: String| Device {
-            id,
+        let describe = |vendor: &str, id: String| Device {
+            id: id.into(),
             name: match fact("PCI_ID=") {
-                Some(pci) => format!("{maker} GPU {}", pci.to_lowercase()),
-                None => format!("{maker} GPU"),
+                Some(pci) => format!("{vendor} GPU {}", pci.to_lowercase()),
+                None => format!("{vendor} GPU"),
             },
             pci_address: fact("PCI_SLOT_NAME=").map(str::to_owned),
             ..Device::default()
@@ -65,10 +65,9 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
                 probes.push(Box::new(AmdGpu::new(device, card)));
             }
             "i915" | "xe" => {
-                let layout = if driver == "xe" {
-                    Layout::Xe
-                } else {
-                    Layout::I915
+                let layout = match driver {
+                    "xe" => Layout::Xe,
+                    _ => Layout::I915,
                 };
                 let device = describe("Intel", format!("intel{intel}"));
                 intel += 1;

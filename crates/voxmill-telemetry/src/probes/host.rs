@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::rate::Counter;
-use super::{read_number, read_text};
+use super::{line_after, read_number, read_text};
 use crate::event::{AllowedCpu, HostSample, Nanos};
 
 /// Of `/proc/diskstats`, whatever the disk's own sector size is.
 const SECTOR_BYTES: u64 = 512;
 
-/// The units of this kernel, which `/proc` does not tell.
+/// The units of this kernel, which `/proc` does not report.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     page_bytes: u64,
@@ -151,8 +151,7 @@ fn is_hardware(disk: &Path) -> bool {
 /// `Cpus_allowed_list: 0-1,4` of `/proc/self/status`: the cores that the scheduler may give this
 /// process. A quota of a container is none of them.
 fn allowed_cores(status: &str) -> Option<BTreeSet<u64>> {
-    let prefix = "Cpus_allowed_list:";
-    let list = status.lines().find_map(|line| line.strip_prefix(prefix))?;
+    let list = line_after(status, "Cpus_allowed_list:")?;
     let mut cores = BTreeSet::new();
     for range in list.trim().split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -180,7 +179,7 @@ impl CpuTicks {
     /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is already
     /// in user time. Waiting for a disk is idle; what a hypervisor steals is not: we cannot have it.
     fn parse(stat: &str) -> Option<CpuTicks> {
-        CpuTicks::of_line(stat.lines().find_map(|line| line.strip_prefix("cpu "))?)
+        CpuTicks::of_line(line_after(stat, "cpu ")?)
     }
 
     /// Of these cores, each of which has a line `cpu<number>`.
@@ -212,7 +211,7 @@ impl CpuTicks {
 
     fn percent(self, before: CpuTicks) -> Option<f64> {
         let total = self.total.checked_sub(before.total)?;
-        // The kernel says that iowait may go back a little.
+        // By the kernel's documentation iowait may go back a little.
         let idle = self.idle.saturating_sub(before.idle).min(total);
         (total > 0).then(|| 100.0 * (total - idle) as f64 / total as f64)
     }
@@ -251,8 +250,7 @@ pub(super) struct MemInfo {
 impl MemInfo {
     pub(super) fn parse(meminfo: &str) -> MemInfo {
         let bytes = |name: &str| {
-            let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-            let number = line.trim().strip_suffix("kB")?.trim();
+            let number = line_after(meminfo, name)?.trim().strip_suffix("kB")?.trim();
             number.parse::<u64>().ok()?.checked_mul(1024)
         };
         MemInfo {
@@ -270,10 +268,7 @@ impl MemInfo {
 
 /// Pages that went to swap or came from it since boot.
 fn swapped_pages(vmstat: &str) -> Option<u64> {
-    let pages = |name: &str| {
-        let line = vmstat.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse::<u64>().ok()
-    };
+    let pages = |name: &str| line_after(vmstat, name)?.trim().parse::<u64>().ok();
     pages("pswpin ")?.checked_add(pages("pswpout ")?)
 }
 
@@ -320,7 +315,7 @@ mod tests {
             read_all(&text);
         }
 
-        /// Text that has the right words with any numbers behind them.
+        /// Text that has the right words followed by any numbers.
         #[test]
         fn any_numbers_can_be_read(
             words in prop::collection::vec(
@@ -345,13 +340,7 @@ mod tests {
     #[test]
     fn cpu_time_is_what_is_neither_idle_nor_waiting_for_a_disk() {
         let before = CpuTicks::parse("cpu  100 0 50 800 50 0 0 0 7 0\ncpu0 1 2 3 4\n").unwrap();
-        assert_eq!(
-            before,
-            CpuTicks {
-                idle: 850,
-                total: 1000
-            }
-        );
+        assert_eq!((before.idle, before.total), (850, 1000));
         let after = CpuTicks::parse("cpu  160 0 60 820 50 0 0 10 7 0\n").unwrap();
         assert_eq!(after.percent(before), Some(80.0));
         assert_eq!(before.percent(before), None, "no time has passed");
@@ -373,11 +362,8 @@ mod tests {
         assert_eq!(memory.total, Some(102_400));
         assert_eq!(memory.available, Some(61_440));
         assert_eq!(memory.swap_used(), None, "SwapFree is missing");
-        assert_eq!(
-            MemInfo::parse("MemTotal: 100 MB\n").total,
-            None,
-            "another unit is not guessed"
-        );
+        let megabytes = MemInfo::parse("MemTotal: 100 MB\n");
+        assert_eq!(megabytes.total, None, "another unit is not guessed");
     }
 
     #[test]
@@ -389,11 +375,8 @@ mod tests {
     #[test]
     fn a_disk_line_may_be_old_and_short_or_new_and_long() {
         let text = "   8  0 sda 10 1 800 5 20 2 1600 9 0 4 14 0 0 0 0 1 1\n 8 1 sda1 1 2\n";
-        let sda = DiskLine {
-            name: "sda",
-            sectors_read: 800,
-            sectors_written: 1600,
-        };
-        assert_eq!(disks(text), [sda]);
+        let found = disks(text).into_iter();
+        let found = found.map(|disk| (disk.name, disk.sectors_read, disk.sectors_written));
+        assert_eq!(found.collect::<Vec<_>>(), [("sda", 800, 1600)]);
     }
 }

@@ -1,6 +1,6 @@
 //! Intel GPUs, by what the `i915` and `xe` drivers write into sysfs.
 //!
-//! Neither says how busy the card is. Both say how long its render engines slept, and what was not
+//! Neither reports how busy the card is. Both report how long its render engines slept, and what was not
 //! slept is given as the utilisation: an upper bound, for a card may be awake and wait. Of a card
 //! with several tiles it is the first tile's. Memory in use is not in sysfs.
 

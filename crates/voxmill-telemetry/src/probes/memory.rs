@@ -6,7 +6,7 @@ use super::host::MemInfo;
 use super::{Roots, read_number, read_text};
 
 /// The machine's memory, or what the process's control groups (a container's limit) leave of it.
-/// `None` where the system does not say.
+/// `None` where the system does not report it.
 pub fn usable_memory(roots: &Roots) -> Option<u64> {
     let total = MemInfo::parse(&read_text(&roots.proc.join("meminfo"))?).total?;
     Some(group_limit(roots).map_or(total, |limit| limit.min(total)))

@@ -1,7 +1,7 @@
-//! What the machine says of itself: its GPUs by their drivers, the host by the operating system.
+//! What the machine reports: its GPUs by their drivers, the host by the operating system.
 //!
 //! Nothing here is needed for a run. What the machine does not have is absent without complaint;
-//! what it has but cannot be asked is told once, in words, by [`Probes::notes`]. A value that a
+//! what it has but cannot be sampled is reported once, in words, by [`Probes::notes`]. A value that a
 //! driver does not give is absent, never zero.
 
 mod amd;
@@ -33,9 +33,10 @@ use std::path::{Path, PathBuf};
 pub use memory::usable_memory;
 pub use sampler::Sampler;
 
+use crate::device::DeviceId;
 use crate::event::{DeviceSample, Event, HostSample, Nanos};
 
-/// Where the machine is looked at; tests give trees of their own.
+/// Where the machine's files are; tests give trees of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     pub proc: PathBuf,
@@ -57,8 +58,8 @@ impl Default for Roots {
 /// What is known of a device once and for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each maker.
-    pub id: String,
+    /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each vendor.
+    pub id: DeviceId,
     pub name: String,
     pub pci_address: Option<String>,
     /// The fastest generation that card and slot can agree on.
@@ -88,7 +89,7 @@ impl fmt::Display for Device {
 trait DeviceProbe: fmt::Debug + Send {
     fn device(&self) -> &Device;
 
-    /// What the driver says now; the error says why it will not say anything any more.
+    /// What the driver reports now; the error is why it will not report anything any more.
     fn sample(&mut self, now: Nanos) -> Result<DeviceSample, String>;
 }
 
@@ -121,7 +122,7 @@ impl Probes {
     /// The devices by name, as a run's first event shows them.
     pub fn facts(&self) -> BTreeMap<String, String> {
         self.devices()
-            .map(|device| (device.id.clone(), device.to_string()))
+            .map(|device| (device.id.to_string(), device.to_string()))
             .collect()
     }
 
@@ -131,7 +132,7 @@ impl Probes {
     }
 
     /// A `DeviceSample` for each device and one `HostSample`. Rates are since the sample before,
-    /// so the first one has none. A device or host that says nothing gives no event.
+    /// so the first one has none. A device or host that reports nothing gives no event.
     pub fn sample(&mut self, now: Nanos) -> Vec<Event> {
         let mut events = Vec::new();
         let notes = &mut self.notes;
@@ -160,11 +161,17 @@ impl Probes {
 }
 
 fn is_empty(sample: &DeviceSample) -> bool {
-    let nothing = DeviceSample {
-        device: sample.device.clone(),
-        ..DeviceSample::default()
-    };
-    *sample == nothing
+    let device = sample.device.clone();
+    *sample
+        == DeviceSample {
+            device,
+            ..DeviceSample::default()
+        }
+}
+
+/// What follows a prefix, in the first line that has it.
+fn line_after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(prefix))
 }
 
 /// A file that the kernel writes one thing into.

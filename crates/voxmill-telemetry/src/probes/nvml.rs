@@ -17,19 +17,13 @@ use crate::event::{DeviceSample, Nanos};
 
 /// All cards of the library; one note where the library is there but does not work.
 pub(super) fn find(library: Option<&Path>, notes: &mut Vec<String>) -> Vec<Box<dyn DeviceProbe>> {
-    let nvml = match load(library) {
-        Ok(nvml) => Arc::new(nvml),
+    let loaded = load(library).and_then(|nvml| Ok((nvml.device_count()?, Arc::new(nvml))));
+    let (count, nvml) = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => {
             if !is_absence(&error) {
                 notes.push(format!("NVIDIA devices are not sampled: {error}"));
             }
-            return Vec::new();
-        }
-    };
-    let count = match nvml.device_count() {
-        Ok(count) => count,
-        Err(error) => {
-            notes.push(format!("NVIDIA devices are not sampled: {error}"));
             return Vec::new();
         }
     };
@@ -51,7 +45,7 @@ pub(super) fn load(library: Option<&Path>) -> Result<Nvml, NvmlError> {
     builder.init()
 }
 
-/// Whether there is simply nothing of NVIDIA's here. A loader says why it failed only in words.
+/// Whether there is simply nothing of NVIDIA's here. A loader reports why it failed only as text.
 fn is_absence(error: &NvmlError) -> bool {
     match error {
         NvmlError::LibloadingError(error) => {
@@ -80,7 +74,7 @@ impl NvidiaGpu {
     fn new(nvml: Arc<Nvml>, index: u32) -> Result<NvidiaGpu, NvmlError> {
         let gpu = nvml.device_by_index(index)?;
         let device = Device {
-            id: format!("nvidia{index}"),
+            id: format!("nvidia{index}").into(),
             name: gpu.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
             pci_address: pci_address(&gpu).map(|address| address.to_string()),
             pcie_generation: gpu.max_pcie_link_gen().ok(),
@@ -96,7 +90,7 @@ impl NvidiaGpu {
     fn ask(&self) -> Result<DeviceSample, NvmlError> {
         let gpu = self.nvml.device_by_index(self.index)?;
         let memory = known(gpu.memory_info())?;
-        // NVML says "KB"; whether that is 1,000 or 1,024 bytes it does not say.
+        // NVML documents "KB", but not whether that is 1,000 or 1,024 bytes.
         let bytes = |kilobytes: u32| u64::from(kilobytes) * 1000;
         Ok(DeviceSample {
             device: self.device.id.clone(),

@@ -1,4 +1,4 @@
-//! The thread that looks at the machine while the others work.
+//! The thread that samples the machine while the others work.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -44,14 +44,14 @@ impl Sampler {
             .name("probes".to_owned())
             .spawn(move || {
                 let _ends: Sender<()> = ends;
-                let mut told = probes.notes().len();
+                let mut reported = probes.notes().len();
                 loop {
                     let began = Instant::now();
                     for event in probes.sample(clock()) {
                         deliver(event);
                     }
-                    let new = &probes.notes()[told..];
-                    told += new.len();
+                    let new = &probes.notes()[reported..];
+                    reported += new.len();
                     if !new.is_empty() {
                         lock(&shared_notes).extend_from_slice(new);
                     }

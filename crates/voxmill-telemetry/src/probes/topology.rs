@@ -1,8 +1,8 @@
 //! Which GPUs the machine has and how they are linked: for choosing a pair of devices, and for
-//! saying at the start what was chosen and why.
+//! reporting at the start what was chosen and why.
 //!
 //! All of it is read once and given as plain data. A virtual machine shows the PCI tree that its
-//! maker invented, so there a link is a guess; between real slots it is what the copies go through.
+//! vendor invented, so there a link is a guess; between real slots it is what the copies go through.
 
 mod address;
 mod driver;
@@ -44,6 +44,6 @@ mod nvidia {
 pub use address::{InvalidPciAddress, PciAddress};
 pub use driver::driver;
 pub use gpus::{GpuFacts, Source, Vendor, gpus};
-pub use links::{Link, Links, link_between, links};
+pub use links::{Link, Links, links};
 pub use pair::{Pair, best_pair};
 pub use pcie::PcieLink;

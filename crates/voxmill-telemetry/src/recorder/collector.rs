@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use super::faults::FaultLimit;
 use super::log_file::LogFile;
 use super::seconds::Seconds;
-use super::{Brief, LaneShared, RecordError, Shared, lock};
+use super::{ItemEvent, LaneShared, RecordError, Shared, lock};
 use crate::event::{Event, Nanos, Stamped};
 use crate::trace::Trace;
 
 /// How often lanes are emptied while there are any.
 const TICK: Duration = Duration::from_millis(250);
-/// A worker reads the clock and then speaks; this much later it has surely done so, and the second
-/// can be closed. Who is even later is counted in the next second.
+/// A worker reads the clock and then records; this much later it has surely done so, and the second
+/// can be closed. What is even later is counted in the next second.
 const GRACE: Nanos = Nanos(100_000_000);
 
 pub(super) struct Collector {
@@ -21,7 +21,7 @@ pub(super) struct Collector {
     start: Instant,
     log: Option<LogFile>,
     trace: Option<Trace>,
-    lanes: Vec<Listened>,
+    lanes: Vec<NumberedLane>,
     seconds: Seconds,
     /// Events that are too young to be written, in the order of time.
     rare: Vec<Stamped>,
@@ -29,10 +29,10 @@ pub(super) struct Collector {
     /// Everything up to here is written.
     horizon: Nanos,
     /// Reused in turn for what lies in the lanes.
-    taken: Vec<Brief>,
+    taken: Vec<ItemEvent>,
 }
 
-struct Listened {
+struct NumberedLane {
     lane: Arc<LaneShared>,
     /// The lane's number in the trace.
     number: u32,
@@ -70,7 +70,7 @@ impl Collector {
     }
 
     pub(super) fn run(mut self) {
-        let _ended = SaysItEnded(Arc::clone(&self.shared));
+        let _ended = ReportsItsEnd(Arc::clone(&self.shared));
         let mut flushed = 0;
         loop {
             let asked = self.sleep(flushed);
@@ -122,11 +122,11 @@ impl Collector {
         self.rare.append(&mut inbox.rare);
         inbox.flood = 0;
         let trace = &mut self.trace;
-        let listen = |lane: Arc<LaneShared>| Listened {
+        let numbered = |lane: Arc<LaneShared>| NumberedLane {
             number: trace.as_mut().map_or(0, |trace| trace.lane(&lane)),
             lane,
         };
-        self.lanes.extend(inbox.lanes.drain(..).map(listen));
+        self.lanes.extend(inbox.lanes.drain(..).map(numbered));
         Asked {
             at: self.start.elapsed().into(),
             flushes: inbox.flushes_asked,
@@ -143,19 +143,19 @@ impl Collector {
             taken,
             ..
         } = self;
-        lanes.retain(|Listened { lane, number }| {
-            // Whether the worker let go is asked before, so that nothing it said last is missed.
-            let goes_on = Arc::strong_count(lane) > in_our_hands(trace);
+        lanes.retain(|NumberedLane { lane, number }| {
+            // Checked before the lane is emptied, so that the worker's last events are not missed.
+            let in_use = Arc::strong_count(lane) > our_references(trace);
             let lost = lane.take(taken);
             if let Some(trace) = trace {
                 trace.add(*number, taken, lost);
             }
             seconds.add(&lane.stage, taken, lost);
             taken.clear();
-            if last_time || !goes_on {
+            if last_time || !in_use {
                 lane.close();
             }
-            goes_on && !last_time
+            in_use && !last_time
         });
     }
 
@@ -179,26 +179,15 @@ impl Collector {
         if let Some(trace) = &mut self.trace {
             trace.add_rare(&lines);
         }
-        lines.retain(|line| self.faults.lets_pass(&line.event));
-        self.faults.tell(horizon, whole, &mut sums);
+        lines.retain(|line| self.faults.is_written(&line.event));
+        self.faults.report(horizon, whole, &mut sums);
         if lost > 0 {
-            let event = Event::Lost {
-                stage: String::new(),
-                events: lost,
-            };
-            sums.push(Stamped { at: horizon, event });
+            sums.push(lost_line(horizon, lost));
         }
         lines.append(&mut sums);
         // Stable: at the same time, an event comes before the sum of its second.
         lines.sort_by_key(|stamped| stamped.at);
-        if !lines.is_empty() {
-            let mut stats = lock(&self.shared.stats);
-            lines.iter().for_each(|line| stats.absorb(line));
-        }
-        let written = (self.log.as_mut()).map_or(Ok(()), |log| log.write(&lines, whole, now));
-        if let Err(error) = written {
-            self.fail(error.into());
-        }
+        self.write_lines(&lines, whole, now);
     }
 
     /// A log that could not be written may be writable again: somebody made room on the disk.
@@ -206,15 +195,17 @@ impl Collector {
         let Some(lost) = self.log.as_mut().and_then(|log| log.reopen(now, at_once)) else {
             return;
         };
-        let event = Event::Lost {
-            stage: String::new(),
-            events: lost,
-        };
-        // Behind everything that is written, before everything that is to come.
-        let at = self.horizon;
-        let line = Stamped { at, event };
-        lock(&self.shared.stats).absorb(&line);
-        let written = (self.log.as_mut()).map_or(Ok(()), |log| log.write(&[line], false, now));
+        // After everything that is written, before everything that is to come.
+        self.write_lines(&[lost_line(self.horizon, lost)], false, now);
+    }
+
+    /// The statistics fold the very lines that the log gets.
+    fn write_lines(&mut self, lines: &[Stamped], sync: bool, now: Nanos) {
+        if !lines.is_empty() {
+            let mut stats = lock(&self.shared.stats);
+            lines.iter().for_each(|line| stats.absorb(line));
+        }
+        let written = (self.log.as_mut()).map_or(Ok(()), |log| log.write(lines, sync, now));
         if let Err(error) = written {
             self.fail(error.into());
         }
@@ -235,15 +226,21 @@ impl Collector {
     }
 }
 
+fn lost_line(at: Nanos, events: u64) -> Stamped {
+    let stage = String::new();
+    let event = Event::Lost { stage, events };
+    Stamped { at, event }
+}
+
 /// References to a lane that are not its worker's.
-fn in_our_hands(trace: &Option<Trace>) -> usize {
+fn our_references(trace: &Option<Trace>) -> usize {
     if trace.is_some() { 2 } else { 1 }
 }
 
 /// Whatever ends the thread, nobody waits for it in vain.
-struct SaysItEnded(Arc<Shared>);
+struct ReportsItsEnd(Arc<Shared>);
 
-impl Drop for SaysItEnded {
+impl Drop for ReportsItsEnd {
     fn drop(&mut self) {
         let mut inbox = self.0.inbox();
         if std::thread::panicking() {
@@ -280,13 +277,20 @@ mod tests {
         }
     }
 
-    fn wait(end_ms: u64) -> Brief {
-        Brief::Wait {
+    fn wait(end_ms: u64) -> ItemEvent {
+        ItemEvent::Wait {
             wait: Wait::Input,
             item: Some(0).into(),
             start: Nanos(end_ms * MILLI - 1),
             waited: Nanos(1),
         }
+    }
+
+    fn logging(path: &std::path::Path) -> (Collector, Arc<Shared>) {
+        let log = LogFile::open(path.to_owned()).unwrap();
+        let shared = Arc::new(Shared::default());
+        let collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        (collector, shared)
     }
 
     /// Times of the lines in the log, in milliseconds, and what they are.
@@ -304,15 +308,13 @@ mod tests {
     fn events_and_sums_are_written_in_the_order_of_time_once_they_are_old_enough() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let log = LogFile::open(path.clone()).unwrap();
-        let shared = Arc::new(Shared::default());
-        let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        let (mut collector, shared) = logging(&path);
         let stage = Arc::new(LaneStage::new(0, "read"));
         let at = |ms: u64| Nanos(ms * MILLI);
 
         collector.rare = [500, 1000, 1500, 1980, 2040].map(gate).into();
         collector.seconds.add(&stage, &[700, 1700].map(wait), 0);
-        // The clock says that second 1 is over, but some worker may still be about to speak of it.
+        // By the clock second 1 is over, but some worker may still be about to record in it.
         collector.write(at(2050), false, 0);
         let first = [
             (500, "event"),
@@ -332,7 +334,7 @@ mod tests {
         ];
         assert_eq!(lines(&path)[first.len()..], second);
 
-        // Asked for all of it, it does not wait for the second's end, nor go back behind it later.
+        // Asked for all of it, it does not wait for the second's end, nor go back before it later.
         collector.rare = vec![gate(2155)];
         collector.write(at(2160), true, 0);
         collector.seconds.add(&stage, &[wait(2158)], 1);
@@ -351,13 +353,11 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_log_that_could_not_be_written_goes_on_when_there_is_room_again() {
+    fn a_log_that_could_not_be_written_continues_when_there_is_room_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-        let log = LogFile::open(path.clone()).unwrap();
-        let shared = Arc::new(Shared::default());
-        let mut collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        let (mut collector, shared) = logging(&path);
         let mut happens = |at_ms, gates: &[u64]| {
             collector.rare = gates.iter().copied().map(gate).collect();
             collector.reopen_log(Nanos(at_ms * MILLI), false);
@@ -376,9 +376,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_to_whoever_waits() {
+    fn a_panic_is_reported_to_whoever_waits() {
         let shared = Arc::new(Shared::default());
-        let ends = SaysItEnded(Arc::clone(&shared));
+        let ends = ReportsItsEnd(Arc::clone(&shared));
         let thread = std::thread::spawn(move || {
             let _ends = ends;
             panic!("on purpose");

@@ -17,15 +17,15 @@ pub(super) struct FaultLimit {
 #[derive(Debug, Default)]
 struct Count {
     written: u64,
-    /// Not yet told.
+    /// Not yet reported.
     more: u64,
     /// The second in which the last line was written.
-    told: u64,
+    reported: u64,
 }
 
 impl FaultLimit {
     /// Whether the event is to be written; if not, it is counted.
-    pub(super) fn lets_pass(&mut self, event: &Event) -> bool {
+    pub(super) fn is_written(&mut self, event: &Event) -> bool {
         let Event::Fault(Fault {
             stage,
             kind,
@@ -47,19 +47,19 @@ impl FaultLimit {
         passes
     }
 
-    /// Whether there is nothing left to tell.
+    /// Whether there is nothing left to report.
     pub(super) fn is_empty(&self) -> bool {
         self.kinds.values().all(|count| count.more == 0)
     }
 
-    /// A line for each kind that has more to tell, at most once a second or when all is asked for.
-    pub(super) fn tell(&mut self, now: Nanos, whole: bool, lines: &mut Vec<Stamped>) {
+    /// A line for each kind that has more to report, at most once a second or when all is asked for.
+    pub(super) fn report(&mut self, now: Nanos, whole: bool, lines: &mut Vec<Stamped>) {
         let second = now.0 / SECOND;
         for ((stage, kind, action), count) in &mut self.kinds {
-            if count.more == 0 || (second <= count.told && !whole) {
+            if count.more == 0 || (second <= count.reported && !whole) {
                 continue;
             }
-            count.told = second;
+            count.reported = second;
             let event = Event::MoreFaults {
                 stage: stage.clone(),
                 kind: *kind,
@@ -86,9 +86,17 @@ mod tests {
         })
     }
 
-    fn told(limit: &mut FaultLimit, at_ms: u64) -> Vec<u64> {
+    fn flooded() -> (FaultLimit, Event) {
+        let mut limit = FaultLimit::default();
+        let flood = fault("read", FaultAction::Skipped);
+        let passed = (0..5000).filter(|_| limit.is_written(&flood)).count() as u64;
+        assert_eq!(passed, WRITTEN_IN_FULL);
+        (limit, flood)
+    }
+
+    fn reported(limit: &mut FaultLimit, at_ms: u64) -> Vec<u64> {
         let mut lines = Vec::new();
-        limit.tell(Nanos(at_ms * 1_000_000), false, &mut lines);
+        limit.report(Nanos(at_ms * 1_000_000), false, &mut lines);
         let counts = lines.into_iter().map(|line| match line.event {
             Event::MoreFaults { count, .. } => count,
             other => panic!("{other:?}"),
@@ -98,28 +106,22 @@ mod tests {
 
     #[test]
     fn after_the_first_thousand_there_is_one_line_a_second() {
-        let mut limit = FaultLimit::default();
-        let flood = fault("read", FaultAction::Skipped);
-        let passed = (0..5000).filter(|_| limit.lets_pass(&flood)).count() as u64;
-        assert_eq!(passed, WRITTEN_IN_FULL);
+        let (mut limit, flood) = flooded();
         assert!(!limit.is_empty());
-        assert_eq!(told(&mut limit, 1200), [4000]);
-        limit.lets_pass(&flood);
-        assert_eq!(told(&mut limit, 1900), [] as [u64; 0]);
-        limit.lets_pass(&flood);
-        assert_eq!(told(&mut limit, 2100), [2]);
+        assert_eq!(reported(&mut limit, 1200), [4000]);
+        limit.is_written(&flood);
+        assert_eq!(reported(&mut limit, 1900), [] as [u64; 0]);
+        limit.is_written(&flood);
+        assert_eq!(reported(&mut limit, 2100), [2]);
         assert!(limit.is_empty());
     }
 
     #[test]
     fn a_flood_of_one_kind_does_not_hide_another() {
-        let mut limit = FaultLimit::default();
-        let flood = fault("read", FaultAction::Skipped);
-        let passed = (0..5000).filter(|_| limit.lets_pass(&flood)).count() as u64;
-        assert_eq!(passed, WRITTEN_IN_FULL);
-        assert!(limit.lets_pass(&fault("read", FaultAction::Stopped)));
-        assert!(limit.lets_pass(&fault("write", FaultAction::Skipped)));
-        assert!(limit.lets_pass(&Event::Lost {
+        let (mut limit, _) = flooded();
+        assert!(limit.is_written(&fault("read", FaultAction::Stopped)));
+        assert!(limit.is_written(&fault("write", FaultAction::Skipped)));
+        assert!(limit.is_written(&Event::Lost {
             stage: String::new(),
             events: 1
         }));

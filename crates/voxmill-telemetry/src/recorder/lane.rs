@@ -1,4 +1,4 @@
-//! What one worker says, and where it lies until it is collected.
+//! What one worker records, and where it lies until it is collected.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,45 +12,38 @@ pub(super) const LANE_CAPACITY: usize = 1 << 16;
 /// From here on the collecting thread is called early.
 const FILLS_UP: usize = LANE_CAPACITY / 2;
 
-/// What one worker has to say. One thread at a time.
+/// Takes the events of one worker, on one thread at a time.
 #[derive(Debug)]
 pub struct Lane {
+    /// `None`: nothing is recorded.
     pub(super) shared: Option<Arc<LaneShared>>,
 }
 
 impl Lane {
-    pub(super) fn off() -> Lane {
-        Lane { shared: None }
-    }
-
-    pub(super) fn of(shared: Arc<LaneShared>) -> Lane {
-        Lane {
-            shared: Some(shared),
-        }
-    }
-
-    /// An item was in hand from `start` for `service`.
-    pub fn item(&self, item: u64, start: Nanos, service: Nanos) {
+    fn push(&self, event: ItemEvent) {
         if let Some(shared) = &self.shared {
-            shared.push(Brief::Item {
-                item,
-                start,
-                service,
-            });
+            shared.push(event);
         }
+    }
+
+    /// A worker handled an item from `start` for `service`.
+    pub fn item(&self, item: u64, start: Nanos, service: Nanos) {
+        self.push(ItemEvent::Item {
+            item,
+            start,
+            service,
+        });
     }
 
     /// From `start` on, the worker waited: for or with that item, or for none that is known, as at
     /// the end of input.
     pub fn wait(&self, wait: Wait, item: Option<u64>, start: Nanos, waited: Nanos) {
-        if let Some(shared) = &self.shared {
-            shared.push(Brief::Wait {
-                wait,
-                item: item.into(),
-                start,
-                waited,
-            });
-        }
+        self.push(ItemEvent::Wait {
+            wait,
+            item: item.into(),
+            start,
+            waited,
+        });
     }
 
     /// Only kept in detail.
@@ -59,7 +52,7 @@ impl Lane {
             && shared.recorder.detailed
         {
             let buffer = shared.buffer(buffer);
-            shared.push(Brief::Level {
+            shared.push(ItemEvent::Level {
                 buffer,
                 at,
                 items,
@@ -69,20 +62,18 @@ impl Lane {
     }
 
     pub fn slot(&self, place: u32, item: u64, at: Nanos, to: SlotState) {
-        if let Some(shared) = &self.shared {
-            shared.push(Brief::Slot {
-                place,
-                item,
-                at,
-                to,
-            });
-        }
+        self.push(ItemEvent::Slot {
+            place,
+            item,
+            at,
+            to,
+        });
     }
 }
 
 /// An event of a single item, without names: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brief {
+pub(crate) enum ItemEvent {
     Item {
         item: u64,
         start: Nanos,
@@ -125,19 +116,19 @@ impl From<Option<u64>> for MaybeItem {
     }
 }
 
-impl Brief {
+impl ItemEvent {
     pub(crate) fn start(&self) -> Nanos {
         match *self {
-            Brief::Item { start, .. } | Brief::Wait { start, .. } => start,
-            Brief::Level { at, .. } | Brief::Slot { at, .. } => at,
+            ItemEvent::Item { start, .. } | ItemEvent::Wait { start, .. } => start,
+            ItemEvent::Level { at, .. } | ItemEvent::Slot { at, .. } => at,
         }
     }
 
     pub(crate) fn end(&self) -> Nanos {
         match *self {
-            Brief::Item { start, service, .. } => start + service,
-            Brief::Wait { start, waited, .. } => start + waited,
-            Brief::Level { at, .. } | Brief::Slot { at, .. } => at,
+            ItemEvent::Item { start, service, .. } => start + service,
+            ItemEvent::Wait { start, waited, .. } => start + waited,
+            ItemEvent::Level { at, .. } | ItemEvent::Slot { at, .. } => at,
         }
     }
 }
@@ -181,13 +172,13 @@ pub(crate) struct LaneShared {
     pub(crate) worker: u32,
     recorder: Arc<Shared>,
     waiting: Mutex<Waiting>,
-    /// The names of buffers that this lane has spoken of.
+    /// The names of buffers whose levels this lane has recorded.
     buffers: Mutex<Vec<String>>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    events: Vec<Brief>,
+    events: Vec<ItemEvent>,
     lost: u64,
     closed: bool,
 }
@@ -203,7 +194,7 @@ impl LaneShared {
         }
     }
 
-    fn push(&self, event: Brief) {
+    fn push(&self, event: ItemEvent) {
         let mut waiting = lock(&self.waiting);
         if waiting.closed {
             return;
@@ -220,14 +211,14 @@ impl LaneShared {
         }
     }
 
-    /// Swaps what is there against an empty vector; says how many events found no place.
-    pub(super) fn take(&self, empty: &mut Vec<Brief>) -> u64 {
+    /// Swaps what is there for an empty vector; returns how many events found no room.
+    pub(super) fn take(&self, empty: &mut Vec<ItemEvent>) -> u64 {
         let mut waiting = lock(&self.waiting);
         std::mem::swap(&mut waiting.events, empty);
         std::mem::take(&mut waiting.lost)
     }
 
-    /// Nobody will take what is said from now on.
+    /// Nobody will take what is recorded from now on.
     pub(super) fn close(&self) {
         let mut waiting = lock(&self.waiting);
         waiting.closed = true;
@@ -262,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_event_is_small() {
-        assert_eq!(size_of::<Brief>(), 32);
-        assert_eq!(size_of::<(u32, Brief)>(), 40);
+        assert_eq!(size_of::<ItemEvent>(), 32);
+        assert_eq!(size_of::<(u32, ItemEvent)>(), 40);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Brief, LaneStage};
+use super::{ItemEvent, LaneStage};
 use crate::event::{
     Event, Nanos, SlotSecond, SlotState, SlowItem, StageSecond, Stamped, Wait, WaitSum,
 };
@@ -99,7 +99,7 @@ impl StageSum {
     }
 }
 
-/// The end of a long name tells more than its beginning.
+/// The end of a long name is more useful than its beginning.
 fn shortened(name: String) -> String {
     let too_long = name.chars().count().saturating_sub(LONGEST_NAME);
     if too_long == 0 {
@@ -110,9 +110,9 @@ fn shortened(name: String) -> String {
 }
 
 impl Seconds {
-    /// What one worker of a stage said since it was asked last, and how much of it was lost.
-    pub(super) fn add(&mut self, stage: &Arc<LaneStage>, events: &[Brief], lost: u64) {
-        // A worker speaks in the order of time: a second is looked up once, not for each event.
+    /// What one worker of a stage recorded since the last call, and how much of it was lost.
+    pub(super) fn add(&mut self, stage: &Arc<LaneStage>, events: &[ItemEvent], lost: u64) {
+        // A worker records in the order of time: a second is looked up once, not for each event.
         for events in events.chunk_by(|a, b| a.end().0 / SECOND == b.end().0 / SECOND) {
             let second = self.open_second(events[0].end().0 / SECOND);
             let moves = &mut second.moves;
@@ -120,11 +120,11 @@ impl Seconds {
                 .or_insert_with(|| StageSum::new(Arc::clone(stage)));
             for &event in events {
                 match event {
-                    Brief::Item { item, service, .. } => sum.add_item(item, service),
-                    Brief::Wait { wait, waited, .. } => {
+                    ItemEvent::Item { item, service, .. } => sum.add_item(item, service),
+                    ItemEvent::Wait { wait, waited, .. } => {
                         sum.waits.entry(wait).or_default().add(waited);
                     }
-                    Brief::Slot {
+                    ItemEvent::Slot {
                         place,
                         item,
                         at,
@@ -135,7 +135,7 @@ impl Seconds {
                         to,
                         place,
                     }),
-                    Brief::Level { .. } => {}
+                    ItemEvent::Level { .. } => {}
                 }
             }
         }
@@ -211,22 +211,22 @@ mod tests {
 
     fn stage(name: &str) -> Arc<LaneStage> {
         let stage = LaneStage::new(0, name);
-        let naming: super::super::Naming = Arc::new(|item| format!("clip {item}"));
-        assert!(stage.naming.set(naming).is_ok());
+        let named = stage.naming.set(Arc::new(|item| format!("clip {item}")));
+        assert!(named.is_ok());
         Arc::new(stage)
     }
 
     /// An item that ended at that millisecond.
-    fn item(item: u64, end_ms: u64, service_ms: u64) -> Brief {
-        Brief::Item {
+    fn item(item: u64, end_ms: u64, service_ms: u64) -> ItemEvent {
+        ItemEvent::Item {
             item,
             start: Nanos((end_ms - service_ms) * 1_000_000),
             service: Nanos(service_ms * 1_000_000),
         }
     }
 
-    fn slot(at_ms: u64, item: u64, to: SlotState) -> Brief {
-        Brief::Slot {
+    fn slot(at_ms: u64, item: u64, to: SlotState) -> ItemEvent {
+        ItemEvent::Slot {
             place: 0,
             item,
             at: Nanos(at_ms * 1_000_000),
@@ -243,15 +243,13 @@ mod tests {
     #[test]
     fn a_second_is_written_once_it_is_over_with_its_slowest_items() {
         let mut seconds = Seconds::default();
-        let events: Vec<Brief> = [
-            (1, 100, 5),
-            (2, 200, 50),
-            (3, 300, 7),
-            (4, 999, 6),
-            (5, 1000, 90),
-        ]
-        .map(|(number, end, service)| item(number, end, service))
-        .into();
+        let events = [
+            item(1, 100, 5),
+            item(2, 200, 50),
+            item(3, 300, 7),
+            item(4, 999, 6),
+            item(5, 1000, 90),
+        ];
         seconds.add(&stage("read"), &events, 0);
         assert!(closed(&mut seconds, 999).is_empty());
         let lines = closed(&mut seconds, 1000);
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_too_late_is_counted_in_the_next_second() {
+    fn what_comes_too_late_is_counted_in_the_next_second() {
         let mut seconds = Seconds::default();
         assert_eq!(closed(&mut seconds, 5000), []);
         seconds.add(&stage("read"), &[item(1, 100, 5)], 0);
@@ -319,15 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_said() {
+    fn what_was_lost_is_reported() {
         let mut seconds = Seconds::default();
         seconds.add(&stage("read"), &[], 7);
-        let lines = closed(&mut seconds, 1000);
-        let lost = Event::Lost {
+        let event = Event::Lost {
             stage: "read".to_owned(),
             events: 7,
         };
-        assert_eq!(lines.len(), 1);
-        assert_eq!(lines[0].event, lost);
+        let at = Nanos(SECOND);
+        assert_eq!(closed(&mut seconds, 1000), [Stamped { at, event }]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::faults::WRITTEN_IN_FULL;
 use super::seconds::Seconds;
-use super::{Brief, LaneStage, Naming};
+use super::{ItemEvent, LaneStage, Naming};
 use crate::event::*;
 
 const LIMIT: f64 = 50e6;
@@ -63,13 +63,13 @@ fn bytes_of_items(variation: f64) -> usize {
                 let item = 360_000_000 + second * 10_000 + index;
                 let start = Nanos(second * 1_000_000_000 + index * 90_000);
                 let service = draws.span(1.6e6, variation);
-                events.push(Brief::Item {
+                events.push(ItemEvent::Item {
                     item,
                     start: Nanos(start.0.saturating_sub(service.0)),
                     service,
                 });
                 for wait in [Wait::Input, Wait::Bytes, Wait::Output] {
-                    events.push(Brief::Wait {
+                    events.push(ItemEvent::Wait {
                         wait,
                         item: Some(item).into(),
                         start,
@@ -91,111 +91,79 @@ fn bytes_of_items(variation: f64) -> usize {
 fn bytes_of_the_rest() -> usize {
     let mut draws = Draws(11);
     let at = Nanos(36_000_123_456_789);
-    let mut bytes = 0;
+    let mut events = Vec::new();
     for _ in 0..20 {
         let losses = ["loss", "mel_loss", "duration_loss", "grad_norm"];
-        bytes += line(
-            at,
-            Event::Step(Step {
-                step: 720_000,
-                waited: draws.span(5e6, 0.5),
-                late: Some("transfer".to_owned()),
-                service: draws.span(45e6, 0.1),
-                overhead: draws.span(1e5, 0.1),
-                shape: "32x160x768".parse().ok(),
-                ended: Some(Nanos(at.0 - 1_234_567_890)),
-                values: losses.map(|name| (name.to_owned(), draws.next())).into(),
-                ..Step::default()
-            }),
-        );
+        events.push(Event::Step(Step {
+            step: 720_000,
+            waited: draws.span(5e6, 0.5),
+            late: Some("transfer".to_owned()),
+            service: draws.span(45e6, 0.1),
+            overhead: draws.span(1e5, 0.1),
+            shape: "32x160x768".parse().ok(),
+            ended: Some(Nanos(at.0 - 1_234_567_890)),
+            values: losses.map(|name| (name.to_owned(), draws.next())).into(),
+            ..Step::default()
+        }));
     }
-    for device in ["cuda:0", "cuda:1", "cuda:0", "cuda:1"] {
-        bytes += line(
-            at,
-            Event::DeviceSample(DeviceSample {
-                device: device.to_owned(),
-                utilisation_percent: Some(97.0),
-                memory_used: Some(21_474_836_480),
-                memory_total: Some(25_769_803_776),
-                power_watts: Some(342.517),
-                temperature_celsius: Some(71.0),
-                clock_mhz: Some(1965.0),
-                memory_clock_mhz: Some(10_501.0),
-                pcie_receive: Some(12_345_678_901),
-                pcie_send: Some(1_234_567_890),
-            }),
-        );
-    }
-    bytes += line(
-        at,
-        Event::HostSample(HostSample {
-            cpu_percent: Some(draws.next()),
-            allowed_cpu: Some((87.3, 64).into()),
-            process_cpu_percent: Some(draws.next()),
-            process_memory: Some(12_345_678_901),
-            memory_available: Some(12_345_678_901),
-            memory_total: Some(68_719_476_736),
-            swap_used: Some(0),
-            swap_traffic: Some(0),
-            disk_read: Some(123_456_789),
-            disk_write: Some(123_456_789),
+    events.extend(["cuda:0", "cuda:1", "cuda:0", "cuda:1"].map(|device| {
+        Event::DeviceSample(DeviceSample {
+            device: device.into(),
+            utilisation_percent: Some(97.0),
+            memory_used: Some(21_474_836_480),
+            memory_total: Some(25_769_803_776),
+            power_watts: Some(342.517),
+            temperature_celsius: Some(71.0),
+            clock_mhz: Some(1965.0),
+            memory_clock_mhz: Some(10_501.0),
+            pcie_receive: Some(12_345_678_901),
+            pcie_send: Some(1_234_567_890),
+        })
+    }));
+    events.push(Event::HostSample(HostSample {
+        cpu_percent: Some(draws.next()),
+        allowed_cpu: Some((87.3, 64).into()),
+        process_cpu_percent: Some(draws.next()),
+        process_memory: Some(12_345_678_901),
+        memory_available: Some(12_345_678_901),
+        memory_total: Some(68_719_476_736),
+        swap_used: Some(0),
+        swap_traffic: Some(0),
+        disk_read: Some(123_456_789),
+        disk_write: Some(123_456_789),
+    }));
+    use SlotState::*;
+    let sum = WaitSum::from((20, Nanos(987_654_321), Nanos(98_765_432)));
+    let states = [Preparing, Ready, Training, Free].map(|state| (state, sum));
+    let states = states.into();
+    events.push(Event::SlotSecond(SlotSecond { states }));
+    events.extend(STAGES.map(|stage| Event::BufferLevel {
+        buffer: stage.to_owned(),
+        items: 48,
+        capacity: 50,
+    }));
+    events.extend(
+        ["host", "cuda:0", "cuda:1"].map(|budget| Event::BudgetLevel {
+            budget: budget.to_owned(),
+            bytes: 12_345_678_901,
+            limit: 25_769_803_776,
+            peak: 12_345_678_901,
         }),
     );
-    let states = [
-        SlotState::Preparing,
-        SlotState::Ready,
-        SlotState::Training,
-        SlotState::Free,
-    ];
-    let sum = WaitSum {
-        count: 20,
-        total: Nanos(987_654_321),
-        longest: Nanos(98_765_432),
-    };
-    let states = states.map(|state| (state, sum)).into();
-    bytes += line(at, Event::SlotSecond(SlotSecond { states }));
-    for stage in STAGES {
-        bytes += line(
-            at,
-            Event::BufferLevel {
-                buffer: stage.to_owned(),
-                items: 48,
-                capacity: 50,
-            },
-        );
-    }
-    for budget in ["host", "cuda:0", "cuda:1"] {
-        bytes += line(
-            at,
-            Event::BudgetLevel {
-                budget: budget.to_owned(),
-                bytes: 12_345_678_901,
-                limit: 25_769_803_776,
-                peak: 12_345_678_901,
-            },
-        );
-    }
-    for stage in ["read", "decode"] {
-        bytes += line(
-            at,
-            Event::MoreFaults {
-                stage: stage.to_owned(),
-                kind: FaultKind::TooLarge,
-                action: FaultAction::Retried,
-                count: 10_000,
-            },
-        );
-    }
-    // A controller looks once in a few seconds.
-    let decision = line(
-        at,
-        Event::Decision(Decision {
-            subject: "featurize".to_owned(),
-            change: DecidedChange::WorkersBack { from: 12, to: 11 },
-            reason: "throughput fell from 9,876.5 to 9,765.4 items a second".to_owned(),
-        }),
-    );
-    bytes + decision / 2
+    events.extend(["read", "decode"].map(|stage| Event::MoreFaults {
+        stage: stage.to_owned(),
+        kind: FaultKind::TooLarge,
+        action: FaultAction::Retried,
+        count: 10_000,
+    }));
+    // A controller decides once in a few seconds.
+    let decision = Event::Decision(Decision {
+        subject: "featurize".to_owned(),
+        change: DecidedChange::WorkersBack { from: 12, to: 11 },
+        reason: "throughput fell from 9,876.5 to 9,765.4 items a second".to_owned(),
+    });
+    let each_second = events.into_iter().map(|event| line(at, event));
+    each_second.sum::<usize>() + line(at, decision) / 2
 }
 
 /// Faults that are written one by one, all within the hour.

@@ -5,19 +5,20 @@ use std::sync::mpsc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{
-    Fault, FaultAction, FaultKind, GateReason, Outcome, RunStarted, SlotState, Step, Wait,
-};
+use crate::event::{Fault, FaultAction, FaultKind, GateReason, Outcome, SlotState, Step, Wait};
 use crate::examples;
 use crate::log::{RunLog, replay};
 
-fn logging(folder: &tempfile::TempDir) -> (Recorder, PathBuf) {
+fn start(log: Option<PathBuf>, trace: Option<PathBuf>) -> Result<Recorder, RecordError> {
+    let trace = trace.map(TraceOptions::new);
+    Recorder::start(RecorderOptions { log, trace })
+}
+
+/// A recorder that logs into a folder of its own.
+fn logging() -> (Recorder, PathBuf, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.jsonl");
-    let options = RecorderOptions {
-        log: Some(path.clone()),
-        trace: None,
-    };
-    (Recorder::start(options).unwrap(), path)
+    (start(Some(path.clone()), None).unwrap(), path, folder)
 }
 
 fn gate(ready: u64) -> Event {
@@ -53,8 +54,7 @@ fn switched_off_it_is_only_a_clock() {
 
 #[test]
 fn after_a_flush_everything_is_in_the_log() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     let lane = recorder.lane("read", 0);
     for round in 1..=3 {
         lane.item(round, recorder.now(), Nanos(1000));
@@ -74,12 +74,11 @@ fn after_a_flush_everything_is_in_the_log() {
 
 #[test]
 fn nobody_needs_to_ask_for_the_log_to_be_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     recorder.record(gate(1));
     let lane = recorder.lane("read", 0);
     lane.item(1, Nanos(0), Nanos(1000));
-    // Hangs if it is never written; how soon it is, is not for a test to say.
+    // Hangs if it is never written; how soon it is written is not tested.
     loop {
         // It may be read in the middle of a line.
         let (starts, _) = replay(&path).unwrap();
@@ -93,8 +92,7 @@ fn nobody_needs_to_ask_for_the_log_to_be_written() {
 
 #[test]
 fn where_nothing_happens_nothing_is_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     let _lane = recorder.lane("read", 0);
     recorder.flush().unwrap();
     recorder.finish().unwrap();
@@ -103,22 +101,20 @@ fn where_nothing_happens_nothing_is_written() {
 
 #[test]
 fn dropping_the_last_clone_writes_the_rest() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     let lane = recorder.lane("read", 0);
     let clone = recorder.clone();
     drop(recorder);
     lane.item(1, clone.now(), Nanos(1000));
     drop(clone);
-    // Nobody listens any more; that is no harm.
+    // Nobody collects it any more; that does no harm.
     lane.item(2, Nanos(0), Nanos(1000));
     assert_eq!(items(&replayed(&path), "read"), 1);
 }
 
 #[test]
 fn what_comes_after_the_end_is_ignored() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     recorder.record(gate(1));
     recorder.finish().unwrap();
     recorder.record(gate(2));
@@ -129,8 +125,7 @@ fn what_comes_after_the_end_is_ignored() {
 
 #[test]
 fn a_lane_that_was_dropped_is_emptied_and_forgotten() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, _) = logging(&folder);
+    let (recorder, _, _folder) = logging();
     let lane = recorder.lane("read", 0);
     let shared = Arc::downgrade(lane.shared.as_ref().unwrap());
     lane.item(1, recorder.now(), Nanos(1000));
@@ -142,8 +137,7 @@ fn a_lane_that_was_dropped_is_emptied_and_forgotten() {
 
 #[test]
 fn slow_items_have_the_names_that_held_when_their_lane_was_made() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     let unnamed = recorder.lane("write", 0);
     recorder.name_items("read", Arc::new(|item| format!("first {item}")));
     let first = recorder.lane("read", 0);
@@ -162,8 +156,7 @@ fn slow_items_have_the_names_that_held_when_their_lane_was_made() {
 
 #[test]
 fn many_threads_lose_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     std::thread::scope(|scope| {
         for worker in 0..4 {
             let recorder = &recorder;
@@ -187,8 +180,7 @@ fn many_threads_lose_nothing() {
 
 #[test]
 fn a_stuck_collector_costs_bounded_memory_and_what_is_lost_is_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     let (stuck, is_stuck) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
@@ -216,7 +208,7 @@ fn a_stuck_collector_costs_bounded_memory_and_what_is_lost_is_counted() {
                 capacity: 1,
             });
         }
-        // What a report cannot do without comes through the flood.
+        // What a report cannot do without survives the flood.
         for step in 0..beyond {
             recorder.record(Event::Step(Step {
                 step,
@@ -241,16 +233,10 @@ fn a_stuck_collector_costs_bounded_memory_and_what_is_lost_is_counted() {
 fn a_path_that_cannot_be_written_is_known_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("no such folder").join("events.jsonl");
-    let log = RecorderOptions {
-        log: Some(nowhere.clone()),
-        trace: None,
-    };
-    assert!(matches!(Recorder::start(log), Err(RecordError::Log(_))));
-    let trace = RecorderOptions {
-        log: None,
-        trace: Some(TraceOptions::new(nowhere)),
-    };
-    assert!(matches!(Recorder::start(trace), Err(RecordError::Trace(_))));
+    let log = start(Some(nowhere.clone()), None);
+    assert!(matches!(log, Err(RecordError::Log(_))));
+    let trace = start(None, Some(nowhere));
+    assert!(matches!(trace, Err(RecordError::Trace(_))));
 }
 
 #[test]
@@ -263,11 +249,7 @@ fn a_log_and_a_trace_in_one_file_are_refused() {
         ("same", "sub/../same"),
         ("same.partial", "same"),
     ] {
-        let options = RecorderOptions {
-            log: Some(at(log)),
-            trace: Some(TraceOptions::new(at(trace))),
-        };
-        let refused = Recorder::start(options).unwrap_err();
+        let refused = start(Some(at(log)), Some(at(trace))).unwrap_err();
         assert!(matches!(refused, RecordError::SamePath { .. }), "{refused}");
     }
     let left: Vec<_> = folder.path().read_dir().unwrap().collect();
@@ -279,11 +261,7 @@ fn one_file_that_cannot_be_opened_leaves_nothing_of_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for (log, trace) in [("log", "nowhere/trace"), ("nowhere/log", "trace")] {
-        let options = RecorderOptions {
-            log: Some(at(log)),
-            trace: Some(TraceOptions::new(at(trace))),
-        };
-        assert!(Recorder::start(options).is_err());
+        assert!(start(Some(at(log)), Some(at(trace))).is_err());
     }
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
@@ -291,18 +269,14 @@ fn one_file_that_cannot_be_opened_leaves_nothing_of_the_other() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_stops_the_log_but_not_the_run() {
-    let options = RecorderOptions {
-        log: Some(PathBuf::from("/dev/full")),
-        trace: None,
-    };
-    let recorder = Recorder::start(options).unwrap();
+    let recorder = start(Some("/dev/full".into()), None).unwrap();
     let lane = recorder.lane("read", 0);
     assert!(recorder.problem().is_none());
     lane.item(1, recorder.now(), Nanos(1000));
     let error = recorder.flush().unwrap_err();
     assert_eq!(error.to_string(), "cannot write the log /dev/full");
     assert!(matches!(recorder.problem(), Some(RecordError::Log(_))));
-    // The run goes on and so do its live statistics.
+    // The run continues and so do its live statistics.
     for item in 0..200_000 {
         lane.item(item, recorder.now(), Nanos(1000));
         if item % 10_000 == 0 {
@@ -317,14 +291,10 @@ fn a_full_disk_stops_the_log_but_not_the_run() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn all_that_went_wrong_is_told() {
+fn all_that_went_wrong_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.json");
-    let options = RecorderOptions {
-        log: Some(PathBuf::from("/dev/full")),
-        trace: Some(TraceOptions::new(&trace)),
-    };
-    let recorder = Recorder::start(options).unwrap();
+    let recorder = start(Some("/dev/full".into()), Some(trace.clone())).unwrap();
     std::fs::create_dir(&trace).unwrap();
     recorder.record(gate(1));
     let error = recorder.finish().unwrap_err();
@@ -338,8 +308,7 @@ fn all_that_went_wrong_is_told() {
 
 #[test]
 fn a_flood_of_faults_is_counted_in_full_and_written_in_part() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = logging(&folder);
+    let (recorder, path, _folder) = logging();
     for item in 0..20_000 {
         recorder.record(Event::Fault(Fault {
             stage: "read".to_owned(),
@@ -363,29 +332,22 @@ fn a_flood_of_faults_is_counted_in_full_and_written_in_part() {
 #[test]
 fn a_continued_log_has_the_statistics_of_each_start() {
     let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
     let mut live = Vec::new();
-    for start in 1..=3 {
-        let (recorder, _) = logging(&folder);
-        recorder.record(Event::RunStarted(RunStarted {
-            log_version: crate::log::LOG_VERSION,
-            name: "demo".to_owned(),
-            unix_seconds: 0.0,
-            program: "test".to_owned(),
-            plan: None,
-            facts: Default::default(),
-        }));
+    for count in 1..=3 {
+        let recorder = start(Some(path.clone()), None).unwrap();
+        recorder.record(examples::started(None));
         let lane = recorder.lane("read", 0);
-        (0..start).for_each(|item| lane.item(item, recorder.now(), Nanos(1000)));
+        (0..count).for_each(|item| lane.item(item, recorder.now(), Nanos(1000)));
         recorder.finish().unwrap();
         live.push(recorder.stats());
     }
-    let path = folder.path().join("events.jsonl");
     assert_eq!(replay(path).unwrap().0, live);
 }
 
-/// What a thread may say, at any time of the run and about anything.
+/// What a thread may record, at any time of the run and about anything.
 #[derive(Clone, Debug)]
-enum Said {
+enum Recorded {
     Event(Box<Event>),
     Item(usize, u64, u64),
     Wait(usize, u64),
@@ -393,17 +355,16 @@ enum Said {
     Flush,
 }
 
-fn said() -> impl Strategy<Value = Said> {
-    use SlotState::*;
-    let state = prop::sample::select(vec![Preparing, Ready, Training, Free]);
+fn recorded() -> impl Strategy<Value = Recorded> {
+    let time = 0u64..4_000_000_000;
     prop_oneof![
-        3 => examples::event().prop_map(|event| Said::Event(Box::new(event))),
-        5 => (0usize..3, 0u64..4_000_000_000, 0u64..100_000_000)
-            .prop_map(|(lane, start, service)| Said::Item(lane, start, service)),
-        2 => (0usize..3, 0u64..4_000_000_000).prop_map(|(lane, start)| Said::Wait(lane, start)),
-        2 => (0u32..3, 0u64..4_000_000_000, state)
-            .prop_map(|(place, at, to)| Said::Slot(place, at, to)),
-        1 => Just(Said::Flush),
+        3 => examples::event().prop_map(|event| Recorded::Event(Box::new(event))),
+        5 => (0usize..3, time.clone(), 0u64..100_000_000)
+            .prop_map(|(lane, start, service)| Recorded::Item(lane, start, service)),
+        2 => (0usize..3, time.clone()).prop_map(|(lane, start)| Recorded::Wait(lane, start)),
+        2 => (0u32..3, time, examples::state())
+            .prop_map(|(place, at, to)| Recorded::Slot(place, at, to)),
+        1 => Just(Recorded::Flush),
     ]
 }
 
@@ -411,22 +372,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn replay_gives_the_statistics_of_the_run(all in prop::collection::vec(said(), 0..60)) {
-        let folder = tempfile::tempdir().unwrap();
-        let (recorder, path) = logging(&folder);
+    fn replay_gives_the_statistics_of_the_run(all in prop::collection::vec(recorded(), 0..60)) {
+        let (recorder, path, _folder) = logging();
         let lanes = ["read", "featurize", "train"].map(|stage| recorder.lane(stage, 0));
-        for (number, said) in all.into_iter().enumerate() {
-            let item = number as u64;
-            match said {
-                Said::Event(event) => recorder.record(*event),
-                Said::Item(lane, start, service) => {
+        for (item, recorded) in (0..).zip(all) {
+            match recorded {
+                Recorded::Event(event) => recorder.record(*event),
+                Recorded::Item(lane, start, service) => {
                     lanes[lane].item(item, Nanos(start), Nanos(service));
                 }
-                Said::Wait(lane, start) => {
+                Recorded::Wait(lane, start) => {
                     lanes[lane].wait(Wait::Output, Some(item), Nanos(start), Nanos(77));
                 }
-                Said::Slot(place, at, to) => lanes[2].slot(place, item, Nanos(at), to),
-                Said::Flush => recorder.flush().unwrap(),
+                Recorded::Slot(place, at, to) => lanes[2].slot(place, item, Nanos(at), to),
+                Recorded::Flush => recorder.flush().unwrap(),
             }
         }
         recorder.finish().unwrap();

@@ -76,9 +76,13 @@ impl Histogram {
 
     /// What the written form takes: a run's brackets and number are as long as two counts.
     fn room(&self) -> usize {
-        let runs = self.counts.chunk_by(|a, b| (*a > 0) == (*b > 0));
-        let full = runs.filter(|run| run[0] > 0);
+        let full = self.runs().filter(|run| run[0] > 0);
         full.map(|run| run.len() + 2).sum()
+    }
+
+    /// Neighbouring buckets that are all empty or all not.
+    fn runs(&self) -> impl Iterator<Item = &[u64]> {
+        self.counts.chunk_by(|a, b| (*a > 0) == (*b > 0))
     }
 
     fn coarsen_to(&mut self, coarse: u32) {
@@ -103,17 +107,20 @@ impl Histogram {
             self.counts.resize(bucket + 1, 0);
         }
         self.counts[bucket] += 1;
-        self.min = if self.count == 0 {
-            nanos
-        } else {
-            self.min.min(nanos)
-        };
-        self.max = self.max.max(nanos);
-        self.count += 1;
-        // Beyond centuries sums stop at the largest number, which keeps them free of order.
-        self.sum = self.sum.saturating_add(nanos);
         let square = u128::from(nanos) * u128::from(nanos);
-        self.sum_of_squares = self.sum_of_squares.saturating_add(square);
+        self.add_exact(1, nanos, square, nanos, nanos);
+    }
+
+    fn add_exact(&mut self, count: u64, sum: u64, squares: u128, min: u64, max: u64) {
+        self.min = match self.count {
+            0 => min,
+            _ => self.min.min(min),
+        };
+        self.max = self.max.max(max);
+        // Beyond centuries sums stop at the largest number, which keeps them free of order.
+        self.count = self.count.saturating_add(count);
+        self.sum = self.sum.saturating_add(sum);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(squares);
     }
 
     pub fn merge(&mut self, other: &Histogram) {
@@ -130,15 +137,8 @@ impl Histogram {
             let mine = &mut self.counts[bucket >> finer];
             *mine = mine.saturating_add(*theirs);
         }
-        self.min = if self.count == 0 {
-            other.min
-        } else {
-            self.min.min(other.min)
-        };
-        self.max = self.max.max(other.max);
-        self.count = self.count.saturating_add(other.count);
-        self.sum = self.sum.saturating_add(other.sum);
-        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
+        let squares = other.sum_of_squares;
+        self.add_exact(other.count, other.sum, squares, other.min, other.max);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -163,17 +163,11 @@ impl Histogram {
     }
 
     pub fn mean_nanos(&self) -> f64 {
-        if self.count == 0 {
-            return 0.0;
-        }
-        self.sum as f64 / self.count as f64
+        self.sum as f64 / self.count.max(1) as f64
     }
 
     /// The standard deviation of everything recorded (not an estimate for a larger population).
     pub fn std_nanos(&self) -> f64 {
-        if self.count == 0 {
-            return 0.0;
-        }
         let count = u128::from(self.count);
         let square_of_sum = u128::from(self.sum) * u128::from(self.sum);
         // The difference of two large numbers: exact as long as it fits.
@@ -181,7 +175,7 @@ impl Histogram {
             Some(squares) => squares.saturating_sub(square_of_sum) as f64,
             None => (count as f64 * self.sum_of_squares as f64 - square_of_sum as f64).max(0.0),
         };
-        spread.sqrt() / self.count as f64
+        spread.sqrt() / self.count.max(1) as f64
     }
 
     /// Standard deviation over mean. Near 0: steady. Above 0.3: users are warned.
@@ -248,15 +242,12 @@ fn is_finest(coarse: &u32) -> bool {
 impl From<Histogram> for Written {
     fn from(histogram: Histogram) -> Written {
         let mut buckets: Vec<Vec<u64>> = Vec::new();
-        let mut after_gap = true;
-        for (bucket, &count) in histogram.counts.iter().enumerate() {
-            if count > 0 {
-                match buckets.last_mut() {
-                    Some(run) if !after_gap => run.push(count),
-                    _ => buckets.push(vec![bucket as u64, count]),
-                }
+        let mut first = 0;
+        for run in histogram.runs() {
+            if run[0] > 0 {
+                buckets.push([&[first][..], run].concat());
             }
-            after_gap = count == 0;
+            first += run.len() as u64;
         }
         Written {
             sum: histogram.sum,
@@ -311,11 +302,10 @@ impl TryFrom<Written> for Histogram {
             return Ok(Histogram::default());
         }
         let first = counts.iter().position(|&n| n > 0);
-        let (least, most) = (bucket_of(written.min), bucket_of(written.max));
-        if first != Some(least >> coarse) || counts.len() != (most >> coarse) + 1 {
-            return Err(BadHistogram::BadRange);
-        }
-        if written.min > written.max {
+        let bucket = |nanos| bucket_of(nanos) >> coarse;
+        let in_order = written.min <= written.max;
+        let in_first = first == Some(bucket(written.min));
+        if !in_order || !in_first || counts.len() != bucket(written.max) + 1 {
             return Err(BadHistogram::BadRange);
         }
         let Ok(sum_of_squares) = written.squares.parse() else {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event::{Fault, SlowItem, StageSecond};
+use crate::examples::started;
 use crate::plan::{Plan, StagePlan};
 
 fn fold(events: impl IntoIterator<Item = (u64, Event)>) -> Stats {
@@ -13,25 +14,10 @@ fn fold(events: impl IntoIterator<Item = (u64, Event)>) -> Stats {
     stats
 }
 
-fn started(plan: Option<Plan>) -> Event {
-    Event::RunStarted(RunStarted {
-        log_version: crate::log::LOG_VERSION,
-        name: "demo".to_owned(),
-        unix_seconds: 0.0,
-        program: "test".to_owned(),
-        plan,
-        facts: BTreeMap::new(),
-    })
-}
-
 fn second(stage: &str, services: &[u64]) -> Event {
     let mut service = Histogram::default();
     services.iter().for_each(|&s| service.record(Nanos(s)));
-    let slow = |&s| SlowItem {
-        item: s,
-        name: format!("clip {s}"),
-        service: Nanos(s),
-    };
+    let slow = |&s| SlowItem::from((s, format!("clip {s}"), Nanos(s)));
     Event::StageSecond(StageSecond {
         stage: stage.to_owned(),
         service,
@@ -78,12 +64,8 @@ fn variation_is_that_of_one_shape() {
         (2, step("2x900x180", 30, 900)),
         (3, step("8x100x20", 10, 100)),
     ]);
-    assert_eq!(
-        stats.steps.shapes[&"8x100x20".parse().ok()]
-            .service
-            .variation(),
-        0.0
-    );
+    let alike = &stats.steps.shapes[&"8x100x20".parse().ok()];
+    assert_eq!(alike.service.variation(), 0.0);
     assert!(stats.steps.service.variation() > 0.9);
     assert_eq!(stats.steps.wall.sum(), Nanos(1143));
     let late = stats.steps.late["transfer"];
@@ -94,15 +76,13 @@ fn variation_is_that_of_one_shape() {
 fn a_resumed_run_begins_again_from_nothing() {
     let ended = |outcome| Event::RunEnded { outcome };
     let again = [(0, started(None)), (30, step("8x100x20", 0, 1))];
-    let stats = fold(
-        [
-            (0, started(None)),
-            (60, step("8x100x20", 0, 1)),
-            (70, ended(Outcome::Interrupted)),
-        ]
-        .into_iter()
-        .chain(again.clone()),
-    );
+    let mut all = vec![
+        (0, started(None)),
+        (60, step("8x100x20", 0, 1)),
+        (70, ended(Outcome::Interrupted)),
+    ];
+    all.extend(again.clone());
+    let stats = fold(all);
     assert_eq!(stats, fold(again));
     assert_eq!((stats.run_time(), stats.outcome), (Nanos(30), None));
 }
@@ -119,19 +99,17 @@ fn faults_are_counted_by_kind_with_the_first_to_show() {
             action: FaultAction::Skipped,
         })
     };
+    let more = Event::MoreFaults {
+        stage: "read".to_owned(),
+        kind: FaultKind::Error,
+        action: FaultAction::Skipped,
+        count: 7,
+    };
     let stats = fold([
         (1, fault(3, FaultKind::Error)),
         (2, fault(4, FaultKind::Panic)),
         (3, fault(5, FaultKind::Error)),
-        (
-            4,
-            Event::MoreFaults {
-                stage: "read".to_owned(),
-                kind: FaultKind::Error,
-                action: FaultAction::Skipped,
-                count: 7,
-            },
-        ),
+        (4, more),
     ]);
     let counts: Vec<(FaultKind, u64, &str)> = (stats.faults.iter())
         .map(|f| (f.kind, f.count, f.first_item.as_str()))
@@ -147,7 +125,7 @@ fn faults_are_counted_by_kind_with_the_first_to_show() {
 fn peaks_are_kept_and_nonsense_is_not_a_reading() {
     let sample = |power_watts, memory_used| {
         Event::DeviceSample(DeviceSample {
-            device: "cuda:0".to_owned(),
+            device: "cuda:0".into(),
             power_watts,
             memory_used,
             ..DeviceSample::default()

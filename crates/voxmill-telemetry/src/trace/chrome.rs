@@ -31,34 +31,21 @@ pub(super) struct Slice<'a> {
     pub(super) args: Args,
 }
 
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Args {
     #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<u64>,
+    pub(super) item: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<u64>,
+    pub(super) step: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shape: Option<StepShape>,
+    pub(super) shape: Option<StepShape>,
 }
 
-impl Args {
-    pub(super) fn item(item: u64) -> Args {
-        Args::some_item(Some(item))
-    }
-
-    pub(super) fn some_item(item: Option<u64>) -> Args {
+impl From<Option<u64>> for Args {
+    fn from(item: Option<u64>) -> Args {
         Args {
             item,
-            step: None,
-            shape: None,
-        }
-    }
-
-    pub(super) fn step(step: u64, shape: Option<StepShape>) -> Args {
-        Args {
-            item: None,
-            step: Some(step),
-            shape,
+            ..Args::default()
         }
     }
 }
@@ -168,7 +155,7 @@ impl<W: Write> ChromeWriter<W> {
         })
     }
 
-    /// Viewers draw slices beside or within each other, and garble those that half overlap. Such
+    /// Viewers draw slices next to or within each other, and garble those that half overlap. Such
     /// come from clocks read at slightly different moments: the later one gives way.
     fn fit(&mut self, mut start: Nanos, end: Nanos) -> (Nanos, Nanos) {
         let end = end.max(start);
@@ -197,6 +184,17 @@ impl<W: Write> ChromeWriter<W> {
             ts: Some(micros(at)),
             ..Entry::new("C", process, name, series)
         })
+    }
+
+    /// How full something is, and how full it may be.
+    pub(super) fn level(
+        &mut self,
+        name: &str,
+        at: Nanos,
+        series: [(&str, u64); 2],
+    ) -> io::Result<()> {
+        let series = series.map(|(name, value)| (name, value as f64));
+        self.counter(Process::Levels, name, at, &series)
     }
 
     pub(super) fn instant(

@@ -1,4 +1,4 @@
-//! What a trace shows beside single items.
+//! What a trace shows next to single items.
 
 use std::io::{self, Write};
 
@@ -21,9 +21,8 @@ pub(super) fn write_rare<W: Write>(
             items,
             capacity,
         } => {
-            let name = format!("buffer {buffer}");
-            let series = [("items", *items as f64), ("capacity", *capacity as f64)];
-            return out.counter(Process::Levels, &name, at, &series);
+            let series = [("items", *items), ("capacity", *capacity)];
+            return out.level(&format!("buffer {buffer}"), at, series);
         }
         Event::BudgetLevel {
             budget,
@@ -31,15 +30,15 @@ pub(super) fn write_rare<W: Write>(
             limit,
             ..
         } => {
-            let name = format!("budget {budget}");
-            let series = [("bytes", *bytes as f64), ("limit", *limit as f64)];
-            return out.counter(Process::Levels, &name, at, &series);
+            let series = [("bytes", *bytes), ("limit", *limit)];
+            return out.level(&format!("budget {budget}"), at, series);
         }
         Event::DeviceMemory(memory) => {
-            let name = format!("memory of {}", memory.device);
-            let limit = memory.limit.unwrap_or(0);
-            let series = [("bytes", memory.bytes as f64), ("limit", limit as f64)];
-            return out.counter(Process::Levels, &name, at, &series);
+            let series = [
+                ("bytes", memory.bytes),
+                ("limit", memory.limit.unwrap_or(0)),
+            ];
+            return out.level(&format!("memory of {}", memory.device), at, series);
         }
         Event::DeviceSample(sample) => return write_device(out, sample, at),
         Event::HostSample(sample) => return write_host(out, sample, at),
@@ -81,7 +80,11 @@ fn write_step<W: Write>(
                 category: "step",
                 start,
                 end,
-                args: Args::step(step.step, step.shape),
+                args: Args {
+                    step: Some(step.step),
+                    shape: step.shape,
+                    ..Args::default()
+                },
             })?;
         }
     }
@@ -103,7 +106,7 @@ fn write_device<W: Write>(
         ("received", "bytes/s", sample.pcie_receive.map(|n| n as f64)),
         ("sent", "bytes/s", sample.pcie_send.map(|n| n as f64)),
     ];
-    write_readings(out, &sample.device, at, &readings)
+    write_readings(out, sample.device.as_str(), at, &readings)
 }
 
 fn write_host<W: Write>(

@@ -1,4 +1,4 @@
-//! Where a trace is written: looked at when the run begins, so that whatever cannot be written is
+//! Where a trace is written: checked when the run begins, so that whatever cannot be written is
 //! known before the work is done, and nothing but an older trace is replaced.
 
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ pub(super) struct Target {
     rename: Option<Rename>,
 }
 
-/// The file is written beside its place, so that there is never half a trace under that name.
+/// The file is written next to its place, so that there is never half a trace under that name.
 #[derive(Debug)]
 struct Rename {
     partial: PathBuf,
@@ -45,13 +45,13 @@ impl Target {
             // One that may not be written may not be replaced either.
             Ok(_) => {
                 OpenOptions::new().write(true).open(path).map_err(failed)?;
-                Target::beside(path.canonicalize().map_err(failed)?)
+                Target::next_to(path.canonicalize().map_err(failed)?)
             }
-            Err(_) => Target::beside(behind_links(path).map_err(failed)?),
+            Err(_) => Target::next_to(resolve_links(path).map_err(failed)?),
         }
     }
 
-    fn beside(to: PathBuf) -> Result<Target, TraceError> {
+    fn next_to(to: PathBuf) -> Result<Target, TraceError> {
         let partial = partial_of(&to);
         let opened = remove_stale(&partial).and_then(|()| File::create_new(&partial));
         let file = opened.map_err(|source| TraceError::Create {
@@ -99,7 +99,7 @@ pub(crate) fn partial_of(path: &Path) -> PathBuf {
 fn remove_stale(partial: &Path) -> io::Result<()> {
     match fs::symlink_metadata(partial) {
         Ok(found) if found.is_file() => {}
-        // `create_new` says what is wrong with anything else.
+        // `create_new` reports what is wrong with anything else.
         _ => return Ok(()),
     }
     let mut head = Vec::new();
@@ -112,7 +112,7 @@ fn remove_stale(partial: &Path) -> io::Result<()> {
 }
 
 /// The path that a link leads to, even where nothing is there yet.
-pub(crate) fn behind_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         let Ok(link) = fs::read_link(&path) else {
@@ -124,11 +124,11 @@ pub(crate) fn behind_links(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// The one path of a file that may not be there yet, however it was spelt.
-pub(crate) fn one_path(path: &Path) -> PathBuf {
+pub(crate) fn canonical_path(path: &Path) -> PathBuf {
     if let Ok(whole) = path.canonicalize() {
         return whole;
     }
-    let path = behind_links(path).unwrap_or_else(|_| path.to_owned());
+    let path = resolve_links(path).unwrap_or_else(|_| path.to_owned());
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -145,6 +145,12 @@ mod tests {
 
     use super::*;
 
+    fn trace_path() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        (folder, path)
+    }
+
     fn written(path: &Path) {
         let mut target = Target::open(path).unwrap();
         target.file.write_all(b"trace").unwrap();
@@ -153,8 +159,7 @@ mod tests {
 
     #[test]
     fn an_older_trace_is_replaced_only_when_the_new_one_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.json");
+        let (_folder, path) = trace_path();
         fs::write(&path, "older").unwrap();
         drop(Target::open(&path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "older");
@@ -173,8 +178,7 @@ mod tests {
 
     #[test]
     fn only_a_stale_file_of_ours_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.json");
+        let (_folder, path) = trace_path();
         for stale in [&b""[..], &HEAD[..10], HEAD] {
             fs::write(partial_of(&path), stale).unwrap();
             written(&path);
@@ -188,8 +192,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn two_runs_cannot_write_the_same_trace() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.json");
+        let (_folder, path) = trace_path();
         let first = Target::open(&path).unwrap();
         assert!(Target::open(&path).is_err());
         first.done().unwrap();
@@ -243,9 +246,12 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("a")).unwrap();
         std::os::unix::fs::symlink("a", at("b")).unwrap();
-        assert_eq!(one_path(&at("a/new")), one_path(&at("b/../a/./new")));
-        assert_ne!(one_path(&at("a/new")), one_path(&at("new")));
+        assert_eq!(
+            canonical_path(&at("a/new")),
+            canonical_path(&at("b/../a/./new"))
+        );
+        assert_ne!(canonical_path(&at("a/new")), canonical_path(&at("new")));
         fs::write(at("a/new"), "").unwrap();
-        assert_eq!(one_path(&at("a/new")), one_path(&at("b/new")));
+        assert_eq!(canonical_path(&at("a/new")), canonical_path(&at("b/new")));
     }
 }

@@ -6,22 +6,23 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::event::{DecidedChange, Decision, DeviceSample, RunStarted, Step};
-use crate::log::LOG_VERSION;
+use crate::event::{DecidedChange, Decision, DeviceSample, Step, Wait};
+use crate::examples::started;
 use crate::plan::{Plan, StagePlan};
 use crate::recorder::{Recorder, RecorderOptions};
 
-fn tracing(folder: &tempfile::TempDir, most_events: usize) -> (Recorder, PathBuf) {
+/// A recorder that traces into a folder of its own.
+fn tracing(most_events: usize) -> (Recorder, PathBuf, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.json");
-    let trace = TraceOptions {
-        path: path.clone(),
-        most_events,
-    };
     let options = RecorderOptions {
         log: None,
-        trace: Some(trace),
+        trace: Some(TraceOptions {
+            path: path.clone(),
+            most_events,
+        }),
     };
-    (Recorder::start(options).unwrap(), path)
+    (Recorder::start(options).unwrap(), path, folder)
 }
 
 /// A slice as a viewer sees it: times in nanoseconds.
@@ -104,21 +105,9 @@ fn seen(name: &str, start: u64, end: u64, item: u64) -> Seen {
     }
 }
 
-fn started(plan: Plan) -> Event {
-    Event::RunStarted(RunStarted {
-        log_version: LOG_VERSION,
-        name: "demo".to_owned(),
-        unix_seconds: 0.0,
-        program: "test".to_owned(),
-        plan: Some(plan),
-        facts: BTreeMap::new(),
-    })
-}
-
 #[test]
 fn a_run_is_shown_with_a_lane_for_everyone() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = tracing(&folder, 1000);
+    let (recorder, path, _folder) = tracing(1000);
     assert!(recorder.is_detailed());
     // Lanes come up in another order than the plan's.
     let train = recorder.lane("train", 0);
@@ -129,7 +118,7 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
         stages: ["read", "featurize"].map(StagePlan::new).into(),
         ..Plan::new("demo", "train")
     };
-    recorder.record(started(plan));
+    recorder.record(started(Some(plan)));
     reader.item(7, Nanos(1_001), Nanos(2_000));
     reader.wait(Wait::Output, Some(7), Nanos(3_001), Nanos(500));
     reader.level("read", Nanos(3_501), 4, 8);
@@ -146,7 +135,7 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
         reason: "it limits".to_owned(),
     }));
     recorder.record(Event::DeviceSample(DeviceSample {
-        device: "cuda:0".to_owned(),
+        device: "cuda:0".into(),
         utilisation_percent: Some(97.0),
         power_watts: Some(f64::NAN),
         ..DeviceSample::default()
@@ -161,13 +150,11 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
             seen("waits for output", 3_001, 3_501, 7)
         ]
     );
-    assert_eq!(
-        trace.of("featurize 1"),
-        [Seen {
-            item: None,
-            ..seen("waits for input", 0, 3_600, 0)
-        }]
-    );
+    let no_item = Seen {
+        item: None,
+        ..seen("waits for input", 0, 3_600, 0)
+    };
+    assert_eq!(trace.of("featurize 1"), [no_item]);
     assert_eq!(
         trace.of("slot 1"),
         [
@@ -179,30 +166,18 @@ fn a_run_is_shown_with_a_lane_for_everyone() {
     let workers: Vec<&str> = (trace.names.range((1, 0)..(2, 0)))
         .map(|(_, name)| name.as_str())
         .collect();
-    let planned = [
-        "read 0",
-        "featurize 0",
-        "featurize 1",
-        "train 0",
-        "steps",
-        "events",
-    ];
-    assert_eq!(workers, planned);
+    let planned = "read 0, featurize 0, featurize 1, train 0, steps, events";
+    assert_eq!(workers.join(", "), planned);
     assert_eq!(trace.counters["buffer read: items"], [(3_501, 4.0)]);
     assert_eq!(trace.counters["buffer read: capacity"], [(3_501, 8.0)]);
     assert_eq!(trace.counters["cuda:0 utilisation: percent"][0].1, 97.0);
     assert!(!trace.counters.contains_key("cuda:0 power: watts"));
-    let marks: Vec<&str> = trace
-        .marks
-        .iter()
-        .map(|m| m["name"].as_str().unwrap())
-        .collect();
+    let marks: Vec<&Value> = trace.marks.iter().map(|mark| &mark["name"]).collect();
     assert_eq!(marks, ["run started", "decision: read"]);
     assert_eq!(trace.marks[1]["args"]["reason"], "it limits");
     assert!(trace.marks.iter().all(|mark| mark["s"] == "t"));
     assert!(trace.names.values().all(|name| name != "slot 2"));
-    let partial = folder.path().join("trace.json.partial");
-    assert!(!partial.exists());
+    assert!(!partial_of(&path).exists());
 }
 
 #[test]
@@ -220,27 +195,21 @@ fn a_step_is_the_rest_its_wait_and_its_work() {
     write_rare(&mut out, &Stamped { at, event: step }, 1, 2).unwrap();
     let bytes = out.end(&BTreeMap::new()).unwrap();
     let trace: Value = serde_json::from_slice(&bytes).unwrap();
-    let slices: Vec<(&str, u64, u64)> = (trace["traceEvents"].as_array().unwrap().iter())
-        .map(|s| {
-            (
-                s["name"].as_str().unwrap(),
-                nanos(&s["ts"]),
-                nanos(&s["dur"]),
-            )
-        })
+    let times = |slice: &Value| (nanos(&slice["ts"]), nanos(&slice["dur"]));
+    let slices: Vec<(&str, (u64, u64))> = (trace["traceEvents"].as_array().unwrap().iter())
+        .map(|slice| (slice["name"].as_str().unwrap(), times(slice)))
         .collect();
     let parts = [
-        ("overhead", 800, 20),
-        ("waits for transfer", 820, 30),
-        ("step 12", 850, 150),
+        ("overhead", (800, 20)),
+        ("waits for transfer", (820, 30)),
+        ("step 12", (850, 150)),
     ];
     assert_eq!(slices, parts);
 }
 
 #[test]
 fn the_newest_events_are_kept_and_the_rest_is_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = tracing(&folder, 100);
+    let (recorder, path, _folder) = tracing(100);
     let lane = recorder.lane("read", 0);
     for item in 0..250 {
         lane.item(item, Nanos(item * 10), Nanos(10));
@@ -255,25 +224,19 @@ fn the_newest_events_are_kept_and_the_rest_is_counted() {
         ["the trace holds the newest 100 events; 150 older ones are not in it"]
     );
     assert_eq!(grouped(2_000_000), "2,000,000");
-    assert_eq!(
-        (grouped(999), grouped(1_000)),
-        ("999".into(), "1,000".into())
-    );
+    assert_eq!((&*grouped(999), &*grouped(1_000)), ("999", "1,000"));
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_trace_that_cannot_be_written_is_an_error_and_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (recorder, path) = tracing(&folder, 100);
+    let (recorder, path, _folder) = tracing(100);
     // The name is taken by a folder in the meantime.
     std::fs::create_dir(&path).unwrap();
     let error = recorder.finish().unwrap_err();
-    assert!(
-        error.to_string().starts_with("cannot write the trace"),
-        "{error}"
-    );
-    assert!(!folder.path().join("trace.json.partial").exists());
+    let error = error.to_string();
+    assert!(error.starts_with("cannot write the trace"), "{error}");
+    assert!(!partial_of(&path).exists());
 }
 
 /// Pauses and spans that a worker has one after another, as (pause, span, is a wait).
@@ -286,8 +249,7 @@ proptest! {
 
     #[test]
     fn slices_of_a_lane_never_overlap(workers in prop::collection::vec(worker(), 1..5)) {
-        let folder = tempfile::tempdir().unwrap();
-        let (recorder, path) = tracing(&folder, 10_000);
+        let (recorder, path, _folder) = tracing(10_000);
         for (number, events) in workers.iter().enumerate() {
             let lane = recorder.lane("read", number);
             let mut at = 0;
@@ -313,11 +275,10 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_said_slices_lie_beside_or_within_each_other(
+    fn whatever_is_recorded_slices_lie_next_to_or_within_each_other(
         events in prop::collection::vec((0u64..1_000, 0u64..1_000), 0..40),
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let (recorder, path) = tracing(&folder, 10_000);
+        let (recorder, path, _folder) = tracing(10_000);
         let lane = recorder.lane("read", 0);
         for &(start, span) in &events {
             lane.item(0, Nanos(start), Nanos(span));
@@ -327,10 +288,10 @@ proptest! {
         let slices = trace.of("read 0");
         for (index, a) in slices.iter().enumerate() {
             for b in &slices[index + 1..] {
-                let beside = a.end <= b.start || b.end <= a.start;
+                let apart = a.end <= b.start || b.end <= a.start;
                 let within = (a.start <= b.start && b.end <= a.end)
                     || (b.start <= a.start && a.end <= b.end);
-                prop_assert!(beside || within, "{a:?} and {b:?}");
+                prop_assert!(apart || within, "{a:?} and {b:?}");
             }
         }
     }
@@ -340,8 +301,7 @@ proptest! {
         moves in prop::collection::vec((0u32..3, 0u64..10_000, 0u64..5, 0usize..4), 0..40),
     ) {
         use SlotState::*;
-        let folder = tempfile::tempdir().unwrap();
-        let (recorder, path) = tracing(&folder, 10_000);
+        let (recorder, path, _folder) = tracing(10_000);
         let lanes = [0, 1].map(|worker| recorder.lane("transfer", worker));
         for &(place, at, item, to) in &moves {
             let to = [Preparing, Ready, Training, Free][to];

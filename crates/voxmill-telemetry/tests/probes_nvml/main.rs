@@ -47,6 +47,13 @@ fn probes(library: &Path) -> Probes {
     })
 }
 
+fn one_note(probes: &Probes) -> &str {
+    match probes.notes() {
+        [note] => note,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn samples(probes: &mut Probes) -> Vec<DeviceSample> {
     let device = |event| match event {
         Event::DeviceSample(sample) => sample,
@@ -69,7 +76,7 @@ fn cards_are_named_and_sampled_and_what_they_do_not_support_is_absent() {
     );
     assert_eq!(probes.facts()["nvidia1"], "Quadro K600, 0000:0a:00.0");
     let modern = DeviceSample {
-        device: "nvidia0".to_owned(),
+        device: "nvidia0".into(),
         utilisation_percent: Some(93.0),
         memory_used: Some((24 << 30) - (1 << 29) - (1 << 20)),
         memory_total: Some(24 << 30),
@@ -81,7 +88,7 @@ fn cards_are_named_and_sampled_and_what_they_do_not_support_is_absent() {
         pcie_send: Some(150_000_000),
     };
     let old = DeviceSample {
-        device: "nvidia1".to_owned(),
+        device: "nvidia1".into(),
         memory_used: Some((1 << 30) - (1 << 29) - (1 << 20)),
         memory_total: Some(1 << 30),
         temperature_celsius: Some(71.0),
@@ -94,16 +101,14 @@ fn cards_are_named_and_sampled_and_what_they_do_not_support_is_absent() {
 }
 
 #[test]
-fn a_card_that_is_lost_is_told_of_once_and_left_out() {
+fn a_card_that_is_lost_is_reported_once_and_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let mut probes = probes(&stub(&directory, &[]));
     let sampled: Vec<usize> = (0..5).map(|_| samples(&mut probes).len()).collect();
     assert_eq!(sampled, [2, 2, 1, 1, 1], "lost in the third sample");
-    let [note] = probes.notes() else {
-        panic!("{:?}", probes.notes());
-    };
-    let told = "nvidia1 (Quadro K600) is no longer sampled: device fell off the bus";
-    assert!(note.starts_with(told), "{note}");
+    let note = one_note(&probes);
+    let lost = "nvidia1 (Quadro K600) is no longer sampled: device fell off the bus";
+    assert!(note.starts_with(lost), "{note}");
     let left: Vec<&str> = probes.devices().map(|device| device.id.as_str()).collect();
     assert_eq!(left, ["nvidia0"]);
 }
@@ -121,36 +126,22 @@ fn no_library_and_no_driver_are_no_reason_to_complain() {
 }
 
 #[test]
-fn a_library_that_fails_to_initialise_is_told_of() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut probes = probes(&stub(&directory, &["--cfg=init=\"fails\""]));
-    assert_eq!(probes.sample(Nanos(0)), []);
-    assert_eq!(
-        probes.notes(),
-        ["NVIDIA devices are not sampled: an internal driver error occurred"]
-    );
-}
-
-#[test]
-fn a_library_without_the_functions_is_told_of() {
-    let directory = tempfile::tempdir().unwrap();
-    let source = directory.path().join("empty.rs");
+fn a_library_that_cannot_be_used_is_reported() {
+    let [fails, lacks] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let source = lacks.path().join("empty.rs");
+    let text = lacks.path().join("text.so");
     fs::write(&source, "").unwrap();
-    let probes = probes(&compile(&directory, &source, &[]));
-    let [note] = probes.notes() else {
-        panic!("{:?}", probes.notes());
-    };
-    assert!(note.contains("nvmlInit_v2"), "{note}");
-}
-
-#[test]
-fn a_file_that_is_no_library_is_told_of() {
-    let directory = tempfile::tempdir().unwrap();
-    let library = directory.path().join("text.so");
-    fs::write(&library, "not a library").unwrap();
-    let probes = probes(&library);
-    let [note] = probes.notes() else {
-        panic!("{:?}", probes.notes());
-    };
-    assert!(note.contains("text.so"), "{note}");
+    fs::write(&text, "not a library").unwrap();
+    let not_initialised = "NVIDIA devices are not sampled: an internal driver error occurred";
+    for (library, expected) in [
+        (stub(&fails, &["--cfg=init=\"fails\""]), not_initialised),
+        (compile(&lacks, &source, &[]), "nvmlInit_v2"),
+        (text, "text.so"),
+    ] {
+        let mut probes = probes(&library);
+        assert_eq!(probes.sample(Nanos(0)), [], "{expected}");
+        let note = one_note(&probes);
+        assert!(note.contains(expected), "{note}");
+        assert!(expected != not_initialised || note == expected, "{note}");
+    }
 }

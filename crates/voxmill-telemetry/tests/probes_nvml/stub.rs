@@ -55,6 +55,10 @@ fn put<T>(place: *mut T, value: T) -> Return {
     SUCCESS
 }
 
+fn put_unless_old<T>(device: Device, place: *mut T, value: T) -> Return {
+    if is_old(device) { NOT_SUPPORTED } else { put(place, value) }
+}
+
 fn put_text(place: *mut c_char, text: &str) -> Return {
     for (index, byte) in text.bytes().chain([0]).enumerate() {
         unsafe { place.add(index).write(byte as c_char) };
@@ -62,143 +66,96 @@ fn put_text(place: *mut c_char, text: &str) -> Return {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlInit_v2() -> Return {
-    if cfg!(init = "no_driver") {
-        DRIVER_NOT_LOADED
-    } else if cfg!(init = "fails") {
-        UNKNOWN
-    } else {
+/// Exports functions as the library does.
+macro_rules! library {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) $body:block)+) => {
+        $($(#[$doc])* #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $type),*) -> Return $body)+
+    };
+}
+
+library! {
+    fn nvmlInit_v2() {
+        if cfg!(init = "no_driver") {
+            DRIVER_NOT_LOADED
+        } else if cfg!(init = "fails") {
+            UNKNOWN
+        } else {
+            SUCCESS
+        }
+    }
+
+    fn nvmlShutdown() {
         SUCCESS
     }
-}
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlShutdown() -> Return {
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> Return {
-    put(count, 2)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut Device) -> Return {
-    put(device, (index as usize + 1) as Device)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetName(device: Device, name: *mut c_char, _size: c_uint) -> Return {
-    let text = if is_old(device) {
-        "Quadro K600"
-    } else {
-        "NVIDIA GeForce RTX 4090"
-    };
-    put_text(name, text)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetPciInfo_v3(device: Device, info: *mut PciInfo) -> Return {
-    let text = if is_old(device) {
-        "00000000:0A:00.0"
-    } else {
-        "00000000:01:00.0"
-    };
-    put_text(unsafe { (&raw mut (*info).bus_id).cast() }, text)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetMaxPcieLinkGeneration(device: Device, value: *mut c_uint) -> Return {
-    if is_old(device) {
-        return NOT_SUPPORTED;
+    fn nvmlDeviceGetCount_v2(count: *mut c_uint) {
+        put(count, 2)
     }
-    put(value, 4)
-}
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetMaxPcieLinkWidth(_device: Device, value: *mut c_uint) -> Return {
-    put(value, 16)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetUtilizationRates(device: Device, rates: *mut Utilization) -> Return {
-    if is_old(device) {
-        return NOT_SUPPORTED;
+    fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut Device) {
+        put(device, (index as usize + 1) as Device)
     }
-    put(
-        rates,
-        Utilization {
-            gpu: 93,
-            memory: 41,
-        },
-    )
-}
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: *mut MemoryV2) -> Return {
-    let version = unsafe { (*memory).version };
-    if version as usize != size_of::<MemoryV2>() | (2 << 24) {
-        return INVALID_ARGUMENT;
+    fn nvmlDeviceGetName(device: Device, name: *mut c_char, _size: c_uint) {
+        put_text(name, if is_old(device) { "Quadro K600" } else { "NVIDIA GeForce RTX 4090" })
     }
-    let gigabytes = if is_old(device) { 1 } else { 24 };
-    put(
-        memory,
-        MemoryV2 {
-            version,
-            total: gigabytes << 30,
-            reserved: 1 << 20,
-            free: 1 << 29,
-            used: (gigabytes << 30) - (1 << 29) - (1 << 20),
-        },
-    )
-}
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetPowerUsage(device: Device, milliwatts: *mut c_uint) -> Return {
-    if is_old(device) {
-        return NOT_SUPPORTED;
+    fn nvmlDeviceGetPciInfo_v3(device: Device, info: *mut PciInfo) {
+        let text = if is_old(device) { "00000000:0A:00.0" } else { "00000000:01:00.0" };
+        put_text(unsafe { (&raw mut (*info).bus_id).cast() }, text)
     }
-    put(milliwatts, 412_500)
-}
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetTemperature(
-    device: Device,
-    _sensor: c_uint,
-    celsius: *mut c_uint,
-) -> Return {
-    static ASKED: AtomicU32 = AtomicU32::new(0);
-    if is_old(device) && ASKED.fetch_add(1, SeqCst) >= 2 {
-        return GPU_IS_LOST;
+    fn nvmlDeviceGetMaxPcieLinkGeneration(device: Device, value: *mut c_uint) {
+        put_unless_old(device, value, 4)
     }
-    put(celsius, 71)
-}
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetClockInfo(
-    _device: Device,
-    clock: c_uint,
-    mhz: *mut c_uint,
-) -> Return {
-    match clock {
-        0 => put(mhz, 2520),
-        2 => put(mhz, 10_501),
-        _ => INVALID_ARGUMENT,
+    fn nvmlDeviceGetMaxPcieLinkWidth(_device: Device, value: *mut c_uint) {
+        put(value, 16)
     }
-}
 
-/// The old card fails in a way that nobody expects.
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetPcieThroughput(
-    device: Device,
-    counter: c_uint,
-    kilobytes: *mut c_uint,
-) -> Return {
-    match counter {
-        _ if is_old(device) => UNKNOWN,
-        0 => put(kilobytes, 150_000),
-        1 => put(kilobytes, 9_000_000),
-        _ => INVALID_ARGUMENT,
+    fn nvmlDeviceGetUtilizationRates(device: Device, rates: *mut Utilization) {
+        put_unless_old(device, rates, Utilization { gpu: 93, memory: 41 })
+    }
+
+    fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: *mut MemoryV2) {
+        let version = unsafe { (*memory).version };
+        if version as usize != size_of::<MemoryV2>() | (2 << 24) {
+            return INVALID_ARGUMENT;
+        }
+        let gigabytes = if is_old(device) { 1 } else { 24 };
+        let (total, reserved, free) = (gigabytes << 30, 1 << 20, 1 << 29);
+        let used = total - free - reserved;
+        put(memory, MemoryV2 { version, total, reserved, free, used })
+    }
+
+    fn nvmlDeviceGetPowerUsage(device: Device, milliwatts: *mut c_uint) {
+        put_unless_old(device, milliwatts, 412_500)
+    }
+
+    fn nvmlDeviceGetTemperature(device: Device, _sensor: c_uint, celsius: *mut c_uint) {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        if is_old(device) && ASKED.fetch_add(1, SeqCst) >= 2 {
+            return GPU_IS_LOST;
+        }
+        put(celsius, 71)
+    }
+
+    fn nvmlDeviceGetClockInfo(_device: Device, clock: c_uint, mhz: *mut c_uint) {
+        match clock {
+            0 => put(mhz, 2520),
+            2 => put(mhz, 10_501),
+            _ => INVALID_ARGUMENT,
+        }
+    }
+
+    /// The old card fails in a way that nobody expects.
+    fn nvmlDeviceGetPcieThroughput(device: Device, counter: c_uint, kilobytes: *mut c_uint) {
+        match counter {
+            _ if is_old(device) => UNKNOWN,
+            0 => put(kilobytes, 150_000),
+            1 => put(kilobytes, 9_000_000),
+            _ => INVALID_ARGUMENT,
+        }
     }
 }

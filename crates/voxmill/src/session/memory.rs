@@ -198,7 +198,7 @@ impl DeviceWatch {
         let finding = self.watch.check(step);
         if let (Some(bytes), Some(peak)) = (self.watch.now(), self.watch.peak()) {
             recorder.record(Event::DeviceMemory(DeviceMemory {
-                device: self.name.clone(),
+                device: self.name.clone().into(),
                 bytes,
                 limit: self.watch.limit(),
                 peak,

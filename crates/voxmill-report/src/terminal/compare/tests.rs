@@ -41,10 +41,10 @@ fn change(value: f64, low: f64, high: f64) -> Change {
 }
 
 fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
-    let difference = |measure, change, told| Difference {
+    let difference = |measure, change, judgement| Difference {
         measure,
         change: Some(change),
-        told,
+        judgement,
     };
     Against {
         run: run.to_owned(),
@@ -69,7 +69,7 @@ fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
             Difference {
                 measure: Measure::Variation,
                 change: None,
-                told: Judgement::NotMeasured,
+                judgement: Judgement::NotMeasured,
             },
         ],
         loss: Some(Loss {
@@ -82,7 +82,7 @@ fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
                 first: 0.4321,
                 this: 0.4301,
                 change: change(-0.002, -0.005, 0.001),
-                told: Judgement::NoDifference,
+                judgement: Judgement::NoDifference,
             }],
         }),
         verdict,
@@ -131,9 +131,7 @@ fn many_runs_go_into_several_tables() {
     grown.lost = 1_234;
     grown.others = Some(0.42);
     grown.settings_known = false;
-    grown
-        .device_memory
-        .insert("cuda:0".to_owned(), 3_200_000_000);
+    grown.device_memory.insert("cuda:0".into(), 3_200_000_000);
     many.runs.extend([grown, side("fourth", RunState::Failed)]);
     let mut third = against("third", change(0.06, 0.03, 0.09), Some(Verdict::Uncertain));
     third.steps_matched = Matched::ByFrame;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// `0000:01:00.0`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
-    /// Some machines count past 65,535 with domains that a driver made up.
+    /// Some machines count past 65,535 with domains that a driver invented.
     pub domain: u32,
     pub bus: u8,
     pub device: u8,

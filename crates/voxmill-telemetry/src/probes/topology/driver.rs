@@ -1,4 +1,4 @@
-//! Which driver a card is in the hands of, by the kernel's own tree: it knows for every maker.
+//! Which driver runs a card, by the kernel's own tree: it knows for every vendor.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::pcie::device_directory;
 use crate::probes::{Roots, read_text};
 
 /// `nvidia 550.54.14`, `amdgpu`: its name, and its version where it has one apart from the kernel's.
-/// `None` where no driver has the card, or the system does not say.
+/// `None` where no driver has the card, or the system does not report it.
 pub fn driver(address: &PciAddress, roots: &Roots) -> Option<String> {
     let link = device_directory(address, &roots.sys).join("driver");
     let target = fs::read_link(link).ok()?;
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_is_told_with_its_version_where_it_has_one() {
+    fn a_driver_has_its_version_where_there_is_one() {
         let sys = FakeSys::new();
         let place = "pci0000:00/0000:00:01.0/0000:01:00.0";
         sys.device(place);

@@ -6,7 +6,16 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::links::link;
+use super::nvidia::NvidiaLinks;
+use super::{Link, PciAddress};
 use crate::probes::Roots;
+
+/// The link of one pair, with the library loaded for it alone.
+pub(super) fn link_between(a: &PciAddress, b: &PciAddress, roots: &Roots) -> Option<Link> {
+    let nvidia = NvidiaLinks::load(roots.nvml_library.as_deref());
+    link(a, b, nvidia.as_ref(), &roots.sys)
+}
 
 pub(super) struct FakeSys(TempDir);
 

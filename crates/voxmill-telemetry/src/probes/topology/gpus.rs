@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::pcie::{PcieLink, Way, numa_node};
+use super::pcie::{PciPath, PcieLink, numa_node};
 use super::{PciAddress, nvidia};
 use crate::probes::drm::numbered;
-use crate::probes::{Roots, read_number, read_text};
+use crate::probes::{Roots, line_after, read_number, read_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vendor {
@@ -17,7 +17,7 @@ pub enum Vendor {
 }
 
 impl Vendor {
-    /// The makers whose cards can train. What virtual machines and the remote consoles of servers
+    /// The vendors whose cards can train. What virtual machines and the remote consoles of servers
     /// show a picture with is not theirs: Bochs 0x1234, virtio 0x1af4, VMware 0x15ad, QXL 0x1b36,
     /// Hyper-V 0x1414, VirtualBox 0x80ee, Cirrus 0x1013, ASPEED 0x1a03, Matrox 0x102b.
     fn by_number(number: u32) -> Option<Vendor> {
@@ -38,20 +38,20 @@ impl Vendor {
     }
 }
 
-/// Who told.
+/// Where the facts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Nvml,
     Sysfs,
 }
 
-/// What is known of a GPU before a run. What its driver does not tell is absent, never zero.
+/// What is known of a GPU before a run. What its driver does not report is absent, never zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuFacts {
     pub name: String,
     pub vendor: Vendor,
     pub pci: Option<PciAddress>,
-    /// Intel's drivers do not tell it, nor do NVIDIA's without NVML.
+    /// Intel's drivers do not report it, nor do NVIDIA's without NVML.
     pub memory_total_bytes: Option<u64>,
     /// When it was asked; others may use the card, too.
     pub memory_free_bytes: Option<u64>,
@@ -67,14 +67,14 @@ pub fn gpus(roots: &Roots) -> Vec<GpuFacts> {
     for gpu in &mut gpus {
         gpu.numa_node = gpu.pci.and_then(|pci| numa_node(&pci, &roots.sys));
     }
-    let nvml_tells = !gpus.is_empty();
+    let has_nvml = !gpus.is_empty();
     let cards = numbered(&roots.sys.join("class/drm"), "card");
     gpus.extend(cards.iter().filter_map(|card| {
         let device = card.join("device");
         let uevent = read_text(&device.join("uevent"))?;
-        let fact = |name: &str| uevent.lines().find_map(|line| line.strip_prefix(name));
+        let fact = |name: &str| line_after(&uevent, name);
         // A container sees all cards in sysfs but only those in NVML that it may use.
-        if nvml_tells && fact("DRIVER=") == Some("nvidia") {
+        if has_nvml && fact("DRIVER=") == Some("nvidia") {
             return None;
         }
         let address = fact("PCI_SLOT_NAME=").and_then(|address| address.parse().ok());
@@ -102,9 +102,9 @@ fn facts_in_sysfs(
     };
     let total = read_number(&device.join("mem_info_vram_total"));
     let used = read_number(&device.join("mem_info_vram_used"));
-    let way = pci.and_then(|pci| Way::find(&pci, sys));
-    let devices = match way {
-        Some(way) => way.devices,
+    let path = pci.and_then(|pci| PciPath::find(&pci, sys));
+    let devices = match path {
+        Some(path) => path.devices,
         None => vec![fs::canonicalize(device).unwrap_or_else(|_| device.to_owned())],
     };
     Some(GpuFacts {
@@ -116,7 +116,7 @@ fn facts_in_sysfs(
             .zip(used)
             .and_then(|(total, used)| total.checked_sub(used)),
         numa_node: pci.and_then(|pci| numa_node(&pci, sys)),
-        pcie: PcieLink::of_way(&devices),
+        pcie: PcieLink::of_path(&devices),
         source: Source::Sysfs,
     })
 }
@@ -127,13 +127,21 @@ mod tests {
     use super::super::fake_sys::FakeSys;
     use super::*;
 
+    const SLOT: &str = "pci0000:00/0000:00:01.0/0000:01:00.0";
+
+    fn one_gpu(sys: &FakeSys) -> GpuFacts {
+        let mut found = gpus(&sys.roots());
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+
     #[test]
     fn a_machine_without_gpus_has_none() {
         assert_eq!(gpus(&FakeSys::new().roots()), []);
     }
 
     #[test]
-    fn a_card_is_told_in_full() {
+    fn a_card_is_reported_in_full() {
         let sys = FakeSys::new();
         let place = "pci0000:40/0000:40:01.1/0000:41:00.0";
         let card = sys.card(0, place, "amdgpu", "1002:744C");
@@ -162,15 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_does_not_tell_is_absent() {
+    fn what_a_driver_does_not_report_is_absent() {
         let sys = FakeSys::new();
         sys.card(0, "pci0000:00/0000:00:02.0", "i915", "8086:A780");
-        let card = sys.card(
-            1,
-            "pci0000:00/0000:00:01.0/0000:01:00.0",
-            "amdgpu",
-            "1002:1",
-        );
+        let card = sys.card(1, SLOT, "amdgpu", "1002:1");
         card.file("mem_info_vram_total", "lots\n")
             .file("mem_info_vram_used", "12\n")
             .file("product_name", "\n")
@@ -178,16 +181,12 @@ mod tests {
         let [intel, amd] = &gpus(&sys.roots())[..] else {
             panic!("two cards");
         };
-        assert_eq!(
-            (&*intel.name, intel.vendor),
-            ("Intel GPU 8086:a780", Vendor::Intel)
-        );
+        assert_eq!(intel.name, "Intel GPU 8086:a780");
+        assert_eq!(intel.vendor, Vendor::Intel);
         assert_eq!(amd.name, "AMD GPU 1002:1");
         for gpu in [intel, amd] {
-            assert_eq!(
-                (gpu.memory_total_bytes, gpu.memory_free_bytes),
-                (None, None)
-            );
+            let memory = (gpu.memory_total_bytes, gpu.memory_free_bytes);
+            assert_eq!(memory, (None, None));
             assert_eq!((gpu.numa_node, gpu.pcie), (None, None));
         }
         card.file("mem_info_vram_total", "11\n");
@@ -213,40 +212,30 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_once() {
+    fn an_address_is_listed_once() {
         let sys = FakeSys::new();
-        let place = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        sys.card(0, place, "amdgpu", "1002:74A1");
-        sys.card(1, place, "amdgpu", "1002:74A1");
+        sys.card(0, SLOT, "amdgpu", "1002:74A1");
+        sys.card(1, SLOT, "amdgpu", "1002:74A1");
         assert_eq!(gpus(&sys.roots()).len(), 1);
     }
 
     #[test]
-    fn cards_are_told_in_the_order_of_their_numbers() {
+    fn cards_are_listed_in_the_order_of_their_numbers() {
         let sys = FakeSys::new();
         for number in [10, 9, 1] {
             let place = format!("pci0000:00/0000:00:{number:02x}.0");
             sys.card(number, &place, "xe", &format!("8086:{number}"));
         }
         let names: Vec<String> = gpus(&sys.roots()).into_iter().map(|gpu| gpu.name).collect();
-        assert_eq!(
-            names,
-            ["Intel GPU 8086:1", "Intel GPU 8086:9", "Intel GPU 8086:10"]
-        );
+        let expected = "Intel GPU 8086:1, Intel GPU 8086:9, Intel GPU 8086:10";
+        assert_eq!(names.join(", "), expected);
     }
 
     #[test]
     fn without_nvml_an_nvidia_card_is_known_by_sysfs() {
         let sys = FakeSys::new();
-        sys.card(
-            0,
-            "pci0000:00/0000:00:01.0/0000:01:00.0",
-            "nvidia",
-            "10DE:2684",
-        );
-        let [gpu] = &gpus(&sys.roots())[..] else {
-            panic!("one card");
-        };
+        sys.card(0, SLOT, "nvidia", "10DE:2684");
+        let gpu = one_gpu(&sys);
         assert_eq!((gpu.vendor, gpu.source), (Vendor::Nvidia, Source::Sysfs));
         assert_eq!(gpu.memory_total_bytes, None);
     }
@@ -254,12 +243,10 @@ mod tests {
     #[test]
     fn a_card_whose_address_is_odd_is_still_a_card() {
         let sys = FakeSys::new();
-        let card = sys.card(0, "pci0000:00/0000:00:01.0/0000:01:00.0", "amdgpu", "");
+        let card = sys.card(0, SLOT, "amdgpu", "");
         card.file("uevent", "PCI_ID=1002:744C\nPCI_SLOT_NAME=somewhere\n")
             .link("8.0 GT/s PCIe", 8, "8.0 GT/s PCIe", 8);
-        let [gpu] = &gpus(&sys.roots())[..] else {
-            panic!("one card");
-        };
+        let gpu = one_gpu(&sys);
         assert_eq!(gpu.pci, None);
         assert_eq!(gpu.pcie.unwrap().max_width, Some(8));
     }

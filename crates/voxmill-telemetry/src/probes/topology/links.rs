@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::nvidia::NvidiaLinks;
-use super::pcie::{Way, numa_node};
+use super::pcie::{PciPath, numa_node};
 use super::{GpuFacts, PciAddress, Vendor};
 use crate::probes::drm::numbered;
 use crate::probes::{Roots, read_text};
@@ -102,14 +102,13 @@ pub fn links(gpus: &[GpuFacts], roots: &Roots) -> Links {
         .collect()
 }
 
-/// What NVIDIA's library says of two of its cards, else what sysfs shows. For more than one pair
-/// [`links`] is the cheaper one: this loads the library each time.
-pub fn link_between(a: &PciAddress, b: &PciAddress, roots: &Roots) -> Option<Link> {
-    let nvidia = NvidiaLinks::load(roots.nvml_library.as_deref());
-    link(a, b, nvidia.as_ref(), &roots.sys)
-}
-
-fn link(a: &PciAddress, b: &PciAddress, nvidia: Option<&NvidiaLinks>, sys: &Path) -> Option<Link> {
+/// What NVIDIA's library reports of two of its cards, else what sysfs shows.
+pub(super) fn link(
+    a: &PciAddress,
+    b: &PciAddress,
+    nvidia: Option<&NvidiaLinks>,
+    sys: &Path,
+) -> Option<Link> {
     if a == b {
         return Some(Link::Same);
     }
@@ -119,23 +118,23 @@ fn link(a: &PciAddress, b: &PciAddress, nvidia: Option<&NvidiaLinks>, sys: &Path
 }
 
 fn link_in_sysfs(a: &PciAddress, b: &PciAddress, sys: &Path) -> Option<Link> {
-    let (way_a, way_b) = (Way::find(a, sys)?, Way::find(b, sys)?);
-    if way_a.host_bridge != way_b.host_bridge {
+    let (path_a, path_b) = (PciPath::find(a, sys)?, PciPath::find(b, sys)?);
+    if path_a.host_bridge != path_b.host_bridge {
         return Some(if share_numa_node(a, b, sys) {
             Link::Node
         } else {
             Link::Sys
         });
     }
-    let shared = (way_a.devices.iter().zip(&way_b.devices))
+    let shared = (path_a.devices.iter().zip(&path_b.devices))
         .take_while(|(a, b)| a == b)
         .count();
     if shared == 0 {
         return Some(Link::Phb);
     }
-    // Below what they share, a switch shows one port on the way to each of them. Two more are one
+    // Below what they share, a switch shows one port on the path to each of them. Two more are one
     // more switch.
-    let within_one_switch = ports_below(&way_a, shared) <= 1 && ports_below(&way_b, shared) <= 1;
+    let within_one_switch = ports_below(&path_a, shared) <= 1 && ports_below(&path_b, shared) <= 1;
     Some(if within_one_switch {
         Link::Pix
     } else {
@@ -145,24 +144,22 @@ fn link_in_sysfs(a: &PciAddress, b: &PciAddress, sys: &Path) -> Option<Link> {
 
 /// The ports of switches between a device and what it shares with another, without those of a
 /// switch on the card itself: AMD's and Intel's cards have one, and it slows nothing.
-fn ports_below(way: &Way, shared: usize) -> usize {
-    let below = way.devices.get(shared..).unwrap_or_default();
+fn ports_below(path: &PciPath, shared: usize) -> usize {
+    let below = path.devices.get(shared..).unwrap_or_default();
     let Some((gpu, ports)) = below.split_last() else {
         return 0;
     };
     let vendor = |device: &Path| read_text(&device.join("vendor"));
-    let maker = vendor(gpu);
+    let own = vendor(gpu);
     match ports {
-        [above @ .., up, down]
-            if maker.is_some() && vendor(up) == maker && vendor(down) == maker =>
-        {
+        [above @ .., up, down] if own.is_some() && vendor(up) == own && vendor(down) == own => {
             above.len()
         }
         _ => ports.len(),
     }
 }
 
-/// A machine with one node need not say which one a device is on. On others the worse answer is the
+/// A machine with one node need not report which one a device is on. On others the worse answer is the
 /// safe one.
 fn share_numa_node(a: &PciAddress, b: &PciAddress, sys: &Path) -> bool {
     match (numa_node(a, sys), numa_node(b, sys)) {
@@ -174,84 +171,104 @@ fn share_numa_node(a: &PciAddress, b: &PciAddress, sys: &Path) -> bool {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
-    use super::super::fake_sys::FakeSys;
+    use super::super::fake_sys::{FakeSys, link_between};
     use super::super::gpus;
     use super::*;
 
-    /// The link of the devices at the ends of two ways, in both directions.
+    /// The link of the devices at the ends of two paths, in both directions.
     fn link_of(sys: &FakeSys, a: &str, b: &str) -> Option<Link> {
-        let address = |way: &str| way.rsplit('/').next().unwrap().parse().unwrap();
+        let address = |path: &str| path.rsplit('/').next().unwrap().parse().unwrap();
         let (a, b): (PciAddress, PciAddress) = (address(a), address(b));
         let link = link_between(&a, &b, &sys.roots());
-        assert_eq!(link_between(&b, &a, &sys.roots()), link, "the way back");
+        assert_eq!(
+            link_between(&b, &a, &sys.roots()),
+            link,
+            "in the other direction"
+        );
         link
     }
 
-    fn built(ways: [&str; 2]) -> (FakeSys, Option<Link>) {
+    fn built(paths: [&str; 2]) -> (FakeSys, Option<Link>) {
         let sys = FakeSys::new();
-        for way in ways {
-            sys.device(way);
+        for path in paths {
+            sys.device(path);
         }
-        let link = link_of(&sys, ways[0], ways[1]);
+        let link = link_of(&sys, paths[0], paths[1]);
         (sys, link)
     }
 
+    /// The upper port of a switch.
+    const SWITCH: &str = "pci0000:00/0000:00:01.0/0000:01:00.0";
+
     #[test]
-    fn behind_one_switch() {
-        let (sys, link) = built([
-            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
-            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0",
-        ]);
-        assert_eq!(link, Some(Link::Pix));
-        assert_eq!(
-            link_of(&sys, "0000:03:00.0", "0000:03:00.0"),
-            Some(Link::Same)
+    fn the_ways_of_two_devices_make_their_link() {
+        let below = |path: &str| format!("{SWITCH}/{path}");
+        let third = below("0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0");
+        let fourth = below("0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0");
+        let (port, card) = (
+            "pci0000:00/0000:00:01.0",
+            "pci0000:00/0000:00:01.1/0000:02:00.0",
         );
-    }
-
-    #[test]
-    fn two_functions_of_one_card() {
-        let (_, link) = built([
-            "pci0000:00/0000:00:01.0/0000:01:00.0",
-            "pci0000:00/0000:00:01.0/0000:01:00.1",
-        ]);
-        assert_eq!(link, Some(Link::Pix));
-    }
-
-    #[test]
-    fn behind_two_switches() {
-        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        let (_, link) = built([
-            &format!("{first}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0"),
-            &format!("{first}/0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0"),
-        ]);
-        assert_eq!(link, Some(Link::Pxb), "a switch for each below a third one");
-        let (_, link) = built([
-            &format!("{first}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0"),
-            &format!("{first}/0000:02:01.0/0000:06:00.0"),
-        ]);
-        assert_eq!(link, Some(Link::Pxb), "one of them behind a second switch");
+        for (case, paths, link) in [
+            (
+                "one switch",
+                [
+                    &*below("0000:02:00.0/0000:03:00.0"),
+                    &below("0000:02:01.0/0000:04:00.0"),
+                ],
+                Link::Pix,
+            ),
+            (
+                "two functions of a card",
+                [SWITCH, &format!("{port}/0000:01:00.1")],
+                Link::Pix,
+            ),
+            (
+                "a switch for each below a third one",
+                [&third, &fourth],
+                Link::Pxb,
+            ),
+            (
+                "one of them behind a second switch",
+                [&third, &below("0000:02:01.0/0000:06:00.0")],
+                Link::Pxb,
+            ),
+            ("one host bridge", [SWITCH, card], Link::Phb),
+            (
+                "one of them on the bridge itself",
+                ["pci0000:00/0000:00:02.0", SWITCH],
+                Link::Phb,
+            ),
+            (
+                "both on the bridge itself",
+                ["pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0"],
+                Link::Phb,
+            ),
+        ] {
+            let (sys, found) = built(paths);
+            assert_eq!(found, Some(link), "{case}");
+            assert_eq!(
+                link_of(&sys, paths[0], paths[0]),
+                Some(Link::Same),
+                "{case}"
+            );
+        }
     }
 
     #[test]
     fn a_switch_on_the_card_is_no_hop() {
-        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        let (a_port, b_port) = (
-            format!("{first}/0000:02:00.0"),
-            format!("{first}/0000:02:01.0"),
-        );
-        let a = format!("{a_port}/0000:03:00.0/0000:04:00.0/0000:05:00.0");
-        let b = format!("{b_port}/0000:06:00.0/0000:07:00.0/0000:08:00.0");
+        let a = format!("{SWITCH}/0000:02:00.0/0000:03:00.0/0000:04:00.0/0000:05:00.0");
+        let b = format!("{SWITCH}/0000:02:01.0/0000:06:00.0/0000:07:00.0/0000:08:00.0");
         let (sys, link) = built([&a, &b]);
         assert_eq!(
             link,
             Some(Link::Pxb),
             "whose switches these are is not known"
         );
-        for way in [&a, &b] {
-            let (down, _) = way.rsplit_once('/').unwrap();
+        for path in [&a, &b] {
+            let (down, _) = path.rsplit_once('/').unwrap();
             let (up, _) = down.rsplit_once('/').unwrap();
-            for device in [way, down, up] {
+            for device in [path, down, up] {
                 sys.device(device).file("vendor", "0x1002\n");
             }
         }
@@ -261,34 +278,17 @@ mod tests {
     }
 
     #[test]
-    fn on_one_host_bridge() {
-        for ways in [
-            [
-                "pci0000:00/0000:00:01.0/0000:01:00.0",
-                "pci0000:00/0000:00:01.1/0000:02:00.0",
-            ],
-            [
-                "pci0000:00/0000:00:02.0",
-                "pci0000:00/0000:00:01.0/0000:01:00.0",
-            ],
-            ["pci0000:00/0000:00:05.0", "pci0000:00/0000:00:06.0"],
-        ] {
-            assert_eq!(built(ways).1, Some(Link::Phb), "{ways:?}");
-        }
-    }
-
-    #[test]
-    fn on_two_host_bridges_the_numa_nodes_tell() {
-        let ways = [
+    fn on_two_host_bridges_the_numa_nodes_decide() {
+        let paths = [
             "pci0000:00/0000:00:01.0/0000:01:00.0",
             "pci0000:80/0000:80:01.0/0000:81:00.0",
         ];
-        let (sys, link) = built(ways);
+        let (sys, link) = built(paths);
         assert_eq!(link, Some(Link::Node), "a kernel without NUMA");
         let nodes = |a: &str, b: &str| {
-            sys.device(ways[0]).file("numa_node", a);
-            sys.device(ways[1]).file("numa_node", b);
-            link_of(&sys, ways[0], ways[1])
+            sys.device(paths[0]).file("numa_node", a);
+            sys.device(paths[1]).file("numa_node", b);
+            link_of(&sys, paths[0], paths[1])
         };
         assert_eq!(nodes("0\n", "0\n"), Some(Link::Node));
         assert_eq!(nodes("0\n", "1\n"), Some(Link::Sys));
@@ -303,15 +303,11 @@ mod tests {
 
     #[test]
     fn on_two_domains_one_bus_number_is_not_one_bridge() {
-        let (sys, _) = built(["pci0000:00/0000:00:01.0", "pci0001:00/0001:00:01.0"]);
-        sys.device("pci0000:00/0000:00:01.0")
-            .file("numa_node", "0\n");
-        sys.device("pci0001:00/0001:00:01.0")
-            .file("numa_node", "1\n");
-        assert_eq!(
-            link_of(&sys, "0000:00:01.0", "0001:00:01.0"),
-            Some(Link::Sys)
-        );
+        let (a, b) = ("pci0000:00/0000:00:01.0", "pci0001:00/0001:00:01.0");
+        let (sys, _) = built([a, b]);
+        sys.device(a).file("numa_node", "0\n");
+        sys.device(b).file("numa_node", "1\n");
+        assert_eq!(link_of(&sys, a, b), Some(Link::Sys));
     }
 
     #[test]
@@ -324,30 +320,18 @@ mod tests {
     #[test]
     fn all_pairs_of_a_machine() {
         let sys = FakeSys::new();
-        let first = "pci0000:00/0000:00:01.0/0000:01:00.0";
-        sys.card(
-            0,
-            &format!("{first}/0000:02:00.0/0000:03:00.0"),
-            "amdgpu",
-            "1002:1",
-        );
+        let [a, b] = ["0000:02:00.0/0000:03:00.0", "0000:02:01.0/0000:04:00.0"];
+        sys.card(0, &format!("{SWITCH}/{a}"), "amdgpu", "1002:1");
         sys.card(1, "pci0000:00/0000:00:02.0", "i915", "8086:1");
-        sys.card(
-            2,
-            &format!("{first}/0000:02:01.0/0000:04:00.0"),
-            "amdgpu",
-            "1002:1",
-        );
+        sys.card(2, &format!("{SWITCH}/{b}"), "amdgpu", "1002:1");
         let mut found = gpus(&sys.roots());
         let table = links(&found, &sys.roots());
-        let expected: Links = [
+        let expected = [
             ((0, 1), Link::Phb),
             ((2, 0), Link::Pix),
             ((1, 2), Link::Phb),
-        ]
-        .into_iter()
-        .collect();
-        assert_eq!(table, expected);
+        ];
+        assert_eq!(table, expected.into_iter().collect());
         assert_eq!(table.between(2, 0), Some(Link::Pix));
         assert_eq!(table.between(1, 1), Some(Link::Same));
         assert_eq!(table.between(0, 9), None);
@@ -357,18 +341,11 @@ mod tests {
 
     #[test]
     fn links_are_ordered_and_all_described() {
-        let all = [
-            Link::Same,
-            Link::Nvlink,
-            Link::Pix,
-            Link::Pxb,
-            Link::Phb,
-            Link::Node,
-            Link::Sys,
-        ];
+        use Link::*;
+        let all = [Same, Nvlink, Pix, Pxb, Phb, Node, Sys];
         assert!(all.is_sorted());
         let slow: Vec<Link> = all.into_iter().filter(|link| link.is_slow()).collect();
-        assert_eq!(slow, [Link::Node, Link::Sys]);
+        assert_eq!(slow, [Node, Sys]);
         let words: std::collections::BTreeSet<&str> = all.map(Link::describe).into();
         assert_eq!(words.len(), all.len());
     }

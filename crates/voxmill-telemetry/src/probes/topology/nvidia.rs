@@ -1,6 +1,6 @@
 //! What NVIDIA's management library knows of its cards and of the links between them.
 //!
-//! A library that is absent or broken knows nothing; the sampler's probe is the one that tells why.
+//! A library that is absent or broken knows nothing; the sampler's probe reports why.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus};
 use super::{GpuFacts, Link, PciAddress, PcieLink, Source, Vendor};
 use crate::probes::nvml::{load, pci_address};
 
-/// In the library's order. Without the NUMA node: sysfs says which of the host's the card is on,
+/// In the library's order. Without the NUMA node: sysfs has the host's node that the card is on,
 /// while NVML means a node that is made of the card's own memory, on machines that have such.
 pub(super) fn cards(library: Option<&Path>) -> Vec<GpuFacts> {
     let Ok(nvml) = load(library) else {
@@ -49,7 +49,7 @@ impl NvidiaLinks {
         load(library).ok().map(NvidiaLinks)
     }
 
-    /// `None` where one of them is not NVIDIA's, or the driver does not tell.
+    /// `None` where one of them is not NVIDIA's, or the driver does not report it.
     pub(super) fn between(&self, a: &PciAddress, b: &PciAddress) -> Option<Link> {
         let device = |address: &PciAddress| self.0.device_by_pci_bus_id(address.to_string()).ok();
         let (a, b) = (device(a)?, device(b)?);
@@ -75,7 +75,7 @@ fn common_ancestor(a: &nvml_wrapper::Device<'_>, b: nvml_wrapper::Device<'_>) ->
     })
 }
 
-/// NVIDIA tells it on Linux only.
+/// NVIDIA reports it on Linux only.
 #[cfg(not(target_os = "linux"))]
 fn common_ancestor(_: &nvml_wrapper::Device<'_>, _: nvml_wrapper::Device<'_>) -> Option<Link> {
     None
@@ -87,43 +87,31 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use super::super::fake_sys::FakeSys;
-    use super::super::{gpus, link_between, links};
+    use super::super::fake_sys::{FakeSys, link_between};
+    use super::super::{gpus, links};
     use super::*;
     use crate::probes::Roots;
 
     /// The stub of the probes' tests has two cards; this is what it does not need to know of them.
     const STUB: &str = include_str!("../../../tests/probes_nvml/stub.rs");
-    const LINKS: &str = r#"
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(
-            address: *const c_char, device: *mut Device,
-        ) -> Return {
+    const LINKS: &str = r#"library! {
+        fn nvmlDeviceGetHandleByPciBusId_v2(address: *const c_char, device: *mut Device) {
             match unsafe { std::ffi::CStr::from_ptr(address) }.to_bytes() {
                 b"0000:01:00.0" => put(device, 1 as Device),
                 b"0000:0a:00.0" => put(device, 2 as Device),
                 _ => 6,
             }
         }
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
-            a: Device, b: Device, level: *mut c_uint,
-        ) -> Return {
+        fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Device, level: *mut c_uint) {
             if a == b { UNKNOWN } else { put(level, LEVEL) }
         }
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetP2PStatus(
-            _: Device, _: Device, index: c_uint, status: *mut c_uint,
-        ) -> Return {
+        fn nvmlDeviceGetP2PStatus(_a: Device, _b: Device, index: c_uint, status: *mut c_uint) {
             put(status, if index == 2 { NVLINK_STATUS } else { 0 })
         }
-        #[unsafe(no_mangle)]
-        pub extern "C" fn nvmlDeviceGetCurrPcieLinkGeneration(
-            device: Device, value: *mut c_uint,
-        ) -> Return {
-            if is_old(device) { NOT_SUPPORTED } else { put(value, 1) }
+        fn nvmlDeviceGetCurrPcieLinkGeneration(device: Device, value: *mut c_uint) {
+            put_unless_old(device, value, 1)
         }
-    "#;
+    }"#;
 
     /// A tree, and a library of this test's own in it: the loader keeps one copy for each file.
     fn machine(sys: &FakeSys, links: &str) -> Roots {
@@ -152,9 +140,15 @@ mod tests {
         )
     }
 
-    /// The places of the stub's cards.
+    /// The place of the stub's first card.
     const FIRST: &str = "pci0000:00/0000:00:01.0/0000:01:00.0";
-    const SECOND: &str = "pci0000:00/0000:00:03.0/0000:0a:00.0";
+
+    /// Puts the stub's cards into the tree.
+    fn two_cards(sys: &FakeSys) -> [PciAddress; 2] {
+        sys.device(FIRST);
+        sys.device("pci0000:00/0000:00:03.0/0000:0a:00.0");
+        ["0000:01:00.0", "0000:0a:00.0"].map(|address| address.parse().unwrap())
+    }
 
     #[test]
     fn the_library_comes_first_and_sysfs_adds_what_it_does_not_know() {
@@ -163,23 +157,13 @@ mod tests {
         sys.card(0, FIRST, "nvidia", "10DE:2684")
             .file("numa_node", "1\n");
         sys.card(1, "pci0000:00/0000:00:02.0", "i915", "8086:A780");
-        sys.card(
-            2,
-            "pci0000:00/0000:00:04.0/0000:0b:00.0",
-            "nvidia",
-            "10DE:1",
-        );
+        let third = "pci0000:00/0000:00:04.0/0000:0b:00.0";
+        sys.card(2, third, "nvidia", "10DE:1");
         let found = gpus(&roots);
         let names: Vec<&str> = found.iter().map(|gpu| gpu.name.as_str()).collect();
-        let expected = [
-            "NVIDIA GeForce RTX 4090",
-            "Quadro K600",
-            "Intel GPU 8086:a780",
-        ];
-        assert_eq!(
-            names, expected,
-            "nothing twice, and no card that NVML does not give"
-        );
+        let expected = "NVIDIA GeForce RTX 4090, Quadro K600, Intel GPU 8086:a780";
+        let why = "nothing twice, and no card that NVML does not give";
+        assert_eq!(names.join(", "), expected, "{why}");
         let modern = GpuFacts {
             name: "NVIDIA GeForce RTX 4090".to_owned(),
             vendor: Vendor::Nvidia,
@@ -198,7 +182,7 @@ mod tests {
         assert_eq!(found[0], modern);
         assert_eq!(found[1].numa_node, None, "it is not in the tree");
         let table = links(&found, &roots);
-        assert_eq!(table.between(0, 1), Some(Link::Pxb), "the library's word");
+        assert_eq!(table.between(0, 1), Some(Link::Pxb), "the library's answer");
         assert_eq!(table.between(0, 2), Some(Link::Phb), "the tree's");
     }
 
@@ -206,9 +190,7 @@ mod tests {
     fn nvlink_is_better_than_what_the_tree_shows() {
         let sys = FakeSys::new();
         let roots = machine(&sys, &with_links(50, 0));
-        sys.device(FIRST);
-        sys.device(SECOND);
-        let [a, b] = ["0000:01:00.0", "0000:0a:00.0"].map(|address| address.parse().unwrap());
+        let [a, b] = two_cards(&sys);
         assert_eq!(link_between(&a, &b, &roots), Some(Link::Nvlink));
         assert_eq!(link_between(&a, &a, &roots), Some(Link::Same));
     }
@@ -218,16 +200,13 @@ mod tests {
         let sys = FakeSys::new();
         let unknown_level = with_links(77, 5);
         let roots = machine(&sys, &unknown_level);
-        sys.device(FIRST);
-        sys.device(SECOND);
-        let [a, b] = ["0000:01:00.0", "0000:0a:00.0"].map(|address| address.parse().unwrap());
+        let [a, b] = two_cards(&sys);
         assert_eq!(link_between(&a, &b, &roots), Some(Link::Phb));
         let old = FakeSys::new();
         let roots = machine(&old, "");
         assert_eq!(gpus(&roots).len(), 2, "a library without these functions");
         assert_eq!(link_between(&a, &b, &roots), None);
-        old.device(FIRST);
-        old.device(SECOND);
+        two_cards(&old);
         assert_eq!(link_between(&a, &b, &roots), Some(Link::Phb));
     }
 }

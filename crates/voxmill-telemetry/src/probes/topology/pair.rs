@@ -17,7 +17,7 @@ pub struct Pair {
 
 /// The pair with the best link; of those that are equally good, the one whose model device has the
 /// most memory, then whose data device has, then the first. The weaker of the two is for data: less
-/// total memory, and where that is equal the later one. One that does not tell its memory is taken
+/// total memory, and where that is equal the later one. One that does not report its memory is taken
 /// for the weakest, for most of those share the host's.
 ///
 /// `None` where there are no two different devices.
@@ -73,7 +73,7 @@ fn why(model: &GpuFacts, data: &GpuFacts, link: Option<Link>, pairs: usize) -> S
             gibibytes(more)
         ),
         (Some(same), Some(_)) => format!("both have {}, so the first one trains", gibibytes(same)),
-        (Some(_), None) => "the one for data does not tell its memory".to_owned(),
+        (Some(_), None) => "the one for data does not report its memory".to_owned(),
         (None, _) => "neither reports its memory, so the first one trains".to_owned(),
     };
     format!(
@@ -122,6 +122,11 @@ mod tests {
         (pair.data, pair.model)
     }
 
+    /// The links of three devices: 0 to 1, 0 to 2, 1 to 2.
+    fn three([a, b, c]: [Link; 3]) -> [((usize, usize), Link); 3] {
+        [((0, 1), a), ((0, 2), b), ((1, 2), c)]
+    }
+
     #[test]
     fn one_device_is_no_pair() {
         assert_eq!(chosen(&[], &[]), None);
@@ -141,11 +146,7 @@ mod tests {
 
     #[test]
     fn the_best_link_decides_before_memory() {
-        let links = [
-            ((0, 1), Link::Sys),
-            ((0, 2), Link::Phb),
-            ((1, 2), Link::Pix),
-        ];
+        let links = three([Link::Sys, Link::Phb, Link::Pix]);
         let pair = chosen(&[Some(80), Some(8), Some(12)], &links).unwrap();
         assert_eq!((pair.data, pair.model), (1, 2));
         assert_eq!(pair.link, Some(Link::Pix));
@@ -159,8 +160,7 @@ mod tests {
 
     #[test]
     fn equal_links_leave_it_to_memory_and_then_to_the_order() {
-        let all = |link| [((0, 1), link), ((0, 2), link), ((1, 2), link)];
-        let phb = all(Link::Phb);
+        let phb = three([Link::Phb; 3]);
         assert_eq!(places(&[None, Some(24), Some(12)], &phb), (2, 1));
         assert_eq!(places(&[Some(12), Some(12), Some(24)], &phb), (0, 2));
         assert_eq!(places(&[Some(24), Some(24), Some(24)], &phb), (1, 0));
@@ -175,33 +175,23 @@ mod tests {
              through a single PCIe switch, and there is no other pair; the one for data has less \
              memory (12.0 GiB against 24.0 GiB)"
         );
-        let links = [
-            ((0, 1), Link::Phb),
-            ((0, 2), Link::Sys),
-            ((1, 2), Link::Sys),
-        ];
+        let links = three([Link::Phb, Link::Sys, Link::Sys]);
         let why = chosen(&[Some(24), Some(24), Some(24)], &links).unwrap().why;
         let expected = "they are linked through the CPU's PCIe host bridge, and no other pair has \
                         a better link; both have 24.0 GiB, so the first one trains";
         assert!(why.ends_with(expected), "{why}");
         let why = chosen(&[None, None, Some(1)], &[]).unwrap().why;
         let expected = "how they are linked is not known, nor is it of any other pair; the one for \
-                        data does not tell its memory";
+                        data does not report its memory";
         assert!(why.ends_with(expected), "{why}");
         let why = chosen(&[None, None], &[]).unwrap().why;
-        assert!(
-            why.ends_with("neither reports its memory, so the first one trains"),
-            "{why}"
-        );
+        let expected = "neither reports its memory, so the first one trains";
+        assert!(why.ends_with(expected), "{why}");
     }
 
     fn any_link() -> impl Strategy<Value = Option<Link>> {
-        prop::sample::select(vec![
-            None,
-            Some(Link::Nvlink),
-            Some(Link::Pix),
-            Some(Link::Sys),
-        ])
+        let links = vec![Link::Nvlink, Link::Pix, Link::Sys];
+        prop::option::of(prop::sample::select(links))
     }
 
     proptest! {

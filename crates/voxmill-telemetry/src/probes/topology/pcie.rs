@@ -1,4 +1,4 @@
-//! A device's way through the PCI tree up to the host, and how fast that way is.
+//! A device's path through the PCI tree up to the host, and how fast that path is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::PciAddress;
 use crate::probes::{read_number, read_text};
 
 /// How fast a card and the host can talk. A card at rest turns its generation down to save power,
-/// so only the greatest values say what a run will get.
+/// so only the greatest values show what a run will get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct PcieLink {
     pub generation: Option<u32>,
@@ -25,9 +25,9 @@ impl PcieLink {
         (self != PcieLink::default()).then_some(self)
     }
 
-    /// Of all links on the way to the host the slowest. The card's own is not enough: AMD's and
+    /// Of all links on the path to the host the slowest. The card's own is not enough: AMD's and
     /// Intel's cards carry a switch, and the GPU's link to that is fast in any slot.
-    pub(super) fn of_way(devices: &[PathBuf]) -> Option<PcieLink> {
+    pub(super) fn of_path(devices: &[PathBuf]) -> Option<PcieLink> {
         let now = slowest(devices, "current_link_speed", "current_link_width");
         let max = slowest(devices, "max_link_speed", "max_link_width");
         PcieLink {
@@ -64,18 +64,18 @@ fn generation(speed: &str) -> Option<u32> {
 
 /// A device's place in the kernel's tree of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct PciPath {
     /// `/sys/devices/pci0000:00`
     pub(super) host_bridge: PathBuf,
     /// From the host's port to the device itself; between them the ports of switches.
     pub(super) devices: Vec<PathBuf>,
 }
 
-impl Way {
-    pub(super) fn find(address: &PciAddress, sys: &Path) -> Option<Way> {
+impl PciPath {
+    pub(super) fn find(address: &PciAddress, sys: &Path) -> Option<PciPath> {
         let device = fs::canonicalize(device_directory(address, sys)).ok()?;
         // A host bridge may itself hang below other devices, on ARM and in virtual machines, so the
-        // way is followed from its lower end.
+        // path is followed from its lower end.
         let mut devices: Vec<PathBuf> = device
             .ancestors()
             .take_while(|path| name(path).is_some_and(|name| name.parse::<PciAddress>().is_ok()))
@@ -84,7 +84,7 @@ impl Way {
         devices.reverse();
         let host_bridge = devices.first()?.parent()?.to_path_buf();
         let is_host_bridge = name(&host_bridge)?.starts_with("pci");
-        is_host_bridge.then_some(Way {
+        is_host_bridge.then_some(PciPath {
             host_bridge,
             devices,
         })
@@ -99,7 +99,7 @@ pub(super) fn device_directory(address: &PciAddress, sys: &Path) -> PathBuf {
     sys.join("bus/pci/devices").join(address.to_string())
 }
 
-/// The kernel writes -1 where the firmware did not say.
+/// The kernel writes -1 where the firmware did not report it.
 pub(super) fn numa_node(address: &PciAddress, sys: &Path) -> Option<u32> {
     let node = read_number(&device_directory(address, sys).join("numa_node"))?;
     u32::try_from(node).ok()
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn link_of(sys: &FakeSys, address: &str) -> Option<PcieLink> {
-        PcieLink::of_way(&Way::find(&address.parse().unwrap(), sys.root())?.devices)
+        PcieLink::of_path(&PciPath::find(&address.parse().unwrap(), sys.root())?.devices)
     }
 
     #[test]
@@ -135,14 +135,11 @@ mod tests {
     #[test]
     fn the_slot_limits_a_card_with_a_switch_of_its_own() {
         let sys = FakeSys::new();
-        let way = "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0";
-        let gpu = sys.device(way);
+        let path = "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0";
+        let gpu = sys.device(path);
         gpu.link("16.0 GT/s PCIe", 16, "16.0 GT/s PCIe", 16);
-        assert_eq!(
-            link_of(&sys, "0000:03:00.0").unwrap().max_width,
-            Some(16),
-            "nothing else is known"
-        );
+        let alone = link_of(&sys, "0000:03:00.0").unwrap();
+        assert_eq!(alone.max_width, Some(16), "nothing else is known");
         let slot = sys.device("pci0000:00/0000:00:01.0/0000:01:00.0");
         slot.link("2.5 GT/s PCIe", 4, "16.0 GT/s PCIe", 16);
         let port = sys.device("pci0000:00/0000:00:01.0");
@@ -171,16 +168,16 @@ mod tests {
     #[test]
     fn a_host_bridge_may_be_anywhere() {
         let sys = FakeSys::new();
-        for bridge in [
-            "pci0000:00",
-            "platform/soc/pci0002:00",
-            "VMBUS:01/pcic5a1:00",
+        for (bridge, domain) in [
+            ("pci0000:00", "0000"),
+            ("platform/soc/pci0002:00", "0002"),
+            ("VMBUS:01/pcic5a1:00", "c5a1"),
         ] {
-            let address = format!("{}:00:05.0", &bridge[bridge.len() - 7..bridge.len() - 3]);
+            let address = format!("{domain}:00:05.0");
             sys.device(&format!("{bridge}/{address}"));
-            let way = Way::find(&address.parse().unwrap(), sys.root()).unwrap();
-            assert!(way.host_bridge.ends_with(bridge), "{way:?}");
-            assert_eq!(way.devices.len(), 1);
+            let path = PciPath::find(&address.parse().unwrap(), sys.root()).unwrap();
+            assert!(path.host_bridge.ends_with(bridge), "{path:?}");
+            assert_eq!(path.devices.len(), 1);
         }
     }
 
@@ -188,17 +185,15 @@ mod tests {
     fn what_is_not_in_the_tree_has_no_way() {
         let sys = FakeSys::new();
         let address: PciAddress = "0000:01:00.0".parse().unwrap();
-        assert_eq!(Way::find(&address, sys.root()), None);
+        assert_eq!(PciPath::find(&address, sys.root()), None);
         // Not a link, a link to nowhere, and a link to what is no PCI device.
         sys.write("bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
-        assert_eq!(Way::find(&address, sys.root()), None);
+        assert_eq!(PciPath::find(&address, sys.root()), None);
+        fs::create_dir_all(sys.root().join("devices/virtual")).unwrap();
         for (address, target) in [("0000:02:00.0", "gone"), ("0000:03:00.0", "virtual")] {
-            fs::create_dir_all(sys.root().join("devices/virtual")).unwrap();
-            sys.symlink(
-                &format!("bus/pci/devices/{address}"),
-                &format!("devices/{target}"),
-            );
-            assert_eq!(Way::find(&address.parse().unwrap(), sys.root()), None);
+            let link = format!("bus/pci/devices/{address}");
+            sys.symlink(&link, &format!("devices/{target}"));
+            assert_eq!(PciPath::find(&address.parse().unwrap(), sys.root()), None);
         }
     }
 

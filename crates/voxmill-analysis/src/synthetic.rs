@@ -1,11 +1,11 @@
-//! Logs of runs that never were, for tests here and in the report.
+//! Logs of synthetic runs, for tests here and in the report.
 
 use std::collections::BTreeMap;
 
 use voxmill_telemetry::event::{
-    Event, HostSample, Nanos, Outcome, RunStarted, SlowItem, StageSecond, Stamped, Step, Wait,
+    DeviceSample, Event, HostSample, Nanos, Outcome, RunStarted, SlowItem, StageSecond, Stamped,
+    Step, Wait, WaitSum,
 };
-use voxmill_telemetry::log::LOG_VERSION;
 use voxmill_telemetry::plan::{Plan, StagePlan};
 use voxmill_telemetry::stats::Histogram;
 
@@ -15,7 +15,7 @@ const MS: u64 = 1_000_000;
 
 /// A run of even steps; change what is to be found.
 #[derive(Clone, Debug)]
-pub struct MadeUp {
+pub struct SyntheticRun {
     pub steps: u64,
     pub step_ms: u64,
     pub waited_ms: u64,
@@ -35,12 +35,15 @@ pub struct MadeUp {
     /// Per cent of the cores that the process may use, and how many these are.
     pub allowed_cpu: Option<(f64, u64)>,
     pub process_cpu: f64,
+    /// Cards that their drivers report, and how much of their memory is used, in per cent, where they
+    /// report that.
+    pub cards: Vec<(&'static str, Option<u64>)>,
     pub facts: Vec<(&'static str, &'static str)>,
 }
 
-impl Default for MadeUp {
-    fn default() -> MadeUp {
-        MadeUp {
+impl Default for SyntheticRun {
+    fn default() -> SyntheticRun {
+        SyntheticRun {
             steps: 40,
             step_ms: 100,
             waited_ms: 0,
@@ -55,12 +58,13 @@ impl Default for MadeUp {
             host_cpu: 95.0,
             allowed_cpu: None,
             process_cpu: 185.0,
+            cards: Vec::new(),
             facts: Vec::new(),
         }
     }
 }
 
-impl MadeUp {
+impl SyntheticRun {
     pub fn run(&self) -> Run {
         Run::of(&self.events())
     }
@@ -78,28 +82,26 @@ impl MadeUp {
             (Some(phase::INTERFERENCE), 6, self.interference_ms, 0),
         ];
         for (name, steps, service_ms, waited_ms) in phases {
-            let begins = Event::PhaseBegan {
-                phase: name.unwrap_or(phase::RUN).to_owned(),
-            };
-            events.push(at(clock, begins));
+            let phase = name.unwrap_or(phase::RUN).to_owned();
+            events.push(at(clock, Event::PhaseBegan { phase }));
             for n in 0..steps {
                 number += 1;
-                // Not all alike, or nothing could be told of their spread.
+                // Not all alike, or they would have no spread.
                 let service = service_ms * MS + (n % 4) * MS / 2;
                 clock += waited_ms * MS + service + MS / 5;
-                let step = self.step(number, name, waited_ms, service, clock);
+                let step = Step {
+                    ended: Some(Nanos(clock)),
+                    phase: name.map(str::to_owned),
+                    ..self.step(number, waited_ms, service)
+                };
                 events.push(at(clock, Event::Step(step)));
             }
             if name.is_none() {
-                events.extend(self.beside(clock));
+                events.extend(self.meanwhile(clock));
             }
         }
-        events.push(at(
-            clock,
-            Event::RunEnded {
-                outcome: Outcome::Finished,
-            },
-        ));
+        let outcome = Outcome::Finished;
+        events.push(at(clock, Event::RunEnded { outcome }));
         events
     }
 
@@ -124,47 +126,38 @@ impl MadeUp {
             (fact::HOP_SECONDS, "0.0116"),
         ]);
         facts.extend(self.facts.iter().copied());
+        let facts = facts.into_iter();
         let started = RunStarted {
-            log_version: LOG_VERSION,
             name: "profile".to_owned(),
-            unix_seconds: 0.0,
-            program: "voxmill made up".to_owned(),
+            program: "voxmill synthetic".to_owned(),
             plan: Some(plan),
             facts: facts
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
+            ..RunStarted::default()
         };
         at(0, Event::RunStarted(started))
     }
 
-    fn step(
-        &self,
-        number: u64,
-        name: Option<&str>,
-        waited_ms: u64,
-        service: u64,
-        end: u64,
-    ) -> Step {
+    fn step(&self, step: u64, waited_ms: u64, service: u64) -> Step {
         Step {
-            step: number,
+            step,
             waited: Nanos(waited_ms * MS),
             late: self.late.filter(|_| waited_ms > 0).map(str::to_owned),
             service: Nanos(service),
             overhead: Nanos(MS / 5),
             shape: "8x100x20".parse().ok(),
-            ended: Some(Nanos(end)),
-            phase: name.map(str::to_owned),
             parts: BTreeMap::from([
                 ("forward".to_owned(), Nanos(service / 3)),
                 ("backward".to_owned(), Nanos(service / 2)),
             ]),
             values: BTreeMap::from([("frames".to_owned(), self.valid_frames as f64)]),
+            ..Step::default()
         }
     }
 
     /// What the stages and the machine did meanwhile.
-    fn beside(&self, clock: u64) -> Vec<Stamped> {
+    fn meanwhile(&self, clock: u64) -> Vec<Stamped> {
         let mut events = Vec::new();
         for (stage, each_ms) in &self.stage_ms {
             let items = match stage.starts_with("featurize") {
@@ -181,16 +174,12 @@ impl MadeUp {
                 && slow == *stage
             {
                 service.record(Nanos(ms * MS));
-                slowest.push(SlowItem {
-                    item: 17,
-                    name: "LJ037-0171".to_owned(),
-                    service: Nanos(ms * MS),
-                });
+                slowest.push(SlowItem::from((17, "LJ037-0171".into(), Nanos(ms * MS))));
             }
             let mut waits = BTreeMap::new();
             if *stage == "featurize" && self.bytes_share > 0.0 {
                 let wall = self.steps * (self.step_ms + self.waited_ms) * MS;
-                let mut sum = voxmill_telemetry::event::WaitSum::default();
+                let mut sum = WaitSum::default();
                 sum.add(Nanos((wall as f64 * self.bytes_share) as u64));
                 waits.insert(Wait::Bytes, sum);
             }
@@ -202,17 +191,24 @@ impl MadeUp {
             };
             events.push(at(clock, Event::StageSecond(second)));
         }
-        events.push(at(
-            clock,
-            Event::HostSample(HostSample {
-                cpu_percent: Some(self.host_cpu),
-                allowed_cpu: self.allowed_cpu.map(Into::into),
-                process_cpu_percent: Some(self.process_cpu),
-                process_memory: Some(400_000_000),
-                memory_total: Some(16_000_000_000),
-                ..HostSample::default()
-            }),
-        ));
+        let card = |&(device, percent): &(&str, Option<u64>)| DeviceSample {
+            device: device.into(),
+            utilisation_percent: Some(90.0),
+            memory_used: percent.map(|percent| percent * 10_000_000),
+            memory_total: percent.map(|_| 1_000_000_000),
+            ..DeviceSample::default()
+        };
+        let cards = self.cards.iter().map(card).map(Event::DeviceSample);
+        events.extend(cards.map(|event| at(clock, event)));
+        let host = HostSample {
+            cpu_percent: Some(self.host_cpu),
+            allowed_cpu: self.allowed_cpu.map(Into::into),
+            process_cpu_percent: Some(self.process_cpu),
+            process_memory: Some(400_000_000),
+            memory_total: Some(16_000_000_000),
+            ..HostSample::default()
+        };
+        events.push(at(clock, Event::HostSample(host)));
         events
     }
 }

@@ -1,0 +1,63 @@
+//! How events, statistics and results name a device.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A device's name in a log, where it is a plain string. The run names its own as the trainer does
+/// (`cpu`, `vulkan:0`), the probes count the cards of each vendor (`nvidia0`): the two never match.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct DeviceId(String);
+
+impl DeviceId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for DeviceId {
+    fn from(name: T) -> DeviceId {
+        DeviceId(name.into())
+    }
+}
+
+impl Borrow<str> for DeviceId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use schemars::schema_for;
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_written_read_and_described_as_a_string() {
+        let device = DeviceId::from("vulkan:0");
+        assert_eq!(serde_json::to_string(&device).unwrap(), r#""vulkan:0""#);
+        let read: DeviceId = serde_json::from_str(r#""vulkan:0""#).unwrap();
+        assert_eq!((read, device.to_string()), (device, "vulkan:0".to_owned()));
+        let mut schemas = [
+            schema_for!(BTreeMap<DeviceId, f64>),
+            schema_for!(BTreeMap<String, f64>),
+        ];
+        let titles = schemas.each_mut().map(|schema| schema.remove("title"));
+        assert_ne!(titles[0], titles[1]);
+        assert_eq!(schemas[0], schemas[1]);
+    }
+}
