@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use voxmill_telemetry::device::DeviceId;
+use voxmill_telemetry::device::DeviceLabel;
 use voxmill_telemetry::event::{Outcome, Step};
 
 use crate::resampling::{Change, Sums, difference, mean_of_pairs, ratio, variation_difference};
@@ -71,7 +71,7 @@ pub struct Side {
     pub variation: f64,
     /// Bytes at most.
     pub process_memory: Option<u64>,
-    pub device_memory: BTreeMap<DeviceId, u64>,
+    pub device_memory: BTreeMap<DeviceLabel, u64>,
     /// The share of the machine's cores that other programs took, where the number of cores is known.
     pub others: Option<f64>,
     pub settings_known: bool,

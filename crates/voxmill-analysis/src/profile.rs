@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use voxmill_telemetry::device::DeviceId;
+use voxmill_telemetry::device::DeviceLabel;
 use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait, WaitSum};
 use voxmill_telemetry::stage::StageId;
 use voxmill_telemetry::stats::DeviceStats;
@@ -45,7 +45,7 @@ pub struct Profile {
     /// The share of the model thread's time line that was training.
     pub busy: f64,
     /// As the driver reports it for each device: the share of time in which some kernel ran, in per cent.
-    pub driver_utilisation_percent: BTreeMap<DeviceId, f64>,
+    pub driver_utilisation_percent: BTreeMap<DeviceLabel, f64>,
     pub data_device_busy: Option<f64>,
     pub variation: f64,
     pub frames_per_second: f64,
@@ -54,7 +54,7 @@ pub struct Profile {
     pub padding_waste: f64,
     pub time_to_first_step_seconds: Option<f64>,
     pub memory: PeakMemory,
-    pub power_watts: BTreeMap<DeviceId, f64>,
+    pub power_watts: BTreeMap<DeviceLabel, f64>,
     /// Of this process, all its threads, for each hour of audio that was trained on.
     pub cpu_seconds_per_audio_hour: Option<f64>,
     pub host_cpu_percent: Option<f64>,
@@ -110,7 +110,7 @@ pub struct PeakMemory {
     pub host_total: Option<u64>,
     pub swap_peak: Option<u64>,
     /// Bytes at most on each device, as its driver reports them.
-    pub devices: BTreeMap<DeviceId, DriverMemory>,
+    pub devices: BTreeMap<DeviceLabel, DriverMemory>,
     /// Bytes at most in each budget, and its limit.
     pub budgets: BTreeMap<String, (u64, u64)>,
 }
@@ -156,12 +156,12 @@ pub fn profile(run: &Run) -> Profile {
     let seconds_of = |frames: f64| Some(frames * run.number(fact::HOP_SECONDS)?);
     let audio_hours = seconds_of(frames).map(|seconds| seconds / 3_600.0);
     let cpu_seconds = (host.process_cpu_percent.mean()).map(|cpu| cpu / 100.0 * line.seconds);
-    let of_devices = |value: fn(&DeviceStats) -> Option<f64>| -> BTreeMap<DeviceId, f64> {
+    let of_devices = |value: fn(&DeviceStats) -> Option<f64>| -> BTreeMap<DeviceLabel, f64> {
         let devices = stats.devices.iter();
         let known = devices.filter_map(|(id, device)| Some((id.clone(), value(device)?)));
         known.collect()
     };
-    let driver_memory = |(id, device): (&DeviceId, &DeviceStats)| {
+    let driver_memory = |(id, device): (&DeviceLabel, &DeviceStats)| {
         let peak = device.memory_used.peak().map(|bytes| bytes as u64);
         let total = device.memory_total;
         (id.clone(), DriverMemory { peak, total })

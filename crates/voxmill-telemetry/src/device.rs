@@ -12,27 +12,27 @@ use serde::{Deserialize, Serialize};
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
-pub struct DeviceId(String);
+pub struct DeviceLabel(String);
 
-impl DeviceId {
+impl DeviceLabel {
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl<T: Into<String>> From<T> for DeviceId {
-    fn from(name: T) -> DeviceId {
-        DeviceId(name.into())
+impl<T: Into<String>> From<T> for DeviceLabel {
+    fn from(name: T) -> DeviceLabel {
+        DeviceLabel(name.into())
     }
 }
 
-impl Borrow<str> for DeviceId {
+impl Borrow<str> for DeviceLabel {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for DeviceId {
+impl fmt::Display for DeviceLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
@@ -48,12 +48,12 @@ mod tests {
 
     #[test]
     fn a_device_is_written_read_and_described_as_a_string() {
-        let device = DeviceId::from("vulkan:0");
+        let device = DeviceLabel::from("vulkan:0");
         assert_eq!(serde_json::to_string(&device).unwrap(), r#""vulkan:0""#);
-        let read: DeviceId = serde_json::from_str(r#""vulkan:0""#).unwrap();
+        let read: DeviceLabel = serde_json::from_str(r#""vulkan:0""#).unwrap();
         assert_eq!((read, device.to_string()), (device, "vulkan:0".to_owned()));
         let mut schemas = [
-            schema_for!(BTreeMap<DeviceId, f64>),
+            schema_for!(BTreeMap<DeviceLabel, f64>),
             schema_for!(BTreeMap<String, f64>),
         ];
         let titles = schemas.each_mut().map(|schema| schema.remove("title"));

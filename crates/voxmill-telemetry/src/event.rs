@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceId;
+use crate::device::DeviceLabel;
 use crate::log::LOG_VERSION;
 use crate::plan::Plan;
 use crate::shape::{self, StepShape};
@@ -171,7 +171,7 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// As the run names it, such as `cpu` or `vulkan:0`.
-    pub device: DeviceId,
+    pub device: DeviceLabel,
     pub bytes: u64,
     /// Where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -476,7 +476,7 @@ fn is_zero(span: &Nanos) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceSample {
-    pub device: DeviceId,
+    pub device: DeviceLabel,
     /// As the driver reports it: the share of time in which some kernel ran. Not the same as busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisation_percent: Option<f64>,

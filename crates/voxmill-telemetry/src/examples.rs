@@ -5,7 +5,7 @@ use proptest::option::of as maybe;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::device::DeviceId;
+use crate::device::DeviceLabel;
 use crate::event::*;
 use crate::plan::{Plan, StagePlan};
 use crate::shape::{Shape, StepShape};
@@ -45,8 +45,8 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-fn device() -> impl Strategy<Value = DeviceId> {
-    name().prop_map(DeviceId::from)
+fn device() -> impl Strategy<Value = DeviceLabel> {
+    name().prop_map(DeviceLabel::from)
 }
 
 fn float() -> impl Strategy<Value = f64> {

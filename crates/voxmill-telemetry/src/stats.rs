@@ -10,7 +10,7 @@ mod histogram;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use crate::device::DeviceId;
+use crate::device::DeviceLabel;
 use crate::event::{
     Decision, DeviceSample, Event, FaultAction, FaultKind, GateReason, HostSample, Nanos, Outcome,
     RunStarted, SlotState, Stamped, Step, Wait, WaitSum,
@@ -46,9 +46,9 @@ pub struct Stats {
     pub buffers: BTreeMap<String, LevelStats>,
     pub budgets: BTreeMap<String, BudgetStats>,
     /// By device, as far as the tensor library reports what its pools hold.
-    pub device_memory: BTreeMap<DeviceId, BudgetStats>,
+    pub device_memory: BTreeMap<DeviceLabel, BudgetStats>,
     /// By device, as the probes name it.
-    pub devices: BTreeMap<DeviceId, DeviceStats>,
+    pub devices: BTreeMap<DeviceLabel, DeviceStats>,
     pub host: HostStats,
     /// Events that were too many to record, and lines that could not be written. Above 0, the sums
     /// are too small.

@@ -8,7 +8,7 @@ use voxmill_analysis::compare::{
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
-use voxmill_telemetry::device::DeviceId;
+use voxmill_telemetry::device::DeviceLabel;
 
 use super::{Align, Mark, Paint, Table};
 use crate::format::{percent, size, time, whole, wrap};
@@ -115,7 +115,7 @@ fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
         row("host memory", &|side| {
             side.process_memory.map_or("not known".to_owned(), size)
         });
-        let mut devices: Vec<&DeviceId> = (comparison.runs.iter())
+        let mut devices: Vec<&DeviceLabel> = (comparison.runs.iter())
             .flat_map(|side| side.device_memory.keys())
             .collect();
         devices.sort();

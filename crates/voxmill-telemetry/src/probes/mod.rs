@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 pub use memory::usable_memory;
 pub use sampler::Sampler;
 
-use crate::device::DeviceId;
+use crate::device::DeviceLabel;
 use crate::event::{DeviceSample, Event, HostSample, Nanos};
 
 /// Where the machine's files are; tests give trees of their own.
@@ -59,7 +59,7 @@ impl Default for Roots {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each vendor.
-    pub id: DeviceId,
+    pub id: DeviceLabel,
     pub name: String,
     pub pci_address: Option<String>,
     /// The fastest generation that card and slot can agree on.
