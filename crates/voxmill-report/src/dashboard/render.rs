@@ -8,9 +8,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 
 use super::curve::Curve;
-use super::panels::{self, loss};
+use super::panels;
 use super::state::{DashboardState, Goal};
-use crate::format::{clock, count};
+use crate::format::{clock, count, loss};
 
 /// Below it, only the header and the curves are shown.
 const HEIGHT_FOR_PANELS: u16 = 18;

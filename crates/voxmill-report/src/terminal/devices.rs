@@ -2,13 +2,13 @@
 
 use voxmill_telemetry::probes::topology::{Link, PcieLink};
 
-use super::machine;
 use super::page::{LABEL, Page};
-use crate::format::{size, span};
+use super::{Paint, machine};
+use crate::format::{pad_left, size, span};
 use crate::results::devices::{Copy, Devices, Gpu};
 
 pub fn devices_text(devices: &Devices) -> String {
-    let mut page = Page::default();
+    let mut page = Page::new(LABEL, Paint::plain());
     let cpu = &devices.cpu;
     let memory = (cpu.memory_bytes, cpu.memory_available_bytes);
     page.line("cpu", machine(cpu.name.as_deref(), cpu.cores, memory));
@@ -28,7 +28,7 @@ pub fn devices_text(devices: &Devices) -> String {
     if devices.gpus.iter().any(is_matched) {
         page.line(
             "",
-            "which card a backend's number means is told by their order alone",
+            "which card a backend's number means follows from their order alone",
         );
     }
     links(&mut page, devices);
@@ -107,17 +107,17 @@ fn links(page: &mut Page, devices: &Devices) {
         return;
     }
     page.blank();
-    let cell = |text: &str| format!("{text:>8}");
-    let head: String = (0..n).map(|b| cell(&format!("gpu {b}"))).collect();
+    let name = |gpu: usize| format!("gpu {gpu}");
+    let head: String = (0..n).map(|b| pad_left(&name(b), 8)).collect();
     page.whole_line("links", head);
     for a in 0..n {
         let row = (0..n).map(|b| match devices.link(a, b) {
-            _ if a == b => cell("·"),
-            Some(link) => cell(link.name()),
-            None => cell("?"),
+            _ if a == b => "·",
+            Some(link) => link.name(),
+            None => "?",
         });
-        let row: String = row.collect();
-        page.push(&format!("{:>LABEL$}{row}", format!("gpu {a}  ")));
+        let row: String = row.map(|cell| pad_left(cell, 8)).collect();
+        page.push(&format!("{}  {row}", pad_left(&name(a), LABEL - 2)));
     }
     let mut seen: Vec<Link> = devices.links.iter().map(|link| link.link).collect();
     seen.sort();
@@ -191,10 +191,7 @@ fn backends(page: &mut Page, devices: &Devices) {
         );
     }
     if !missing.is_empty() {
-        let missing: Vec<&str> = missing
-            .iter()
-            .map(|missing| missing.name.as_str())
-            .collect();
+        let missing: Vec<&str> = missing.iter().map(|it| it.name.as_str()).collect();
         page.line("", format!("✗ {}: not compiled in", missing.join(", ")));
         page.line(
             "",
@@ -218,19 +215,14 @@ fn copy(page: &mut Page, copied: &Copy) {
         false => "",
     };
     page.line("copy", format!("{data} to {model}{how}, as in training"));
-    let mut row = |cells: [&str; 4]| {
-        let [batch, best, median, takes] = cells;
-        page.whole_line("", format!("{batch:>10}{best:>14}{median:>14}{takes:>14}"));
-    };
-    row(["batch", "best", "median", "takes"]);
+    let columns = [10, 14, 14, 14];
+    page.cells(columns, ["batch", "best", "median", "takes"]);
+    let rate = |bytes_per_second: f64| format!("{}/s", size(bytes_per_second as u64));
     for moved in sizes {
         let median = moved.median_bytes_per_second;
-        row([
-            &size(moved.bytes),
-            &format!("{}/s", size(moved.best_bytes_per_second as u64)),
-            &format!("{}/s", size(median as u64)),
-            &span(moved.bytes as f64 / median),
-        ]);
+        let took = span(moved.bytes as f64 / median);
+        let best = rate(moved.best_bytes_per_second);
+        page.cells(columns, [size(moved.bytes), best, rate(median), took]);
     }
     let rounds = sizes.first().map_or(0, |moved| moved.rounds);
     page.line(

@@ -1,8 +1,8 @@
 //! What `prepare` found and did, as text.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
+use super::Paint;
 use super::page::Page;
 use crate::format::{count, counted, percent, size, span, whole};
 use crate::results::prepare::{
@@ -14,7 +14,7 @@ const MOST_GROUPS: usize = 8;
 const LABEL: usize = 12;
 
 pub fn prepared_text(report: &PreparedDataset) -> String {
-    let mut page = Page::with_labels(LABEL);
+    let mut page = Page::new(LABEL, Paint::plain());
     let demo = super::demo_note(report.demo);
     page.whole_line("Dataset", format!("{}{demo}", report.folder));
     let clips = &report.clips;
@@ -28,7 +28,7 @@ pub fn prepared_text(report: &PreparedDataset) -> String {
         count(clips.filtered)
     );
     if clips.not_reached > 0 {
-        let _ = write!(usable, ", {} not reached", count(clips.not_reached));
+        usable += &format!(", {} not reached", count(clips.not_reached));
     }
     page.whole_line("Clips", usable);
     page.whole_line("Audio", hours(report.hours));
@@ -65,19 +65,13 @@ fn batch_lines(page: &mut Page, batches: &Batches) {
             counted(batches.shapes.len() as u64, "shape")
         ),
     );
-    let [frames, tokens, rows, clips, each] = ["frames", "tokens", "rows", "clips", "batches"];
-    page.whole_line(
-        "",
-        format!("{frames:>8}{tokens:>8}{rows:>6}{clips:>9}{each:>9}"),
-    );
+    let columns = [8, 8, 6, 9, 9];
+    page.cells(columns, ["frames", "tokens", "rows", "clips", "batches"]);
     for shape in &batches.shapes {
-        page.whole_line(
-            "",
-            format!(
-                "{:>8}{:>8}{:>6}{:>9}{:>9}",
-                shape.frames, shape.tokens, shape.rows, shape.clips, shape.batches
-            ),
-        );
+        let lengths = [shape.frames, shape.tokens, shape.rows].map(u64::from);
+        let counts = [shape.clips as u64, shape.batches];
+        let cells = lengths.into_iter().chain(counts);
+        page.cells(columns, cells.map(|n| n.to_string()));
     }
     page.whole_line(
         "Padding",
@@ -106,10 +100,10 @@ fn cache_lines(page: &mut Page, cache: &CacheFacts) {
         count(cache.rebuilt)
     );
     if !cache.reasons.is_empty() {
-        let _ = write!(work, " ({})", reasons(&cache.reasons));
+        work += &format!(" ({})", reasons(&cache.reasons));
     }
     if cache.frames_kept > 0 {
-        let _ = write!(work, "; {} kept their frames", count(cache.frames_kept));
+        work += &format!("; {} kept their frames", count(cache.frames_kept));
     }
     page.whole_line("", work);
     if let (Some(budget), beyond @ 1..) = (cache.budget, cache.not_cached_for_budget) {
@@ -149,12 +143,8 @@ fn time(time: &TimeFacts) -> String {
         time.total_seconds, time.scan_seconds, time.features_seconds
     );
     if let (Some(clips), Some(hours)) = (time.clips_per_second, time.audio_hours_per_hour) {
-        let _ = write!(
-            text,
-            "; {} clips/s, {} hours of audio an hour",
-            whole(clips.floor()),
-            whole(hours.floor())
-        );
+        let [clips, hours] = [clips, hours].map(|rate| whole(rate.floor()));
+        text += &format!("; {clips} clips/s, {hours} hours of audio an hour");
     }
     text
 }

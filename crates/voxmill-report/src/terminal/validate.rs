@@ -1,17 +1,19 @@
 //! What `validate` found, as text: no colours, a word next to every sign.
 
-use std::fmt::Write as _;
-
-use super::machine;
 use super::page::{LABEL, Page};
-use crate::format::{COLUMNS, count, counted, pad, plural, short_percent, size, span};
+use super::{Paint, machine};
+use crate::format::{COLUMNS, count, counted, pad, short_percent, size, span, truncate};
 use crate::results::validate::{
     CheckLevel, CheckResult, DatasetFacts, DiskSpeed, FixedCopy, FolderRoom, SettingLine,
     SettingPlace, Validation,
 };
 
+fn new_page() -> Page {
+    Page::new(LABEL, Paint::plain())
+}
+
 pub fn validation_text(found: &Validation) -> String {
-    let mut page = Page::default();
+    let mut page = new_page();
     facts(&mut page, found);
     for check in &found.checks {
         page.blank();
@@ -53,17 +55,17 @@ fn dataset(page: &mut Page, data: &DatasetFacts) {
         count(data.held_out)
     );
     if data.bad + data.left_out_for_length > 0 {
-        let _ = write!(
-            clips,
+        clips += &format!(
             "; {} bad, {} left out for their length",
             data.bad, data.left_out_for_length
         );
     }
     page.line("", clips);
-    let longest = data.longest.iter();
-    let longest: Vec<String> = longest
-        .map(|(id, seconds)| format!("{id} {seconds:.1} s"))
-        .collect();
+    let longest = data
+        .longest
+        .iter()
+        .map(|(id, seconds)| format!("{id} {seconds:.1} s"));
+    let longest: Vec<String> = longest.collect();
     page.line("", format!("longest: {}", longest.join(", ")));
     page.line(
         "batches",
@@ -148,7 +150,7 @@ fn finding(page: &mut Page, check: &CheckResult) {
         ..
     }) = &check.place
     {
-        let shown: String = source.trim().chars().take(COLUMNS - LABEL - 8).collect();
+        let shown = truncate(source.trim(), COLUMNS - LABEL - 8);
         page.push(&format!("{line:>7} | {shown}"));
     }
     page.line("", &check.what);
@@ -158,9 +160,9 @@ fn finding(page: &mut Page, check: &CheckResult) {
     if let Some(advice) = advice(&check.write) {
         page.line("    write", advice);
     }
-    // What to write says it all, unless it is to be left out: then there is another way.
-    let says_it_all = check.write.iter().any(|line| line.value.is_some());
-    if let Some(hint) = check.hint.as_ref().filter(|_| !says_it_all) {
+    // The line to write is enough, unless a setting is to be left out: then the hint says what else helps.
+    let is_enough = check.write.iter().any(|line| line.value.is_some());
+    if let Some(hint) = check.hint.as_ref().filter(|_| !is_enough) {
         page.line("     hint", hint);
     }
 }
@@ -226,9 +228,8 @@ fn changes(page: &mut Page, fixed: &FixedCopy, passed: bool) {
         page.blank();
         return;
     };
-    let n = fixed.changes.len() as u64;
-    let lines = plural(n, "line");
-    page.line("fixed", format!("{}: {n} {lines} changed", path.display()));
+    let lines = counted(fixed.changes.len() as u64, "line");
+    page.line("fixed", format!("{}: {lines} changed", path.display()));
     for change in &fixed.changes {
         let after = change.after.trim();
         let text = match &change.before {
@@ -261,14 +262,14 @@ fn verdict(page: &mut Page, found: &Validation) {
             ("✗", format!("NOT READY{copy}: {errors}, {warnings}{notes}"))
         }
     };
-    page.wrapped(&format!("{label} "), &text);
+    page.wrapped(&format!("{label} "), text);
     if found.errors > 0 {
         return;
     }
     match &found.busy {
         Some(busy) => page.wrapped(
             "  ",
-            &format!(
+            format!(
                 "busy share to expect: {}, measured over {} steps of {} in run {}, the newest here of the same size, batch size and device",
                 short_percent(busy.share),
                 count(busy.steps),
@@ -285,8 +286,8 @@ fn verdict(page: &mut Page, found: &Validation) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::fits;
     use super::*;
-    use crate::format::width;
     use crate::results::validate::MeasuredBusy;
 
     fn write(key: &str, value: Option<&str>, flag: &str) -> Vec<SettingLine> {
@@ -318,7 +319,7 @@ mod tests {
     }
 
     fn verdict_text(found: &Validation) -> String {
-        let mut page = Page::default();
+        let mut page = new_page();
         verdict(&mut page, found);
         page.text()
     }
@@ -358,16 +359,14 @@ mod tests {
             checks: vec![left_out, warning(), note],
             ..Validation::default()
         };
-        let mut page = Page::default();
+        let mut page = new_page();
         for check in &found.checks {
             page.blank();
             finding(&mut page, check);
         }
         page.blank();
         verdict(&mut page, &found);
-        let text = page.text();
-        assert!(text.lines().all(|line| width(line) <= COLUMNS), "{text}");
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(fits(page.text()));
     }
 
     /// Settings of different sections are each named with their own.
