@@ -127,15 +127,12 @@ fn hash(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phonemes::parse_phones;
+    use crate::phonemes::{parse_phones, spell_phones};
     use proptest::prelude::*;
 
     fn pronounce(word: &str) -> Option<String> {
-        let phones: Vec<_> = Dictionary::built_in()
-            .get(word)?
-            .map(Phone::as_str)
-            .collect();
-        Some(phones.join(" "))
+        let phones: Vec<_> = Dictionary::built_in().get(word)?.collect();
+        Some(spell_phones(&phones))
     }
 
     #[test]
@@ -168,11 +165,9 @@ mod tests {
         let phones = parse_phones("K AE1 T").unwrap();
         let bytes = pack(&[("cat", &phones), ("kat", &phones[1..])]).unwrap();
         let dictionary = Dictionary::from_bytes(&bytes).unwrap();
-        assert_eq!(dictionary.get("cat").unwrap().collect::<Vec<_>>(), phones);
-        assert_eq!(
-            dictionary.get("kat").unwrap().collect::<Vec<_>>(),
-            phones[1..]
-        );
+        let get = |word| dictionary.get(word).unwrap().collect::<Vec<_>>();
+        assert_eq!(get("cat"), phones);
+        assert_eq!(get("kat"), phones[1..]);
         assert!(dictionary.get("ca").is_none());
         assert!(pack(&[("", &phones)]).is_err());
     }

@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Espeak {
     program: PathBuf,
-    version: String,
+    pub(super) version: String,
     limit: Duration,
 }
 
@@ -77,10 +77,6 @@ impl Espeak {
             version: version.to_owned(),
             limit: LONGEST_ANSWER,
         })
-    }
-
-    pub(super) fn version(&self) -> &str {
-        &self.version
     }
 
     /// The IPA of each clause. Clauses hold no line breaks and are not empty.
@@ -353,7 +349,7 @@ mod tests {
         fn each_clause_gets_its_own_line() {
             let (_folder, path) = stand_in(&format!("{VERSION}\nsed 's/^/a /'"));
             let espeak = Espeak::find(&path).unwrap();
-            assert_eq!(espeak.version(), "eSpeak NG text-to-speech: 9.9");
+            assert_eq!(espeak.version, "eSpeak NG text-to-speech: 9.9");
             let ipa = espeak.ipa(Language::Persian, &["b", "c d"]).unwrap();
             assert_eq!(ipa, ["a b", "a c d"]);
         }

@@ -145,7 +145,7 @@ impl<'a> LetterToSound<'a> {
         })
     }
 
-    /// The likeliest phones of a word; letters other than `a` to `z` (any case) are passed over.
+    /// The likeliest phones of a word; letters other than `a` to `z` (any case) are skipped.
     /// Empty if the word has none.
     pub fn pronounce(&self, word: &str) -> Vec<Phone> {
         let lower = word.bytes().map(|byte| byte.to_ascii_lowercase());
@@ -426,13 +426,12 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phonemes::{edit_distance, parse_phones};
+    use crate::phonemes::{edit_distance, parse_phones, spell_phones};
+    use crate::table::tests::golden;
     use std::collections::BTreeMap;
 
     fn said(word: &str) -> String {
-        let phones = LetterToSound::built_in().pronounce(word);
-        let names: Vec<_> = phones.into_iter().map(Phone::as_str).collect();
-        names.join(" ")
+        spell_phones(&LetterToSound::built_in().pronounce(word))
     }
 
     /// The same measure as `cargo tools letter-to-sound` records: 2,000 words the model never saw,
@@ -441,8 +440,7 @@ mod tests {
     fn at_most_every_fifth_phone_of_an_unseen_word_is_wrong() {
         let mut words: BTreeMap<&str, Vec<Vec<Phone>>> = BTreeMap::new();
         let table = include_str!("../data/pronunciation/letter_to_sound.held-out.tsv");
-        for line in table.lines().filter(|line| !line.starts_with('#')) {
-            let (word, phones) = line.split_once('\t').unwrap();
+        for (word, phones) in golden(table) {
             let phones = parse_phones(phones).unwrap();
             words.entry(word).or_default().push(phones);
         }
@@ -461,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_words_sound_like_english() {
+    fn synthetic_words_sound_like_english() {
         assert_eq!(said("blick"), "B L IH1 K");
         assert_eq!(said("Throbbing"), "TH R AA1 B IH0 NG");
         assert_eq!(said("x-y"), said("xy"));
@@ -471,15 +469,11 @@ mod tests {
 
     #[test]
     fn a_damaged_model_is_refused() {
-        let whole = BUILT_IN;
-        assert!(LetterToSound::from_bytes(whole).is_ok());
-        assert_eq!(
-            LetterToSound::from_bytes(b"").unwrap_err(),
-            ModelError::Format
-        );
-        for cut in [8, 100, 5_000, whole.len() / 2, whole.len() - 1] {
-            let error = LetterToSound::from_bytes(&whole[..cut]).unwrap_err();
-            assert_eq!(error, ModelError::Damaged, "{cut}");
+        let error = |bytes| LetterToSound::from_bytes(bytes).err();
+        assert_eq!(error(BUILT_IN), None);
+        assert_eq!(error(b""), Some(ModelError::Format));
+        for cut in [8, 100, 5_000, BUILT_IN.len() / 2, BUILT_IN.len() - 1] {
+            assert_eq!(error(&BUILT_IN[..cut]), Some(ModelError::Damaged), "{cut}");
         }
     }
 }

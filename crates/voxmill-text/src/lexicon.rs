@@ -16,6 +16,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::persian;
 use super::phonemes::{Phone, UnknownPhone, parse_phones};
 use super::symbols::SymbolIds;
+use crate::is_letter;
 
 #[derive(Debug, Default)]
 pub(super) struct Lexicon {
@@ -61,7 +62,10 @@ pub enum LexiconProblem {
 
 impl Lexicon {
     /// Reads a lexicon file; its text comes second, for the fingerprint.
-    pub(super) fn read(path: &Path, ids: &SymbolIds) -> Result<(Lexicon, String), LexiconError> {
+    pub(super) fn read(
+        path: &Path,
+        ids: &SymbolIds,
+    ) -> Result<(Lexicon, Option<String>), LexiconError> {
         let text = std::fs::read_to_string(path).map_err(|cause| LexiconError::Read {
             path: path.to_owned(),
             cause,
@@ -71,7 +75,7 @@ impl Lexicon {
             line,
             problem,
         })?;
-        Ok((lexicon, text))
+        Ok((lexicon, Some(text)))
     }
 
     /// An error carries its line, counted from 1.
@@ -155,10 +159,6 @@ impl Lexicon {
 /// Of the script that Persian is written in, presentation forms too.
 fn is_arabic(c: char) -> bool {
     matches!(c, '\u{600}'..='\u{8ff}' | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}')
-}
-
-fn is_letter(c: char) -> bool {
-    c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
 }
 
 /// The word in plain Latin letters, or `None` where a letter has no like among them.

@@ -36,3 +36,8 @@ pub use lexicon::{LexiconError, LexiconProblem};
 pub use registry::{LANGUAGE_IDS, LanguageFrontEnd};
 pub use sentences::sentences;
 pub use utterance::{LanguageSource, PronunciationSource, Utterance, Word};
+
+/// A letter of any script, or a mark that combines with one.
+fn is_letter(c: char) -> bool {
+    c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
+}

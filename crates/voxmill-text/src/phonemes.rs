@@ -80,6 +80,12 @@ pub fn parse_phones(written: &str) -> Result<Vec<Phone>, UnknownPhone> {
     written.split_whitespace().map(Phone::parse).collect()
 }
 
+/// Phones as a line to read.
+pub(crate) fn spell_phones(phones: &[Phone]) -> String {
+    let names: Vec<_> = phones.iter().map(|phone| phone.as_str()).collect();
+    names.join(" ")
+}
+
 /// How many insertions, deletions and replacements turn `a` into `b`.
 pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();

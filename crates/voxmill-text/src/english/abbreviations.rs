@@ -1,7 +1,7 @@
 //! Abbreviations that stand for words: titles, companies, streets, states, references.
 
 use super::dates::month_of;
-use super::reader::{Expects, Reader, leading_word, starts_upper};
+use super::reader::{Expects, Reader, capitalised, leading_word, starts_upper};
 use super::roman;
 use super::tables::{AbbreviationWhen, TABLES};
 
@@ -14,12 +14,7 @@ impl<'a> Reader<'a> {
         if word.len() > LONGEST || !word.is_ascii() {
             return false;
         }
-        let mut lower = [0; LONGEST];
-        lower[..word.len()].copy_from_slice(word.as_bytes());
-        lower.make_ascii_lowercase();
-        let Ok(lower) = std::str::from_utf8(&lower[..word.len()]) else {
-            return false;
-        };
+        let lower = &*word.to_ascii_lowercase();
         let dot = self.byte(word.len()) == b'.';
         if lower == "st" && (dot || word == "St") {
             return self.read_saint_or_street(word);
@@ -72,13 +67,9 @@ impl<'a> Reader<'a> {
     /// Says `spoken` with the capital that was written, and takes the dot.
     fn say_abbreviation(&mut self, word: &'a str, spoken: &str) {
         let capital = word.as_bytes()[0].is_ascii_uppercase();
-        let mut letters = spoken.chars();
-        match letters.next() {
-            Some(first) if capital && first.is_ascii_lowercase() => {
-                let first = first.to_ascii_uppercase();
-                self.say(&format!("{first}{}", letters.as_str()));
-            }
-            _ => self.say(spoken),
+        match capital {
+            true => self.say(&capitalised(spoken)),
+            false => self.say(spoken),
         }
         self.at += word.len();
         self.remember(word);
@@ -97,13 +88,7 @@ impl<'a> Reader<'a> {
         if !saint && !street {
             return false;
         }
-        let spoken = match (saint, word.starts_with('S')) {
-            (true, true) => "Saint",
-            (true, false) => "saint",
-            (false, true) => "Street",
-            (false, false) => "street",
-        };
-        self.say_abbreviation(word, spoken);
+        self.say_abbreviation(word, if saint { "saint" } else { "street" });
         true
     }
 

@@ -23,9 +23,7 @@ impl Reader<'_> {
         if !token.contains(['.', '@']) {
             return false;
         }
-        let address = token
-            .split_once("://")
-            .map_or(token, |(_, address)| address);
+        let address = token.split_once("://").map_or(token, |(_, rest)| rest);
         let named = token.len() != address.len() || token.starts_with("www.");
         if !(named || is_mail(address) || is_host(address)) || address.is_empty() {
             return false;
@@ -74,15 +72,13 @@ impl Reader<'_> {
             } else if digits > 0 {
                 self.out.word(&numbers::cardinal(part));
             } else if letters > 0 {
-                let spelled = !part
-                    .contains(['a', 'e', 'i', 'o', 'u', 'y', 'A', 'E', 'I', 'O', 'U', 'Y'])
-                    || TABLES
-                        .abbreviations
-                        .contains_key(part.to_ascii_lowercase().as_str());
-                if spelled || letters == 1 {
-                    self.say_letters(part);
+                let lower = part.to_ascii_lowercase();
+                let is_word = lower.contains(['a', 'e', 'i', 'o', 'u', 'y'])
+                    && !TABLES.abbreviations.contains_key(&*lower);
+                if is_word && letters > 1 {
+                    self.out.word(&lower);
                 } else {
-                    self.out.word(&part.to_ascii_lowercase());
+                    self.say_letters(part);
                 }
             } else {
                 self.out.word(match c {
@@ -115,24 +111,11 @@ fn is_mail(address: &str) -> bool {
 
 /// Lower case only: "end.It" is a missing space.
 fn is_host(address: &str) -> bool {
-    let host = address
-        .split(['/', ':', '?', '#'])
-        .next()
-        .unwrap_or_default();
-    let mut labels = host.split('.');
-    let fits = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-    };
-    let Some(last) = labels.next_back() else {
-        return false;
-    };
-    let mut count = 0;
-    let all = labels.all(|label| {
-        count += 1;
-        fits(label) && label.len() > 1
-    });
-    all && count > 0 && TABLES.top_level_domains.contains(last)
+    let mut parts = address.split(['/', ':', '?', '#']);
+    let host = parts.next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let fits = |label: &str| label.len() > 1 && label.chars().all(plain);
+    host.rsplit_once('.').is_some_and(|(labels, last)| {
+        labels.split('.').all(fits) && TABLES.top_level_domains.contains(last)
+    })
 }

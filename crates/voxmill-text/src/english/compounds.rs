@@ -1,7 +1,7 @@
 //! Several numbers that are read as one: telephone numbers, versions, fractions.
 
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_digits};
+use super::reader::{Reader, byte_at, leading_digits};
 
 /// Groups of digits read at once; a longer chain is read in pieces, so that one that is refused
 /// in the end was not searched from each of its numbers to its end.
@@ -42,14 +42,8 @@ impl<'a> Reader<'a> {
         if !label || byte_at(text, len) == b',' && byte_at(text, len + 1).is_ascii_digit() {
             return false;
         }
-        for (index, group) in groups.iter().enumerate() {
-            if index > 0 {
-                self.out.mark(',');
-            }
-            self.out.word(&numbers::by_digit(group));
-        }
-        self.at += len;
-        self.expects = Expects::Nothing;
+        self.say_groups(&groups);
+        self.pass_number(len);
         if self.byte(0) == b'-' && self.byte(1).is_ascii_alphanumeric() {
             self.out.mark(',');
         }
@@ -75,15 +69,18 @@ impl<'a> Reader<'a> {
             return false;
         }
         self.out.word("plus");
+        self.say_groups(&groups);
+        self.pass_number(1 + len);
+        true
+    }
+
+    fn say_groups(&mut self, groups: &[&str]) {
         for (index, group) in groups.iter().enumerate() {
             if index > 0 {
                 self.out.mark(',');
             }
             self.out.word(&numbers::by_digit(group));
         }
-        self.at += 1 + len;
-        self.expects = Expects::Nothing;
-        true
     }
 
     /// The `e-3` of `1.5e-3`.
@@ -125,8 +122,7 @@ impl<'a> Reader<'a> {
             }
             self.out.word(&numbers::cardinal(part));
         }
-        self.at += len;
-        self.expects = Expects::Nothing;
+        self.pass_number(len);
         true
     }
 
@@ -159,8 +155,7 @@ impl<'a> Reader<'a> {
             format!("{} {}", numbers::cardinal(above), numbers::cardinal(below))
         };
         self.say(&reading);
-        self.at += len;
-        self.expects = Expects::Nothing;
+        self.pass_number(len);
         self.read_unit(proper);
         self.read_glued_letters();
         true

@@ -7,9 +7,8 @@ use super::tables::{Month, TABLES};
 
 /// The name of the month with this number.
 fn month_name(number: usize) -> Option<&'static str> {
-    TABLES
-        .months
-        .values()
+    let mut months = TABLES.months.values();
+    months
         .find(|month| month.number == number)
         .map(|month| month.spoken)
 }
@@ -19,10 +18,7 @@ pub(super) fn month_of(word: &str) -> Option<Month> {
     if !starts_upper(word) || word.len() > 9 {
         return None;
     }
-    TABLES
-        .months
-        .get(word.to_ascii_lowercase().as_str())
-        .copied()
+    TABLES.months.get(&*word.to_ascii_lowercase()).copied()
 }
 
 impl Reader<'_> {
@@ -80,8 +76,7 @@ impl Reader<'_> {
             self.out.word("oh");
         }
         self.out.word(&numbers::year(year));
-        self.at += len;
-        self.expects = Expects::Nothing;
+        self.pass_number(len);
         true
     }
 
@@ -127,11 +122,8 @@ impl Reader<'_> {
         // 1:50,000 is the scale of a map.
         let second = Figure::parse(&text[hours + 1..])
             .filter(|figure| figure.grouped && text[len..].starts_with(','));
-        if second.is_some()
-            || minutes != 2
-            || numbers::small(hour) > 24
-            || numbers::small(minute) > 59
-        {
+        let is_time = minutes == 2 && numbers::small(hour) <= 24 && numbers::small(minute) <= 59;
+        if second.is_some() || !is_time {
             if minutes > 3 && second.is_none() {
                 return false;
             }
@@ -144,8 +136,7 @@ impl Reader<'_> {
                 }
                 None => self.out.word(&numbers::cardinal(minute)),
             }
-            self.at += len;
-            self.expects = Expects::Nothing;
+            self.pass_number(len);
             return true;
         }
         let mut second = "";
@@ -153,8 +144,7 @@ impl Reader<'_> {
             second = &text[len + 1..len + 3];
             len += 3;
         }
-        self.at += len;
-        self.expects = Expects::Nothing;
+        self.pass_number(len);
         self.out.word(&numbers::cardinal(hour));
         match numbers::small(minute) {
             0 if !second.is_empty() => {}

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
+use super::reader::{
+    Expects, Reader, byte_at, capitalised, leading_digits, leading_word, starts_upper,
+};
 use super::tables::{LabelReading, TABLES, YearLead};
 
 /// Bytes of the groups of a number parted by spaces: up to 10²⁴.
@@ -169,9 +171,7 @@ impl<'a> Reader<'a> {
         }
         let value = numbers::small(digits);
         let strength = TABLES.year_leads.get(lead);
-        let next = self.rest()[len..]
-            .strip_prefix(' ')
-            .map_or("", leading_word);
+        let next = self.word_after(len);
         if digits.len() == 3 {
             // "in 605 Nabopolassar died", but "in 605 cases".
             return strength == Some(&YearLead::Sure)
@@ -257,8 +257,7 @@ impl<'a> Reader<'a> {
                 _ => numbers::cardinal(digits),
             };
             self.say(&numbers::plural(reading));
-            self.at += figure.len + (after.len() - bare.len()) + 1;
-            self.expects = Expects::Nothing;
+            self.pass_number(figure.len + (after.len() - bare.len()) + 1);
             self.read_hyphen_after_number();
             return true;
         }
@@ -274,11 +273,9 @@ impl<'a> Reader<'a> {
         let Some(second) = after.strip_prefix('-').and_then(Figure::parse) else {
             return false;
         };
-        if first.whole.is_empty() || second.whole.is_empty() {
-            return false;
-        }
         // 2-1/2 is a mixed number.
-        if byte_at(after, 1 + second.len) == b'/' {
+        let is_mixed = byte_at(after, 1 + second.len) == b'/';
+        if first.whole.is_empty() || second.whole.is_empty() || is_mixed {
             return false;
         }
         let year = |figure: &Figure<'_>| {
@@ -309,8 +306,7 @@ impl<'a> Reader<'a> {
             } else {
                 self.out.word(&numbers::year(&second.whole));
             }
-            self.at += first.len + 1 + second.len;
-            self.expects = Expects::Nothing;
+            self.pass_number(first.len + 1 + second.len);
             self.read_glued_letters();
             return true;
         }
@@ -349,9 +345,5 @@ fn spaced_groups(text: &str) -> usize {
 
 /// "in 538 the city fell": a word that begins a clause cannot be what was counted.
 fn starts_clause(word: &str) -> bool {
-    let mut letters = word.chars();
-    letters.next().is_some_and(|first| {
-        let capitalised = format!("{}{}", first.to_ascii_uppercase(), letters.as_str());
-        TABLES.sentence_starts.contains(capitalised.as_str())
-    })
+    !word.is_empty() && TABLES.sentence_starts.contains(&*capitalised(word))
 }

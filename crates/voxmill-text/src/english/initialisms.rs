@@ -40,20 +40,16 @@ impl<'a> Reader<'a> {
         }
         let spelled = match TABLES.initialisms.get(stem) {
             Some(SpelledWhen::Always) => true,
-            Some(SpelledWhen::MixedCase) => {
-                if self.all_capitals() {
-                    // Written small, so that a second reading does not spell it.
-                    self.say(&word.to_ascii_lowercase());
-                    return true;
-                }
-                true
+            Some(SpelledWhen::MixedCase) if self.all_capitals() => {
+                // Written small, so that a second reading does not spell it.
+                self.say(&word.to_ascii_lowercase());
+                return true;
             }
+            Some(SpelledWhen::MixedCase) => true,
             Some(SpelledWhen::AfterThe) => {
                 let before = self.word_before();
-                ["the", "an"]
-                    .iter()
-                    .any(|article| before.eq_ignore_ascii_case(article))
-                    && !self.all_capitals()
+                let after = |article: &&str| before.eq_ignore_ascii_case(article);
+                ["the", "an"].iter().any(after) && !self.all_capitals()
             }
             None => !looks_like_a_word(stem),
         };
@@ -168,18 +164,14 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// Names each letter.
     pub(super) fn say_letters(&mut self, letters: &str) {
         self.say_letters_with(letters, Ending::None);
     }
 
     fn say_letters_with(&mut self, letters: &str, ending: Ending) {
         for (index, letter) in letters.bytes().enumerate() {
-            let upper = letter.to_ascii_uppercase();
-            let Some(name) = upper
-                .checked_sub(b'A')
-                .and_then(|position| TABLES.letters.get(usize::from(position)))
-            else {
+            let upper = char::from(letter.to_ascii_uppercase());
+            let Some(name) = TABLES.letters.get(&upper) else {
                 continue;
             };
             let last = index + 1 == letters.len();
@@ -222,10 +214,7 @@ fn looks_like_a_word(capitals: &str) -> bool {
     }
     let tail = lower.rfind(is_vowel).map_or(0, |at| at + 1);
     let fits = |place: &str, cluster: &str| {
-        cluster.len() < 2
-            || TABLES
-                .clusters
-                .contains(format!("{place} {cluster}").as_str())
+        cluster.len() < 2 || TABLES.clusters.contains(&*format!("{place} {cluster}"))
     };
     fits("head", &lower[..head]) && fits("tail", &lower[tail..])
 }

@@ -8,17 +8,10 @@ impl Reader<'_> {
     /// A unit at `offset`: its row, and the bytes up to its end, without a dot.
     fn unit_at(&self, offset: usize) -> Option<(&'static Unit, usize)> {
         let text = &self.rest()[offset..];
-        let gap = match byte_at(text, 0) {
-            b' ' | b'-' => 1,
-            _ => 0,
-        };
+        let gap = usize::from(matches!(byte_at(text, 0), b' ' | b'-'));
         let written = &text[gap..];
-        let end = written
-            .char_indices()
-            .find(|(_, c)| {
-                !(c.is_ascii_alphabetic() || matches!(c, '°' | '%' | '‰' | 'µ' | 'Ω' | '/'))
-            })
-            .map_or(written.len(), |(at, _)| at);
+        let is_unit = |c: char| c.is_ascii_alphabetic() || "°%‰µΩ/".contains(c);
+        let end = written.find(|c| !is_unit(c)).unwrap_or(written.len());
         let name = &written[..end];
         if name.is_empty() || end > 8 {
             return None;
@@ -60,11 +53,9 @@ impl Reader<'_> {
         if let Some((unit, len)) = self.unit_at(0) {
             let hyphen = self.byte(0) == b'-';
             // "a five kilometer run"
-            let adjective = hyphen || matches!(self.word_before(), "a" | "A" | "an" | "An");
-            let name = if one || adjective {
-                unit.one
-            } else {
-                unit.many
+            let name = match one || hyphen || self.is_after_article() {
+                true => unit.one,
+                false => unit.many,
             };
             if hyphen {
                 self.out.hyphenated(name);

@@ -20,13 +20,13 @@ impl Reader<'_> {
         {
             return;
         }
-        if next == b'$' && self.read_money() || word.len() == 3 && self.read_money() {
+        if (next == b'$' || word.len() == 3) && self.read_money()
+            || self.read_dotted_letters()
+            || self.read_abbreviation(word)
+        {
             return;
         }
-        if self.read_dotted_letters() || self.read_abbreviation(word) {
-            return;
-        }
-        if self.is_beside_ampersand(word) {
+        if self.is_next_to_ampersand(word) {
             self.say_letters(word);
             self.at += word.len();
             self.remember(word);
@@ -39,10 +39,7 @@ impl Reader<'_> {
         let mut word = word;
         if next == b'\'' {
             let elided = &self.rest()[..=word.len()];
-            if TABLES
-                .elisions
-                .contains(elided.to_ascii_lowercase().as_str())
-            {
+            if is_elision(elided) {
                 word = elided;
             }
         }
@@ -80,8 +77,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `AT&T`, `R&D`: a few capitals right beside the sign.
-    fn is_beside_ampersand(&self, word: &str) -> bool {
+    /// `AT&T`, `R&D`: a few capitals right next to the sign.
+    fn is_next_to_ampersand(&self, word: &str) -> bool {
         word.len() <= 3
             && word.bytes().all(|letter| letter.is_ascii_uppercase())
             && (self.before() == '&'
@@ -114,11 +111,7 @@ impl Reader<'_> {
     pub(super) fn read_apostrophe(&mut self) {
         let word = leading_word(&self.rest()[1..]);
         let elided = &self.rest()[..=word.len()];
-        if !word.is_empty()
-            && TABLES
-                .elisions
-                .contains(elided.to_ascii_lowercase().as_str())
-        {
+        if !word.is_empty() && is_elision(elided) {
             self.at += elided.len();
             self.say(elided);
             self.expects = Expects::Nothing;
@@ -127,15 +120,12 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// Says a word that is no abbreviation: a Roman numeral, letters to be named, or itself. Tells
+    /// Says a word that is no abbreviation: a Roman numeral, letters to be named, or itself. Returns
     /// whether it was itself.
     fn say_word(&mut self, word: &str) -> bool {
-        let bytes = word.as_bytes();
         let stem = word.strip_suffix("'s").unwrap_or(word);
-        if self.say_roman(stem, &word[stem.len()..]) {
-            return false;
-        }
-        if bytes[0].is_ascii_uppercase() && self.say_capitals(word) {
+        let is_capital = word.as_bytes()[0].is_ascii_uppercase();
+        if self.say_roman(stem, &word[stem.len()..]) || is_capital && self.say_capitals(word) {
             return false;
         }
         self.say(word);
@@ -152,15 +142,11 @@ impl Reader<'_> {
         let before = if self.glue { "" } else { self.word_before() };
         let numbered = TABLES
             .numbered_nouns
-            .contains(before.to_ascii_lowercase().as_str());
-        let named = !before.is_empty()
-            && starts_upper(before)
+            .contains(&*before.to_ascii_lowercase());
+        let mut names = self.recent.iter().take_while(|word| starts_upper(word));
+        let named = starts_upper(before)
             && !numbered
-            && self
-                .recent
-                .iter()
-                .take_while(|word| starts_upper(word))
-                .any(|word| TABLES.regnal_names.contains(word));
+            && names.any(|word| TABLES.regnal_names.contains(word));
         if !ending.is_empty() && !named && !numbered {
             return false;
         }
@@ -188,9 +174,7 @@ impl Reader<'_> {
                 return false;
             }
         }
-        let small = word
-            .bytes()
-            .all(|letter| matches!(letter, b'I' | b'V' | b'X'));
+        let small = word.bytes().all(|letter| b"IVX".contains(&letter));
         if !(small || named || numbered || word.len() > 4) {
             return false;
         }
@@ -209,4 +193,8 @@ impl Reader<'_> {
         }
         true
     }
+}
+
+fn is_elision(word: &str) -> bool {
+    TABLES.elisions.contains(&*word.to_ascii_lowercase())
 }
