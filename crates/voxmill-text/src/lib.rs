@@ -41,3 +41,8 @@ pub use utterance::{LanguageSource, PronunciationSource, Utterance, Word};
 fn is_letter(c: char) -> bool {
     c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
 }
+
+/// Ends a rule that does not apply: `reject_if(condition)?`.
+fn reject_if(condition: bool) -> Option<()> {
+    (!condition).then_some(())
+}

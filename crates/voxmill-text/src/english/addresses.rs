@@ -3,31 +3,25 @@
 use super::numbers;
 use super::reader::{Reader, leading_digits, leading_word};
 use super::tables::TABLES;
+use crate::reject_if;
 
 /// Longer runs without a space are not read as addresses.
 const LONGEST: usize = 256;
 
 impl Reader<'_> {
     /// `https://example.com/a`, `www.example.org`, `name@example.com`, `example.com`.
-    pub(super) fn read_web_address(&mut self) -> bool {
+    pub(super) fn read_web_address(&mut self) -> Option<()> {
         let rest = self.rest();
         // Bounded, or a text without spaces would be searched to its end at every dot.
-        let Some(len) = (rest.bytes().chain([b' ']))
+        let len = (rest.bytes().chain([b' ']))
             .take(LONGEST)
-            .position(|byte| matches!(byte, b' ' | b',') || !byte.is_ascii())
-        else {
-            return false;
-        };
+            .position(|byte| matches!(byte, b' ' | b',') || !byte.is_ascii())?;
         let token = &rest[..len];
         let token = token.trim_end_matches(['.', ';', ':', '?', '!', '\'', '/']);
-        if !token.contains(['.', '@']) {
-            return false;
-        }
+        reject_if(!token.contains(['.', '@']))?;
         let address = token.split_once("://").map_or(token, |(_, rest)| rest);
         let named = token.len() != address.len() || token.starts_with("www.");
-        if !(named || is_mail(address) || is_host(address)) || address.is_empty() {
-            return false;
-        }
+        reject_if(!(named || is_mail(address) || is_host(address)) || address.is_empty())?;
         self.at += token.len();
         if self.byte(0) == b'/' {
             self.at += 1;
@@ -35,28 +29,28 @@ impl Reader<'_> {
         self.glue = false;
         self.say_address(address);
         self.remember("");
-        true
+        Some(())
     }
 
     /// The dot of `.NET` and of `file.txt`, with the ending of the latter.
-    pub(super) fn read_dot_of_name(&mut self) -> bool {
+    pub(super) fn read_dot_of_name(&mut self) -> Option<()> {
         let word = leading_word(&self.rest()[1..]);
         // In capitals only: "end .The" is a space in the wrong place.
         let name = word.len() > 1 && word.bytes().all(|letter| letter.is_ascii_uppercase());
         if self.before() == ' ' && name {
             self.at += 1;
             self.out.word("dot");
-            return true;
+            return Some(());
         }
         let ends = !self.byte(1 + word.len()).is_ascii_alphanumeric();
-        if !ends || !self.before().is_alphanumeric() || !TABLES.file_endings.contains(word) {
-            return false;
-        }
+        reject_if(
+            !ends || !self.before().is_alphanumeric() || !TABLES.file_endings.contains(word),
+        )?;
         self.out.word("dot");
         self.say_letters(word);
         self.at += 1 + word.len();
         self.remember("");
-        true
+        Some(())
     }
 
     fn say_address(&mut self, address: &str) {

@@ -7,6 +7,7 @@
 
 use super::reader::{Reader, byte_at, leading_word};
 use super::tables::{SpelledWhen, TABLES};
+use crate::reject_if;
 
 /// The longest word that is spelled for its unusual consonants; longer ones are names.
 const LONGEST_UNUSUAL: usize = 5;
@@ -98,7 +99,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `U.S.`, `p.m.`, `B.C.`: two or more letters with dots between them.
-    pub(super) fn read_dotted_letters(&mut self) -> bool {
+    pub(super) fn read_dotted_letters(&mut self) -> Option<()> {
         let rest = self.rest();
         let mut letters = String::new();
         let mut len = 0;
@@ -138,30 +139,26 @@ impl<'a> Reader<'a> {
         }
         self.remember(word);
         self.read_abbreviation_dot(false);
-        true
+        Some(())
     }
 
     /// `Ph.D.`, `B.Sc.`: more than a letter between the dots.
-    fn read_degree(&mut self) -> bool {
+    fn read_degree(&mut self) -> Option<()> {
         let rest = self.rest();
         let first = leading_word(rest).len();
-        if first > 2 || byte_at(rest, first) != b'.' {
-            return false;
-        }
+        reject_if(first > 2 || byte_at(rest, first) != b'.')?;
         let len = first + 1 + leading_word(&rest[first + 1..]).len();
         let word = &rest[..len];
         let spoken = (len <= LONGEST_DEGREE && !byte_at(rest, len).is_ascii_alphanumeric())
             .then(|| TABLES.degrees.get(word.to_ascii_lowercase().as_str()))
             .flatten();
-        let Some(spoken) = spoken else {
-            return false;
-        };
+        let spoken = spoken?;
         self.at += len;
         self.glue = false;
         self.out.word(spoken);
         self.remember(word);
         self.read_abbreviation_dot(false);
-        true
+        Some(())
     }
 
     pub(super) fn say_letters(&mut self, letters: &str) {

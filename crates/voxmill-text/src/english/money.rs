@@ -40,13 +40,9 @@ impl<'a> Reader<'a> {
     }
 
     /// `$13.87`, `£3 4s. 6d.`, `$3.5 million`, `€5bn`, `$5-10`.
-    pub(super) fn read_money(&mut self) -> bool {
-        let Some((currency, sign)) = Self::currency_before_amount(self.rest()) else {
-            return false;
-        };
-        let Some(figure) = Figure::parse(&self.rest()[sign..]) else {
-            return false;
-        };
+    pub(super) fn read_money(&mut self) -> Option<()> {
+        let (currency, sign) = Self::currency_before_amount(self.rest())?;
+        let figure = Figure::parse(&self.rest()[sign..])?;
         self.at += sign + figure.len;
         let mut adjective = self.is_after_article();
         let large = self.take_large();
@@ -86,7 +82,7 @@ impl<'a> Reader<'a> {
             "pounds" => Expects::Shillings,
             _ => Expects::Nothing,
         };
-        true
+        Some(())
     }
 
     fn say_coins(&mut self, currency: &Currency, figure: &Figure<'_>) {
@@ -156,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `4s. 6d.` and the pence after pounds or shillings.
-    pub(super) fn read_shillings_or_pence(&mut self, figure: &Figure<'_>) -> bool {
+    pub(super) fn read_shillings_or_pence(&mut self, figure: &Figure<'_>) -> Option<()> {
         let after = &self.rest()[figure.len..];
         let one = figure.is_one();
         let name = if self.is_shillings(figure) {
@@ -169,13 +165,13 @@ impl<'a> Reader<'a> {
         {
             if one { "penny" } else { "pence" }
         } else {
-            return false;
+            return None;
         };
         self.say(&figure.spoken());
         self.out.word(name);
         self.at += figure.len + 1;
         self.read_abbreviation_dot(true);
         self.expects = Expects::Shillings;
-        true
+        Some(())
     }
 }

@@ -3,7 +3,7 @@
 //! What a thing means may depend on the words said just before it and on what is written after it.
 //! Context before is kept here; the rules themselves live with their subject (`figures`, `dates`,
 //! `money`, `words`, …), each as a method that either takes its piece of text and says it, or leaves
-//! everything untouched and returns false.
+//! everything untouched and returns `None`.
 
 use super::spoken::Spoken;
 use super::tables::TABLES;
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
             '.' if self.byte(1).is_ascii_digit() && !self.before().is_alphanumeric() => {
                 self.read_figure();
             }
-            '.' if self.byte(1).is_ascii_alphabetic() && self.read_dot_of_name() => {}
+            '.' if self.byte(1).is_ascii_alphabetic() && self.read_dot_of_name().is_some() => {}
             ',' | '.' | ';' | ':' | '?' | '!' | '—' => {
                 self.at += c.len_utf8();
                 self.glue = false;
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     }
 
     fn read_sign(&mut self, c: char) {
-        if self.read_money() {
+        if self.read_money().is_some() {
             return;
         }
         let next = byte_at(self.text, self.at + c.len_utf8());
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         let words = match c {
             '#' if next.is_ascii_alphabetic() => "hashtag",
             '~' if next.is_ascii_digit() => "about",
-            '+' if next.is_ascii_digit() && self.read_number_abroad() => return,
+            '+' if next.is_ascii_digit() && self.read_number_abroad().is_some() => return,
             '^' if before.is_alphanumeric() && next.is_ascii_digit() => "to the power of",
             '*' if self.is_between_figures(c) => "times",
             '×' if before.is_ascii_digit() && next.is_ascii_digit() && !self.power_follows(c) => {

@@ -3,6 +3,7 @@
 use super::figures::Figure;
 use super::reader::{Reader, byte_at, leading_digits, leading_word};
 use super::tables::{TABLES, Unit, UnitWhen};
+use crate::reject_if;
 
 impl Reader<'_> {
     /// A unit at `offset`: its row, and the bytes up to its end, without a dot.
@@ -13,9 +14,7 @@ impl Reader<'_> {
         let is_unit = |c: char| c.is_ascii_alphabetic() || "°%‰µΩ/".contains(c);
         let end = written.find(|c| !is_unit(c)).unwrap_or(written.len());
         let name = &written[..end];
-        if name.is_empty() || end > 8 {
-            return None;
-        }
+        reject_if(name.is_empty() || end > 8)?;
         let (unit, len) = match TABLES.units.get(name) {
             Some(unit) => (unit, end),
             // °, % and the like need no word boundary behind them.
@@ -26,9 +25,7 @@ impl Reader<'_> {
         };
         let next = written[len..].chars().next().unwrap_or(' ');
         let sign = !name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !sign && (next.is_alphanumeric() || matches!(next, '\'' | '@' | '&')) {
-            return None;
-        }
+        reject_if(!sign && (next.is_alphanumeric() || matches!(next, '\'' | '@' | '&')))?;
         let fits = match unit.when {
             UnitWhen::Any => true,
             UnitWhen::Dot => next == '.',

@@ -5,6 +5,7 @@ use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
 use super::roman;
 use super::tables::TABLES;
+use crate::reject_if;
 
 impl Reader<'_> {
     /// Reads the word at the place reached, up to a hyphen or the end of its letters.
@@ -16,13 +17,14 @@ impl Reader<'_> {
             return;
         }
         let next = self.byte(word.len());
-        if matches!(next, b'.' | b'@' | b':' | b'_' | b'-' | b'0'..=b'9') && self.read_web_address()
+        if matches!(next, b'.' | b'@' | b':' | b'_' | b'-' | b'0'..=b'9')
+            && self.read_web_address().is_some()
         {
             return;
         }
-        if (next == b'$' || word.len() == 3) && self.read_money()
-            || self.read_dotted_letters()
-            || self.read_abbreviation(word)
+        if (next == b'$' || word.len() == 3) && self.read_money().is_some()
+            || self.read_dotted_letters().is_some()
+            || self.read_abbreviation(word).is_some()
         {
             return;
         }
@@ -125,7 +127,9 @@ impl Reader<'_> {
     fn say_word(&mut self, word: &str) -> bool {
         let stem = word.strip_suffix("'s").unwrap_or(word);
         let is_capital = word.as_bytes()[0].is_ascii_uppercase();
-        if self.say_roman(stem, &word[stem.len()..]) || is_capital && self.say_capitals(word) {
+        if self.say_roman(stem, &word[stem.len()..]).is_some()
+            || is_capital && self.say_capitals(word)
+        {
             return false;
         }
         self.say(word);
@@ -134,10 +138,8 @@ impl Reader<'_> {
 
     /// `Henry VIII` → the eighth; `Chapter IV` → four; `XIX century` → nineteenth. `ending` is the
     /// `'s` of a possessive.
-    fn say_roman(&mut self, word: &str, ending: &str) -> bool {
-        let Some(value) = roman::value(word) else {
-            return false;
-        };
+    fn say_roman(&mut self, word: &str, ending: &str) -> Option<()> {
+        let value = roman::value(word)?;
         let digits = value.to_string();
         let before = if self.glue { "" } else { self.word_before() };
         let numbered = TABLES
@@ -147,22 +149,19 @@ impl Reader<'_> {
         let named = starts_upper(before)
             && !numbered
             && names.any(|word| TABLES.regnal_names.contains(word));
-        if !ending.is_empty() && !named && !numbered {
-            return false;
-        }
+        reject_if(!ending.is_empty() && !named && !numbered)?;
         if word.bytes().all(|letter| letter.is_ascii_lowercase()) {
             // "chapter iv", but "vi", "mix" and "i" elsewhere
-            if !numbered || word.len() < 2 || word.bytes().any(|letter| !b"ivxl".contains(&letter))
-            {
-                return false;
-            }
+            reject_if(
+                !numbered
+                    || word.len() < 2
+                    || word.bytes().any(|letter| !b"ivxl".contains(&letter)),
+            )?;
             self.say(&(numbers::cardinal(&digits) + ending));
-            return true;
+            return Some(());
         }
         if word.len() == 1 {
-            if !matches!(word, "I" | "V" | "X") {
-                return false;
-            }
+            reject_if(!matches!(word, "I" | "V" | "X"))?;
             // "George I told": the pronoun. "Charles I. in", "James I,": the king.
             let ends = matches!(self.byte(0), b'.' | b',' | b';' | b':')
                 || !ending.is_empty()
@@ -170,14 +169,10 @@ impl Reader<'_> {
                 || self.rest().starts_with(" of ");
             let king = named && TABLES.regnal_names.contains(before) && (word != "I" || ends);
             let part = numbered && starts_upper(before);
-            if !king && !part {
-                return false;
-            }
+            reject_if(!king && !part)?;
         }
         let small = word.bytes().all(|letter| b"IVX".contains(&letter));
-        if !(small || named || numbered || word.len() > 4) {
-            return false;
-        }
+        reject_if(!(small || named || numbered || word.len() > 4))?;
         if named {
             self.out.word("the");
             self.out.word(&(numbers::ordinal(&digits) + ending));
@@ -191,7 +186,7 @@ impl Reader<'_> {
         if named && ending.is_empty() {
             self.read_abbreviation_dot(true);
         }
-        true
+        Some(())
     }
 }
 

@@ -7,6 +7,7 @@ use super::calendar;
 use super::is_persian;
 use super::numbers::{as_written, cardinal, decimal, digit_by_digit, fraction, in_pairs};
 use super::tables::SLASH_DECIMALS;
+use crate::reject_if;
 
 /// Words before a telephone number.
 const TELEPHONE: [&str; 6] = ["تلفن", "تلفنی", "تماس", "فکس", "نمابر", "موبایل"];
@@ -79,9 +80,7 @@ fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
     }
     let abroad = at > 0 && chars[at - 1] == '+';
     let wanted = if abroad { 12 } else { 11 };
-    if run.len() < 2 {
-        return None;
-    }
+    reject_if(run.len() < 2)?;
     let mut end = at + run.len();
     let mut whole = run;
     // Stops at the wanted length: a long list of numbers is not read anew for each of them.
@@ -93,9 +92,7 @@ fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
         end += 1 + group.len();
         whole.push_str(&group);
     }
-    if whole.len() != wanted {
-        return None;
-    }
+    reject_if(whole.len() != wanted)?;
     let (country, local) = if abroad {
         (Some(whole.strip_prefix("98")?), &whole[2..])
     } else {
@@ -141,13 +138,9 @@ pub(super) fn follows(chars: &[char], at: usize, names: &[&str]) -> bool {
 
 /// Ten digits after «کد پستی», with or without a hyphen in the middle.
 fn postal_code(chars: &[char], at: usize) -> Option<Numeral> {
-    if !follows(chars, at, &["پستی", "کدپستی"]) {
-        return None;
-    }
+    reject_if(!follows(chars, at, &["پستی", "کدپستی"]))?;
     let (all, end) = groups(chars, at, &['-', '–', '\u{2011}']);
-    if all.iter().map(String::len).sum::<usize>() != 10 {
-        return None;
-    }
+    reject_if(all.iter().map(String::len).sum::<usize>() != 10)?;
     let words: Vec<String> = all.iter().map(|group| digit_by_digit(group)).collect();
     other(words.join(", "), end)
 }
@@ -173,9 +166,7 @@ fn clock(chars: &[char], at: usize) -> Option<Numeral> {
         && minutes
             .iter()
             .all(|part| part.len() == 2 && below(part, 60));
-    if !possible {
-        return None;
-    }
+    reject_if(!possible)?;
     let mut parts = vec![cardinal(hour)];
     for (part, name) in minutes.iter().zip(["دقیقه", "ثانیه"]) {
         if part != "00" {
@@ -270,19 +261,13 @@ fn integer(chars: &[char], at: usize) -> (String, usize) {
 
 /// ۲ ½ and ۲ ۱/۲ → «دو و نیم», «دو و یک دوم».
 fn mixed(chars: &[char], whole: &str, end: usize) -> Option<Numeral> {
-    if chars.get(end) != Some(&' ') {
-        return None;
-    }
+    reject_if(chars.get(end) != Some(&' '))?;
     let above = digits(chars, end + 1);
     let slash = end + 1 + above.len();
-    if above.is_empty() || !matches!(chars.get(slash), Some('/' | '⁄')) {
-        return None;
-    }
+    reject_if(above.is_empty() || !matches!(chars.get(slash), Some('/' | '⁄')))?;
     let (all, after) = groups(chars, end + 1, &['/', '⁄']);
     let [_, below] = &all[..] else { return None };
-    if !is_fraction(&above, below) || precedes_decimal_word(chars, after) {
-        return None;
-    }
+    reject_if(!is_fraction(&above, below) || precedes_decimal_word(chars, after))?;
     let part = fraction_words(&above, below, chars[slash]);
     other(format!("{} و {part}", as_written(whole)), after)
 }

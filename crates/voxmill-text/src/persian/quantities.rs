@@ -5,6 +5,7 @@ use super::numbers::{as_written, cardinal, ordinal};
 use super::numerals::{Kind, Numeral, ascends, digits, follows, numeral, spelled};
 use super::tables::{CURRENCIES, Currency, SYMBOLS, UNITS, Unit};
 use super::{ZWNJ, is_letter, is_persian};
+use crate::reject_if;
 
 /// Numbers too long for a price or a count are telephone numbers when a plus stands before them.
 const SHORTEST_NUMBER_ABROAD: usize = 9;
@@ -187,9 +188,7 @@ fn in_hundredths(kind: &Kind, currency: &Currency) -> Option<String> {
     let (Kind::Decimal { whole, places }, Some(hundredth)) = (kind, currency.hundredth) else {
         return None;
     };
-    if places.len() != 2 {
-        return None;
-    }
+    reject_if(places.len() != 2)?;
     let is_zero = |digits: &str| digits.bytes().all(|digit| digit == b'0');
     let units = format!("{} {}", cardinal(whole), currency.unit);
     let hundredths = format!("{} {hundredth}", cardinal(places));
@@ -273,9 +272,7 @@ fn next_word(chars: &[char], at: usize) -> Found {
 
 fn half_of_day(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
     let word: String = chars[at..].iter().take(2).collect();
-    if chars.get(at + 2).is_some_and(|c| c.is_alphanumeric()) {
-        return None;
-    }
+    reject_if(chars.get(at + 2).is_some_and(|c| c.is_alphanumeric()))?;
     match word.as_str() {
         "AM" | "am" => Some(("قبل از ظهر", at + 2)),
         "PM" | "pm" => Some(("بعد از ظهر", at + 2)),
@@ -298,9 +295,7 @@ fn unit(chars: &[char], at: usize) -> Found {
 /// A unit's symbol, with a power where it can have one.
 fn single_unit(chars: &[char], at: usize) -> Found {
     UNITS.iter().find_map(|unit| {
-        if !chars[at..].starts_with(&unit.symbol) {
-            return None;
-        }
+        reject_if(!chars[at..].starts_with(&unit.symbol))?;
         let end = at + unit.symbol.len();
         if let Some((power, after)) = power(chars, unit, end) {
             return Some((format!("{} {power}", unit.read), after));
@@ -311,9 +306,7 @@ fn single_unit(chars: &[char], at: usize) -> Found {
 }
 
 fn power(chars: &[char], unit: &Unit, end: usize) -> Option<(&'static str, usize)> {
-    if !unit.powers {
-        return None;
-    }
+    reject_if(!unit.powers)?;
     let end = end + usize::from(chars.get(end) == Some(&'^'));
     let name = match digits(chars, end).as_str() {
         "2" => "مربع",
