@@ -3,6 +3,7 @@
 //! Every function takes ASCII digits, not integers, so that no number is too large.
 
 use super::tables::TABLES;
+pub(super) use crate::digits::small;
 
 const ONES: [&str; 20] = [
     "zero",
@@ -173,14 +174,6 @@ pub(super) fn fraction(numerator: &str, denominator: &str) -> String {
     };
     append(&mut words, &name);
     words
-}
-
-/// The value of a few digits; the callers never pass more than four.
-pub(super) fn small(digits: &str) -> usize {
-    digits.bytes().fold(0usize, |sum, digit| {
-        sum.saturating_mul(10)
-            .saturating_add(usize::from(digit - b'0'))
-    })
 }
 
 fn below_thousand(value: usize, words: &mut String) {

@@ -3,6 +3,7 @@
 //! All functions take ASCII digits as text, so that size has no limit and leading zeros are seen.
 
 use super::ZWNJ;
+use crate::digits::small;
 
 const ONES: [&str; 20] = [
     "صفر",
@@ -78,13 +79,9 @@ pub(super) fn cardinal(digits: &str) -> String {
         return digit_by_digit(digits);
     }
     let mut parts: Vec<String> = Vec::new();
-    let groups = significant.len().div_ceil(3);
-    for group in 0..groups {
-        let scale = groups - 1 - group;
+    for scale in (0..significant.len().div_ceil(3)).rev() {
         let end = significant.len() - 3 * scale;
-        let value = significant[end.saturating_sub(3)..end]
-            .bytes()
-            .fold(0, |value, digit| value * 10 + usize::from(digit - b'0'));
+        let value = small(&significant[end.saturating_sub(3)..end]);
         match (value, scale) {
             (0, _) => {}
             (_, 0) => parts.push(below_thousand(value)),
@@ -115,11 +112,8 @@ fn below_thousand(value: usize) -> String {
 
 /// «صفر صفر هفت».
 pub(super) fn digit_by_digit(digits: &str) -> String {
-    let names: Vec<&str> = digits
-        .bytes()
-        .filter(u8::is_ascii_digit)
-        .map(|digit| ONES[usize::from(digit - b'0')])
-        .collect();
+    let digits = digits.chars().filter_map(|c| c.to_digit(10));
+    let names: Vec<&str> = digits.map(|digit| ONES[digit as usize]).collect();
     names.join(" ")
 }
 
@@ -134,14 +128,9 @@ pub(super) fn as_written(digits: &str) -> String {
 
 /// Two digits of a telephone number: «هفتاد و هفت», «صفر پنج».
 pub(super) fn in_pairs(digits: &str) -> String {
-    let mut pairs = Vec::new();
-    let mut rest = digits;
-    while !rest.is_empty() {
-        let (pair, tail) = rest.split_at(rest.len().min(2));
-        pairs.push(as_written(pair));
-        rest = tail;
-    }
-    pairs.join(", ")
+    let starts = (0..digits.len()).step_by(2);
+    let pairs = starts.map(|at| as_written(&digits[at..digits.len().min(at + 2)]));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// Makes the last word of a cardinal an ordinal: سه → سوم, سی → سی‌ام, پنج → پنجم.
