@@ -126,7 +126,7 @@ fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
         return frame.render_widget(waiting, area);
     };
     let datasets = drawn.iter().map(|(name, colour, points)| {
-        // Validation is rare, so it is dots, which also tell it from the others without colours.
+        // Validation is rare, so it is dots, which also set it apart from the others without colours.
         let (marker, graph) = if *name == VALIDATION {
             (Marker::Dot, GraphType::Scatter)
         } else {

@@ -280,15 +280,13 @@ mod tests {
             needs: 2_100_000_000,
             limit: 1_500_000_000,
         };
+        let reason =
+            "the run does not fit on cuda:0: it needs 2100MB, and --model-gpu-memory is 1500MB";
         let mut sizes = vec![
             row(8, 8_000.0, None),
             row(16, 10_400.0, gain(1.3)),
             row(24, 10_500.0, gain(1.01)),
-            dead(
-                32,
-                "the run does not fit on cuda:0: it needs 2100MB, and --model-gpu-memory is 1500MB",
-                Some(refused),
-            ),
+            dead(32, reason, Some(refused)),
         ];
         for row in &mut sizes {
             if let Some(measured) = &mut row.measured {
@@ -310,14 +308,8 @@ mod tests {
 
     #[test]
     fn all_died() {
-        let sizes = vec![
-            dead(
-                8,
-                "killed by signal 9: the system does that where memory runs out",
-                None,
-            ),
-            dead(16, "the disk is full", None),
-        ];
+        let killed = "killed by signal 9: the system does that where memory runs out";
+        let sizes = vec![dead(8, killed, None), dead(16, "the disk is full", None)];
         insta::assert_snapshot!(shown(&of(Swept::BatchSize, sizes, None)));
     }
 }

@@ -90,7 +90,7 @@ fn halfway_on_a_larger_terminal() {
 }
 
 #[test]
-fn before_the_first_step_nothing_is_made_up() {
+fn before_the_first_step_nothing_is_known() {
     let mut state = DashboardState {
         run_name: "first".to_owned(),
         ..DashboardState::default()
