@@ -45,14 +45,10 @@ impl Dictionary<'static> {
 impl<'a> Dictionary<'a> {
     /// Checks the frame, not each entry: a damaged entry is an unknown word, never a panic.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Dictionary<'a>, DictionaryError> {
-        let field = |at: usize| -> Option<u32> {
-            let field = bytes.get(at..at + 4)?;
-            Some(u32::from_le_bytes(field.try_into().ok()?))
-        };
-        if bytes.get(..4) != Some(MAGIC) || field(4) != Some(VERSION) {
+        if bytes.get(..4) != Some(MAGIC) || field(bytes, 4) != Some(VERSION) {
             return Err(DictionaryError::Format);
         }
-        let buckets = field(8).ok_or(DictionaryError::Damaged)? as usize;
+        let buckets = field(bytes, 8).ok_or(DictionaryError::Damaged)? as usize;
         let offsets_len = (buckets + 1) * 4;
         let offsets = bytes.get(HEADER..HEADER + offsets_len);
         let entries = bytes.get(HEADER + offsets_len..);
@@ -69,9 +65,8 @@ impl<'a> Dictionary<'a> {
     /// The pronunciation of a lower-case word as phone indices.
     pub fn get(&self, word: &str) -> Option<impl Iterator<Item = Phone> + use<'a>> {
         let bucket = (hash(word.as_bytes()) & self.bucket_mask) as usize;
-        let mut entries = self
-            .entries
-            .get(self.offset(bucket)?..self.offset(bucket + 1)?)?;
+        let range = self.offset(bucket)?..self.offset(bucket + 1)?;
+        let mut entries = self.entries.get(range)?;
         while let [word_len, phone_count, rest @ ..] = entries {
             let (word_len, phone_count) = (usize::from(*word_len), usize::from(*phone_count));
             let phones = rest.get(word_len..word_len + phone_count)?;
@@ -84,9 +79,13 @@ impl<'a> Dictionary<'a> {
     }
 
     fn offset(&self, bucket: usize) -> Option<usize> {
-        let field = self.offsets.get(bucket * 4..bucket * 4 + 4)?;
-        Some(u32::from_le_bytes(field.try_into().ok()?) as usize)
+        field(self.offsets, bucket * 4).map(|offset| offset as usize)
     }
+}
+
+fn field(bytes: &[u8], at: usize) -> Option<u32> {
+    let field = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*field))
 }
 
 /// Packs words and their pronunciations; each word at most once.
@@ -155,8 +154,7 @@ mod tests {
             assert!(dictionary.get(word).is_some(), "{word}");
             (rest, words) = (tail, words + 1);
         }
-        let promised = u32::from_le_bytes(BUILT_IN[12..16].try_into().unwrap());
-        assert_eq!(words, promised);
+        assert_eq!(field(BUILT_IN, 12), Some(words));
         assert!(words > 120_000);
     }
 

@@ -76,15 +76,16 @@ impl Espeak {
     }
 
     /// The IPA of each clause. Clauses hold no line breaks and are not empty.
-    pub(super) fn ipa(
+    pub(super) fn ipa<S: AsRef<str>>(
         &self,
         language: Language,
-        clauses: &[&str],
+        clauses: &[S],
     ) -> Result<Vec<String>, EspeakError> {
         if language == Language::UNDETERMINED {
             return Err(EspeakError::NoLanguage);
         }
-        let pieces: Vec<Vec<&str>> = clauses.iter().map(|clause| break_up(clause)).collect();
+        let clauses = clauses.iter().map(S::as_ref);
+        let pieces: Vec<Vec<&str>> = clauses.clone().map(break_up).collect();
         let output = self.speak(language, &pieces.concat().join("\n"))?;
         let lines: Vec<&str> = output.lines().collect();
         if lines.len() == pieces.iter().map(Vec::len).sum::<usize>() {
@@ -93,8 +94,8 @@ impl Espeak {
             return Ok(pieces.into_iter().map(next).collect());
         }
         // It saw more or fewer clauses than we did: ask for each alone, so that none can move.
-        let alone = |clause: &&str| Ok(join(self.speak(language, clause)?.lines()));
-        clauses.iter().map(alone).collect()
+        let alone = |clause: &str| Ok(join(self.speak(language, clause)?.lines()));
+        clauses.map(alone).collect()
     }
 
     fn speak(&self, language: Language, text: &str) -> Result<String, EspeakError> {

@@ -214,11 +214,8 @@ impl FrontEnd {
             return Ok(());
         }
         let lexicon = &self.words.lexicon;
-        let respelled: Vec<String> = clauses
-            .iter()
-            .map(|c| lexicon.respelled(c.trim()))
-            .collect();
-        let respelled: Vec<&str> = respelled.iter().map(String::as_str).collect();
+        let respelled = clauses.iter().map(|c| lexicon.respelled(c.trim()));
+        let respelled: Vec<String> = respelled.collect();
         let mut answers = espeak.ipa(language, &respelled)?.into_iter();
         for clause in normalized.split_inclusive(is_pause) {
             let text = clause.trim_end_matches(is_pause);
@@ -250,25 +247,15 @@ fn dropped_signs(nfc: &str, language: Language) -> impl Iterator<Item = char> {
             && !c.is_alphanumeric()
             && !c.is_whitespace()
             && !c.is_control()
-            && !matches!(
-                c,
-                '\u{a1}'
-                    | '\u{ab}'
-                    | '\u{ad}'
-                    | '\u{b4}'
-                    | '\u{b7}'
-                    | '\u{bb}'
-                    | '\u{bf}'
-                    | '\u{feff}'
-            )
+            && !"\u{a1}\u{ab}\u{ad}\u{b4}\u{b7}\u{bb}\u{bf}\u{feff}".contains(*c)
             && !matches!(c, '\u{0300}'..='\u{036f}' | '\u{0600}'..='\u{06ff}' | '\u{2000}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}')
     };
     let [before, after] = language.front_end().two_words;
     let without = normalize(&format!("{before} {after}"), language);
-    let signs = nfc.chars().filter(is_sign).collect::<BTreeSet<char>>();
-    signs
-        .into_iter()
-        .filter(move |sign| normalize(&format!("{before} {sign} {after}"), language) == without)
+    let is_dropped =
+        move |sign: &char| normalize(&format!("{before} {sign} {after}"), language) == without;
+    let signs: BTreeSet<char> = nfc.chars().filter(is_sign).collect();
+    signs.into_iter().filter(is_dropped)
 }
 
 fn normalize(text: &str, language: Language) -> String {

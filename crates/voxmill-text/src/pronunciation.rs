@@ -185,9 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn endings_sound_as_the_word_before_them_asks() {
+    fn words_are_found_or_built_from_known_ones_or_guessed() {
         use PronunciationSource::{Dictionary, LetterToSound, Lexicon};
         for (word, phones, source) in [
+            // Endings sound as the word before them asks.
             ("voxmill's", "V AA1 K S M IH2 L Z", Lexicon),
             ("tulip's", "T UW1 L IH0 P S", Dictionary),
             ("walrus's", "W AO1 L R AH0 S IH0 Z", Dictionary),
@@ -199,15 +200,7 @@ mod tests {
             ("'hello'", "HH AH0 L OW1", Dictionary),
             ("aitch", "EY1 CH", Dictionary),
             ("blorple's", "B L AO1 R P AH0 L Z", LetterToSound),
-        ] {
-            assert_eq!(said(word), (phones.to_owned(), source), "{word}");
-        }
-    }
-
-    #[test]
-    fn regular_forms_of_known_words_are_built_from_them() {
-        use PronunciationSource::{Dictionary, LetterToSound, Lexicon};
-        for (word, phones, source) in [
+            // Regular forms of known words are built from them.
             ("libels", "L AY1 B AH0 L Z", Dictionary),
             ("wretches", "R EH1 CH IH0 Z", Dictionary),
             ("cutlasses", "K AH1 T L AH0 S IH0 Z", Dictionary),
@@ -216,32 +209,28 @@ mod tests {
             ("gratings", "G R EY1 T IH0 NG Z", Dictionary),
             ("voxmilling", "V AA1 K S M IH2 L IH0 NG", Lexicon),
             ("blorps", "B L AO1 R P S", LetterToSound),
+            // Words written alike take the commoner reading.
+            ("use", "Y UW1 Z", Dictionary),
+            ("live", "L IH1 V", Dictionary),
+            ("wind", "W IH1 N D", Dictionary),
+            ("lead", "L IY1 D", Dictionary),
+            ("record", "R EH1 K ER0 D", Dictionary),
+            ("recorded", "R AH0 K AO1 R D IH0 D", Dictionary),
+            ("perfect", "P ER1 F IH0 K T", Dictionary),
+            ("close", "K L OW1 S", Dictionary),
+            ("tear", "T IH1 R", Dictionary),
+            ("minute", "M IH1 N AH0 T", Dictionary),
+            ("present", "P R EH1 Z AH0 N T", Dictionary),
+            ("object", "AA1 B JH EH0 K T", Dictionary),
+            ("content", "K AA1 N T EH0 N T", Dictionary),
+            ("subject", "S AH1 B JH IH0 K T", Dictionary),
+            ("houses", "HH AW1 Z IH0 Z", Dictionary),
+            // Contractions of the dictionary are not taken apart.
+            ("won't", "W OW1 N T", Dictionary),
+            ("they're", "DH EH1 R", Dictionary),
+            ("'tis", "T IH1 Z", Dictionary),
         ] {
             assert_eq!(said(word), (phones.to_owned(), source), "{word}");
-        }
-    }
-
-    #[test]
-    fn words_written_alike_take_the_commoner_reading() {
-        for (word, phones) in [
-            ("use", "Y UW1 Z"),
-            ("live", "L IH1 V"),
-            ("wind", "W IH1 N D"),
-            ("lead", "L IY1 D"),
-            ("record", "R EH1 K ER0 D"),
-            ("recorded", "R AH0 K AO1 R D IH0 D"),
-            ("perfect", "P ER1 F IH0 K T"),
-            ("close", "K L OW1 S"),
-            ("tear", "T IH1 R"),
-            ("minute", "M IH1 N AH0 T"),
-            ("present", "P R EH1 Z AH0 N T"),
-            ("object", "AA1 B JH EH0 K T"),
-            ("content", "K AA1 N T EH0 N T"),
-            ("subject", "S AH1 B JH IH0 K T"),
-            ("houses", "HH AW1 Z IH0 Z"),
-        ] {
-            let phones = phones.to_owned();
-            assert_eq!(said(word), (phones, PronunciationSource::Dictionary));
         }
     }
 
@@ -253,13 +242,6 @@ mod tests {
             let known = known.map(|known| spell_phones(&known.collect::<Vec<_>>()));
             assert_ne!(known.as_deref(), Some(phones), "{word}");
         }
-    }
-
-    #[test]
-    fn contractions_of_the_dictionary_are_not_taken_apart() {
-        assert_eq!(said("won't").0, "W OW1 N T");
-        assert_eq!(said("they're").0, "DH EH1 R");
-        assert_eq!(said("'tis").0, "T IH1 Z");
     }
 
     #[test]

@@ -12,6 +12,25 @@ pub(super) fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
         .map(|line| line.split('\t').collect())
 }
 
+/// The words of a list, one space between each two. There must be `N` of them.
+pub(super) const fn words<const N: usize>(list: &'static str) -> [&'static str; N] {
+    let mut words = [""; N];
+    let (mut rest, mut found) = (list, 0);
+    while !rest.is_empty() {
+        let mut end = 0;
+        while end < rest.len() && rest.as_bytes()[end] != b' ' {
+            end += 1;
+        }
+        words[found] = rest.split_at(end).0;
+        found += 1;
+        rest = rest
+            .split_at(if end < rest.len() { end + 1 } else { end })
+            .1;
+    }
+    assert!(found == N, "a word is missing");
+    words
+}
+
 /// An enum whose variants have names in a table.
 macro_rules! named_in_table {
     ($(#[$of_enum:meta])* $enum:ident { $($(#[$of_variant:meta])* $variant:ident = $name:literal,)* }) => {

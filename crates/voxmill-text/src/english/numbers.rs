@@ -4,32 +4,14 @@
 
 use super::tables::TABLES;
 pub(super) use crate::digits::small;
+use crate::table::words;
 
-const ONES: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-];
-const TENS: [&str; 10] = [
-    "", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
-];
+const ONES: [&str; 20] = words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen \
+     sixteen seventeen eighteen nineteen",
+);
+/// From twenty on.
+const TENS: [&str; 8] = words("twenty thirty forty fifty sixty seventy eighty ninety");
 
 /// `105` → one hundred five. Leading zeros are ignored; a number beyond the table of scales is read
 /// digit by digit.
@@ -169,7 +151,7 @@ fn below_hundred(value: usize, words: &mut String) {
     if value < 20 {
         return append(words, ONES[value]);
     }
-    append(words, TENS[value / 10]);
+    append(words, TENS[value / 10 - 2]);
     if !value.is_multiple_of(10) {
         words.push('-');
         words.push_str(ONES[value % 10]);

@@ -4,69 +4,21 @@
 
 use super::ZWNJ;
 use crate::digits::small;
+use crate::table::words;
 
-const ONES: [&str; 20] = [
-    "صفر",
-    "یک",
-    "دو",
-    "سه",
-    "چهار",
-    "پنج",
-    "شش",
-    "هفت",
-    "هشت",
-    "نه",
-    "ده",
-    "یازده",
-    "دوازده",
-    "سیزده",
-    "چهارده",
-    "پانزده",
-    "شانزده",
-    "هفده",
-    "هجده",
-    "نوزده",
-];
-const TENS: [&str; 10] = [
-    "",
-    "ده",
-    "بیست",
-    "سی",
-    "چهل",
-    "پنجاه",
-    "شصت",
-    "هفتاد",
-    "هشتاد",
-    "نود",
-];
-const HUNDREDS: [&str; 10] = [
-    "",
-    "صد",
-    "دویست",
-    "سیصد",
-    "چهارصد",
-    "پانصد",
-    "ششصد",
-    "هفتصد",
-    "هشتصد",
-    "نهصد",
-];
+const ONES: [&str; 20] = words(
+    "صفر یک دو سه چهار پنج شش هفت هشت نه ده یازده دوازده سیزده \
+     چهارده پانزده شانزده هفده هجده نوزده",
+);
+/// From twenty on.
+const TENS: [&str; 8] = words("بیست سی چهل پنجاه شصت هفتاد هشتاد نود");
+const HUNDREDS: [&str; 9] = words("صد دویست سیصد چهارصد پانصد ششصد هفتصد هشتصد نهصد");
 /// Names of the powers of a thousand. Persian follows the long scale at a milliard and the short
 /// one above it.
-const SCALES: [&str; 12] = [
-    "",
-    "هزار",
-    "میلیون",
-    "میلیارد",
-    "تریلیون",
-    "کوادریلیون",
-    "کوینتیلیون",
-    "سکستیلیون",
-    "سپتیلیون",
-    "اکتیلیون",
-    "نونیلیون",
-    "دسیلیون",
-];
+const SCALES: [&str; 11] = words(
+    "هزار میلیون میلیارد تریلیون کوادریلیون کوینتیلیون سکستیلیون \
+     سپتیلیون اکتیلیون نونیلیون دسیلیون",
+);
 
 /// «دو هزار و سیصد و چهل و پنج». Leading zeros do not count. Numbers too long for the names of
 /// scales (more than 36 digits) are read digit by digit, as a person would.
@@ -75,7 +27,7 @@ pub(super) fn cardinal(digits: &str) -> String {
     if significant.is_empty() {
         return ONES[0].to_owned();
     }
-    if significant.len() > 3 * SCALES.len() {
+    if significant.len() > 3 * (SCALES.len() + 1) {
         return digit_by_digit(digits);
     }
     let mut parts: Vec<String> = Vec::new();
@@ -86,8 +38,8 @@ pub(super) fn cardinal(digits: &str) -> String {
             (0, _) => {}
             (_, 0) => parts.push(below_thousand(value)),
             // «هزار», but «یک میلیون».
-            (1, 1) => parts.push(SCALES[1].to_owned()),
-            _ => parts.push(format!("{} {}", below_thousand(value), SCALES[scale])),
+            (1, 1) => parts.push(SCALES[0].to_owned()),
+            _ => parts.push(format!("{} {}", below_thousand(value), SCALES[scale - 1])),
         }
     }
     parts.join(" و ")
@@ -97,10 +49,10 @@ fn below_thousand(value: usize) -> String {
     let mut parts = Vec::with_capacity(3);
     let rest = value % 100;
     if value >= 100 {
-        parts.push(HUNDREDS[value / 100]);
+        parts.push(HUNDREDS[value / 100 - 1]);
     }
     if rest >= 20 {
-        parts.push(TENS[rest / 10]);
+        parts.push(TENS[rest / 10 - 2]);
         if !rest.is_multiple_of(10) {
             parts.push(ONES[rest % 10]);
         }
