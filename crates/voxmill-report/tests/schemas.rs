@@ -14,9 +14,12 @@ use voxmill_report::results::{
 
 const REWRITE: &str = "VOXMILL_WRITE_SCHEMAS=1 cargo test -p voxmill-report --test schemas";
 
+/// A verb and the schema of its result under a title.
+type Verb = (&'static str, fn(&str) -> Schema);
+
 #[test]
 fn the_schemas_in_docs_are_generated_from_the_types() {
-    let schemas: [(&str, fn(&str) -> Schema); 10] = [
+    let schemas: [Verb; 10] = [
         ("analyze", schema::<DataSide>),
         ("compare", schema::<Comparison>),
         ("devices", schema::<Devices>),

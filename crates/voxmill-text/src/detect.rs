@@ -369,7 +369,7 @@ mod tests {
             assert!(all >= 40, "{code}: {all} sentences");
             assert!(missed * 100 <= all, "{code}: {missed} of {all}: {wrong:#?}");
         }
-        // Every other language is told apart well too, if not perfectly.
+        // Every other language is recognised well too, if not perfectly.
         let limit = sentences.len() * 3 / 100;
         assert!(wrong.len() <= limit, "{} wrong: {wrong:#?}", wrong.len());
     }

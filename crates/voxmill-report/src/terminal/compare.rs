@@ -130,11 +130,8 @@ fn measures(page: &mut Page, comparison: &Comparison) {
 }
 
 fn one_against(page: &mut Page, against: &Against, number: usize, first: &str) {
-    page.heading(&format!(
-        "{} against {}",
-        heading(number, &against.run),
-        heading(1, first)
-    ));
+    let (this, first) = (heading(number, &against.run), heading(1, first));
+    page.heading(&format!("{this} against {first}"));
     let mut table = Table::new(2).left(["", ""]).right(["change", INTERVAL]);
     for difference in &against.differences {
         let (name, unit) = match (difference.measure, against.steps_matched) {

@@ -109,7 +109,7 @@ fn feeding(page: &mut Page, data: &DataSide) {
     let [mean, p95, max] = [at.wait_ms.mean, at.wait_ms.p95, at.wait_ms.max].map(time);
     let waits = format!("{mean} on average, p95 {p95}, {max} at most");
     table.fact("wait for a batch", waits);
-    let workers = counted(at.workers as u64, "worker");
+    let workers = counted(at.workers, "worker");
     let lost = format!("{} of the time with {workers}", percent(at.lost));
     table.fact("lost", lost);
     let enough = at.enough_workers.map_or(

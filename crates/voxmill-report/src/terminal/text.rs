@@ -27,19 +27,13 @@ pub fn front_end_text(result: &Text) -> String {
     }
     page.table(&words);
     let ids: Vec<_> = result.tokens.iter().map(u16::to_string).collect();
-    page.whole_line(
-        "tokens",
-        format!("{}: {}", result.tokens.len(), result.symbols.join(" ")),
-    );
+    let symbols = result.symbols.join(" ");
+    page.whole_line("tokens", format!("{}: {symbols}", result.tokens.len()));
     page.whole_line("ids", ids.join(" "));
     if !result.unknown_words.is_empty() {
-        page.whole_line(
-            "guessed",
-            format!(
-                "{} (not in the dictionary; a line in --lexicon overrides)",
-                result.unknown_words.join(", ")
-            ),
-        );
+        let words = result.unknown_words.join(", ");
+        let text = format!("{words} (not in the dictionary; a line in --lexicon overrides)");
+        page.whole_line("guessed", text);
     }
     if !result.unknown_symbols.is_empty() {
         let dropped = result.unknown_symbols.iter();

@@ -105,12 +105,8 @@ impl<'a> Reader<'a> {
             len += 1 + leading_digits(&text[len + 1..]);
         }
         reject_if(dots < 2 || leading_digits(text) == 0)?;
-        for (index, part) in text[..len].split('.').enumerate() {
-            if index > 0 {
-                self.out.word("point");
-            }
-            self.out.word(&numbers::cardinal(part));
-        }
+        let parts: Vec<_> = text[..len].split('.').map(numbers::cardinal).collect();
+        self.out.word(&parts.join(" point "));
         self.pass_number(len);
         Some(())
     }

@@ -54,8 +54,7 @@ impl Reader<'_> {
         }
         let name = month_name(numbers::small(month))?;
         reject_if(!(1..=31).contains(&numbers::small(day)))?;
-        self.out.word(name);
-        self.out.word(&numbers::cardinal(day));
+        self.out.word(&format!("{name} {}", numbers::cardinal(day)));
         self.out.mark(',');
         if year.len() == 2 && year.starts_with('0') {
             self.out.word("oh");
@@ -101,15 +100,15 @@ impl Reader<'_> {
         let is_time = minutes == 2 && numbers::small(hour) <= 24 && numbers::small(minute) <= 59;
         if second.is_some() || !is_time {
             reject_if(minutes > 3 && second.is_none())?;
-            self.out.word(&numbers::cardinal(hour));
-            self.out.word("to");
-            match second {
+            let below = match second {
                 Some(figure) => {
-                    self.out.word(&figure.spoken());
                     len = hours + 1 + figure.len;
+                    figure.spoken()
                 }
-                None => self.out.word(&numbers::cardinal(minute)),
-            }
+                None => numbers::cardinal(minute),
+            };
+            self.out
+                .word(&format!("{} to {below}", numbers::cardinal(hour)));
             self.pass_number(len);
             return Some(());
         }
@@ -125,17 +124,13 @@ impl Reader<'_> {
             0 if numbers::small(hour) > 12 || hour.starts_with('0') => self.out.word("hundred"),
             0 if self.half_of_day_follows() => {}
             0 => self.out.word("o'clock"),
-            1..=9 => {
-                self.out.word("oh");
-                self.out.word(&numbers::cardinal(minute));
-            }
+            1..=9 => self.out.word(&format!("oh {}", numbers::cardinal(minute))),
             _ => self.out.word(&numbers::cardinal(minute)),
         }
         if !second.is_empty() {
-            self.out.word("and");
-            self.out.word(&numbers::cardinal(second));
-            let one = numbers::small(second) == 1;
-            self.out.word(if one { "second" } else { "seconds" });
+            let ending = if numbers::small(second) == 1 { "" } else { "s" };
+            let seconds = numbers::cardinal(second);
+            self.out.word(&format!("and {seconds} second{ending}"));
         }
         if self.half_of_day_follows() {
             self.read_unit(false);

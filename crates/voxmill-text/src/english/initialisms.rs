@@ -127,13 +127,14 @@ impl<'a> Reader<'a> {
         match TABLES.abbreviations.get(key.as_str()) {
             Some(abbreviation) => self.say(abbreviation.spoken),
             None => {
-                let possessive = self.rest().starts_with(".'s") || self.rest().starts_with("'s");
                 self.glue = false;
-                if possessive {
-                    self.say_letters_with(&letters, Ending::Possessive);
-                    self.at += if self.byte(0) == b'.' { 3 } else { 2 };
-                } else {
-                    self.say_letters(&letters);
+                let endings = [".'s", "'s"];
+                match endings.iter().find(|it| self.rest().starts_with(**it)) {
+                    Some(ending) => {
+                        self.say_letters_with(&letters, Ending::Possessive);
+                        self.at += ending.len();
+                    }
+                    None => self.say_letters(&letters),
                 }
             }
         }
@@ -149,10 +150,8 @@ impl<'a> Reader<'a> {
         reject_if(first > 2 || byte_at(rest, first) != b'.')?;
         let len = first + 1 + leading_word(&rest[first + 1..]).len();
         let word = &rest[..len];
-        let spoken = (len <= LONGEST_DEGREE && !byte_at(rest, len).is_ascii_alphanumeric())
-            .then(|| TABLES.degrees.get(word.to_ascii_lowercase().as_str()))
-            .flatten();
-        let spoken = spoken?;
+        reject_if(len > LONGEST_DEGREE || byte_at(rest, len).is_ascii_alphanumeric())?;
+        let spoken = TABLES.degrees.get(&*word.to_ascii_lowercase())?;
         self.at += len;
         self.glue = false;
         self.out.word(spoken);
