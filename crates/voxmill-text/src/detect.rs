@@ -14,7 +14,7 @@
 use std::sync::LazyLock;
 
 use crate::language::Language;
-use crate::table;
+use crate::{FNV_START, fnv1a, table};
 
 /// A stop-word says more than a letter: names carry letters abroad.
 const WORD_WEIGHT: u32 = 4;
@@ -209,11 +209,11 @@ fn is_japanese(letters: &[u32; SCRIPTS]) -> bool {
 struct Word(u64);
 
 impl Word {
-    const EMPTY: Word = Word(0xcbf2_9ce4_8422_2325);
+    const EMPTY: Word = Word(FNV_START);
     const LETTER: Word = Word(0x9e37_79b9_7f4a_7c15);
 
     fn with(self, c: char) -> Word {
-        Word((self.0 ^ u64::from(c)).wrapping_mul(0x0000_0100_0000_01b3))
+        Word(fnv1a(self.0, c))
     }
 
     fn letter(c: char) -> Word {

@@ -10,6 +10,7 @@
 //! number of phones `u8`, the word's bytes, the phones' indices.
 
 use super::phonemes::Phone;
+use crate::{FNV_START, fnv1a};
 
 const MAGIC: &[u8; 4] = b"VXPD";
 const VERSION: u32 = 1;
@@ -117,9 +118,7 @@ pub fn pack(words: &[(&str, &[Phone])]) -> Result<Vec<u8>, DictionaryError> {
 
 /// FNV-1a, folded so that the low bits depend on all bytes. Part of the format.
 fn hash(bytes: &[u8]) -> u64 {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = bytes.iter().copied().fold(FNV_START, fnv1a);
     hash ^ (hash >> 32)
 }
 

@@ -46,3 +46,11 @@ fn is_letter(c: char) -> bool {
 fn reject_if(condition: bool) -> Option<()> {
     (!condition).then_some(())
 }
+
+/// Where an FNV-1a hash begins.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// An FNV-1a hash with one more value, a byte or a character.
+fn fnv1a(hash: u64, value: impl Into<u64>) -> u64 {
+    (hash ^ value.into()).wrapping_mul(0x0100_0000_01b3)
+}

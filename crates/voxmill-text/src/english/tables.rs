@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
 use crate::table::{named_in_table, rows};
+use crate::{FNV_START, fnv1a};
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<ShortKeyHasher>>;
 type Words = HashSet<&'static str, BuildHasherDefault<ShortKeyHasher>>;
@@ -16,15 +17,13 @@ pub(super) struct ShortKeyHasher(u64);
 
 impl Default for ShortKeyHasher {
     fn default() -> Self {
-        ShortKeyHasher(0xcbf2_9ce4_8422_2325)
+        ShortKeyHasher(FNV_START)
     }
 }
 
 impl Hasher for ShortKeyHasher {
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.0 = bytes.iter().copied().fold(self.0, fnv1a);
     }
 
     fn finish(&self) -> u64 {
