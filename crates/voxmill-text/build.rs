@@ -1,4 +1,4 @@
-//! Names the state of the text tables, so that the cache can tell when one of them changed.
+//! Names the state of the text tables, so that the cache knows when one of them changed.
 //!
 //! The tables are many and belong to several modules; hashing the folders catches a row added to
 //! any of them without anybody remembering to count a version up.

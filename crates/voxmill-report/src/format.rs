@@ -1,10 +1,14 @@
-//! How numbers and words are written, everywhere in the program: sizes, shares, times, counts, and lines of text in
-//! columns. Widths are those on a terminal, where a letter may take two columns or none.
+//! How numbers and words are written, everywhere in the program: sizes, shares, times, counts, bars, tables and wrapped
+//! text. Widths are those on a terminal, where a letter may take two columns or none.
+
+mod table;
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+pub use table::Table;
 
 /// The widest line.
 pub const COLUMNS: usize = 80;
@@ -21,6 +25,20 @@ pub fn short_percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
+/// A share as a person gave it: `5 %`, `2.5 %`.
+pub fn given_percent(share: f64) -> String {
+    format!("{} %", (1e4 * share).round() / 1e2)
+}
+
+/// A change with its sign, and none before zero: `+3.0`, `−1.2`, `0.0`.
+pub fn signed(value: f64, places: usize) -> String {
+    let text = format!("{value:+.places$}");
+    match text.contains(|c| matches!(c, '1'..='9')) {
+        true => text.replace('-', "−"),
+        false => text.replace(['+', '-'], ""),
+    }
+}
+
 /// A number of bytes: `812 MB`, `1.2 GB`.
 pub fn size(bytes: u64) -> String {
     let n = bytes as f64;
@@ -32,15 +50,44 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A measured time, with three digits that say something.
+/// A measured time with three significant digits.
 pub fn time(milliseconds: f64) -> String {
     match milliseconds {
         ms if ms <= 0.0 => "0".to_owned(),
         ms if ms < 0.1 => format!("{:.0} µs", ms * 1e3),
-        ms if ms < 10.0 => format!("{ms:.2} ms"),
-        ms if ms < 100.0 => format!("{ms:.1} ms"),
+        ms if ms < 100.0 => format!("{} ms", three_digits(ms)),
         ms if ms < 10_000.0 => format!("{ms:.0} ms"),
         ms => format!("{:.1} s", ms / 1e3),
+    }
+}
+
+/// A measured number with three significant digits: `0.57`, `40.0`, `1,204`.
+pub fn three_digits(number: f64) -> String {
+    match number {
+        ..=0.0 => "0".to_owned(),
+        ..10.0 => format!("{number:.2}"),
+        ..100.0 => format!("{number:.1}"),
+        _ => whole(number),
+    }
+}
+
+/// A measure next to its threshold: shares need more places than counts.
+pub fn measure(value: f64) -> String {
+    match value.abs() {
+        100.0.. => whole(value),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// A loss: short, whether it is 12 or 0.0004.
+pub fn loss(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        ..0.001 => format!("{value:.1e}"),
+        ..0.1 => format!("{value:.4}"),
+        ..10.0 => format!("{value:.3}"),
+        _ => format!("{value:.1}"),
     }
 }
 
@@ -54,6 +101,23 @@ pub fn span(seconds: f64) -> String {
         1.0..120.0 => format!("{seconds:.1} s"),
         120.0..5_400.0 => format!("{:.1} min", seconds / 60.0),
         _ => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+/// The time of a step without its unit, which stands in a heading or behind.
+pub fn milliseconds(time: Duration) -> String {
+    let milliseconds = time.as_secs_f64() * 1e3;
+    let digits = usize::from(milliseconds < 99.95);
+    format!("{milliseconds:.digits$}")
+}
+
+/// How long a run took: `12.3 s`, `5 min 12 s`, `1 h 05 min`.
+pub fn elapsed(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match seconds {
+        ..100.0 => format!("{seconds:.1} s"),
+        ..3_600.0 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3_600, whole / 60 % 60),
     }
 }
 
@@ -112,9 +176,46 @@ pub fn width(text: &str) -> usize {
     first + rest.sum::<usize>()
 }
 
-/// A text and as many blanks as make it so wide.
+/// A text padded with blanks to a number of columns.
 pub fn pad(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+    format!("{text}{}", blanks(text, columns))
+}
+
+/// A text padded with blanks on its left.
+pub fn pad_left(text: &str, columns: usize) -> String {
+    format!("{}{text}", blanks(text, columns))
+}
+
+fn blanks(text: &str, columns: usize) -> String {
+    " ".repeat(columns.saturating_sub(width(text)))
+}
+
+/// As much of a text's beginning as fits.
+pub fn truncate(text: &str, columns: usize) -> String {
+    fitting(text.chars(), columns).collect()
+}
+
+/// As much of a text's end as fits: in a path as in a list, what differs tends to be there.
+pub fn truncate_left(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let end: Vec<char> = fitting(text.chars().rev(), columns.saturating_sub(1)).collect();
+    std::iter::once('…').chain(end.into_iter().rev()).collect()
+}
+
+fn fitting(letters: impl Iterator<Item = char>, columns: usize) -> impl Iterator<Item = char> {
+    letters.scan(0, move |taken, letter| {
+        *taken += letter.width().unwrap_or(0);
+        (*taken <= columns).then_some(letter)
+    })
+}
+
+/// A bar for a share from 0 to 1, in eighths of a column.
+pub fn bar(share: f64, columns: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * 8.0 * columns as f64).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
 /// Words in lines of at most [`COLUMNS`], the first behind `head`, the others behind as many blanks.
@@ -122,22 +223,17 @@ pub fn wrap(head: &str, text: &str) -> String {
     let mut out = String::from(head);
     let indent = width(head);
     let mut column = indent;
-    let mut begun = false;
-    for word in words(text) {
-        let length = width(&word);
-        if begun && column + 1 + length > COLUMNS {
-            out.push('\n');
-            out.push_str(&" ".repeat(indent));
+    for (at, word) in words(text).iter().enumerate() {
+        let length = width(word);
+        if at > 0 && column + 1 + length > COLUMNS {
+            out += &format!("\n{}", " ".repeat(indent));
             column = indent;
-            begun = false;
-        }
-        if begun {
+        } else if at > 0 {
             out.push(' ');
             column += 1;
         }
-        out.push_str(&word);
+        out.push_str(word);
         column += length;
-        begun = true;
     }
     out
 }
@@ -185,8 +281,19 @@ mod tests {
         assert_eq!(sizes, ["999 B", "12 kB", "8 MB", "1.2 GB"]);
         assert_eq!(span(1_800.0), "30.0 min");
         assert_eq!([0.004, 0.97].map(short_percent), ["0.4 %", "97 %"]);
+        assert_eq!([0.07, 0.025].map(given_percent), ["7 %", "2.5 %"]);
         let clocks = [63, 3_723].map(|seconds| clock(Duration::from_secs(seconds)));
         assert_eq!(clocks, ["1:03", "1:02:03"]);
+        let run_times = [12.34, 312.4, 3_900.0].map(elapsed);
+        assert_eq!(run_times, ["12.3 s", "5 min 12 s", "1 h 05 min"]);
+        assert_eq!(three_digits(1.54), "1.54");
+        assert_eq!(milliseconds(Duration::from_micros(1_540)), "1.5");
+        assert_eq!(
+            [12.34, 1.234, 0.01234].map(loss),
+            ["12.3", "1.234", "0.0123"]
+        );
+        let changes = [-0.0004, -1.25, 3.0].map(|change| signed(change, 1));
+        assert_eq!(changes, ["0.0", "−1.2", "+3.0"]);
     }
 
     #[test]
@@ -203,7 +310,18 @@ mod tests {
     fn widths_are_those_on_a_terminal() {
         assert_eq!(width("\u{1b}[31mcollate\u{1b}[0m"), 7);
         assert_eq!(width("話す"), 4);
-        assert_eq!(pad("話", 4), "話  ");
+        assert_eq!([pad("話", 4), pad_left("話", 4)], ["話  ", "  話"]);
+        assert_eq!(truncate("話す人", 5), "話す");
+        let ends = ["話す人", "runs/first"].map(|text| truncate_left(text, 6));
+        assert_eq!(ends, ["話す人", "…first"]);
+    }
+
+    #[test]
+    fn bars_have_the_length_of_their_share() {
+        assert_eq!(bar(0.5, 8), "████");
+        assert_eq!(bar(0.0, 8), "");
+        assert_eq!(bar(0.55, 10), "█████▌");
+        assert_eq!(bar(2.0, 3), "███");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schemars::Schema;
 use voxmill_analysis::compare::Comparison;
 use voxmill_analysis::data_side::DataSide;
 use voxmill_analysis::profile::Profile;
@@ -13,25 +14,26 @@ use voxmill_report::results::{
 
 const REWRITE: &str = "VOXMILL_WRITE_SCHEMAS=1 cargo test -p voxmill-report --test schemas";
 
+/// A verb and the schema of its result under a title.
+type Verb = (&'static str, fn(&str) -> Schema);
+
 #[test]
 fn the_schemas_in_docs_are_generated_from_the_types() {
-    let schemas = [
-        ("analyze", schema::<DataSide>("voxmill analyze --json")),
-        ("compare", schema::<Comparison>("voxmill compare --json")),
-        ("devices", schema::<Devices>("voxmill devices --json")),
-        ("prepare", schema::<Prepared>("voxmill prepare --json")),
-        ("profile", schema::<Profile>("voxmill profile --json")),
-        ("scale", schema::<Scaling>("voxmill scale --json")),
-        (
-            "synthesize",
-            schema::<Synthesized>("voxmill synthesize --json"),
-        ),
-        ("text", schema::<Text>("voxmill text --json")),
-        ("train", schema::<Trained>("voxmill train --json")),
-        ("validate", schema::<Validation>("voxmill validate --json")),
+    let schemas: [Verb; 10] = [
+        ("analyze", schema::<DataSide>),
+        ("compare", schema::<Comparison>),
+        ("devices", schema::<Devices>),
+        ("prepare", schema::<Prepared>),
+        ("profile", schema::<Profile>),
+        ("scale", schema::<Scaling>),
+        ("synthesize", schema::<Synthesized>),
+        ("text", schema::<Text>),
+        ("train", schema::<Trained>),
+        ("validate", schema::<Validation>),
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
     for (verb, schema) in schemas {
+        let schema = schema(&format!("voxmill {verb} --json"));
         let path = folder.join(format!("{verb}.schema.json"));
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         if std::env::var_os("VOXMILL_WRITE_SCHEMAS").is_some() {

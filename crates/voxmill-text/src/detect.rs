@@ -3,7 +3,7 @@
 //! The script decides first. Where languages share one, stop-words and typical letters decide; the
 //! rows of `data/languages/stop_words.tsv` are all it knows. One pass, no allocation.
 //!
-//! What is taken when nothing tells:
+//! What is taken when nothing decides:
 //! - no letter but digits: Persian for Persian digits, else English, so that "1963." is read out;
 //! - letters in addresses only, which are left out of account: English;
 //! - neither letter nor digit: [`Language::UNDETERMINED`];
@@ -14,6 +14,7 @@
 use std::sync::LazyLock;
 
 use crate::language::Language;
+use crate::{FNV_START, fnv1a, table};
 
 /// A stop-word says more than a letter: names carry letters abroad.
 const WORD_WEIGHT: u32 = 4;
@@ -24,7 +25,7 @@ const LEAST_HINTS: u32 = 2;
 /// round, so each letter of theirs counts twice.
 const OTHER_SCRIPT_WEIGHT: u32 = 2;
 
-/// Tells the language of a text.
+/// The language of a text.
 pub fn detect(text: &str) -> Language {
     let hints = &*HINTS;
     let mut letters = [0_u32; SCRIPTS];
@@ -76,29 +77,21 @@ pub fn detect(text: &str) -> Language {
         count(hints.languages(word), WORD_WEIGHT);
     }
 
-    let Some(script) = prevailing(&letters) else {
-        return by_digits(text);
+    let script = match prevailing(&letters) {
+        None => return by_digits(text),
+        Some(Script::Han | Script::Kana) if is_japanese(&letters) => Script::Kana,
+        Some(Script::Han | Script::Kana) => Script::Han,
+        Some(script) => script,
     };
-    match script {
-        Script::Han | Script::Kana => {
-            hints.of_script[if is_japanese(&letters) {
-                Script::Kana as usize
-            } else {
-                Script::Han as usize
-            }]
-        }
-        _ => {
-            let first = hints.of_script[script as usize];
-            let mut best = (0, first);
-            for (index, (of, language)) in hints.known.iter().enumerate() {
-                let enough = *language == first || found[index] >= LEAST_HINTS;
-                if *of == script && enough && scores[index] > best.0 {
-                    best = (scores[index], *language);
-                }
-            }
-            best.1
+    let first = hints.of_script[script as usize];
+    let mut best = (0, first);
+    for (index, (of, language)) in hints.known.iter().enumerate() {
+        let enough = *language == first || found[index] >= LEAST_HINTS;
+        if *of == script && enough && scores[index] > best.0 {
+            best = (scores[index], *language);
         }
     }
+    best.1
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +106,7 @@ enum Script {
     Han,
     Kana,
     Hangul,
-    /// Letters of a script that is told apart from no other.
+    /// Letters of any other script.
     Unknown,
 }
 
@@ -163,12 +156,12 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// The language of a text without letters.
 /// Addresses are in Latin letters whatever the language around them.
 fn is_address(token: &str) -> bool {
     token.contains('@') || token.contains("://") || token.starts_with("www.")
 }
 
+/// The language of a text without letters.
 fn by_digits(text: &str) -> Language {
     match text.chars().find(|c| c.is_numeric()) {
         _ if text.contains(|c: char| c.is_ascii_alphabetic()) => Language::English,
@@ -193,26 +186,20 @@ fn prevailing(letters: &[u32; SCRIPTS]) -> Option<Script> {
         Script::Hangul,
         Script::Unknown,
     ];
-    let mut best = (0, None);
-    for script in ALL {
-        let weight = match script {
-            Script::Latin => 1,
-            _ => OTHER_SCRIPT_WEIGHT,
-        };
-        let score = letters[script as usize].saturating_mul(weight);
-        if score > best.0 {
-            best = (score, Some(script));
-        }
-    }
-    best.1
+    let score = |script: &Script| match script {
+        Script::Latin => letters[0],
+        _ => letters[*script as usize].saturating_mul(OTHER_SCRIPT_WEIGHT),
+    };
+    // Of equal ones `max_by_key` takes the last.
+    ALL.into_iter()
+        .rev()
+        .filter(|script| score(script) > 0)
+        .max_by_key(score)
 }
 
 /// Japanese writes its endings and particles in kana: a tenth is enough.
 fn is_japanese(letters: &[u32; SCRIPTS]) -> bool {
-    let (kana, han) = (
-        letters[Script::Kana as usize],
-        letters[Script::Han as usize],
-    );
+    let [kana, han] = [Script::Kana, Script::Han].map(|script| letters[script as usize]);
     kana > 0 && kana >= han / 10
 }
 
@@ -222,11 +209,11 @@ fn is_japanese(letters: &[u32; SCRIPTS]) -> bool {
 struct Word(u64);
 
 impl Word {
-    const EMPTY: Word = Word(0xcbf2_9ce4_8422_2325);
+    const EMPTY: Word = Word(FNV_START);
     const LETTER: Word = Word(0x9e37_79b9_7f4a_7c15);
 
     fn with(self, c: char) -> Word {
-        Word((self.0 ^ u64::from(c)).wrapping_mul(0x0000_0100_0000_01b3))
+        Word(fnv1a(self.0, c))
     }
 
     fn letter(c: char) -> Word {
@@ -319,10 +306,7 @@ static HINTS: LazyLock<Hints> = LazyLock::new(|| {
 });
 
 fn rows() -> impl Iterator<Item = [&'static str; 4]> {
-    STOP_WORDS
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
+    table::rows(STOP_WORDS).filter_map(|row| row.try_into().ok())
 }
 
 #[cfg(test)]
@@ -332,8 +316,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const GOLDEN: &str = include_str!("../data/golden/languages.tsv");
+    use crate::table::tests::{golden, shared_manifest};
 
     #[test]
     fn the_table_is_whole() {
@@ -344,20 +327,16 @@ mod tests {
         let mut languages = HashSet::new();
         let (mut entries, mut hashes) = (HashSet::new(), HashSet::new());
         for [script, code, words, letters] in rows() {
-            assert!(
-                ["latin", "arabic", "cyrillic"].contains(&script),
-                "{script}"
-            );
+            let scripts = ["latin", "arabic", "cyrillic"];
+            assert!(scripts.contains(&script), "{script}");
             assert!(code.parse::<Language>().is_ok(), "{code}");
             assert!(languages.insert(code), "{code} twice");
             let mut seen = HashSet::new();
             for word in words.split(' ') {
                 assert!(seen.insert(word), "{code}: {word} twice");
                 let stem = word.strip_suffix('\'').unwrap_or(word);
-                assert!(
-                    !stem.is_empty() && stem.chars().all(char::is_alphabetic),
-                    "{word}"
-                );
+                assert!(!stem.is_empty(), "{word}");
+                assert!(stem.chars().all(char::is_alphabetic), "{word}");
                 assert_eq!(word.to_lowercase(), word);
                 if entries.insert(word.to_owned()) {
                     assert!(hashes.insert(Word::of(word).0), "{word} collides");
@@ -376,14 +355,7 @@ mod tests {
 
     #[test]
     fn golden_sentences() {
-        let sentences: Vec<(&str, &str)> = GOLDEN
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .map(|line| {
-                line.split_once('\t')
-                    .unwrap_or_else(|| panic!("no tab: {line}"))
-            })
-            .collect();
+        let sentences = golden(include_str!("../data/golden/languages.tsv"));
         let codes: HashSet<&str> = sentences.iter().map(|(code, _)| *code).collect();
         assert!(sentences.len() >= 150 && codes.len() >= 8);
         let wrong: Vec<String> = sentences
@@ -395,20 +367,11 @@ mod tests {
             let all = sentences.iter().filter(|(of, _)| *of == code).count();
             let missed = wrong.iter().filter(|line| line.starts_with(code)).count();
             assert!(all >= 40, "{code}: {all} sentences");
-            assert!(
-                missed * 100 <= all,
-                "{code}: {missed} of {all}:\n{}",
-                wrong.join("\n")
-            );
+            assert!(missed * 100 <= all, "{code}: {missed} of {all}: {wrong:#?}");
         }
-        // Every other language is told apart well too, if not perfectly.
+        // Every other language is recognised well too, if not perfectly.
         let limit = sentences.len() * 3 / 100;
-        assert!(
-            wrong.len() <= limit,
-            "{} wrong:\n{}",
-            wrong.len(),
-            wrong.join("\n")
-        );
+        assert!(wrong.len() <= limit, "{} wrong: {wrong:#?}", wrong.len());
     }
 
     #[test]
@@ -430,27 +393,15 @@ mod tests {
         }
     }
 
-    /// An extra where the shared data lie beside the project.
+    /// An extra where the shared data lie next to the project.
     #[test]
     fn corpora_are_recognised() {
-        let texts = |name: &str| -> Vec<String> {
-            let path = format!("{}/../../../shared/data/{name}", env!("CARGO_MANIFEST_DIR"));
-            let manifest = std::fs::read_to_string(path).unwrap_or_default();
-            let text = |line: &str| line.split('|').nth(1).unwrap_or_default().to_owned();
-            manifest.lines().map(text).collect()
-        };
-        let english = texts("ljspeech-13100-transcripts.csv");
-        let wrong: Vec<_> = english
-            .iter()
-            .filter(|text| detect(text) != Language::English)
-            .collect();
-        assert!(
-            wrong.len() * 100 <= english.len(),
-            "{}: {wrong:?}",
-            wrong.len()
-        );
-        for text in texts("persian-50/metadata.csv") {
-            assert_eq!(detect(&text), Language::Persian, "{text}");
+        let english = shared_manifest("ljspeech-13100-transcripts.csv");
+        let is_wrong = |row: &&Vec<String>| detect(&row[1]) != Language::English;
+        let wrong: Vec<_> = english.iter().filter(is_wrong).collect();
+        assert!(wrong.len() * 100 <= english.len(), "{wrong:?}");
+        for row in shared_manifest("persian-50/metadata.csv") {
+            assert_eq!(detect(&row[1]), Language::Persian, "{row:?}");
         }
     }
 

@@ -10,6 +10,7 @@
 //! number of phones `u8`, the word's bytes, the phones' indices.
 
 use super::phonemes::Phone;
+use crate::{FNV_START, fnv1a};
 
 const MAGIC: &[u8; 4] = b"VXPD";
 const VERSION: u32 = 1;
@@ -45,14 +46,10 @@ impl Dictionary<'static> {
 impl<'a> Dictionary<'a> {
     /// Checks the frame, not each entry: a damaged entry is an unknown word, never a panic.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Dictionary<'a>, DictionaryError> {
-        let field = |at: usize| -> Option<u32> {
-            let field = bytes.get(at..at + 4)?;
-            Some(u32::from_le_bytes(field.try_into().ok()?))
-        };
-        if bytes.get(..4) != Some(MAGIC) || field(4) != Some(VERSION) {
+        if bytes.get(..4) != Some(MAGIC) || field(bytes, 4) != Some(VERSION) {
             return Err(DictionaryError::Format);
         }
-        let buckets = field(8).ok_or(DictionaryError::Damaged)? as usize;
+        let buckets = field(bytes, 8).ok_or(DictionaryError::Damaged)? as usize;
         let offsets_len = (buckets + 1) * 4;
         let offsets = bytes.get(HEADER..HEADER + offsets_len);
         let entries = bytes.get(HEADER + offsets_len..);
@@ -69,9 +66,8 @@ impl<'a> Dictionary<'a> {
     /// The pronunciation of a lower-case word as phone indices.
     pub fn get(&self, word: &str) -> Option<impl Iterator<Item = Phone> + use<'a>> {
         let bucket = (hash(word.as_bytes()) & self.bucket_mask) as usize;
-        let mut entries = self
-            .entries
-            .get(self.offset(bucket)?..self.offset(bucket + 1)?)?;
+        let range = self.offset(bucket)?..self.offset(bucket + 1)?;
+        let mut entries = self.entries.get(range)?;
         while let [word_len, phone_count, rest @ ..] = entries {
             let (word_len, phone_count) = (usize::from(*word_len), usize::from(*phone_count));
             let phones = rest.get(word_len..word_len + phone_count)?;
@@ -84,9 +80,13 @@ impl<'a> Dictionary<'a> {
     }
 
     fn offset(&self, bucket: usize) -> Option<usize> {
-        let field = self.offsets.get(bucket * 4..bucket * 4 + 4)?;
-        Some(u32::from_le_bytes(field.try_into().ok()?) as usize)
+        field(self.offsets, bucket * 4).map(|offset| offset as usize)
     }
+}
+
+fn field(bytes: &[u8], at: usize) -> Option<u32> {
+    let field = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*field))
 }
 
 /// Packs words and their pronunciations; each word at most once.
@@ -118,24 +118,19 @@ pub fn pack(words: &[(&str, &[Phone])]) -> Result<Vec<u8>, DictionaryError> {
 
 /// FNV-1a, folded so that the low bits depend on all bytes. Part of the format.
 fn hash(bytes: &[u8]) -> u64 {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = bytes.iter().copied().fold(FNV_START, fnv1a);
     hash ^ (hash >> 32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phonemes::parse_phones;
+    use crate::phonemes::{parse_phones, spell_phones};
     use proptest::prelude::*;
 
     fn pronounce(word: &str) -> Option<String> {
-        let phones: Vec<_> = Dictionary::built_in()
-            .get(word)?
-            .map(Phone::as_str)
-            .collect();
-        Some(phones.join(" "))
+        let phones: Vec<_> = Dictionary::built_in().get(word)?.collect();
+        Some(spell_phones(&phones))
     }
 
     #[test]
@@ -158,8 +153,7 @@ mod tests {
             assert!(dictionary.get(word).is_some(), "{word}");
             (rest, words) = (tail, words + 1);
         }
-        let promised = u32::from_le_bytes(BUILT_IN[12..16].try_into().unwrap());
-        assert_eq!(words, promised);
+        assert_eq!(field(BUILT_IN, 12), Some(words));
         assert!(words > 120_000);
     }
 
@@ -168,11 +162,9 @@ mod tests {
         let phones = parse_phones("K AE1 T").unwrap();
         let bytes = pack(&[("cat", &phones), ("kat", &phones[1..])]).unwrap();
         let dictionary = Dictionary::from_bytes(&bytes).unwrap();
-        assert_eq!(dictionary.get("cat").unwrap().collect::<Vec<_>>(), phones);
-        assert_eq!(
-            dictionary.get("kat").unwrap().collect::<Vec<_>>(),
-            phones[1..]
-        );
+        let get = |word| dictionary.get(word).unwrap().collect::<Vec<_>>();
+        assert_eq!(get("cat"), phones);
+        assert_eq!(get("kat"), phones[1..]);
         assert!(dictionary.get("ca").is_none());
         assert!(pack(&[("", &phones)]).is_err());
     }

@@ -20,6 +20,14 @@ pub(super) fn ascii_digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
+/// The value of a few digits; the callers never pass more than four.
+pub(super) fn small(digits: &str) -> usize {
+    digits.bytes().fold(0usize, |sum, digit| {
+        sum.saturating_mul(10)
+            .saturating_add(usize::from(digit - b'0'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,13 +20,13 @@ const CLAUSE_BYTES: usize = 320;
 /// A text takes milliseconds; a program that has said nothing for this long never will.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
-/// How often a running program is asked whether it has ended: little beside its 10 to 20 ms.
+/// How often a running program is asked whether it has ended: little compared with its 10 to 20 ms.
 const POLL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Espeak {
     program: PathBuf,
-    version: String,
+    pub(super) version: String,
     limit: Duration,
 }
 
@@ -62,13 +62,9 @@ impl Espeak {
         command.arg("--version").stdin(Stdio::null());
         let answer = run(&mut command, LONGEST_ANSWER)?;
         let answer = answer.ok_or_else(|| foreign("no answer".to_owned()))?;
-        let line = answer.said.lines().next().unwrap_or_default().trim();
+        let line = answer.output.lines().next().unwrap_or_default().trim();
         if !answer.status.success() || !line.to_lowercase().contains("espeak") {
-            return Err(foreign(if line.is_empty() {
-                answer.status.to_string()
-            } else {
-                line.to_owned()
-            }));
+            return Err(foreign(answer.status_unless(line)));
         }
         // What follows names a folder of the machine, which says nothing about the sounds.
         let version = line.split("Data at").next().unwrap_or(line).trim();
@@ -79,20 +75,17 @@ impl Espeak {
         })
     }
 
-    pub(super) fn version(&self) -> &str {
-        &self.version
-    }
-
     /// The IPA of each clause. Clauses hold no line breaks and are not empty.
-    pub(super) fn ipa(
+    pub(super) fn ipa<S: AsRef<str>>(
         &self,
         language: Language,
-        clauses: &[&str],
+        clauses: &[S],
     ) -> Result<Vec<String>, EspeakError> {
         if language == Language::UNDETERMINED {
             return Err(EspeakError::NoLanguage);
         }
-        let pieces: Vec<Vec<&str>> = clauses.iter().map(|clause| break_up(clause)).collect();
+        let clauses = clauses.iter().map(S::as_ref);
+        let pieces: Vec<Vec<&str>> = clauses.clone().map(break_up).collect();
         let output = self.speak(language, &pieces.concat().join("\n"))?;
         let lines: Vec<&str> = output.lines().collect();
         if lines.len() == pieces.iter().map(Vec::len).sum::<usize>() {
@@ -101,8 +94,8 @@ impl Espeak {
             return Ok(pieces.into_iter().map(next).collect());
         }
         // It saw more or fewer clauses than we did: ask for each alone, so that none can move.
-        let alone = |clause: &&str| Ok(join(self.speak(language, clause)?.lines()));
-        clauses.iter().map(alone).collect()
+        let alone = |clause: &str| Ok(join(self.speak(language, clause)?.lines()));
+        clauses.map(alone).collect()
     }
 
     fn speak(&self, language: Language, text: &str) -> Result<String, EspeakError> {
@@ -116,22 +109,27 @@ impl Espeak {
             return Err(failed(format!("no answer in {seconds} seconds")));
         };
         if !answer.status.success() {
-            let complaint = answer.complained.trim();
-            return Err(failed(if complaint.is_empty() {
-                answer.status.to_string()
-            } else {
-                complaint.to_owned()
-            }));
+            return Err(failed(answer.status_unless(answer.errors.trim())));
         }
-        Ok(answer.said)
+        Ok(answer.output)
     }
 }
 
 /// What a program left behind.
 struct Answer {
     status: ExitStatus,
-    said: String,
-    complained: String,
+    output: String,
+    errors: String,
+}
+
+impl Answer {
+    /// What it printed, or how it ended if it printed nothing.
+    fn status_unless(&self, printed: &str) -> String {
+        match printed {
+            "" => self.status.to_string(),
+            printed => printed.to_owned(),
+        }
+    }
 }
 
 /// Runs a program to its end; `None` if that did not come within `limit`.
@@ -140,9 +138,9 @@ struct Answer {
 /// child of its own keeps open would stop us.
 fn run(command: &mut Command, limit: Duration) -> Result<Option<Answer>, EspeakError> {
     let file = || tempfile::tempfile().map_err(EspeakError::Scratch);
-    let (said, complained) = (file()?, file()?);
+    let (output, errors) = (file()?, file()?);
     let copy = |file: &File| file.try_clone().map_err(EspeakError::Scratch);
-    command.stdout(copy(&said)?).stderr(copy(&complained)?);
+    command.stdout(copy(&output)?).stderr(copy(&errors)?);
     let program = PathBuf::from(command.get_program());
     let start = |cause| EspeakError::Start {
         program: program.clone(),
@@ -164,8 +162,8 @@ fn run(command: &mut Command, limit: Duration) -> Result<Option<Answer>, EspeakE
     };
     Ok(Some(Answer {
         status,
-        said: read_back(said).map_err(EspeakError::Scratch)?,
-        complained: read_back(complained).map_err(EspeakError::Scratch)?,
+        output: read_back(output).map_err(EspeakError::Scratch)?,
+        errors: read_back(errors).map_err(EspeakError::Scratch)?,
     }))
 }
 
@@ -193,14 +191,9 @@ fn break_up(clause: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = clause.trim();
     while rest.len() > CLAUSE_BYTES {
-        let mut limit = CLAUSE_BYTES;
-        while !rest.is_char_boundary(limit) {
-            limit -= 1;
-        }
-        let at = rest[..limit]
-            .rfind(' ')
-            .filter(|&at| at > 0)
-            .unwrap_or(limit);
+        let limit = rest.floor_char_boundary(CLAUSE_BYTES);
+        let space = rest[..limit].rfind(' ').filter(|&at| at > 0);
+        let at = space.unwrap_or(limit);
         pieces.push(rest[..at].trim());
         rest = rest[at..].trim();
     }
@@ -217,7 +210,7 @@ pub(super) enum Sound {
 }
 
 /// Reads IPA as espeak-ng writes it: stress goes into the next vowel, length into the letter
-/// before it, and marks like `(en)` where it changes its voice are passed over.
+/// before it, and marks like `(en)` where it changes its voice are skipped.
 pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(Sound)) {
     let mut stress = "";
     let mut sound = String::new();
@@ -349,36 +342,36 @@ mod tests {
 
         use super::super::stand_in::{VERSION, stand_in};
 
-        #[test]
-        fn each_clause_gets_its_own_line() {
-            let (_folder, path) = stand_in(&format!("{VERSION}\nsed 's/^/a /'"));
-            let espeak = Espeak::find(&path).unwrap();
-            assert_eq!(espeak.version(), "eSpeak NG text-to-speech: 9.9");
-            let ipa = espeak.ipa(Language::Persian, &["b", "c d"]).unwrap();
-            assert_eq!(ipa, ["a b", "a c d"]);
+        /// espeak-ng that answers with a script, which lasts as long as its folder.
+        fn answering(script: &str) -> (tempfile::TempDir, Espeak) {
+            let (folder, path) = stand_in(&format!("{VERSION}\n{script}"));
+            (folder, Espeak::find(&path).unwrap())
         }
 
         #[test]
-        fn clauses_stay_apart_when_the_program_breaks_them_up() {
-            let (_folder, path) = stand_in(&format!("{VERSION}\ntr ' ' '\\n'"));
-            let espeak = Espeak::find(&path).unwrap();
-            let ipa = espeak.ipa(Language::Persian, &["b", "c d"]).unwrap();
-            assert_eq!(ipa, ["b", "c d"]);
+        fn each_clause_has_its_own_answer_even_where_the_program_breaks_it_up() {
+            for (script, expected) in [
+                ("sed 's/^/a /'", ["a b", "a c d"]),
+                ("tr ' ' '\\n'", ["b", "c d"]),
+            ] {
+                let (_folder, espeak) = answering(script);
+                assert_eq!(espeak.version, "eSpeak NG text-to-speech: 9.9");
+                let ipa = espeak.ipa(Language::Persian, &["b", "c d"]).unwrap();
+                assert_eq!(ipa, expected, "{script}");
+            }
         }
 
         #[test]
         fn a_program_that_hangs_is_ended() {
-            let (_folder, path) = stand_in(&format!("{VERSION}\nexec sleep 600"));
-            let mut espeak = Espeak::find(&path).unwrap();
+            let (_folder, mut espeak) = answering("exec sleep 600");
             espeak.limit = Duration::ZERO;
             let error = espeak.ipa(Language::Persian, &["b"]).unwrap_err();
             assert!(error.to_string().contains("no answer"), "{error}");
         }
 
         #[test]
-        fn failure_and_foreign_programs_are_told() {
-            let (_folder, path) = stand_in(&format!("{VERSION}\necho no voice >&2; exit 1"));
-            let espeak = Espeak::find(&path).unwrap();
+        fn failure_and_foreign_programs_are_reported() {
+            let (_folder, espeak) = answering("echo no voice >&2; exit 1");
             let error = espeak.ipa(Language::Persian, &["b"]).unwrap_err();
             assert!(error.to_string().contains("`fa`: no voice"), "{error}");
             let undetermined = espeak.ipa(Language::UNDETERMINED, &["b"]);

@@ -18,13 +18,4 @@ impl Fingerprint {
         }
         hasher.finalize().into()
     }
-
-    /// The names of the parts in which `before` was different.
-    pub fn changes_since(&self, before: &Fingerprint) -> Vec<&str> {
-        self.parts
-            .iter()
-            .filter(|part| !before.parts.contains(part))
-            .map(|(name, _)| name.as_str())
-            .collect()
-    }
 }

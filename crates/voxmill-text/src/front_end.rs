@@ -11,6 +11,7 @@ use super::espeak::{Espeak, EspeakError};
 use super::fingerprint::Fingerprint;
 use super::inline::{self, InlineProblem, Piece};
 use super::lexicon::{Lexicon, LexiconError};
+use super::phonemes::spell_phones;
 use super::pronunciation::EnglishWords;
 use super::registry::Spelling;
 use super::speller::Speller;
@@ -55,29 +56,23 @@ impl FrontEnd {
     pub fn new(options: FrontEndOptions) -> Result<FrontEnd, TextError> {
         let ids = SymbolIds::built_in();
         let (lexicon, lexicon_text) = match &options.lexicon {
-            Some(path) => Lexicon::read(path, &ids).map(|(lexicon, text)| (lexicon, Some(text)))?,
-            None => (Lexicon::default(), None),
+            Some(path) => Lexicon::read(path, &ids)?,
+            None => Default::default(),
         };
-        let espeak = match &options.espeak {
-            Some(program) => Some(Espeak::find(program)?),
-            None => None,
-        };
+        let espeak = options
+            .espeak
+            .map(|program| Espeak::find(&program))
+            .transpose()?;
         let none = || "none".to_owned();
+        let lexicon_hash = |text: String| blake3::hash(text.as_bytes()).to_string();
+        let version = |espeak: &Espeak| espeak.version.clone();
         let fingerprint = Fingerprint {
             parts: [
                 ("front-end version", FRONT_END_VERSION.to_string()),
                 ("symbol table", SymbolTable::built_in().hash().to_string()),
                 ("text tables", TABLES_HASH.to_owned()),
-                (
-                    "lexicon",
-                    lexicon_text.map_or_else(none, |t| blake3::hash(t.as_bytes()).to_string()),
-                ),
-                (
-                    "espeak-ng",
-                    espeak
-                        .as_ref()
-                        .map_or_else(none, |e| e.version().to_owned()),
-                ),
+                ("lexicon", lexicon_text.map_or_else(none, lexicon_hash)),
+                ("espeak-ng", espeak.as_ref().map_or_else(none, version)),
             ]
             .map(|(name, state)| (name.to_owned(), state))
             .into(),
@@ -116,11 +111,8 @@ impl FrontEnd {
         let (language, normalized, problems) = self.read(&nfc, given, &mut speller)?;
         let (tokens, report) = speller.finish();
         let mut unknown_symbols = report.unknown_symbols.clone();
-        for sign in dropped_signs(&nfc, language) {
-            if !unknown_symbols.contains(&sign) {
-                unknown_symbols.push(sign);
-            }
-        }
+        let dropped = dropped_signs(&nfc, language);
+        unknown_symbols.extend(dropped.filter(|sign| !report.unknown_symbols.contains(sign)));
         Ok(Utterance {
             nfc,
             language,
@@ -142,7 +134,7 @@ impl FrontEnd {
         let plain = raw.is_ascii() && !raw.contains(['{', '}']);
         let language = given.unwrap_or_else(|| detect::detect(raw));
         // espeak-ng reads what it is given in its own way, and asking it twice is dear.
-        let english = language.front_end().spelling() == Spelling::EnglishPhones;
+        let english = language.front_end().spelling == Spelling::EnglishPhones;
         let by_espeak = self.espeak.is_some() && !english;
         if by_espeak || (plain && english) {
             return 0;
@@ -172,22 +164,16 @@ impl FrontEnd {
                 Piece::Text(text) => {
                     let text = text.trim_start();
                     // A normaliser drops a pause that follows nothing; here it follows phones.
-                    let pause = text
-                        .chars()
-                        .next()
-                        .filter(|mark| !normalized.is_empty() && is_pause(*mark));
-                    let said = match pause {
-                        Some(mark) => format!("{mark} {}", normalize(text, language))
-                            .trim_end()
-                            .to_owned(),
-                        None => normalize(text, language),
-                    };
+                    let mut said = normalize(text, language);
+                    let first = text.chars().next().filter(|mark| is_pause(*mark));
+                    if let Some(pause) = first.filter(|_| !normalized.is_empty()) {
+                        said = format!("{pause} {said}").trim_end().to_owned();
+                    }
                     self.spell(&said, language, speller)?;
                     said
                 }
                 Piece::Phones(phones) => {
-                    let names: Vec<_> = phones.iter().map(|phone| phone.as_str()).collect();
-                    let said = format!("{{{}}}", names.join(" "));
+                    let said = format!("{{{}}}", spell_phones(phones));
                     speller.word(&said, phones, PronunciationSource::Inline);
                     said
                 }
@@ -206,7 +192,7 @@ impl FrontEnd {
         language: Language,
         speller: &mut Speller<'_>,
     ) -> Result<(), TextError> {
-        match (language.front_end().spelling(), &self.espeak) {
+        match (language.front_end().spelling, &self.espeak) {
             (Spelling::EnglishPhones, _) => speller.english(normalized, &self.words),
             (_, Some(espeak)) => self.spell_by_espeak(espeak, normalized, language, speller)?,
             (_, None) => speller.characters(normalized, &self.words.lexicon),
@@ -228,11 +214,8 @@ impl FrontEnd {
             return Ok(());
         }
         let lexicon = &self.words.lexicon;
-        let respelled: Vec<String> = clauses
-            .iter()
-            .map(|c| lexicon.respelled(c.trim()))
-            .collect();
-        let respelled: Vec<&str> = respelled.iter().map(String::as_str).collect();
+        let respelled = clauses.iter().map(|c| lexicon.respelled(c.trim()));
+        let respelled: Vec<String> = respelled.collect();
         let mut answers = espeak.ipa(language, &respelled)?.into_iter();
         for clause in normalized.split_inclusive(is_pause) {
             let text = clause.trim_end_matches(is_pause);
@@ -264,29 +247,19 @@ fn dropped_signs(nfc: &str, language: Language) -> impl Iterator<Item = char> {
             && !c.is_alphanumeric()
             && !c.is_whitespace()
             && !c.is_control()
-            && !matches!(
-                c,
-                '\u{a1}'
-                    | '\u{ab}'
-                    | '\u{ad}'
-                    | '\u{b4}'
-                    | '\u{b7}'
-                    | '\u{bb}'
-                    | '\u{bf}'
-                    | '\u{feff}'
-            )
+            && !"\u{a1}\u{ab}\u{ad}\u{b4}\u{b7}\u{bb}\u{bf}\u{feff}".contains(*c)
             && !matches!(c, '\u{0300}'..='\u{036f}' | '\u{0600}'..='\u{06ff}' | '\u{2000}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}')
     };
-    let [before, after] = language.front_end().two_words();
+    let [before, after] = language.front_end().two_words;
     let without = normalize(&format!("{before} {after}"), language);
-    let signs = nfc.chars().filter(is_sign).collect::<BTreeSet<char>>();
-    signs
-        .into_iter()
-        .filter(move |sign| normalize(&format!("{before} {sign} {after}"), language) == without)
+    let is_dropped =
+        move |sign: &char| normalize(&format!("{before} {sign} {after}"), language) == without;
+    let signs: BTreeSet<char> = nfc.chars().filter(is_sign).collect();
+    signs.into_iter().filter(is_dropped)
 }
 
 fn normalize(text: &str, language: Language) -> String {
-    language.front_end().normalize(text)
+    (language.front_end().normalize)(text)
 }
 
 fn plain_text(pieces: &[Piece]) -> String {

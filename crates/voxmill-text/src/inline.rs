@@ -102,10 +102,8 @@ mod tests {
             ("a }b", "a  b", InlineProblem::NotOpened),
             ("a {}b", "a   b", InlineProblem::Empty),
         ] {
-            assert_eq!(
-                split(text),
-                (vec![Piece::Text(plain.to_owned())], vec![problem])
-            );
+            let pieces = vec![Piece::Text(plain.to_owned())];
+            assert_eq!(split(text), (pieces, vec![problem]));
         }
         let (pieces, problems) = split("he {laughs} {K AE1 T");
         assert_eq!(pieces, [Piece::Text("he  laughs   K AE1 T".to_owned())]);

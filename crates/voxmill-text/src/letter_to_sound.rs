@@ -66,7 +66,7 @@ pub struct LetterToSound<'a> {
 
 #[derive(Debug)]
 struct Nodes<'a> {
-    pairs: &'a [u8],
+    pairs: &'a [[u8; 2]],
     costs: &'a [u8],
     backoffs: &'a [u8],
     /// Where a node's children begin on the next level; one more than there are nodes.
@@ -145,7 +145,7 @@ impl<'a> LetterToSound<'a> {
         })
     }
 
-    /// The likeliest phones of a word; letters other than `a` to `z` (any case) are passed over.
+    /// The likeliest phones of a word; letters other than `a` to `z` (any case) are skipped.
     /// Empty if the word has none.
     pub fn pronounce(&self, word: &str) -> Vec<Phone> {
         let lower = word.bytes().map(|byte| byte.to_ascii_lowercase());
@@ -278,7 +278,7 @@ impl<'a> LetterToSound<'a> {
         let mut at = usize::from(last);
         for beam in beams[1..].iter().rev() {
             let Some(hypothesis) = beam.get(at) else {
-                break; // a letter without pairs ends the search: nothing before it can be told
+                break; // a letter without pairs ends the search: nothing before it is known
             };
             let pair = self.pairs[usize::from(hypothesis.pair)];
             phones.extend(pair.phones.into_iter().rev().flatten());
@@ -292,29 +292,26 @@ impl<'a> LetterToSound<'a> {
 impl<'a> Nodes<'a> {
     fn read(bytes: &mut Bytes<'a>, last: bool) -> Result<Nodes<'a>, ModelError> {
         let count = bytes.u32()? as usize;
-        let pairs = bytes.take(count * 2)?;
+        let (pairs, _) = bytes.take(count * 2)?.as_chunks();
         let costs = bytes.take(count)?;
-        let mut first_child = Vec::new();
-        let backoffs = if last {
-            &[]
-        } else {
-            let backoffs = bytes.take(count)?;
-            first_child.reserve_exact(count + 1);
+        let mut nodes = Nodes {
+            pairs,
+            costs,
+            backoffs: &[],
+            first_child: Vec::new(),
+        };
+        if !last {
+            nodes.backoffs = bytes.take(count)?;
+            nodes.first_child.reserve_exact(count + 1);
+            nodes.first_child.push(0);
             let mut sum = 0u32;
-            first_child.push(sum);
             for _ in 0..count {
                 let children = bytes.leb128()?;
                 sum = sum.checked_add(children).ok_or(ModelError::Damaged)?;
-                first_child.push(sum);
+                nodes.first_child.push(sum);
             }
-            backoffs
-        };
-        Ok(Nodes {
-            pairs,
-            costs,
-            backoffs,
-            first_child,
-        })
+        }
+        Ok(nodes)
     }
 
     fn children(&self, node: u32) -> Range<u32> {
@@ -322,32 +319,22 @@ impl<'a> Nodes<'a> {
     }
 
     fn pair(&self, node: u32) -> u16 {
-        let at = node as usize * 2;
-        u16::from_le_bytes([self.pairs[at], self.pairs[at + 1]])
+        u16::from_le_bytes(self.pairs[node as usize])
     }
 
     /// The first of the nodes whose pair is not below `pair`.
     fn lower_bound(&self, among: Range<u32>, pair: u16) -> u32 {
-        let Range { mut start, mut end } = among;
-        while start < end {
-            let middle = start + (end - start) / 2;
-            if self.pair(middle) < pair {
-                start = middle + 1;
-            } else {
-                end = middle;
-            }
-        }
-        start
+        let nodes = &self.pairs[among.start as usize..among.end as usize];
+        let below = nodes.partition_point(|node| u16::from_le_bytes(*node) < pair);
+        among.start + below as u32
     }
 }
 
 impl Pair {
     fn from_bytes(bytes: &[u8]) -> Result<Pair, ModelError> {
-        let phone = |index| match index {
-            NO_PHONE => Ok(None),
-            _ => Phone::from_index(index)
-                .map(Some)
-                .ok_or(ModelError::Damaged),
+        let phone = |index| match Phone::from_index(index) {
+            None if index != NO_PHONE => Err(ModelError::Damaged),
+            phone => Ok(phone),
         };
         if bytes[0] >= 26 {
             return Err(ModelError::Damaged);
@@ -367,10 +354,10 @@ pub fn pack(pairs: &[Pair], levels: &[Level]) -> Vec<u8> {
     bytes.extend((pairs.len() as u16).to_le_bytes());
     for pair in pairs {
         bytes.push(pair.letter);
-        bytes.extend(
-            pair.phones
-                .map(|phone| phone.map_or(NO_PHONE, Phone::index)),
-        );
+        let phones = pair
+            .phones
+            .map(|phone| phone.map_or(NO_PHONE, Phone::index));
+        bytes.extend(phones);
     }
     for (at, level) in (1..).zip(levels) {
         bytes.extend((level.pairs.len() as u32).to_le_bytes());
@@ -400,14 +387,18 @@ impl<'a> Bytes<'a> {
         Ok(head)
     }
 
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ModelError> {
+        let (head, tail) = self.0.split_first_chunk().ok_or(ModelError::Damaged)?;
+        self.0 = tail;
+        Ok(*head)
+    }
+
     fn u16(&mut self) -> Result<u16, ModelError> {
-        let head = self.take(2)?;
-        Ok(u16::from_le_bytes([head[0], head[1]]))
+        self.array().map(u16::from_le_bytes)
     }
 
     fn u32(&mut self) -> Result<u32, ModelError> {
-        let head = self.take(4)?;
-        Ok(u32::from_le_bytes([head[0], head[1], head[2], head[3]]))
+        self.array().map(u32::from_le_bytes)
     }
 
     fn leb128(&mut self) -> Result<u32, ModelError> {
@@ -426,13 +417,12 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phonemes::{edit_distance, parse_phones};
+    use crate::phonemes::{edit_distance, parse_phones, spell_phones};
+    use crate::table::tests::golden;
     use std::collections::BTreeMap;
 
     fn said(word: &str) -> String {
-        let phones = LetterToSound::built_in().pronounce(word);
-        let names: Vec<_> = phones.into_iter().map(Phone::as_str).collect();
-        names.join(" ")
+        spell_phones(&LetterToSound::built_in().pronounce(word))
     }
 
     /// The same measure as `cargo tools letter-to-sound` records: 2,000 words the model never saw,
@@ -441,8 +431,7 @@ mod tests {
     fn at_most_every_fifth_phone_of_an_unseen_word_is_wrong() {
         let mut words: BTreeMap<&str, Vec<Vec<Phone>>> = BTreeMap::new();
         let table = include_str!("../data/pronunciation/letter_to_sound.held-out.tsv");
-        for line in table.lines().filter(|line| !line.starts_with('#')) {
-            let (word, phones) = line.split_once('\t').unwrap();
+        for (word, phones) in golden(table) {
             let phones = parse_phones(phones).unwrap();
             words.entry(word).or_default().push(phones);
         }
@@ -461,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_words_sound_like_english() {
+    fn synthetic_words_sound_like_english() {
         assert_eq!(said("blick"), "B L IH1 K");
         assert_eq!(said("Throbbing"), "TH R AA1 B IH0 NG");
         assert_eq!(said("x-y"), said("xy"));
@@ -471,15 +460,11 @@ mod tests {
 
     #[test]
     fn a_damaged_model_is_refused() {
-        let whole = BUILT_IN;
-        assert!(LetterToSound::from_bytes(whole).is_ok());
-        assert_eq!(
-            LetterToSound::from_bytes(b"").unwrap_err(),
-            ModelError::Format
-        );
-        for cut in [8, 100, 5_000, whole.len() / 2, whole.len() - 1] {
-            let error = LetterToSound::from_bytes(&whole[..cut]).unwrap_err();
-            assert_eq!(error, ModelError::Damaged, "{cut}");
+        let error = |bytes| LetterToSound::from_bytes(bytes).err();
+        assert_eq!(error(BUILT_IN), None);
+        assert_eq!(error(b""), Some(ModelError::Format));
+        for cut in [8, 100, 5_000, BUILT_IN.len() / 2, BUILT_IN.len() - 1] {
+            assert_eq!(error(&BUILT_IN[..cut]), Some(ModelError::Damaged), "{cut}");
         }
     }
 }

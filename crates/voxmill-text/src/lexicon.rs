@@ -16,6 +16,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::persian;
 use super::phonemes::{Phone, UnknownPhone, parse_phones};
 use super::symbols::SymbolIds;
+use crate::is_letter;
 
 #[derive(Debug, Default)]
 pub(super) struct Lexicon {
@@ -61,7 +62,10 @@ pub enum LexiconProblem {
 
 impl Lexicon {
     /// Reads a lexicon file; its text comes second, for the fingerprint.
-    pub(super) fn read(path: &Path, ids: &SymbolIds) -> Result<(Lexicon, String), LexiconError> {
+    pub(super) fn read(
+        path: &Path,
+        ids: &SymbolIds,
+    ) -> Result<(Lexicon, Option<String>), LexiconError> {
         let text = std::fs::read_to_string(path).map_err(|cause| LexiconError::Read {
             path: path.to_owned(),
             cause,
@@ -71,7 +75,7 @@ impl Lexicon {
             line,
             problem,
         })?;
-        Ok((lexicon, text))
+        Ok((lexicon, Some(text)))
     }
 
     /// An error carries its line, counted from 1.
@@ -104,34 +108,29 @@ impl Lexicon {
         if pronunciation.is_empty() {
             return Err(LexiconProblem::Empty);
         }
-        match fold_to_ascii(&word) {
-            Some(folded) => {
-                let phones = parse_phones(pronunciation)?;
-                self.phones.insert(folded.clone(), phones);
-                Ok(folded)
-            }
-            None => {
-                let is_sign = |c: &char| !(is_letter(*c) || matches!(c, '\'' | '\u{200c}'));
-                if let Some(sign) = word.chars().find(is_sign) {
-                    return Err(LexiconProblem::Sign(sign));
-                }
-                // The form under which the speller will ask for it.
-                let word = if word.contains(is_arabic) {
-                    persian::normalize(&word)
-                } else {
-                    word
-                };
-                if word.is_empty() || !word.chars().all(|c| is_letter(c) || c == '\u{200c}') {
-                    return Err(LexiconProblem::Parts(word));
-                }
-                let characters: String = pronunciation.to_lowercase().nfc().collect();
-                if let Some(unknown) = characters.chars().find(|&c| ids.char(c).is_none()) {
-                    return Err(LexiconProblem::Character(unknown));
-                }
-                self.characters.insert(word.clone(), characters);
-                Ok(word)
-            }
+        if let Some(folded) = fold_to_ascii(&word) {
+            let phones = parse_phones(pronunciation)?;
+            self.phones.insert(folded.clone(), phones);
+            return Ok(folded);
         }
+        let is_sign = |c: &char| !(is_letter(*c) || matches!(c, '\'' | '\u{200c}'));
+        if let Some(sign) = word.chars().find(is_sign) {
+            return Err(LexiconProblem::Sign(sign));
+        }
+        // The form under which the speller will ask for it.
+        let word = match word.contains(is_arabic) {
+            true => persian::normalize(&word),
+            false => word,
+        };
+        if word.is_empty() || !word.chars().all(|c| is_letter(c) || c == '\u{200c}') {
+            return Err(LexiconProblem::Parts(word));
+        }
+        let characters: String = pronunciation.to_lowercase().nfc().collect();
+        if let Some(unknown) = characters.chars().find(|&c| ids.char(c).is_none()) {
+            return Err(LexiconProblem::Character(unknown));
+        }
+        self.characters.insert(word.clone(), characters);
+        Ok(word)
     }
 
     /// `word` is lower-case ASCII.
@@ -155,10 +154,6 @@ impl Lexicon {
 /// Of the script that Persian is written in, presentation forms too.
 fn is_arabic(c: char) -> bool {
     matches!(c, '\u{600}'..='\u{8ff}' | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}')
-}
-
-fn is_letter(c: char) -> bool {
-    c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
 }
 
 /// The word in plain Latin letters, or `None` where a letter has no like among them.
@@ -243,30 +238,27 @@ mod tests {
 
     #[test]
     fn an_error_names_its_line_and_the_nearest_phone() {
-        let problem = |text| parse(text).unwrap_err();
-        assert_eq!(problem("a\tEY1\nb B IY1\n"), (2, LexiconProblem::NoTab));
-        assert_eq!(problem("a\t\n"), (1, LexiconProblem::Empty));
-        assert_eq!(problem("a b\tEY1\n"), (1, LexiconProblem::Word));
-        let sign = problem("e-mail\tIY1 M EY2 L\n");
-        assert_eq!(sign, (1, LexiconProblem::Sign('-')));
-        assert_eq!(problem("AT&T\tEY1\n"), (1, LexiconProblem::Sign('&')));
-        let twice = LexiconProblem::Twice("a".to_owned(), 1);
-        assert_eq!(problem("a\tEY1\nA\tAH0\n"), (2, twice));
-
-        let twice = LexiconProblem::Twice("resume".to_owned(), 1);
-        assert_eq!(problem("résumé\tEY1\nresume\tEY1\n"), (2, twice));
-        assert_eq!(problem("گل\tگ漢\n"), (1, LexiconProblem::Character('漢')));
+        let twice = |word: &str| LexiconProblem::Twice(word.to_owned(), 1);
+        for (text, line, problem) in [
+            ("a\tEY1\nb B IY1\n", 2, LexiconProblem::NoTab),
+            ("a\t\n", 1, LexiconProblem::Empty),
+            ("a b\tEY1\n", 1, LexiconProblem::Word),
+            ("e-mail\tIY1 M EY2 L\n", 1, LexiconProblem::Sign('-')),
+            ("AT&T\tEY1\n", 1, LexiconProblem::Sign('&')),
+            ("a\tEY1\nA\tAH0\n", 2, twice("a")),
+            ("résumé\tEY1\nresume\tEY1\n", 2, twice("resume")),
+            ("گل\tگ漢\n", 1, LexiconProblem::Character('漢')),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), (line, problem), "{text}");
+        }
 
         let ids = SymbolIds::built_in();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("words.tsv");
         std::fs::write(&path, "a\tEY1\nhello\tHH AX0 L OW1\n").unwrap();
         let error = Lexicon::read(&path, &ids).unwrap_err().to_string();
-        assert!(
-            error.contains("words.tsv:2: `AX0` is not a phone"),
-            "{error}"
-        );
-        assert!(error.ends_with("the nearest is `AA0`"), "{error}");
+        let problem = "words.tsv:2: `AX0` is not a phone; the nearest is `AA0`";
+        assert!(error.ends_with(problem), "{error}");
         let missing = Lexicon::read(&folder.path().join("none"), &ids).unwrap_err();
         assert!(matches!(missing, LexiconError::Read { .. }));
     }
@@ -274,11 +266,8 @@ mod tests {
     #[test]
     fn folding_keeps_what_has_a_latin_likeness_and_names_the_rest() {
         let (mut folded, mut unknown) = (String::new(), Vec::new());
-        fold(
-            "Ærøskøbing’s naïve ﬁ Łódźжß漢",
-            &mut folded,
-            |c| unknown.push(c),
-        );
+        let word = "Ærøskøbing’s naïve ﬁ Łódźжß漢";
+        fold(word, &mut folded, |c| unknown.push(c));
         assert_eq!(folded, "aeroskobing'snaivefilodzss");
         assert_eq!(unknown, [' ', ' ', ' ', 'ж', '漢']);
     }

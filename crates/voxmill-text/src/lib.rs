@@ -36,3 +36,21 @@ pub use lexicon::{LexiconError, LexiconProblem};
 pub use registry::{LANGUAGE_IDS, LanguageFrontEnd};
 pub use sentences::sentences;
 pub use utterance::{LanguageSource, PronunciationSource, Utterance, Word};
+
+/// A letter of any script, or a mark that combines with one.
+fn is_letter(c: char) -> bool {
+    c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
+}
+
+/// Ends a rule that does not apply: `reject_if(condition)?`.
+fn reject_if(condition: bool) -> Option<()> {
+    (!condition).then_some(())
+}
+
+/// Where an FNV-1a hash begins.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// An FNV-1a hash with one more value, a byte or a character.
+fn fnv1a(hash: u64, value: impl Into<u64>) -> u64 {
+    (hash ^ value.into()).wrapping_mul(0x0100_0000_01b3)
+}

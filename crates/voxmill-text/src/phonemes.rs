@@ -80,6 +80,12 @@ pub fn parse_phones(written: &str) -> Result<Vec<Phone>, UnknownPhone> {
     written.split_whitespace().map(Phone::parse).collect()
 }
 
+/// Phones as a line to read.
+pub(crate) fn spell_phones(phones: &[Phone]) -> String {
+    let names: Vec<_> = phones.iter().map(|phone| phone.as_str()).collect();
+    names.join(" ")
+}
+
 /// How many insertions, deletions and replacements turn `a` into `b`.
 pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -117,10 +123,8 @@ mod tests {
         for (index, name) in (0..).zip(PHONES) {
             let phone = Phone::parse(name).unwrap();
             assert_eq!((phone.index(), phone.as_str()), (index, name));
-            assert_eq!(
-                phone.is_vowel(),
-                name.ends_with(|c: char| c.is_ascii_digit())
-            );
+            let stressed = name.ends_with(|c: char| c.is_ascii_digit());
+            assert_eq!(phone.is_vowel(), stressed, "{name}");
         }
         assert_eq!(Phone::from_index(PHONES.len() as u8), None);
     }
@@ -128,20 +132,14 @@ mod tests {
     #[test]
     fn stress_comes_off_vowels_only() {
         let bare = |name| Phone::parse(name).unwrap().unstressed().as_str();
-        assert_eq!(
-            [bare("UW2"), bare("AA1"), bare("IY0"), bare("ZH")],
-            ["UW0", "AA0", "IY0", "ZH"]
-        );
+        let phones = ["UW2", "AA1", "IY0", "ZH"].map(bare);
+        assert_eq!(phones, ["UW0", "AA0", "IY0", "ZH"]);
     }
 
     #[test]
     fn an_unknown_phone_names_the_nearest() {
         let error = parse_phones("HH AH0 LL OW1").unwrap_err();
-        assert_eq!(
-            (error.written.as_str(), error.nearest),
-            ("LL", "L"),
-            "{error}"
-        );
+        assert_eq!((&*error.written, error.nearest), ("LL", "L"));
         assert_eq!(Phone::parse("AH").unwrap_err().nearest, "AH0");
     }
 

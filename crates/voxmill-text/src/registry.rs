@@ -6,18 +6,13 @@ use crate::language::Language;
 use crate::{english, persian};
 
 /// How texts of one language are read.
-pub trait LanguageFrontEnd: std::fmt::Debug + Send + Sync {
+#[derive(Debug)]
+pub struct LanguageFrontEnd {
     /// What is written (in NFC) → what is read aloud. Pure; its own output comes back unchanged.
-    fn normalize(&self, text: &str) -> String;
-
-    fn spelling(&self) -> Spelling {
-        Spelling::Characters
-    }
-
+    pub normalize: fn(&str) -> String,
+    pub spelling: Spelling,
     /// Two words with no meaning together: whether a sign between them is read shows in the result.
-    fn two_words(&self) -> [&'static str; 2] {
-        ["one", "two"]
-    }
+    pub two_words: [&'static str; 2],
 }
 
 /// What the words of a language become.
@@ -37,7 +32,7 @@ pub struct Registered {
     pub code: &'static str,
     /// Other codes for it.
     pub also: &'static [&'static str],
-    pub front_end: &'static dyn LanguageFrontEnd,
+    pub front_end: LanguageFrontEnd,
 }
 
 /// A language's place in this list is its id, which is in every checkpoint (a row of the language
@@ -47,13 +42,21 @@ pub static REGISTRY: [Registered; 2] = [
         language: Language::English,
         code: "en",
         also: &["eng"],
-        front_end: &English,
+        front_end: LanguageFrontEnd {
+            normalize: english::normalize,
+            spelling: Spelling::EnglishPhones,
+            two_words: ["one", "two"],
+        },
     },
     Registered {
         language: Language::Persian,
         code: "fa",
         also: &["fas", "per"],
-        front_end: &Persian,
+        front_end: LanguageFrontEnd {
+            normalize: persian::normalize,
+            spelling: Spelling::Characters,
+            two_words: ["یک", "دو"],
+        },
     },
 ];
 
@@ -61,7 +64,7 @@ pub static REGISTRY: [Registered; 2] = [
 pub const LANGUAGE_IDS: usize = REGISTRY.len() + 1;
 
 impl Language {
-    fn registered(self) -> Option<(usize, &'static Registered)> {
+    pub(crate) fn registered(self) -> Option<(usize, &'static Registered)> {
         let mut all = REGISTRY.iter().enumerate();
         all.find(|(_, known)| known.language == self)
     }
@@ -71,53 +74,29 @@ impl Language {
         self.registered().map_or(REGISTRY.len(), |(id, _)| id)
     }
 
-    pub fn front_end(self) -> &'static dyn LanguageFrontEnd {
+    pub fn front_end(self) -> &'static LanguageFrontEnd {
         self.registered()
-            .map_or(&Plain, |(_, known)| known.front_end)
+            .map_or(&PLAIN, |(_, known)| &known.front_end)
     }
 }
 
-#[derive(Debug)]
-struct English;
+/// The fallback for languages that are not registered.
+static PLAIN: LanguageFrontEnd = LanguageFrontEnd {
+    normalize: lower_case,
+    spelling: Spelling::Characters,
+    two_words: ["one", "two"],
+};
 
-impl LanguageFrontEnd for English {
-    fn normalize(&self, text: &str) -> String {
-        english::normalize(text)
-    }
-
-    fn spelling(&self) -> Spelling {
-        Spelling::EnglishPhones
-    }
-}
-
-#[derive(Debug)]
-struct Persian;
-
-impl LanguageFrontEnd for Persian {
-    fn normalize(&self, text: &str) -> String {
-        persian::normalize(text)
-    }
-
-    fn two_words(&self) -> [&'static str; 2] {
-        ["یک", "دو"]
-    }
-}
-
-/// The fallback for languages that are not registered: lower case, single spaces.
-#[derive(Debug)]
-struct Plain;
-
-impl LanguageFrontEnd for Plain {
-    fn normalize(&self, text: &str) -> String {
-        let mut plain = String::with_capacity(text.len());
-        for word in text.split_whitespace() {
-            if !plain.is_empty() {
-                plain.push(' ');
-            }
-            plain.extend(word.chars().flat_map(char::to_lowercase));
+/// Lower case, single spaces.
+fn lower_case(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !plain.is_empty() {
+            plain.push(' ');
         }
-        plain.nfc().collect()
+        plain.extend(word.chars().flat_map(char::to_lowercase));
     }
+    plain.nfc().collect()
 }
 
 #[cfg(test)]

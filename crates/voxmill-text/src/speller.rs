@@ -11,6 +11,7 @@ use super::phonemes::Phone;
 use super::pronunciation::EnglishWords;
 use super::symbols::{BEGIN, END, SPACE, SymbolIds, SymbolTable, is_pause};
 use super::utterance::{PronunciationSource, Word};
+use crate::is_letter;
 
 pub(super) struct Speller<'a> {
     ids: &'a SymbolIds,
@@ -186,7 +187,6 @@ impl<'a> Speller<'a> {
 fn is_word_char(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '\'' | '’' => true,
-        _ if c.is_ascii() => false,
-        _ => c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c),
+        _ => !c.is_ascii() && is_letter(c),
     }
 }

@@ -57,14 +57,11 @@ impl SymbolTable {
 
     /// The ids as a line to read: phones apart, `<space>` as `_`.
     pub fn spell(&self, ids: &[u16]) -> String {
-        let names: Vec<&str> = ids
-            .iter()
-            .map(|&id| match id {
-                SPACE => "_",
-                _ => self.symbol(id).unwrap_or("<no such symbol>"),
-            })
-            .collect();
-        names.join(" ")
+        let name = |id: &u16| match *id {
+            SPACE => "_",
+            id => self.symbol(id).unwrap_or("<no such symbol>"),
+        };
+        ids.iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
     /// A value that changes when any symbol does.
@@ -94,18 +91,15 @@ impl SymbolIds {
         let mut chars: HashMap<char, u16> = HashMap::new();
         let mut ipa = HashMap::new();
         for (symbol, &id) in &by_symbol {
-            let mut letters = symbol.chars();
-            match (letters.next(), letters.next()) {
-                // Capital letters alone are phones, `^` and `$` are structure.
-                (Some(c), None) if !c.is_ascii_uppercase() && !"^$".contains(c) => {
-                    chars.insert(c, id);
-                }
-                _ => {
-                    if let Some(sound) = symbol.strip_prefix('/').and_then(|s| s.strip_suffix('/'))
-                    {
-                        ipa.insert(sound, id);
-                    }
-                }
+            let sound = symbol.strip_prefix('/').and_then(|s| s.strip_suffix('/'));
+            // Capital letters alone are phones, `^` and `$` are structure.
+            if let Ok(c) = symbol.parse::<char>()
+                && !c.is_ascii_uppercase()
+                && !"^$".contains(c)
+            {
+                chars.insert(c, id);
+            } else if let Some(sound) = sound {
+                ipa.insert(sound, id);
             }
         }
         chars.insert(ZERO_WIDTH_NON_JOINER, by_symbol["<zwnj>"]);
@@ -228,14 +222,9 @@ mod tests {
             assert_eq!(table.symbol(id), Some(c.to_string().as_str()));
         }
         assert_eq!(ids.char('؟'), ids.char('?'));
-        assert_eq!(
-            ids.char('\u{200c}').and_then(|id| table.symbol(id)),
-            Some("<zwnj>")
-        );
-        assert_eq!(
-            (ids.char('B'), ids.char('^'), ids.char('漢')),
-            (None, None, None)
-        );
+        let zwnj = ids.char(ZERO_WIDTH_NON_JOINER).unwrap();
+        assert_eq!(table.symbol(zwnj), Some("<zwnj>"));
+        assert_eq!(['B', '^', '漢'].map(|c| ids.char(c)), [None; 3]);
         assert_ne!(ids.ipa("a"), ids.char('a'));
         assert!(ids.ipa("ˈəː").is_some() && ids.ipa("ʃ").is_some());
     }

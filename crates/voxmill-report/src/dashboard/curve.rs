@@ -3,7 +3,7 @@
 /// More points than the widest terminal has dots.
 const MOST_POINTS: usize = 512;
 
-/// Means of so many neighbouring values as keep the number of points bounded.
+/// Means of neighbouring values, so that the number of points is bounded.
 #[derive(Debug, Clone)]
 pub struct Curve {
     points: Vec<(f64, f64)>,
@@ -64,8 +64,7 @@ impl Curve {
     fn halve(&mut self) {
         let halved = self.points.chunks_exact(2).map(|pair| {
             let mut mean = Mean::default();
-            mean.add(pair[0]);
-            mean.add(pair[1]);
+            pair.iter().for_each(|point| mean.add(*point));
             mean.point()
         });
         self.points = halved.collect();

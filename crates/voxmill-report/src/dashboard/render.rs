@@ -8,9 +8,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 
 use super::curve::Curve;
-use super::panels::{self, loss};
+use super::panels;
 use super::state::{DashboardState, Goal};
-use crate::format::{clock, count};
+use crate::format::{clock, count, loss};
 
 /// Below it, only the header and the curves are shown.
 const HEIGHT_FOR_PANELS: u16 = 18;
@@ -126,7 +126,7 @@ fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
         return frame.render_widget(waiting, area);
     };
     let datasets = drawn.iter().map(|(name, colour, points)| {
-        // Validation is rare, so it is dots, which also tell it from the others without colours.
+        // Validation is rare, so it is dots, which also set it apart from the others without colours.
         let (marker, graph) = if *name == VALIDATION {
             (Marker::Dot, GraphType::Scatter)
         } else {
@@ -200,28 +200,21 @@ fn render_panels(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
         (" machine ", panels::machine(state)),
     ];
     for ((title, lines), column) in contents.into_iter().zip(columns) {
-        frame.render_widget(
-            Paragraph::new(lines).block(Block::bordered().title(title)),
-            column,
-        );
+        frame.render_widget(panel(title, lines), column);
     }
 }
 
 fn render_messages(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
-    let lines: Vec<Line<'_>> = state
-        .last_messages(usize::from(area.height.saturating_sub(2)))
-        .map(|message| {
-            if message.is_warning {
-                Line::from(format!("! {}", message.text)).yellow()
-            } else {
-                Line::from(format!("  {}", message.text))
-            }
-        })
-        .collect();
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(" messages ")),
-        area,
-    );
+    let messages = state.last_messages(usize::from(area.height.saturating_sub(2)));
+    let lines = messages.map(|message| match message.is_warning {
+        true => Line::from(format!("! {}", message.text)).yellow(),
+        false => Line::from(format!("  {}", message.text)),
+    });
+    frame.render_widget(panel(" messages ", lines.collect()), area);
+}
+
+fn panel<'a>(title: &'a str, lines: Vec<Line<'a>>) -> Paragraph<'a> {
+    Paragraph::new(lines).block(Block::bordered().title(title))
 }
 
 #[cfg(test)]

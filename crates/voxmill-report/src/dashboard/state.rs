@@ -98,7 +98,7 @@ pub struct ShownMessage {
 
 impl DashboardState {
     /// A sample was written, an epoch began: what a person may want to read later.
-    pub fn tell(&mut self, text: impl Into<String>) {
+    pub fn note(&mut self, text: impl Into<String>) {
         self.push_message(text.into(), false);
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let mut state = DashboardState::default();
         state.warn("first\n\nsecond");
         for number in 0..MOST_MESSAGES {
-            state.tell(number.to_string());
+            state.note(number.to_string());
         }
         assert_eq!(state.last_messages(usize::MAX).count(), MOST_MESSAGES);
         let last: Vec<&str> = state.last_messages(2).map(|m| m.text.as_str()).collect();

@@ -39,7 +39,7 @@ impl Canvas {
         encoder.set_color(png::ColorType::Indexed);
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_palette(palette());
-        let indices: Vec<u8> = self.pixels.iter().map(|colour| colour.index()).collect();
+        let indices: Vec<u8> = self.pixels.iter().map(|colour| colour.0).collect();
         encoder
             .write_header()
             .and_then(|mut writer| writer.write_image_data(&indices))

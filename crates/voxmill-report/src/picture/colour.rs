@@ -1,11 +1,11 @@
 //! From a value to a colour: dark to bright in even steps for the eye, so that brightness can be read as loudness.
 
-/// Of the palette's 256 entries, so many are shades; the others have a meaning of their own.
+/// Entries of the palette's 256 that are shades; the others have a meaning of their own.
 const SHADES: u8 = 252;
 
 /// An entry of the palette.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Colour(u8);
+pub(super) struct Colour(pub(super) u8);
 
 pub(super) const BACKGROUND: Colour = Colour(SHADES);
 pub(super) const SEPARATOR: Colour = Colour(SHADES + 1);
@@ -31,12 +31,6 @@ const MAGMA: [[u8; 3]; 9] = [
     [0xfe, 0xc2, 0x87],
     [0xfc, 0xfd, 0xbf],
 ];
-
-impl Colour {
-    pub(super) fn index(self) -> u8 {
-        self.0
-    }
-}
 
 /// The colour of a place between darkest (0) and brightest (1).
 pub(super) fn shade(position: f32) -> Colour {

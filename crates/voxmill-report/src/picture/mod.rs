@@ -1,4 +1,4 @@
-//! Pictures that tell at a glance whether a voice is learning: mels, the real one above the spoken one, and
+//! Pictures that show at a glance whether a voice is learning: mels, the real one above the spoken one, and
 //! which token each frame belongs to.
 //!
 //! A frame and a channel are drawn as a block of whole pixels and never blended, so that what looks smeared in
@@ -42,41 +42,36 @@ impl<'a> Mel<'a> {
 /// The colours span the bulk of the values, so that a few extremes do not wash out the rest. Values that are
 /// not finite are green, which no other value is.
 pub fn mel_png(mel: Mel<'_>) -> Vec<u8> {
-    let frame_width = pixels_per_frame(mel.frames());
-    let row_height = pixels_per_row(mel.channels);
-    let mut canvas = Canvas::new(
-        mel.frames() * frame_width,
-        mel.channels * row_height,
-        BACKGROUND,
-    );
-    draw_mel(&mut canvas, mel, 0, frame_width, Range::of(mel.values));
-    canvas.into_png()
+    stacked_png(&[mel])
 }
 
-/// The real recording above, what the model says below, on one time axis and one colour scale.
+/// The real recording above, what the model speaks below, on one time axis and one colour scale.
 ///
 /// The scale is the recording's, so that pictures of one sentence at many steps can be compared.
 pub fn two_mels_png(real: Mel<'_>, spoken: Mel<'_>) -> Vec<u8> {
-    let frames = real.frames().max(spoken.frames());
+    stacked_png(&[real, spoken])
+}
+
+/// Mels from top to bottom with a line between each two, in the colours of the first.
+fn stacked_png(mels: &[Mel<'_>]) -> Vec<u8> {
+    let frames = mels.iter().map(Mel::frames).max().unwrap_or(0);
     let frame_width = pixels_per_frame(frames);
-    let real_height = real.channels * pixels_per_row(real.channels);
-    let spoken_height = spoken.channels * pixels_per_row(spoken.channels);
-    let mut canvas = Canvas::new(
-        frames * frame_width,
-        real_height + SEPARATOR_PIXELS + spoken_height,
-        BACKGROUND,
-    );
-    let range = Range::of(real.values);
-    draw_mel(&mut canvas, real, 0, frame_width, range);
-    canvas.fill(
-        0,
-        real_height,
-        frames * frame_width,
-        SEPARATOR_PIXELS,
-        SEPARATOR,
-    );
-    let below = real_height + SEPARATOR_PIXELS;
-    draw_mel(&mut canvas, spoken, below, frame_width, range);
+    let width = frames * frame_width;
+    let heights = mels
+        .iter()
+        .map(|mel| mel.channels * pixels_per_row(mel.channels));
+    let lines = SEPARATOR_PIXELS * mels.len().saturating_sub(1);
+    let mut canvas = Canvas::new(width, heights.clone().sum::<usize>() + lines, BACKGROUND);
+    let range = Range::of(mels.first().map_or(&[], |mel| mel.values));
+    let mut top = 0;
+    for (mel, height) in mels.iter().zip(heights) {
+        if top > 0 {
+            canvas.fill(0, top, width, SEPARATOR_PIXELS, SEPARATOR);
+            top += SEPARATOR_PIXELS;
+        }
+        draw_mel(&mut canvas, *mel, top, frame_width, range);
+        top += height;
+    }
     canvas.into_png()
 }
 

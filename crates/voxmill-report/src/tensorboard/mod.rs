@@ -1,8 +1,8 @@
 //! Event files that TensorBoard opens: curves, pictures, sounds and texts of a run.
 //!
 //! One writer makes one file. A run that is continued makes another in the same folder; TensorBoard reads the
-//! files of a folder in the order of their names, which begin with the time, and so the steps go on. What the
-//! earlier file says of steps at and after the first of the new one is dropped by TensorBoard: those steps are
+//! files of a folder in the order of their names, which begin with the time, and so the steps continue. What the
+//! earlier file holds of steps at and after the first of the new one is dropped by TensorBoard: those steps are
 //! trained again.
 
 mod protobuf;
@@ -40,7 +40,7 @@ pub struct Start<'a> {
     /// The machine's name; it only appears in the file's name.
     pub host: &'a str,
     pub process_id: u32,
-    /// The first step that this file will tell of: 0, or the one after the checkpoint that the run continues.
+    /// The first step in this file: 0, or the one after the checkpoint that the run continues.
     pub first_step: u64,
 }
 
@@ -95,7 +95,7 @@ impl EventWriter {
     pub fn scalars(&mut self, at: Moment, values: &[(&str, f32)]) -> Result<(), EventFileError> {
         let values = values
             .iter()
-            .map(|&(tag, value)| protobuf::scalar(tag, value));
+            .map(|(tag, value)| protobuf::scalar(tag, *value));
         self.record(&protobuf::summary_event(at, values))
     }
 
@@ -154,17 +154,9 @@ fn new_file(folder: &Path, start: &Start<'_>) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Width and height stand at a fixed place, in the header that every PNG begins with.
 fn png_size(png: &[u8]) -> Option<(u32, u32)> {
-    if !png.starts_with(b"\x89PNG\r\n\x1a\n") || png.get(12..16) != Some(b"IHDR") {
-        return None;
-    }
-    let number = |from: usize| {
-        Some(u32::from_be_bytes(
-            png.get(from..from + 4)?.try_into().ok()?,
-        ))
-    };
-    Some((number(16)?, number(20)?))
+    let reader = png::Decoder::new(io::Cursor::new(png)).read_info().ok()?;
+    Some(reader.info().size())
 }
 
 #[cfg(test)]

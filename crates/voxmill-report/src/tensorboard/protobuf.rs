@@ -60,7 +60,7 @@ pub(super) fn version_event(wall_seconds: f64) -> Message {
         .bytes(3, b"brain.Event:2")
 }
 
-/// Says that what earlier files tell of this step and later ones is void.
+/// Makes void what earlier files hold of this step and later ones.
 pub(super) fn start_event(at: Moment) -> Message {
     const STATUS_START: u64 = 1;
     let session = Message::default().varint(1, STATUS_START);
@@ -68,11 +68,8 @@ pub(super) fn start_event(at: Moment) -> Message {
 }
 
 pub(super) fn summary_event(at: Moment, values: impl IntoIterator<Item = Message>) -> Message {
-    let summary = values
-        .into_iter()
-        .fold(Message::default(), |summary, value| {
-            summary.message(1, &value)
-        });
+    let add = |summary: Message, value: Message| summary.message(1, &value);
+    let summary = values.into_iter().fold(Message::default(), add);
     event(at).message(5, &summary)
 }
 

@@ -95,6 +95,20 @@ fn at(step: u64) -> Moment {
     }
 }
 
+/// The records of a file into which something was written.
+fn written(write: impl FnOnce(&mut EventWriter)) -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = EventWriter::create(folder.path(), START).unwrap();
+    write(&mut writer);
+    writer.flush().unwrap();
+    records(writer.path())
+}
+
+/// The one value of the first record after the start.
+fn only_value(records: &[Vec<u8>]) -> Vec<u8> {
+    inner(&inner(&records[2], 5), 1)
+}
+
 #[test]
 fn the_checksum_is_masked_crc_32c() {
     // CRC-32C of "123456789" is the catalogued check value 0xe3069283.
@@ -124,40 +138,25 @@ fn a_file_begins_with_its_version_and_the_step_from_which_it_counts() {
 
 #[test]
 fn scalars_of_one_moment_are_one_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut writer = EventWriter::create(folder.path(), START).unwrap();
-    writer
-        .scalars(at(7), &[("loss/total", 1.25), ("loss/mel", f32::NAN)])
-        .unwrap();
-    writer.flush().unwrap();
-    let records = records(writer.path());
+    let losses = [("loss/total", 1.25), ("loss/mel", f32::NAN)];
+    let records = written(|writer| writer.scalars(at(7), &losses).unwrap());
     assert_eq!(records.len(), 3);
-    assert_eq!(
-        fields(&records[2])[..2],
-        [Field::Double(1, 1_700_000_001.5), Field::Varint(2, 7)]
-    );
+    let moment = [Field::Double(1, 1_700_000_001.5), Field::Varint(2, 7)];
+    assert_eq!(fields(&records[2])[..2], moment);
     let values = fields(&inner(&records[2], 5));
     let Field::Bytes(1, total) = &values[0] else {
         panic!("{values:?}")
     };
-    assert_eq!(
-        fields(total),
-        [
-            Field::Bytes(1, b"loss/total".to_vec()),
-            Field::Float(2, 1.25)
-        ]
-    );
+    let tag = Field::Bytes(1, b"loss/total".to_vec());
+    assert_eq!(fields(total), [tag, Field::Float(2, 1.25)]);
     assert_eq!(values.len(), 2);
 }
 
 #[test]
 fn a_picture_has_the_size_of_its_png() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut writer = EventWriter::create(folder.path(), START).unwrap();
     let png = alignment_png(&[2, 1, 3]);
-    writer.picture(at(1), "alignment", &png).unwrap();
-    writer.flush().unwrap();
-    let value = inner(&inner(&records(writer.path())[2], 5), 1);
+    let records = written(|writer| writer.picture(at(1), "alignment", &png).unwrap());
+    let value = only_value(&records);
     assert_eq!(inner(&value, 1), b"alignment");
     assert_eq!(
         fields(&inner(&value, 4)),
@@ -172,28 +171,24 @@ fn a_picture_has_the_size_of_its_png() {
 
 #[test]
 fn a_picture_that_is_no_png_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut writer = EventWriter::create(folder.path(), START).unwrap();
     for bytes in [&b""[..], b"GIF89a", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0"] {
-        let error = writer.picture(at(1), "mel", bytes).unwrap_err();
-        assert_eq!(error.to_string(), "the picture mel is no PNG");
+        written(|writer| {
+            let error = writer.picture(at(1), "mel", bytes).unwrap_err();
+            assert_eq!(error.to_string(), "the picture mel is no PNG");
+        });
     }
 }
 
 #[test]
 fn a_sound_keeps_its_rate_and_bytes() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut writer = EventWriter::create(folder.path(), START).unwrap();
     let sound = Sound {
         wav: b"RIFF...",
         sample_rate_hz: 22_050,
         samples: 300,
     };
-    writer.sound(at(1), "sample/0", sound).unwrap();
-    writer.flush().unwrap();
-    let value = inner(&inner(&records(writer.path())[2], 5), 1);
+    let records = written(|writer| writer.sound(at(1), "sample/0", sound).unwrap());
     assert_eq!(
-        fields(&inner(&value, 6)),
+        fields(&inner(&only_value(&records), 6)),
         [
             Field::Float(1, 22_050.0),
             Field::Varint(2, 1),

@@ -1,6 +1,6 @@
 //! Runs side by side, as text.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 
 use voxmill_analysis::bottleneck::thresholds;
 use voxmill_analysis::compare::{
@@ -8,100 +8,96 @@ use voxmill_analysis::compare::{
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
-use voxmill_telemetry::device::DeviceLabel;
 
-use super::{Align, Mark, Paint, Table};
-use crate::format::{percent, size, time, whole, wrap};
+use super::page::Page;
+use super::{Mark, Paint};
+use crate::format::{
+    Table, count, counted, elapsed, given_percent, percent, short_percent, signed, size, time,
+    truncate_left, whole,
+};
 
-/// So many runs stand beside each other; more go into a further table.
-const BESIDE: usize = 3;
+/// Runs in one table; more go into a further table.
+const RUNS_IN_A_TABLE: usize = 3;
 /// The widest cell of a name or a setting.
 const WIDEST: usize = 18;
+const INTERVAL: &str = "nine in ten within";
 
 pub fn comparison_text(comparison: &Comparison, paint: Paint) -> String {
-    let mut out = String::new();
-    heads(&mut out, comparison, paint);
-    measures(&mut out, comparison, paint);
-    let first = comparison.runs.first().map_or("", |side| &side.name);
-    for (number, against) in comparison.against_first.iter().enumerate() {
-        one_against(&mut out, against, number + 2, first, paint);
+    let mut page = Page::new(0, paint);
+    runs(&mut page, comparison);
+    measures(&mut page, comparison);
+    for (number, against) in (2..).zip(&comparison.against_first) {
+        one_against(&mut page, against, number, first_run(comparison));
     }
-    settings(&mut out, comparison, paint);
-    verdicts(&mut out, comparison, paint);
-    out.truncate(out.trim_end().len());
-    out
+    settings(&mut page, comparison);
+    verdicts(&mut page, comparison);
+    page.text()
 }
 
-fn heads(out: &mut String, comparison: &Comparison, paint: Paint) {
-    let _ = writeln!(out, "{}", paint.heading("Runs"));
-    for (number, side) in comparison.runs.iter().enumerate() {
+fn first_run(comparison: &Comparison) -> &str {
+    comparison.runs.first().map_or("", |side| &side.name)
+}
+
+fn runs(page: &mut Page, comparison: &Comparison) {
+    page.heading("Runs");
+    for (number, side) in (1..).zip(&comparison.runs) {
+        let last = side.last_step;
         let (mark, state) = match side.state {
             RunState::Finished => (Mark::Good, "finished".to_owned()),
             RunState::Interrupted => (Mark::Good, "was interrupted".to_owned()),
             RunState::Failed => (Mark::Bad, "failed".to_owned()),
             RunState::InProgress => (
                 Mark::Warn,
-                format!("is still running: this is up to step {}", side.last_step),
+                format!("is still running: this is up to step {last}"),
             ),
             RunState::Killed => (
                 Mark::Warn,
-                format!(
-                    "was killed: its log ends at step {}, and what is there is used",
-                    side.last_step
-                ),
+                format!("was killed: its log ends at step {last}, and what is there is used"),
             ),
         };
-        let mut text = format!("{}, {}; {state}", side.name, of_steps(side.steps));
+        let mut text = format!("{}, {}; {state}", side.name, counted(side.steps, "step"));
         if side.starts > 1 {
-            let _ = write!(text, "; started {} times", side.starts);
+            text += &format!("; started {} times", side.starts);
         }
-        let head = format!("  {}  {} ", number + 1, paint.mark(mark));
-        let _ = writeln!(out, "{}", wrap(&head, &text));
+        page.point(&format!("  {number}  "), mark, text);
         if let Some(others) = disturbed(side) {
             let text = format!(
-                "other programs took {:.0} % of the cores meanwhile: its times are not its own pace",
-                100.0 * others
+                "other programs took {} of the cores meanwhile: its times are not its own pace",
+                short_percent(others)
             );
-            let head = format!("     {} ", paint.mark(Mark::Warn));
-            let _ = writeln!(out, "{}", wrap(&head, &text));
+            page.point("     ", Mark::Warn, text);
         }
         if side.lost > 0 {
-            let text = format!(
-                "{} events are missing from its log, or cannot be read",
-                whole(side.lost as f64)
-            );
-            let head = format!("     {} ", paint.mark(Mark::Warn));
-            let _ = writeln!(out, "{}", wrap(&head, &text));
+            let lost = counted(side.lost, "event");
+            let text = format!("{lost} are missing from its log, or cannot be read");
+            page.point("     ", Mark::Warn, text);
         }
     }
 }
 
-/// The share of the cores that others took, where it is too large to be passed over.
+/// The share of the cores that others took, where it is too large to be ignored.
 fn disturbed(side: &Side) -> Option<f64> {
     side.others.filter(|others| *others > thresholds::RIVALS)
 }
 
-fn of_steps(steps: u64) -> String {
-    match steps {
-        1 => "1 step".to_owned(),
-        steps => format!("{} steps", whole(steps as f64)),
-    }
+fn heading(number: usize, run: &str) -> String {
+    format!("{number} {}", truncate_left(run, WIDEST))
 }
 
-fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
+fn measures(page: &mut Page, comparison: &Comparison) {
     let numbered: Vec<(usize, &Side)> = (1..).zip(&comparison.runs).collect();
-    for part in numbered.chunks(BESIDE) {
-        let _ = writeln!(out, "\n{}", paint.heading("Measured"));
-        let mut table = Table::new(2).column("", Align::Left);
-        for (number, side) in part {
-            let heading = format!("{number} {}", short(&side.name));
-            table = table.column(&heading, Align::Right);
-        }
+    let known = |bytes: Option<u64>| bytes.map_or("not known".to_owned(), size);
+    for part in numbered.chunks(RUNS_IN_A_TABLE) {
+        page.heading("Measured");
+        let headings = part
+            .iter()
+            .map(|(number, side)| heading(*number, &side.name));
+        let mut table = Table::new(2).left([""]).right(headings);
         let mut row = |name: &str, cell: &dyn Fn(&Side) -> String| {
             let cells = part.iter().map(|(_, side)| cell(side));
             table.row(std::iter::once(name.to_owned()).chain(cells));
         };
-        row("total time", &|side| seconds(side.total_seconds));
+        row("total time", &|side| elapsed(side.total_seconds));
         row("step time", &|side| {
             format!("{} ± {}", time(side.step_ms.mean), time(side.step_ms.std))
         });
@@ -112,84 +108,61 @@ fn measures(out: &mut String, comparison: &Comparison, paint: Paint) {
         row("busy", &|side| percent(side.busy));
         row("stall", &|side| percent(side.stall));
         row("variation", &|side| percent(side.variation));
-        row("host memory", &|side| {
-            side.process_memory.map_or("not known".to_owned(), size)
-        });
-        let mut devices: Vec<&DeviceLabel> = (comparison.runs.iter())
-            .flat_map(|side| side.device_memory.keys())
-            .collect();
-        devices.sort();
-        devices.dedup();
-        for device in devices {
-            row(&format!("memory of {}", short(device.as_str())), &|side| {
-                let peak = side.device_memory.get(device);
-                peak.map_or("not known".to_owned(), |peak| size(*peak))
+        row("host memory", &|side| known(side.process_memory));
+        let devices = comparison
+            .runs
+            .iter()
+            .flat_map(|side| side.device_memory.keys());
+        for device in devices.collect::<BTreeSet<_>>() {
+            let name = format!("memory of {}", truncate_left(device.as_str(), WIDEST));
+            row(&name, &|side| {
+                known(side.device_memory.get(device).copied())
             });
         }
-        let _ = writeln!(out, "{}", table.text());
+        page.table(&table);
     }
     if comparison.runs.iter().any(|side| side.warm_up_steps > 0) {
         let text = format!(
             "the first {WARM_UP_STEPS} steps of each start are only in the total time: they pay for what is done once"
         );
-        let _ = writeln!(out, "{}", wrap("  ", &text));
+        page.wrapped("  ", text);
     }
 }
 
-fn one_against(out: &mut String, against: &Against, number: usize, first: &str, paint: Paint) {
-    let heading = format!(
-        "{number} {} against 1 {}",
-        short(&against.run),
-        short(first)
-    );
-    let _ = writeln!(out, "\n{}", paint.heading(&heading));
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("", Align::Left)
-        .column("change", Align::Right)
-        .column("nine in ten within", Align::Right);
+fn one_against(page: &mut Page, against: &Against, number: usize, first: &str) {
+    let (this, first) = (heading(number, &against.run), heading(1, first));
+    page.heading(&format!("{this} against {first}"));
+    let mut table = Table::new(2).left(["", ""]).right(["change", INTERVAL]);
     for difference in &against.differences {
-        let (name, unit) = match difference.measure {
-            Measure::StepTime => (step_time_name(against.steps_matched), "%"),
-            Measure::Throughput => ("throughput", "%"),
-            Measure::Busy => ("busy", "points"),
-            Measure::Stall => ("stall", "points"),
-            Measure::Variation => ("variation", "points"),
+        let (name, unit) = match (difference.measure, against.steps_matched) {
+            (Measure::StepTime, Matched::ByShape) => ("step time", "%"),
+            (Measure::StepTime, Matched::ByFrame) => ("time of a frame", "%"),
+            (Measure::Throughput, _) => ("throughput", "%"),
+            (Measure::Busy, _) => ("busy", "points"),
+            (Measure::Stall, _) => ("stall", "points"),
+            (Measure::Variation, _) => ("variation", "points"),
         };
-        let (value, within) = match &difference.change {
-            Some(change) => numbers(change, unit),
-            None => Default::default(),
-        };
-        table.row([
-            name.to_owned(),
-            told(difference.judgement, paint),
-            value,
-            within,
-        ]);
+        let (value, within) = difference.change.map_or_else(Default::default, |change| {
+            let value = signed(100.0 * change.value, 1);
+            (format!("{value} {unit}"), interval(&change, 100.0, 1))
+        });
+        let judgement = judgement(difference.judgement, page.paint);
+        table.row([name.to_owned(), judgement, value, within]);
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
     if against.steps_matched == Matched::ByFrame {
         let text =
             "their batches have other shapes: the time of a frame, padding and all, is compared";
-        let _ = writeln!(out, "{}", wrap("  ", text));
+        page.wrapped("  ", text);
     }
     match &against.loss {
-        Some(loss) => losses(out, loss, paint),
-        None => {
-            let _ = writeln!(out, "  loss: the two have no step with a loss in common");
-        }
+        Some(loss) => losses(page, loss),
+        None => page.push("  loss: the two have no step with a loss in common"),
     }
 }
 
-fn step_time_name(matched: Matched) -> &'static str {
-    match matched {
-        Matched::ByShape => "step time",
-        Matched::ByFrame => "time of a frame",
-    }
-}
-
-fn told(told: Judgement, paint: Paint) -> String {
-    let (mark, word) = match told {
+fn judgement(judgement: Judgement, paint: Paint) -> String {
+    let (mark, word) = match judgement {
         Judgement::Better => (Mark::Good, "better"),
         Judgement::Worse => (Mark::Bad, "worse"),
         Judgement::NoDifference => (Mark::Open, "no difference can be told"),
@@ -198,175 +171,123 @@ fn told(told: Judgement, paint: Paint) -> String {
     format!("{} {word}", paint.mark(mark))
 }
 
-fn numbers(change: &Change, unit: &str) -> (String, String) {
-    let one = |value: f64| signed(100.0 * value, 1);
-    (
-        format!("{} {unit}", one(change.value)),
-        format!("{} to {}", one(change.low), one(change.high)),
-    )
+fn interval(change: &Change, scale: f64, places: usize) -> String {
+    let [low, high] = [change.low, change.high].map(|value| signed(scale * value, places));
+    format!("{low} to {high}")
 }
 
-/// With its sign, and no minus before nothing.
-fn signed(value: f64, places: usize) -> String {
-    let text = format!("{value:+.places$}");
-    let nothing = !text.contains(|c: char| ('1'..='9').contains(&c));
-    match nothing {
-        true => text.replace(['+', '-'], ""),
-        false => text.replace('-', "−"),
-    }
-}
-
-fn losses(out: &mut String, loss: &Loss, paint: Paint) {
+fn losses(page: &mut Page, loss: &Loss) {
     if loss.same_to_the_last_bit {
         let text = format!(
             "the losses of all {} steps in common are the same to the last bit",
-            whole(loss.common_steps as f64)
+            count(loss.common_steps)
         );
-        let head = format!("  {} ", paint.mark(Mark::Good));
-        let _ = writeln!(out, "{}", wrap(&head, &text));
-        return;
+        return page.point("  ", Mark::Good, text);
     }
-    let _ = writeln!(out);
+    page.blank();
     let mut table = Table::new(2)
-        .column("loss at", Align::Left)
-        .column("", Align::Left)
-        .column("1 → this", Align::Right)
-        .column("nine in ten within", Align::Right);
+        .left(["loss at", ""])
+        .right(["1 → this", INTERVAL]);
     for at in &loss.at {
         table.row([
-            whole(at.step as f64),
-            told(at.judgement, paint),
+            count(at.step),
+            judgement(at.judgement, page.paint),
             format!("{:.4} → {:.4}", at.first, at.this),
-            format!(
-                "{} to {}",
-                signed(at.change.low, 4),
-                signed(at.change.high, 4)
-            ),
+            interval(&at.change, 1.0, 4),
         ]);
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
     let averaged = loss.at.iter().map(|at| at.averaged).max().unwrap_or(0);
     if averaged > 1 {
         let text = format!("each loss is the mean of the {averaged} steps up to that one");
-        let _ = writeln!(out, "{}", wrap("  ", &text));
+        page.wrapped("  ", text);
     }
     if !loss.same_amount_of_data {
         let text =
             "at equal steps the two have not seen equally much: their batches differ in size";
-        let head = format!("  {} ", paint.mark(Mark::Warn));
-        let _ = writeln!(out, "{}", wrap(&head, text));
+        page.point("  ", Mark::Warn, text);
     }
 }
 
-fn settings(out: &mut String, comparison: &Comparison, paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("Settings and facts that differ"));
+fn settings(page: &mut Page, comparison: &Comparison) {
+    page.heading("Settings and facts that differ");
     for side in comparison.runs.iter().filter(|side| !side.settings_known) {
         let text = format!(
-            "{} has no settings.yaml beside its log: its settings are not known",
+            "{} has no settings.yaml next to its log: its settings are not known",
             side.name
         );
-        let head = format!("  {} ", paint.mark(Mark::Open));
-        let _ = writeln!(out, "{}", wrap(&head, &text));
+        page.point("  ", Mark::Open, text);
     }
     if comparison.differing.is_empty() {
-        let _ = writeln!(out, "  none that is known of");
-        return;
+        return page.push("  none that is known of");
     }
     let numbered: Vec<usize> = (0..comparison.runs.len()).collect();
-    for part in numbered.chunks(BESIDE) {
-        let mut table = Table::new(2).column("", Align::Left);
-        for run in part {
-            let heading = format!("{} {}", run + 1, short(&comparison.runs[*run].name));
-            table = table.column(&heading, Align::Left);
-        }
+    for part in numbered.chunks(RUNS_IN_A_TABLE) {
+        let headings = part
+            .iter()
+            .map(|run| heading(run + 1, &comparison.runs[*run].name));
+        let mut table = Table::new(2).left([""]).left(headings);
         for Differing { name, values } in &comparison.differing {
             let cells = part.iter().map(|run| match values.get(*run) {
-                Some(Some(value)) => short(value),
+                Some(Some(value)) => truncate_left(value, WIDEST),
                 _ => "–".to_owned(),
             });
             table.row(std::iter::once(name.clone()).chain(cells));
         }
-        let _ = writeln!(out, "{}", table.text());
+        page.table(&table);
     }
 }
 
-/// The end of it: what differs tends to be there, in a path as in a list.
-fn short(text: &str) -> String {
-    let length = text.chars().count();
-    match length <= WIDEST {
-        true => text.to_owned(),
-        false => format!(
-            "…{}",
-            text.chars().skip(length - WIDEST + 1).collect::<String>()
-        ),
-    }
-}
-
-fn seconds(seconds: f64) -> String {
-    match seconds {
-        s if s < 100.0 => format!("{s:.1} s"),
-        s if s < 3_600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
-        s => format!("{} h {:02} min", s as u64 / 3_600, s as u64 / 60 % 60),
-    }
-}
-
-fn verdicts(out: &mut String, comparison: &Comparison, paint: Paint) {
-    let _ = writeln!(out);
-    let text = "The intervals hold the noise from step to step. A run that is started again may differ by more: \
-                compare two equal runs to see by how much.";
-    let _ = writeln!(out, "{}", wrap("", text));
+fn verdicts(page: &mut Page, comparison: &Comparison) {
+    page.blank();
+    page.wrapped(
+        "",
+        "The intervals hold the noise from step to step. A run that is started again may differ by more: \
+         compare two equal runs to see by how much.",
+    );
     if comparison.runs.iter().any(|side| disturbed(side).is_some()) {
-        let text = "Other programs had a part in these times: what is told better or worse may be their doing. Measure again \
-                    when they are done.";
-        let head = format!("{} ", paint.mark(Mark::Warn));
-        let _ = writeln!(out, "{}", wrap(&head, text));
+        let text = "Other programs ran at the same time: they may be why a time is better or worse. Measure again when they \
+                    are done.";
+        page.point("", Mark::Warn, text);
     }
-    let Some(limit) = comparison.fail_above else {
+    let Some(limit) = comparison.fail_above.map(given_percent) else {
         return;
     };
-    let _ = writeln!(out);
-    let first = comparison.runs.first().map_or("", |side| &side.name);
-    let limit = format!("{} %", 100.0 * limit);
+    page.blank();
+    let first = first_run(comparison);
     for against in &comparison.against_first {
-        let change = against
-            .differences
-            .iter()
-            .find(|difference| difference.measure == Measure::StepTime)
-            .and_then(|difference| difference.change);
+        let run = &against.run;
+        let mut differences = against.differences.iter();
+        let step_time = differences.find(|difference| difference.measure == Measure::StepTime);
+        let change = step_time.and_then(|difference| difference.change);
         let percents = |value: f64| format!("{} %", signed(100.0 * value, 1));
         let (mark, text) = match (against.verdict, change) {
-            (Some(Verdict::Worse), Some(change)) => (
+            (Some(Verdict::Worse), Some(Change { value, low, .. })) => (
                 Mark::Bad,
                 format!(
-                    "too slow: {} takes {} time a step against {first}, at least {}: above {limit}",
-                    against.run,
-                    percents(change.value),
-                    percents(change.low)
+                    "too slow: {run} takes {} time a step against {first}, at least {}: above {limit}",
+                    percents(value),
+                    percents(low)
                 ),
             ),
-            (Some(Verdict::Uncertain), Some(change)) => (
+            (Some(Verdict::Uncertain), Some(Change { value, low, .. })) => (
                 Mark::Warn,
                 format!(
-                    "not certain: {} takes {} time a step against {first}, above {limit}, but it may be {}",
-                    against.run,
-                    percents(change.value),
-                    percents(change.low)
+                    "not certain: {run} takes {} time a step against {first}, above {limit}, but it may be {}",
+                    percents(value),
+                    percents(low)
                 ),
             ),
             (Some(Verdict::Within), Some(_)) => (
                 Mark::Good,
-                format!(
-                    "{} is not slower than {first} by more than {limit}",
-                    against.run
-                ),
+                format!("{run} is not slower than {first} by more than {limit}"),
             ),
             _ => (
                 Mark::Open,
-                format!("{} could not be compared with {first}", against.run),
+                format!("{run} could not be compared with {first}"),
             ),
         };
-        let head = format!("{} ", paint.mark(mark));
-        let _ = writeln!(out, "{}", wrap(&head, &text));
+        page.point("", mark, text);
     }
 }
 

@@ -1,39 +1,30 @@
 //! What `analyze` found, as text.
 
-use std::fmt::Write as _;
-
 use voxmill_analysis::data_side::{Capacity, DataSide, Grade};
 
-use super::{Align, Mark, Paint, Table, bar};
-use crate::format::{percent, time, whole, wrap};
+use super::page::Page;
+use super::{Mark, Paint};
+use crate::format::{Table, bar, count, counted, percent, time, whole};
 
 pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
+    let mut page = Page::new(0, paint);
+    page.push(&format!(
         "{} clips, {:.1} minutes of audio, {} cores",
-        whole(data.clips as f64),
+        count(data.clips),
         data.audio_seconds / 60.0,
         data.cores
-    );
-    clips(&mut out, data, paint);
-    disk(&mut out, data, paint);
-    capacities(&mut out, "Capacity, every file decoded", &data.cold, paint);
-    if data.warm.is_empty() {
-        let _ = writeln!(
-            out,
-            "  the cache does not have all clips: `voxmill prepare` fills it, and then it is measured too"
-        );
-    } else {
-        capacities(
-            &mut out,
-            "Capacity, features from the cache",
-            &data.warm,
-            paint,
-        );
+    ));
+    clips(&mut page, data);
+    disk(&mut page, data);
+    capacities(&mut page, "Capacity, every file decoded", &data.cold);
+    match data.warm.is_empty() {
+        true => page.push(
+            "  the cache does not have all clips: `voxmill prepare` fills it, and then it is measured too",
+        ),
+        false => capacities(&mut page, "Capacity, features from the cache", &data.warm),
     }
-    feeding(&mut out, data, paint);
-    let _ = writeln!(out, "\n{}", paint.heading("Verdicts"));
+    feeding(&mut page, data);
+    page.heading("Verdicts");
     for verdict in &data.verdicts {
         let (mark, word) = match verdict.grade {
             Grade::Good => (Mark::Good, "good"),
@@ -42,21 +33,16 @@ pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
             Grade::Unknown => (Mark::Open, "open"),
         };
         let head = format!("  {} {word:4}  {:8} ", paint.mark(mark), verdict.about);
-        let _ = writeln!(out, "{}", wrap(&head, &verdict.text));
+        page.wrapped(&head, &verdict.text);
     }
-    out.truncate(out.trim_end().len());
-    out
+    page.text()
 }
 
-fn clips(out: &mut String, data: &DataSide, paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("One clip, on one thread"));
+fn clips(page: &mut Page, data: &DataSide) {
+    page.heading("One clip, on one thread");
     let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("mean", Align::Right)
-        .column("std", Align::Right)
-        .column("p50", Align::Right)
-        .column("p95", Align::Right)
-        .column("max", Align::Right);
+        .left([""])
+        .right(["mean", "std", "p50", "p95", "max"]);
     let audio = &data.audio;
     for (name, spread) in [
         ("text", &data.text.ms_per_clip),
@@ -66,50 +52,36 @@ fn clips(out: &mut String, data: &DataSide, paint: Paint) {
         ("mel frames", &audio.mel_ms),
         ("audio, all of it", &audio.whole_ms),
     ] {
-        table.row([
-            name.to_owned(),
-            time(spread.mean),
-            time(spread.std),
-            time(spread.p50),
-            time(spread.p95),
-            time(spread.max),
-        ]);
+        let times = [spread.mean, spread.std, spread.p50, spread.p95, spread.max];
+        table.row(std::iter::once(name.to_owned()).chain(times.map(time)));
     }
-    let _ = writeln!(out, "{}", table.text());
-    let _ = writeln!(
-        out,
+    page.table(&table);
+    page.push(&format!(
         "  audio of {} clips, CV {:.2}; all texts in {:.2} s on all cores",
         audio.clips,
         audio.cv(),
         data.text.total_seconds
-    );
+    ));
 }
 
-fn disk(out: &mut String, data: &DataSide, paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("Reading the files"));
+fn disk(page: &mut Page, data: &DataSide) {
+    page.heading("Reading the files");
     let cold = data.disk.cold_mb_s.map_or(
-        "not measured: the system does not let go of files it has read".to_owned(),
+        "not measured: the system keeps files that it has read in memory".to_owned(),
         |rate| format!("{} MB/s (the system was asked to forget them)", whole(rate)),
     );
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("", Align::Left);
-    table.row(["cold".to_owned(), cold]);
-    table.row([
-        "warm".to_owned(),
-        format!("{} MB/s", whole(data.disk.warm_mb_s)),
-    ]);
-    let _ = writeln!(out, "{}", table.text());
+    let mut table = Table::new(2);
+    table.fact("cold", cold);
+    table.fact("warm", format!("{} MB/s", whole(data.disk.warm_mb_s)));
+    page.table(&table);
 }
 
-fn capacities(out: &mut String, heading: &str, all: &[Capacity], paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading(heading));
+fn capacities(page: &mut Page, heading: &str, all: &[Capacity]) {
+    page.heading(heading);
     let most = all.iter().map(|c| c.clips_per_second).fold(0.0, f64::max);
     let mut table = Table::new(2)
-        .column("workers", Align::Right)
-        .column("clips/s", Align::Right)
-        .column("", Align::Left)
-        .column("the slowest stage by itself", Align::Left);
+        .right(["workers", "clips/s"])
+        .left(["", "the slowest stage by itself"]);
     for capacity in all {
         let slowest = capacity.stages.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         table.row([
@@ -121,55 +93,29 @@ fn capacities(out: &mut String, heading: &str, all: &[Capacity], paint: Paint) {
             }),
         ]);
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
 }
 
-fn feeding(out: &mut String, data: &DataSide, paint: Paint) {
+fn feeding(page: &mut Page, data: &DataSide) {
     let Some(at) = &data.feeding else {
         return;
     };
-    let _ = writeln!(
-        out,
-        "\n{}",
-        paint.heading("Feeding a model that takes its time")
-    );
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("", Align::Left);
-    table.row([
-        "step".to_owned(),
-        format!("{} ({})", time(at.step_ms), at.from),
-    ]);
-    table.row([
-        "needed".to_owned(),
-        format!(
-            "{} clips/s in batches of {:.1}",
-            whole(at.needed_clips_per_second),
-            at.clips_per_batch
-        ),
-    ]);
-    table.row([
-        "wait for a batch".to_owned(),
-        format!(
-            "{} on average, p95 {}, {} at most",
-            time(at.wait_ms.mean),
-            time(at.wait_ms.p95),
-            time(at.wait_ms.max)
-        ),
-    ]);
-    table.row([
-        "lost".to_owned(),
-        format!(
-            "{} of the time with {} {}",
-            percent(at.lost),
-            at.workers,
-            if at.workers == 1 { "worker" } else { "workers" }
-        ),
-    ]);
+    page.heading("Feeding a model that takes its time");
+    let mut table = Table::new(2);
+    table.fact("step", format!("{} ({})", time(at.step_ms), at.from));
+    let needed = whole(at.needed_clips_per_second);
+    let batches = format!("{needed} clips/s in batches of {:.1}", at.clips_per_batch);
+    table.fact("needed", batches);
+    let [mean, p95, max] = [at.wait_ms.mean, at.wait_ms.p95, at.wait_ms.max].map(time);
+    let waits = format!("{mean} on average, p95 {p95}, {max} at most");
+    table.fact("wait for a batch", waits);
+    let workers = counted(at.workers, "worker");
+    let lost = format!("{} of the time with {workers}", percent(at.lost));
+    table.fact("lost", lost);
     let enough = at.enough_workers.map_or(
         "none of the numbers that were tried keeps up".to_owned(),
         |workers| format!("{workers}, with every file decoded"),
     );
-    table.row(["fewest workers".to_owned(), enough]);
-    let _ = writeln!(out, "{}", table.text());
+    table.fact("fewest workers", enough);
+    page.table(&table);
 }

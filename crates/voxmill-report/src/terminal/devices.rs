@@ -1,14 +1,16 @@
 //! What there is to train on, how it is linked, and how fast batches get across, as text.
 
+use std::collections::BTreeSet;
+
 use voxmill_telemetry::probes::topology::{Link, PcieLink};
 
-use super::machine;
 use super::page::{LABEL, Page};
-use crate::format::{size, span};
+use super::{Paint, machine};
+use crate::format::{pad_left, size, span};
 use crate::results::devices::{Copy, Devices, Gpu};
 
 pub fn devices_text(devices: &Devices) -> String {
-    let mut page = Page::default();
+    let mut page = Page::new(LABEL, Paint::plain());
     let cpu = &devices.cpu;
     let memory = (cpu.memory_bytes, cpu.memory_available_bytes);
     page.line("cpu", machine(cpu.name.as_deref(), cpu.cores, memory));
@@ -28,7 +30,7 @@ pub fn devices_text(devices: &Devices) -> String {
     if devices.gpus.iter().any(is_matched) {
         page.line(
             "",
-            "which card a backend's number means is told by their order alone",
+            "which card a backend's number means follows from their order alone",
         );
     }
     links(&mut page, devices);
@@ -43,25 +45,20 @@ pub fn devices_text(devices: &Devices) -> String {
 }
 
 fn gpu(page: &mut Page, number: usize, gpu: &Gpu) {
-    let mut name = match (gpu.card, gpu.software) {
-        (Some(_), _) => gpu.model.clone().unwrap_or_default(),
+    let name = match (gpu.card, gpu.software) {
+        (Some(_), _) => gpu.model.as_deref().unwrap_or_default(),
         (None, true) => {
             "a software GPU: it computes on the CPU's cores and is never chosen by itself"
-                .to_owned()
         }
-        (None, false) => "a GPU; nothing more is known of it".to_owned(),
+        (None, false) => "a GPU; nothing more is known of it",
     };
-    if let Some(pci) = &gpu.pci_address {
-        name = format!("{name} at {pci}");
-    }
+    let at = gpu.pci_address.as_ref().map(|pci| format!(" at {pci}"));
+    let name = format!("{name}{}", at.unwrap_or_default());
     page.line(&format!("gpu {number}"), name);
-    page.line(
-        "",
-        match gpu.names.is_empty() {
-            true => "! no backend of this build reaches it".to_owned(),
-            false => format!("called {}", gpu.names.join(", ")),
-        },
-    );
+    match gpu.names.is_empty() {
+        true => page.line("", "! no backend of this build reaches it"),
+        false => page.line("", format!("called {}", gpu.names.join(", "))),
+    }
     if gpu.card.is_some() {
         page.line("", known(gpu));
     }
@@ -86,19 +83,12 @@ fn known(gpu: &Gpu) -> String {
 fn speed(pcie: PcieLink) -> String {
     let link = |generation: Option<u32>, width: Option<u32>| {
         let generation = generation.map_or("?".to_owned(), |n| n.to_string());
-        match width {
-            Some(width) => format!("{generation} x{width}"),
-            None => generation,
-        }
+        let width = width.map(|width| format!(" x{width}"));
+        generation + &width.unwrap_or_default()
     };
     let now = link(pcie.generation, pcie.width);
     let most = link(pcie.max_generation, pcie.max_width);
     format!("PCIe {now} now, {most} at most (a card at rest turns its link down)")
-}
-
-/// Every pair of numbers below `n`, the smaller one first.
-fn each_pair(n: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..n).flat_map(|b| (0..b).map(move |a| (a, b)))
 }
 
 fn links(page: &mut Page, devices: &Devices) {
@@ -107,21 +97,19 @@ fn links(page: &mut Page, devices: &Devices) {
         return;
     }
     page.blank();
-    let cell = |text: &str| format!("{text:>8}");
-    let head: String = (0..n).map(|b| cell(&format!("gpu {b}"))).collect();
+    let name = |gpu: usize| format!("gpu {gpu}");
+    let head: String = (0..n).map(|b| pad_left(&name(b), 8)).collect();
     page.whole_line("links", head);
     for a in 0..n {
         let row = (0..n).map(|b| match devices.link(a, b) {
-            _ if a == b => cell("·"),
-            Some(link) => cell(link.name()),
-            None => cell("?"),
+            _ if a == b => "·",
+            Some(link) => link.name(),
+            None => "?",
         });
-        let row: String = row.collect();
-        page.push(&format!("{:>LABEL$}{row}", format!("gpu {a}  ")));
+        let row: String = row.map(|cell| pad_left(cell, 8)).collect();
+        page.push(&format!("{}  {row}", pad_left(&name(a), LABEL - 2)));
     }
-    let mut seen: Vec<Link> = devices.links.iter().map(|link| link.link).collect();
-    seen.sort();
-    seen.dedup();
+    let seen: BTreeSet<Link> = devices.links.iter().map(|link| link.link).collect();
     for link in seen {
         page.line("", format!("{}: {}", link.name(), link.describe()));
     }
@@ -135,7 +123,8 @@ fn pairs(page: &mut Page, devices: &Devices) {
             page.line("pair", format!("{}: {}", verdict(pair.link), pair.why));
             page.line("", "--data-gpu auto --model-gpu auto takes it");
             let best = (pair.data.min(pair.model), pair.data.max(pair.model));
-            for (a, b) in each_pair(devices.cards()).filter(|pair| *pair != best) {
+            let pairs = (0..devices.cards()).flat_map(|b| (0..b).map(move |a| (a, b)));
+            for (a, b) in pairs.filter(|pair| *pair != best) {
                 let verdict = verdict(devices.link(a, b));
                 page.line("", format!("{verdict}: gpu {a} and gpu {b}"));
             }
@@ -163,13 +152,10 @@ fn verdict(link: Option<Link>) -> &'static str {
 
 fn used(page: &mut Page, devices: &Devices) {
     let mut gpu_backends = devices.backends.iter().filter(|other| other.name != "cpu");
-    let why = match (
-        devices.used == "cpu",
-        gpu_backends.any(|other| other.compiled_in),
-    ) {
-        (true, false) => "the only device of this build",
-        (true, true) => "no GPU that this build can use was found",
-        (false, _) => "the best GPU found",
+    let why = match gpu_backends.any(|other| other.compiled_in) {
+        _ if devices.used != "cpu" => "the best GPU found",
+        true => "no GPU that this build can use was found",
+        false => "the only device of this build",
     };
     page.line("used", format!("{} trains by default: {why}", devices.used));
 }
@@ -181,20 +167,15 @@ fn backends(page: &mut Page, devices: &Devices) {
         .partition(|backend| backend.compiled_in);
     for backend in compiled {
         let name = &backend.name;
-        page.line(
-            "",
-            match (&backend.no_driver, &backend.error, backend.devices) {
-                (Some(why), ..) => format!("! {name}: compiled in, finds no driver: {why}"),
-                (_, Some(error), _) => format!("! {name}: compiled in, but {error}"),
-                (.., found) => format!("✓ {name}: compiled in, sees {}", found.unwrap_or(0)),
-            },
-        );
+        let state = match (&backend.no_driver, &backend.error, backend.devices) {
+            (Some(why), ..) => format!("! {name}: compiled in, finds no driver: {why}"),
+            (_, Some(error), _) => format!("! {name}: compiled in, but {error}"),
+            (.., found) => format!("✓ {name}: compiled in, sees {}", found.unwrap_or(0)),
+        };
+        page.line("", state);
     }
     if !missing.is_empty() {
-        let missing: Vec<&str> = missing
-            .iter()
-            .map(|missing| missing.name.as_str())
-            .collect();
+        let missing: Vec<&str> = missing.iter().map(|it| it.name.as_str()).collect();
         page.line("", format!("✗ {}: not compiled in", missing.join(", ")));
         page.line(
             "",
@@ -207,34 +188,26 @@ fn copy(page: &mut Page, copied: &Copy) {
     let (data, model) = (&copied.data_device, &copied.model_device);
     let Some(sizes) = &copied.sizes else {
         let why = copied.error.as_deref().unwrap_or_default();
-        page.line(
+        return page.line(
             "copy",
             format!("! {data} to {model} was not measured: {why}"),
         );
-        return;
     };
     let how = match data == "cpu" && model == "cpu" {
         true => ", a copy in memory from lane to lane",
         false => "",
     };
     page.line("copy", format!("{data} to {model}{how}, as in training"));
-    let mut row = |cells: [&str; 4]| {
-        let [batch, best, median, takes] = cells;
-        page.whole_line("", format!("{batch:>10}{best:>14}{median:>14}{takes:>14}"));
-    };
-    row(["batch", "best", "median", "takes"]);
+    let columns = [10, 14, 14, 14];
+    page.cells(columns, ["batch", "best", "median", "takes"]);
+    let rate = |bytes_per_second: f64| format!("{}/s", size(bytes_per_second as u64));
     for moved in sizes {
         let median = moved.median_bytes_per_second;
-        row([
-            &size(moved.bytes),
-            &format!("{}/s", size(moved.best_bytes_per_second as u64)),
-            &format!("{}/s", size(median as u64)),
-            &span(moved.bytes as f64 / median),
-        ]);
+        let took = span(moved.bytes as f64 / median);
+        let best = rate(moved.best_bytes_per_second);
+        page.cells(columns, [size(moved.bytes), best, rate(median), took]);
     }
     let rounds = sizes.first().map_or(0, |moved| moved.rounds);
-    page.line(
-        "",
-        format!("✓ each {rounds} times, checksums the same on both sides"),
-    );
+    let text = format!("✓ each {rounds} times, checksums the same on both sides");
+    page.line("", text);
 }

@@ -7,12 +7,8 @@ mod page;
 mod prepare;
 mod profile;
 mod scaling;
-mod shape;
-mod table;
 mod text;
 mod validate;
-
-use std::fmt::Write as _;
 
 pub use compare::comparison_text;
 pub use data_side::data_side_text;
@@ -20,8 +16,6 @@ pub use devices::devices_text;
 pub use prepare::prepared_text;
 pub use profile::profile_text;
 pub use scaling::scaling_text;
-pub use shape::{bar, sparkline};
-pub use table::{Align, Table};
 pub use text::front_end_text;
 pub use validate::validation_text;
 
@@ -34,7 +28,7 @@ pub struct Paint {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+enum Mark {
     Good,
     Warn,
     Bad,
@@ -47,7 +41,7 @@ impl Paint {
         Paint { colour: false }
     }
 
-    pub fn mark(self, mark: Mark) -> String {
+    fn mark(self, mark: Mark) -> String {
         let (sign, code) = match mark {
             Mark::Good => ("✓", "32"),
             Mark::Warn => ("!", "33"),
@@ -57,7 +51,7 @@ impl Paint {
         self.painted(sign, code)
     }
 
-    pub fn heading(self, text: &str) -> String {
+    fn heading(self, text: &str) -> String {
         self.painted(text, "1")
     }
 
@@ -71,18 +65,11 @@ impl Paint {
 
 /// The machine in one line: its processor, the cores and memory that may be used, and what of it is free.
 fn machine(cpu: Option<&str>, cores: usize, (memory, free): (Option<u64>, Option<u64>)) -> String {
-    let mut text = format!(
-        "{}, {}",
-        cpu.unwrap_or("a CPU"),
-        counted(cores as u64, "core")
-    );
-    if let Some(memory) = memory {
-        let _ = write!(text, ", {} of memory", size(memory));
-    }
-    if let Some(free) = free {
-        let _ = write!(text, " ({} free)", size(free));
-    }
-    text
+    let cpu = cpu.unwrap_or("a CPU");
+    let memory = memory.map(|memory| format!(", {} of memory", size(memory)));
+    let free = free.map(|free| format!(" ({} free)", size(free)));
+    let [memory, free] = [memory, free].map(Option::unwrap_or_default);
+    format!("{cpu}, {}{memory}{free}", counted(cores as u64, "core"))
 }
 
 fn demo_note(demo: bool) -> &'static str {
@@ -95,6 +82,16 @@ fn demo_note(demo: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::{COLUMNS, width};
+
+    /// The text, if no line of it is wider than the page.
+    #[track_caller]
+    pub(super) fn fits(text: String) -> String {
+        for line in text.lines() {
+            assert!(width(line) <= COLUMNS, "{line}");
+        }
+        text
+    }
 
     #[test]
     fn without_colour_there_are_no_escapes() {

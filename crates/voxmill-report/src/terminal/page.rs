@@ -1,6 +1,7 @@
 //! Text with labels at the left and lines that end before the page does.
 
-use crate::format::{pad, wrap};
+use super::{Mark, Paint};
+use crate::format::{Table, pad, pad_left, wrap};
 
 /// Columns of a label.
 pub(super) const LABEL: usize = 10;
@@ -8,19 +9,18 @@ pub(super) const LABEL: usize = 10;
 #[derive(Debug)]
 pub(super) struct Page {
     label: usize,
+    pub(super) paint: Paint,
     lines: Vec<String>,
 }
 
-impl Default for Page {
-    fn default() -> Page {
-        Page::with_labels(LABEL)
-    }
-}
-
 impl Page {
-    pub(super) fn with_labels(label: usize) -> Page {
+    pub(super) fn new(label: usize, paint: Paint) -> Page {
         let lines = Vec::new();
-        Page { label, lines }
+        Page {
+            label,
+            paint,
+            lines,
+        }
     }
 
     /// A line between two parts; several are one.
@@ -30,9 +30,15 @@ impl Page {
         }
     }
 
+    /// The head of a new part.
+    pub(super) fn heading(&mut self, text: &str) {
+        self.blank();
+        self.push(&self.paint.heading(text));
+    }
+
     /// A label and a text that continues below itself.
     pub(super) fn line(&mut self, label: &str, text: impl AsRef<str>) {
-        self.wrapped(&pad(label, self.label), text.as_ref());
+        self.wrapped(&pad(label, self.label), text);
     }
 
     /// A label and a text that is not broken into lines.
@@ -41,10 +47,28 @@ impl Page {
     }
 
     /// A text that continues below itself, behind a head of any length.
-    pub(super) fn wrapped(&mut self, head: &str, text: &str) {
-        for line in wrap(head, text).lines() {
-            self.push(line);
-        }
+    pub(super) fn wrapped(&mut self, head: &str, text: impl AsRef<str>) {
+        self.push(&wrap(head, text.as_ref()));
+    }
+
+    /// A text that continues below itself, behind a mark.
+    pub(super) fn point(&mut self, indent: &str, mark: Mark, text: impl AsRef<str>) {
+        self.wrapped(&format!("{indent}{} ", self.paint.mark(mark)), text);
+    }
+
+    /// Cells in columns of fixed widths, aligned right.
+    pub(super) fn cells<C: AsRef<str>>(
+        &mut self,
+        columns: impl IntoIterator<Item = usize>,
+        cells: impl IntoIterator<Item = C>,
+    ) {
+        let cells = cells.into_iter().zip(columns);
+        let row = cells.map(|(cell, columns)| pad_left(cell.as_ref(), columns));
+        self.whole_line("", row.collect::<String>());
+    }
+
+    pub(super) fn table(&mut self, table: &Table) {
+        self.push(&table.text());
     }
 
     /// Lines as they are.
@@ -60,22 +84,21 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::fits;
     use super::*;
-    use crate::format::{COLUMNS, width};
 
     #[test]
     fn long_texts_continue_below_themselves() {
-        let mut page = Page::default();
+        let mut page = Page::new(LABEL, Paint::plain());
         page.blank();
         page.line("label", "word ".repeat(20));
         page.blank();
         page.blank();
         page.line("", "end");
-        let text = page.text();
+        let text = fits(page.text());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[0].starts_with("label     word word"));
         assert!(lines[1].starts_with("          word"));
-        assert!(lines.iter().all(|line| width(line) <= COLUMNS));
     }
 }

@@ -1,8 +1,8 @@
 //! What `prepare` found and did, as text.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
+use super::Paint;
 use super::page::Page;
 use crate::format::{count, counted, percent, size, span, whole};
 use crate::results::prepare::{
@@ -14,21 +14,18 @@ const MOST_GROUPS: usize = 8;
 const LABEL: usize = 12;
 
 pub fn prepared_text(report: &PreparedDataset) -> String {
-    let mut page = Page::with_labels(LABEL);
+    let mut page = Page::new(LABEL, Paint::plain());
     let demo = super::demo_note(report.demo);
     page.whole_line("Dataset", format!("{}{demo}", report.folder));
     let clips = &report.clips;
+    let [rows, usable, bad, filtered] =
+        [clips.rows, clips.usable, clips.bad, clips.filtered].map(count);
+    let [training, validation] = [clips.training, clips.validation].map(count);
     let mut usable = format!(
-        "{} rows: {} usable ({} training, {} validation), {} bad, {} filtered",
-        count(clips.rows),
-        count(clips.usable),
-        count(clips.training),
-        count(clips.validation),
-        count(clips.bad),
-        count(clips.filtered)
+        "{rows} rows: {usable} usable ({training} training, {validation} validation), {bad} bad, {filtered} filtered"
     );
     if clips.not_reached > 0 {
-        let _ = write!(usable, ", {} not reached", count(clips.not_reached));
+        usable += &format!(", {} not reached", count(clips.not_reached));
     }
     page.whole_line("Clips", usable);
     page.whole_line("Audio", hours(report.hours));
@@ -56,89 +53,59 @@ pub fn prepared_text(report: &PreparedDataset) -> String {
 }
 
 fn batch_lines(page: &mut Page, batches: &Batches) {
-    page.whole_line(
-        "Batches",
-        format!(
-            "{} an epoch at --batch-size {}, padded to {}",
-            batches.per_epoch,
-            batches.batch_size,
-            counted(batches.shapes.len() as u64, "shape")
-        ),
-    );
-    let [frames, tokens, rows, clips, each] = ["frames", "tokens", "rows", "clips", "batches"];
-    page.whole_line(
-        "",
-        format!("{frames:>8}{tokens:>8}{rows:>6}{clips:>9}{each:>9}"),
-    );
+    let (per_epoch, batch_size) = (batches.per_epoch, batches.batch_size);
+    let shapes = counted(batches.shapes.len() as u64, "shape");
+    let text = format!("{per_epoch} an epoch at --batch-size {batch_size}, padded to {shapes}");
+    page.whole_line("Batches", text);
+    let columns = [8, 8, 6, 9, 9];
+    page.cells(columns, ["frames", "tokens", "rows", "clips", "batches"]);
     for shape in &batches.shapes {
-        page.whole_line(
-            "",
-            format!(
-                "{:>8}{:>8}{:>6}{:>9}{:>9}",
-                shape.frames, shape.tokens, shape.rows, shape.clips, shape.batches
-            ),
-        );
+        let lengths = [shape.frames, shape.tokens, shape.rows].map(u64::from);
+        let counts = [shape.clips as u64, shape.batches];
+        let cells = lengths.into_iter().chain(counts);
+        page.cells(columns, cells.map(|n| n.to_string()));
     }
-    page.whole_line(
-        "Padding",
-        format!(
-            "{} of all frames (random batches {}, all padded to the longest {})",
-            percent(batches.padding_waste),
-            percent(batches.padding_waste_of_random_batches),
-            percent(batches.padding_waste_of_padding_to_the_longest)
-        ),
+    let text = format!(
+        "{} of all frames (random batches {}, all padded to the longest {})",
+        percent(batches.padding_waste),
+        percent(batches.padding_waste_of_random_batches),
+        percent(batches.padding_waste_of_padding_to_the_longest)
     );
+    page.whole_line("Padding", text);
 }
 
 fn cache_lines(page: &mut Page, cache: &CacheFacts) {
-    page.whole_line(
-        "Cache",
-        format!(
-            "{} clips, {} in {}",
-            count(cache.clips),
-            size(cache.bytes),
-            cache.folder
-        ),
-    );
-    let mut work = format!(
-        "{} reused, {} rebuilt",
-        count(cache.reused),
-        count(cache.rebuilt)
-    );
+    let [clips, reused, rebuilt] = [cache.clips, cache.reused, cache.rebuilt].map(count);
+    let text = format!("{clips} clips, {} in {}", size(cache.bytes), cache.folder);
+    page.whole_line("Cache", text);
+    let mut work = format!("{reused} reused, {rebuilt} rebuilt");
     if !cache.reasons.is_empty() {
-        let _ = write!(work, " ({})", reasons(&cache.reasons));
+        work += &format!(" ({})", reasons(&cache.reasons));
     }
     if cache.frames_kept > 0 {
-        let _ = write!(work, "; {} kept their frames", count(cache.frames_kept));
+        work += &format!("; {} kept their frames", count(cache.frames_kept));
     }
     page.whole_line("", work);
     if let (Some(budget), beyond @ 1..) = (cache.budget, cache.not_cached_for_budget) {
-        page.whole_line(
-            "",
-            format!(
-                "{} of them did not fit into the budget of {}: they are computed again each time",
-                count(beyond),
-                size(budget)
-            ),
+        let text = format!(
+            "{} of them did not fit into the budget of {}: they are computed again each time",
+            count(beyond),
+            size(budget)
         );
+        page.whole_line("", text);
     }
     if let Some(budget) = cache.budget.filter(|budget| cache.bytes > *budget) {
-        page.whole_line(
-            "",
-            format!(
-                "it is larger than the budget of {}: `--gc` drops what is no longer used",
-                size(budget)
-            ),
+        let budget = size(budget);
+        let text = format!(
+            "it is larger than the budget of {budget}: `--gc` drops what is no longer used"
         );
+        page.whole_line("", text);
     }
     if let Some(collected) = &cache.collected {
+        let (clips, freed) = (count(collected.clips), size(collected.bytes_freed));
         page.whole_line(
             "",
-            format!(
-                "collected {} deleted clips, {} freed",
-                count(collected.clips),
-                size(collected.bytes_freed)
-            ),
+            format!("collected {clips} deleted clips, {freed} freed"),
         );
     }
 }
@@ -149,36 +116,22 @@ fn time(time: &TimeFacts) -> String {
         time.total_seconds, time.scan_seconds, time.features_seconds
     );
     if let (Some(clips), Some(hours)) = (time.clips_per_second, time.audio_hours_per_hour) {
-        let _ = write!(
-            text,
-            "; {} clips/s, {} hours of audio an hour",
-            whole(clips.floor()),
-            whole(hours.floor())
-        );
+        let [clips, hours] = [clips, hours].map(|rate| whole(rate.floor()));
+        text += &format!("; {clips} clips/s, {hours} hours of audio an hour");
     }
     text
 }
 
 fn groups(groups: &[ClipGroup]) -> String {
-    let shown = groups.iter().take(MOST_GROUPS);
-    let mut shown: Vec<_> = shown
-        .map(|group| {
-            format!(
-                "{} {} ({})",
-                group.name,
-                count(group.clips),
-                hours(group.hours)
-            )
-        })
-        .collect();
-    let rest = groups.get(MOST_GROUPS..).unwrap_or_default();
+    let (shown, rest) = groups.split_at(groups.len().min(MOST_GROUPS));
+    let shown = shown.iter().map(|group| {
+        let (clips, hours) = (count(group.clips), hours(group.hours));
+        format!("{} {clips} ({hours})", group.name)
+    });
+    let mut shown: Vec<_> = shown.collect();
     if !rest.is_empty() {
-        let clips: usize = rest.iter().map(|group| group.clips).sum();
-        shown.push(format!(
-            "and {} more with {} clips",
-            rest.len(),
-            count(clips)
-        ));
+        let clips = count(rest.iter().map(|group| group.clips).sum::<usize>());
+        shown.push(format!("and {} more with {clips} clips", rest.len()));
     }
     shown.join(", ")
 }
@@ -203,8 +156,6 @@ fn listed(counts: &BTreeMap<String, usize>, file: &str) -> String {
 }
 
 fn reasons(counts: &BTreeMap<String, usize>) -> String {
-    let shown = counts
-        .iter()
-        .map(|(reason, n)| format!("{reason} {}", count(n)));
-    shown.collect::<Vec<_>>().join(", ")
+    let shown = |(reason, n): (&String, &usize)| format!("{reason} {}", count(n));
+    counts.iter().map(shown).collect::<Vec<_>>().join(", ")
 }

@@ -1,33 +1,30 @@
 //! A profile as text.
 
-use std::fmt::Write as _;
-
 use voxmill_analysis::bottleneck::{Finding, Level};
 use voxmill_analysis::profile::{Profile, SlowStep};
 use voxmill_analysis::scorecard::Tier;
 use voxmill_analysis::timing::{Ratio, Spread};
 
-use super::{Align, Mark, Paint, Table, bar};
-use crate::format::{percent, size, time, whole, wrap};
+use super::page::Page;
+use super::{Mark, Paint};
+use crate::format::{Table, bar, count, measure, percent, size, three_digits, time, whole};
 
 pub fn profile_text(profile: &Profile, paint: Paint) -> String {
-    let mut out = String::new();
-    head(&mut out, profile);
-    line(&mut out, profile, paint);
-    stages(&mut out, profile, paint);
-    feeding(&mut out, profile, paint);
-    resources(&mut out, profile, paint);
-    slowest(&mut out, profile, paint);
-    findings(&mut out, &profile.findings, paint);
-    scorecard(&mut out, profile, paint);
-    out.truncate(out.trim_end().len());
-    out
+    let mut page = Page::new(0, paint);
+    head(&mut page, profile);
+    model_thread(&mut page, profile);
+    stages(&mut page, profile);
+    feeding(&mut page, profile);
+    resources(&mut page, profile);
+    slowest(&mut page, profile);
+    findings(&mut page, &profile.findings);
+    scorecard(&mut page, profile);
+    page.text()
 }
 
-fn head(out: &mut String, profile: &Profile) {
+fn head(page: &mut Page, profile: &Profile) {
     let fact = |name: &str| profile.facts.get(name).map_or("?", String::as_str);
-    let _ = writeln!(
-        out,
+    page.push(&format!(
         "{} steps after {} to warm up, {:.1} s: {} model, batches of {}, {}, cache {}",
         profile.steps,
         profile.warm_up_steps,
@@ -36,239 +33,166 @@ fn head(out: &mut String, profile: &Profile) {
         fact("batch size"),
         fact("device"),
         fact("cache"),
-    );
-    let _ = writeln!(
-        out,
+    ));
+    page.push(&format!(
         "{} frames/s, {:.2} steps/s; first step after {:.1} s",
         whole(profile.frames_per_second),
         profile.steps_per_second,
         profile.time_to_first_step_seconds.unwrap_or(0.0)
-    );
+    ));
 }
 
-fn spread_cells(spread: &Spread) -> [String; 7] {
-    [
-        spread.mean,
-        spread.std,
-        spread.min,
-        spread.p50,
-        spread.p95,
-        spread.p99,
-        spread.max,
-    ]
-    .map(short)
-}
-
-/// Three digits that say something.
-fn short(milliseconds: f64) -> String {
-    match milliseconds {
-        ms if ms <= 0.0 => "0".to_owned(),
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 100.0 => format!("{ms:.1}"),
-        ms => whole(ms),
-    }
-}
-
-fn line(out: &mut String, profile: &Profile, paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("The model thread's time"));
+fn model_thread(page: &mut Page, profile: &Profile) {
+    page.heading("The model thread's time");
     let mut table = Table::new(2)
-        .column("ms", Align::Left)
-        .column("share", Align::Right)
-        .column("mean", Align::Right)
-        .column("std", Align::Right)
-        .column("min", Align::Right)
-        .column("p50", Align::Right)
-        .column("p95", Align::Right)
-        .column("p99", Align::Right)
-        .column("max", Align::Right)
-        .column("", Align::Left);
+        .left(["ms"])
+        .right(["share", "mean", "std", "min", "p50", "p95", "p99", "max"]);
+    let mut row = |name: &str, share: String, of: &Spread, bar: String| {
+        let times = [of.mean, of.std, of.min, of.p50, of.p95, of.p99, of.max];
+        let cells = [name.to_owned(), share].into_iter();
+        table.row(cells.chain(times.map(three_digits)).chain([bar]));
+    };
     for share in &profile.shares {
-        let mut cells = vec![share.name.clone(), percent(share.share)];
-        cells.extend(spread_cells(&share.ms));
-        cells.push(bar(share.share, 6));
-        table.row(cells);
+        let bar = bar(share.share, 6);
+        row(&share.name, percent(share.share), &share.ms, bar);
         if share.name == "train" {
             for (name, spread) in &profile.train_parts {
                 let part = spread.mean * spread.count as f64 / 1e3 / profile.seconds.max(1e-9);
-                let mut cells = vec![format!("  {name}"), percent(part)];
-                cells.extend(spread_cells(spread));
-                table.row(cells);
+                let name = format!("  {name}");
+                row(&name, percent(part), spread, String::new());
             }
         }
     }
-    let mut cells = vec!["step".to_owned(), String::new()];
-    cells.extend(spread_cells(&profile.step_ms));
-    table.row(cells);
-    let _ = writeln!(out, "{}", table.text());
-    let _ = writeln!(
-        out,
+    row("step", String::new(), &profile.step_ms, String::new());
+    page.table(&table);
+    page.push(&format!(
         "  step = load + preprocess + transfer + train; it varies by {} within a shape",
         percent(profile.variation)
-    );
+    ));
     if (profile.explained - 1.0).abs() > 0.02 {
-        let _ = writeln!(
-            out,
-            "  {} these add up to {} of the clock's time",
-            paint.mark(Mark::Warn),
-            percent(profile.explained)
-        );
+        let explained = percent(profile.explained);
+        let text = format!("these add up to {explained} of the clock's time");
+        page.point("  ", Mark::Warn, text);
     }
 }
 
-fn stages(out: &mut String, profile: &Profile, paint: Paint) {
-    let _ = writeln!(
-        out,
-        "\n{}",
-        paint.heading("The stages' own work, beside it")
-    );
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("workers", Align::Right)
-        .column("busy", Align::Right)
-        .column("mean ± std", Align::Right)
-        .column("p95", Align::Right)
-        .column("could do", Align::Right)
-        .column("needed", Align::Right);
+fn stages(page: &mut Page, profile: &Profile) {
+    page.heading("The stages' own work, alongside");
+    let mut table = Table::new(2).left([""]).right([
+        "workers",
+        "busy",
+        "mean ± std",
+        "p95",
+        "could do",
+        "needed",
+    ]);
     for stage in &profile.stages {
-        let part = stage.name.split_once('.');
         let rate = |rate: f64| format!("{}/s", whole(rate));
+        let own = [
+            stage.name.clone(),
+            stage.workers.to_string(),
+            rate(stage.capacity),
+            rate(stage.needed),
+        ];
+        // A part of a stage shares its workers.
+        let [name, workers, capacity, needed] = match stage.name.split_once('.') {
+            Some((_, part)) => [format!("  {part}"), "".into(), "".into(), "".into()],
+            None => own,
+        };
+        let mean = format!("{} ± {}", time(stage.ms.mean), time(stage.ms.std));
+        let p95 = time(stage.ms.p95);
         table.row([
-            part.map_or(stage.name.clone(), |(_, part)| format!("  {part}")),
-            part.map_or(stage.workers.to_string(), |_| String::new()),
+            name,
+            workers,
             percent(stage.busy),
-            format!("{} ± {}", time(stage.ms.mean), time(stage.ms.std)),
-            time(stage.ms.p95),
-            part.map_or_else(|| rate(stage.capacity), |_| String::new()),
-            part.map_or_else(|| rate(stage.needed), |_| String::new()),
+            mean,
+            p95,
+            capacity,
+            needed,
         ]);
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
 }
 
 fn times(ratio: Option<Ratio>) -> String {
-    ratio.map_or("not measured".to_owned(), |ratio| {
-        format!(
-            "{:.3} × ({:.3} to {:.3})",
-            ratio.value, ratio.low, ratio.high
-        )
+    ratio.map_or("not measured".to_owned(), |Ratio { value, low, high }| {
+        format!("{value:.3} × ({low:.3} to {high:.3})")
     })
 }
 
-fn feeding(out: &mut String, profile: &Profile, paint: Paint) {
+fn feeding(page: &mut Page, profile: &Profile) {
     let feeding = &profile.feeding;
-    let _ = writeln!(
-        out,
-        "\n{}",
-        paint.heading("Feeding: the run beside batches that were ready")
-    );
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("", Align::Left);
-    let floor = feeding.floor_ms.map_or("not measured".to_owned(), |ms| {
-        format!("{} a step", time(ms))
-    });
-    table.row(["floor (a)".to_owned(), floor]);
-    table.row([
-        "while workers work (b/a)".to_owned(),
-        times(feeding.interference),
-    ]);
-    table.row(["the run (c/a)".to_owned(), times(feeding.run_over_floor)]);
-    table.row([
-        "stall".to_owned(),
-        format!("{} a step", time(feeding.stall_ms)),
-    ]);
-    table.row([
-        "--no-overlap takes".to_owned(),
-        times(feeding.no_overlap_over_run),
-    ]);
-    let _ = writeln!(out, "{}", table.text());
+    page.heading("Feeding: the run compared with batches that were ready");
+    let mut table = Table::new(2);
+    let a_step = |ms: f64| format!("{} a step", time(ms));
+    let floor = feeding.floor_ms.map_or("not measured".to_owned(), a_step);
+    table.fact("floor (a)", floor);
+    table.fact("while workers work (b/a)", times(feeding.interference));
+    table.fact("the run (c/a)", times(feeding.run_over_floor));
+    table.fact("stall", a_step(feeding.stall_ms));
+    table.fact("--no-overlap takes", times(feeding.no_overlap_over_run));
+    page.table(&table);
 }
 
-fn resources(out: &mut String, profile: &Profile, paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("Devices and memory"));
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("", Align::Left);
-    table.row([
-        "model busy".to_owned(),
-        format!("{} of its own time line", percent(profile.busy)),
-    ]);
+fn resources(page: &mut Page, profile: &Profile) {
+    page.heading("Devices and memory");
+    let mut table = Table::new(2);
+    let busy = format!("{} of its own time line", percent(profile.busy));
+    table.fact("model busy", busy);
     if let Some(busy) = profile.data_device_busy {
-        table.row(["data device busy".to_owned(), percent(busy)]);
+        table.fact("data device busy", percent(busy));
     }
-    match profile.driver_utilisation_percent.is_empty() {
-        true => table.row([
-            "driver's utilisation".to_owned(),
-            "not measured: no GPU driver here".to_owned(),
-        ]),
-        false => {
-            for (device, percent) in &profile.driver_utilisation_percent {
-                table.row([
-                    format!("utilisation of {device}"),
-                    format!("{percent:.0} % by its driver (some kernel ran)"),
-                ]);
-            }
-        }
+    if profile.driver_utilisation_percent.is_empty() {
+        let none = "not measured: no GPU driver here";
+        table.fact("driver's utilisation", none);
     }
-    for (device, memory) in &profile.memory.devices {
+    for (device, percent) in &profile.driver_utilisation_percent {
+        let utilisation = format!("{percent:.0} % by its driver (some kernel ran)");
+        table.fact(format!("utilisation of {device}"), utilisation);
+    }
+    let at_most = |peak: u64, of: u64| format!("{} of {} at most", size(peak), size(of));
+    let memory = &profile.memory;
+    for (device, memory) in &memory.devices {
         if let (Some(peak), Some(total)) = (memory.peak, memory.total) {
-            table.row([
-                format!("memory of {device}"),
-                format!("{} of {} at most", size(peak), size(total)),
-            ]);
+            table.fact(format!("memory of {device}"), at_most(peak, total));
         }
     }
     for (device, watts) in &profile.power_watts {
-        table.row([format!("power of {device}"), format!("{watts:.0} W")]);
+        table.fact(format!("power of {device}"), format!("{watts:.0} W"));
     }
-    if let Some(peak) = profile.memory.process_peak {
-        let of = profile
-            .memory
-            .host_total
-            .map_or(String::new(), |total| format!(" of {}", size(total)));
-        table.row([
-            "host memory".to_owned(),
-            format!("{}{of} at most", size(peak)),
-        ]);
+    match (memory.process_peak, memory.host_total) {
+        (Some(peak), Some(total)) => table.fact("host memory", at_most(peak, total)),
+        (Some(peak), None) => table.fact("host memory", format!("{} at most", size(peak))),
+        (None, _) => {}
     }
-    for (name, (peak, limit)) in &profile.memory.budgets {
-        table.row([
-            format!("budget `{name}`"),
-            format!("{} of {} at most", size(*peak), size(*limit)),
-        ]);
+    for (name, (peak, limit)) in &memory.budgets {
+        table.fact(format!("budget `{name}`"), at_most(*peak, *limit));
     }
-    table.row([
-        "padding".to_owned(),
-        format!("{} of all frames", percent(profile.padding_waste)),
-    ]);
+    let padding = format!("{} of all frames", percent(profile.padding_waste));
+    table.fact("padding", padding);
     if let Some(seconds) = profile.cpu_seconds_per_audio_hour {
-        table.row([
-            "CPU".to_owned(),
-            format!(
-                "{} s for each hour of audio; {:.0} % of all cores in use",
-                whole(seconds),
-                profile.host_cpu_percent.unwrap_or(0.0)
-            ),
-        ]);
-    }
-    let _ = writeln!(out, "{}", table.text());
-    if profile.lost > 0 {
-        let _ = writeln!(
-            out,
-            "  {} {} events are missing from the record: the sums are too small",
-            paint.mark(Mark::Warn),
-            profile.lost
+        let cpu = format!(
+            "{} s for each hour of audio; {:.0} % of all cores in use",
+            whole(seconds),
+            profile.host_cpu_percent.unwrap_or(0.0)
         );
+        table.fact("CPU", cpu);
+    }
+    page.table(&table);
+    if profile.lost > 0 {
+        let lost = count(profile.lost);
+        let text = format!("{lost} events are missing from the record: the sums are too small");
+        page.point("  ", Mark::Warn, text);
     }
 }
 
-fn slowest(out: &mut String, profile: &Profile, paint: Paint) {
+fn slowest(page: &mut Page, profile: &Profile) {
     if profile.slowest.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n{}", paint.heading("The steps that waited longest"));
+    page.heading("The steps that waited longest");
     for slow in &profile.slowest {
-        let _ = writeln!(out, "{}", wrap("  ", &slow_step(slow)));
+        page.wrapped("  ", slow_step(slow));
     }
 }
 
@@ -298,54 +222,37 @@ fn doing_word(part: &str) -> &str {
     }
 }
 
-fn findings(out: &mut String, findings: &[Finding], paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("Findings"));
+fn findings(page: &mut Page, findings: &[Finding]) {
+    page.heading("Findings");
     for finding in findings {
         let (mark, word) = match finding.level {
             Level::Bottleneck => (Mark::Bad, "bottleneck"),
             Level::Warning => (Mark::Warn, "warning"),
             Level::Note => (Mark::Good, "note"),
         };
-        let head = format!("  {} {word}: ", paint.mark(mark));
-        let text = format!("{} [{}]", finding.what, finding.bound_by);
-        let _ = writeln!(out, "{}", wrap(&head, &text));
+        let head = format!("  {} {word}: ", page.paint.mark(mark));
+        page.wrapped(&head, format!("{} [{}]", finding.what, finding.bound_by));
         for evidence in &finding.evidence {
-            let text = format!(
-                "{}: {} (threshold {})",
-                evidence.measure,
-                number(evidence.value),
-                number(evidence.threshold)
-            );
-            let _ = writeln!(out, "{}", wrap("      because ", &text));
+            let [value, threshold] = [evidence.value, evidence.threshold].map(measure);
+            let text = format!("{}: {value} (threshold {threshold})", evidence.measure);
+            page.wrapped("      because ", text);
         }
         for change in &finding.changes {
             let mut text = change.what.clone();
             if let Some(flag) = &change.flag {
-                let _ = write!(text, ": {flag}");
+                text += &format!(": {flag}");
             }
             if let Some(config) = &change.config {
-                let _ = write!(text, " (in the file: {config})");
+                text += &format!(" (in the file: {config})");
             }
-            let _ = writeln!(out, "{}", wrap("      change  ", &text));
+            page.wrapped("      change  ", text);
         }
     }
 }
 
-fn number(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => whole(value),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-fn scorecard(out: &mut String, profile: &Profile, paint: Paint) {
-    let _ = writeln!(out, "\n{}", paint.heading("Scorecard"));
-    let mut table = Table::new(2)
-        .column("", Align::Left)
-        .column("", Align::Left)
-        .column("", Align::Left)
-        .column("", Align::Left);
+fn scorecard(page: &mut Page, profile: &Profile) {
+    page.heading("Scorecard");
+    let mut table = Table::new(2);
     for row in &profile.scorecard {
         let tier = match row.tier {
             Tier::Must => "must",
@@ -357,14 +264,10 @@ fn scorecard(out: &mut String, profile: &Profile, paint: Paint) {
             Some(false) => (Mark::Bad, "missed"),
             None => (Mark::Open, "open"),
         };
-        table.row([
-            tier.to_owned(),
-            format!("{} {word}", paint.mark(mark)),
-            row.goal.clone(),
-            row.note.clone(),
-        ]);
+        let reached = format!("{} {word}", page.paint.mark(mark));
+        table.row([tier, &reached, &row.goal, &row.note]);
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
 }
 
 #[cfg(test)]
@@ -373,12 +276,13 @@ mod tests {
     use voxmill_analysis::profile::profile;
     use voxmill_analysis::synthetic::SyntheticRun;
 
+    use super::super::tests::fits;
     use super::*;
 
     #[test]
     fn what_a_person_sees_of_a_healthy_run_and_of_one_that_waits() {
         let healthy = profile(&SyntheticRun::default().run());
-        insta::assert_snapshot!(profile_text(&healthy, Paint::plain()));
+        insta::assert_snapshot!(fits(profile_text(&healthy, Paint::plain())));
         let waits = SyntheticRun {
             waited_ms: 40,
             late: Some("featurize"),
@@ -397,13 +301,5 @@ mod tests {
             Some((flag, format!("data: {{ {setting}: {value} }}")))
         });
         insta::assert_snapshot!(profile_text(&waits, Paint::plain()));
-    }
-
-    #[test]
-    fn no_line_is_wider_than_the_page() {
-        let text = profile_text(&profile(&SyntheticRun::default().run()), Paint::plain());
-        for line in text.lines() {
-            assert!(line.chars().count() <= crate::format::COLUMNS, "{line}");
-        }
     }
 }

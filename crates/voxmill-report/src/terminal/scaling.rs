@@ -1,30 +1,32 @@
 //! Sizes side by side, as text: a table, bars, and what follows from them.
 
-use std::fmt::Write as _;
-
 use voxmill_analysis::bottleneck::thresholds;
-use voxmill_analysis::scaling::{Knee, Measured, Scaling, SizeRow, Swept, WORTH_IT};
+use voxmill_analysis::scaling::{Knee, Measured, Scaling, Swept, WORTH_IT};
 use voxmill_analysis::timing::{Ratio, WARM_UP_STEPS};
 
-use super::{Align, Mark, Paint, Table, bar};
-use crate::format::{self, percent, size, time, whole, wrap};
+use super::page::Page;
+use super::{Mark, Paint};
+use crate::format::{
+    Table, bar, count, given_percent, percent, short_percent, signed, size, time, whole,
+};
 
 const BAR: usize = 40;
-/// Above this share of clips whose features were made in between, sizes are not measured alike.
+/// Above this share of clips whose features were computed in between, sizes are not measured alike.
 const COLD: f64 = 0.1;
 
 pub fn scaling_text(scaling: &Scaling, paint: Paint) -> String {
-    let mut out = String::new();
-    table(&mut out, scaling, paint);
-    bars(&mut out, scaling, paint);
-    let _ = writeln!(out, "\n{}", paint.heading("What follows"));
-    died(&mut out, scaling, paint);
-    knee(&mut out, scaling, paint);
-    memory(&mut out, scaling, paint);
-    cold(&mut out, scaling, paint);
-    others(&mut out, scaling, paint);
-    out.truncate(out.trim_end().len());
-    out
+    let mut page = Page::new(0, paint);
+    table(&mut page, scaling);
+    bars(&mut page, scaling);
+    page.heading("What follows");
+    died(&mut page, scaling);
+    let (mark, text) = knee(scaling);
+    page.point("  ", mark, text);
+    if let Some(text) = memory(scaling) {
+        page.point("  ", Mark::Open, text);
+    }
+    disturbances(&mut page, scaling);
+    page.text()
 }
 
 fn ran(scaling: &Scaling) -> impl Iterator<Item = (u64, &Measured)> {
@@ -32,33 +34,31 @@ fn ran(scaling: &Scaling) -> impl Iterator<Item = (u64, &Measured)> {
     rows.filter_map(|row| Some((row.size, row.measured.as_ref()?)))
 }
 
-fn table(out: &mut String, scaling: &Scaling, paint: Paint) {
+/// The largest value of all sizes that ran.
+fn most(scaling: &Scaling, of: impl Fn(&Measured) -> f64) -> f64 {
+    ran(scaling)
+        .map(|(_, measured)| of(measured))
+        .fold(0.0, f64::max)
+}
+
+fn table(page: &mut Page, scaling: &Scaling) {
     let steps = ran(scaling).map(|(_, measured)| measured.steps).max();
-    let heading = match steps {
+    page.heading(&match steps {
         Some(steps) => format!("{steps} steps of each size, after {WARM_UP_STEPS} to warm up"),
         None => "No size ran".to_owned(),
-    };
-    let _ = writeln!(out, "{}", paint.heading(&heading));
+    });
     let on_device = ran(scaling).any(|(_, measured)| measured.device_memory.is_some());
     let mut table = Table::new(2)
-        .column(scaling.swept.name(), Align::Right)
-        .column("frames/s", Align::Right)
-        .column("clips/s", Align::Right)
-        .column("step", Align::Right)
-        .column("busy", Align::Right)
-        .column("stall", Align::Right)
-        .column("memory", Align::Right);
-    if on_device {
-        table = table.column("on device", Align::Right);
-    }
+        .right([scaling.swept.name()])
+        .right(["frames/s", "clips/s", "step", "busy", "stall", "memory"])
+        .right(on_device.then_some("on device"));
     for row in &scaling.sizes {
         let Some(measured) = &row.measured else {
-            let died = format!("{} died", paint.mark(Mark::Bad));
-            table.row([row.size.to_string(), died]);
+            table.fact(row.size.to_string(), died_mark(page.paint));
             continue;
         };
         let known = |peak: Option<u64>| peak.map_or("–".to_owned(), size);
-        let mut cells = vec![
+        let cells = [
             row.size.to_string(),
             whole(measured.frames_per_second),
             format!("{:.1}", measured.clips_per_second),
@@ -67,84 +67,60 @@ fn table(out: &mut String, scaling: &Scaling, paint: Paint) {
             percent(measured.stall),
             known(measured.host_memory),
         ];
-        if on_device {
-            cells.push(known(measured.device_memory));
-        }
-        table.row(cells);
+        let on_device = on_device.then(|| known(measured.device_memory));
+        table.row(cells.into_iter().chain(on_device));
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
 }
 
-fn bars(out: &mut String, scaling: &Scaling, paint: Paint) {
-    let most = ran(scaling)
-        .map(|(_, measured)| measured.frames_per_second)
-        .fold(0.0, f64::max);
+fn died_mark(paint: Paint) -> String {
+    format!("{} died", paint.mark(Mark::Bad))
+}
+
+fn bars(page: &mut Page, scaling: &Scaling) {
+    let most = most(scaling, |measured| measured.frames_per_second);
     if most <= 0.0 {
         return;
     }
-    let _ = writeln!(out, "\n{}", paint.heading("Frames a second"));
-    let mut table = Table::new(2)
-        .column("", Align::Right)
-        .column("", Align::Left);
+    page.heading("Frames a second");
+    let mut table = Table::new(2).right([""]);
     for row in &scaling.sizes {
-        let cell = match &row.measured {
-            Some(measured) => format!(
-                "{} {}{}",
-                bar(measured.frames_per_second / most, BAR),
-                whole(measured.frames_per_second),
-                measured.gain.map_or(String::new(), gained)
-            ),
-            None => format!("{} died", paint.mark(Mark::Bad)),
-        };
-        table.row([row.size.to_string(), cell]);
+        let cell = row.measured.as_ref().map(|measured| {
+            let bar = bar(measured.frames_per_second / most, BAR);
+            let gained = measured.gain.map_or(String::new(), gained);
+            format!("{bar} {}{gained}", whole(measured.frames_per_second))
+        });
+        let cell = cell.unwrap_or_else(|| died_mark(page.paint));
+        table.fact(row.size.to_string(), cell);
     }
-    let _ = writeln!(out, "{}", table.text());
+    page.table(&table);
 }
 
 /// `, +12 % (+8 to +15)`
-fn gained(gain: Ratio) -> String {
-    let percents = |ratio: f64| format!("{:+.0}", 100.0 * (ratio - 1.0)).replace('-', "−");
-    format!(
-        ", {} % ({} to {})",
-        percents(gain.value),
-        percents(gain.low),
-        percents(gain.high)
-    )
+fn gained(Ratio { value, low, high }: Ratio) -> String {
+    let [value, low, high] = [value, low, high].map(|ratio| signed(100.0 * (ratio - 1.0), 0));
+    format!(", {value} % ({low} to {high})")
 }
 
-fn point(out: &mut String, paint: Paint, mark: Mark, text: &str) {
-    let head = format!("  {} ", paint.mark(mark));
-    let _ = writeln!(out, "{}", wrap(&head, text));
-}
-
-fn died(out: &mut String, scaling: &Scaling, paint: Paint) {
-    for SizeRow {
-        size,
-        died,
-        refused,
-        ..
-    } in &scaling.sizes
-    {
-        let Some(reason) = died else { continue };
-        let mut text = format!("{} died: {reason}", scaling.swept.of(*size));
-        if let Some(short) = refused {
-            let _ = write!(
-                text,
-                "; that is {} more than there may be",
-                format::size(short.needs.saturating_sub(short.limit))
-            );
+fn died(page: &mut Page, scaling: &Scaling) {
+    for row in &scaling.sizes {
+        let Some(reason) = &row.died else { continue };
+        let mut text = format!("{} died: {reason}", scaling.swept.of(row.size));
+        if let Some(short) = &row.refused {
+            let missing = size(short.needs.saturating_sub(short.limit));
+            text += &format!("; that is {missing} more than the limit");
         }
-        point(out, paint, Mark::Bad, &text);
+        page.point("  ", Mark::Bad, text);
     }
 }
 
-fn knee(out: &mut String, scaling: &Scaling, paint: Paint) {
+fn knee(scaling: &Scaling) -> (Mark, String) {
     let flag = &scaling.flag;
-    let gain = format!("{:.0} %", 100.0 * WORTH_IT);
-    let (mark, text) = match scaling.knee {
+    let gain = given_percent(WORTH_IT);
+    match scaling.knee {
         None => (
             Mark::Bad,
-            "no size ran, so there is nothing to say of how they scale".to_owned(),
+            "no size ran: how throughput scales is not known".to_owned(),
         ),
         Some(Knee::OneSize(_)) => (
             Mark::Open,
@@ -158,84 +134,74 @@ fn knee(out: &mut String, scaling: &Scaling, paint: Paint) {
                 scaling.swept.of(size)
             ),
         ),
-        Some(Knee::At(size)) => {
-            let smallest = ran(scaling).next().map(|(size, _)| size) == Some(size);
-            let text = match smallest {
-                true => format!(
-                    "no size gains more than {gain} beyond noise over the one before: {flag} {size} does as well"
-                ),
-                false => format!(
-                    "it stops scaling at {}: no larger one gains more than {gain} beyond noise over the one \
-                     before; {flag} {size} is the one to take",
-                    scaling.swept.of(size)
-                ),
-            };
-            (Mark::Good, text)
-        }
-    };
-    point(out, paint, mark, &text);
+        // The smallest that ran.
+        Some(Knee::At(size)) if ran(scaling).next().map(|(size, _)| size) == Some(size) => (
+            Mark::Good,
+            format!(
+                "no size gains more than {gain} beyond noise over the one before: {flag} {size} does as well"
+            ),
+        ),
+        Some(Knee::At(size)) => (
+            Mark::Good,
+            format!(
+                "it stops scaling at {}: no larger one gains more than {gain} beyond noise over the one \
+                 before; {flag} {size} is the one to take",
+                scaling.swept.of(size)
+            ),
+        ),
+    }
 }
 
-fn memory(out: &mut String, scaling: &Scaling, paint: Paint) {
+fn memory(scaling: &Scaling) -> Option<String> {
     if scaling.swept != Swept::BatchSize {
-        return;
+        return None;
     }
+    let measured = ran(scaling).filter(|(_, measured)| measured.host_memory.is_some());
     match scaling.memory.extrapolated {
-        Some(found) => {
-            let text = format!(
-                "host memory grows by about {} for each clip in a batch; by extrapolation batch size {} would be the first that \
-                 does not fit into the {} that are free",
-                size(found.bytes_each as u64),
-                whole(found.first_that_would_not_fit as f64),
-                size(found.available)
-            );
-            point(out, paint, Mark::Open, &text);
-        }
-        None if ran(scaling)
-            .filter(|(_, m)| m.host_memory.is_some())
-            .count()
-            > 1 =>
-        {
-            let text = "host memory does not grow with the size here: what would not fit cannot be told from it";
-            point(out, paint, Mark::Open, text);
-        }
-        None => {}
+        Some(found) => Some(format!(
+            "host memory grows by about {} for each clip in a batch; by extrapolation batch size {} would be the first that \
+             does not fit into the {} that are free",
+            size(found.bytes_each as u64),
+            count(found.first_that_would_not_fit),
+            size(found.available)
+        )),
+        None if measured.count() > 1 => Some(
+            "host memory does not grow with the size here: which size would not fit is not known"
+                .to_owned(),
+        ),
+        None => None,
     }
 }
 
-fn cold(out: &mut String, scaling: &Scaling, paint: Paint) {
-    let most = ran(scaling)
-        .map(|(_, measured)| measured.decoded)
-        .fold(0.0, f64::max);
-    if most > COLD {
+/// What made the sizes unequal: features computed in between, and other programs.
+fn disturbances(page: &mut Page, scaling: &Scaling) {
+    let decoded = most(scaling, |measured| measured.decoded);
+    if decoded > COLD {
         let text = format!(
-            "features of up to {:.0} % of a size's clips were made while it ran, which later sizes then found in the cache: \
+            "features of up to {} of a size's clips were computed while it ran, which later sizes then found in the cache: \
              `voxmill prepare` first, then all are measured alike",
-            100.0 * most.min(1.0)
+            short_percent(decoded.min(1.0))
         );
-        point(out, paint, Mark::Warn, &text);
+        page.point("  ", Mark::Warn, text);
     }
-}
-
-fn others(out: &mut String, scaling: &Scaling, paint: Paint) {
-    let most = ran(scaling)
-        .filter_map(|(_, measured)| measured.others)
-        .fold(0.0, f64::max);
-    if most > thresholds::RIVALS {
+    let others = most(scaling, |measured| measured.others.unwrap_or(0.0));
+    if others > thresholds::RIVALS {
         let text = format!(
-            "other programs took up to {:.0} % of the cores meanwhile: what gains and what does not may be their doing; \
+            "other programs took up to {} of the cores meanwhile: they may be why a size gains or does not; \
              measure again when they are done",
-            100.0 * most
+            short_percent(others)
         );
-        point(out, paint, Mark::Warn, &text);
+        page.point("  ", Mark::Warn, text);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::fits;
     use super::*;
-    use crate::format::COLUMNS;
-    use voxmill_analysis::scaling::{Extrapolated, MemoryLimit, SCALING_VERSION, Shortage};
+    use voxmill_analysis::scaling::{
+        Extrapolated, MemoryLimit, SCALING_VERSION, Shortage, SizeRow,
+    };
     use voxmill_analysis::timing::Spread;
 
     fn row(size: u64, frames_per_second: f64, gain: Option<Ratio>) -> SizeRow {
@@ -293,11 +259,7 @@ mod tests {
 
     #[track_caller]
     fn shown(scaling: &Scaling) -> String {
-        let text = scaling_text(scaling, Paint::plain());
-        for line in text.lines() {
-            assert!(line.chars().count() <= COLUMNS, "{line}");
-        }
-        text
+        fits(scaling_text(scaling, Paint::plain()))
     }
 
     #[test]
@@ -318,15 +280,13 @@ mod tests {
             needs: 2_100_000_000,
             limit: 1_500_000_000,
         };
+        let reason =
+            "the run does not fit on cuda:0: it needs 2100MB, and --model-gpu-memory is 1500MB";
         let mut sizes = vec![
             row(8, 8_000.0, None),
             row(16, 10_400.0, gain(1.3)),
             row(24, 10_500.0, gain(1.01)),
-            dead(
-                32,
-                "the run does not fit on cuda:0: it needs 2100MB, and --model-gpu-memory is 1500MB",
-                Some(refused),
-            ),
+            dead(32, reason, Some(refused)),
         ];
         for row in &mut sizes {
             if let Some(measured) = &mut row.measured {
@@ -348,14 +308,8 @@ mod tests {
 
     #[test]
     fn all_died() {
-        let sizes = vec![
-            dead(
-                8,
-                "killed by signal 9: the system does that where memory runs out",
-                None,
-            ),
-            dead(16, "the disk is full", None),
-        ];
+        let killed = "killed by signal 9: the system does that where memory runs out";
+        let sizes = vec![dead(8, killed, None), dead(16, "the disk is full", None)];
         insta::assert_snapshot!(shown(&of(Swept::BatchSize, sizes, None)));
     }
 }

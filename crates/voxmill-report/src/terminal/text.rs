@@ -1,13 +1,14 @@
 //! Each step that a sentence takes on its way to token ids, as text.
 
+use super::Paint;
 use super::page::Page;
-use super::{Align, Table};
+use crate::format::{Table, pad};
 use crate::results::text::Text;
 
 const LABEL: usize = 12;
 
 pub fn front_end_text(result: &Text) -> String {
-    let mut page = Page::with_labels(LABEL);
+    let mut page = Page::new(LABEL, Paint::plain());
     page.whole_line("text", &result.text);
     if result.composed != result.text {
         page.whole_line("composed", &result.composed);
@@ -19,33 +20,20 @@ pub fn front_end_text(result: &Text) -> String {
     page.whole_line("language", format!("{} ({how})", result.language));
     page.whole_line("normalised", &result.normalized);
     let mut words = Table::new(0);
-    for _ in 0..4 {
-        words = words.column("", Align::Left);
-    }
     for (number, word) in result.words.iter().enumerate() {
-        let label = if number == 0 { "words     " } else { "" };
-        words.row([
-            format!("{label:10}"),
-            word.text.clone(),
-            word.pronunciation.clone(),
-            word.source.clone(),
-        ]);
+        // Two blanks follow each cell.
+        let label = pad(if number == 0 { "words" } else { "" }, LABEL - 2);
+        words.row([&label, &word.text, &word.pronunciation, &word.source]);
     }
-    page.push(&words.text());
+    page.table(&words);
     let ids: Vec<_> = result.tokens.iter().map(u16::to_string).collect();
-    page.whole_line(
-        "tokens",
-        format!("{}: {}", result.tokens.len(), result.symbols.join(" ")),
-    );
+    let symbols = result.symbols.join(" ");
+    page.whole_line("tokens", format!("{}: {symbols}", result.tokens.len()));
     page.whole_line("ids", ids.join(" "));
     if !result.unknown_words.is_empty() {
-        page.whole_line(
-            "guessed",
-            format!(
-                "{} (not in the dictionary; a line in --lexicon overrides)",
-                result.unknown_words.join(", ")
-            ),
-        );
+        let words = result.unknown_words.join(", ");
+        let text = format!("{words} (not in the dictionary; a line in --lexicon overrides)");
+        page.whole_line("guessed", text);
     }
     if !result.unknown_symbols.is_empty() {
         let dropped = result.unknown_symbols.iter();

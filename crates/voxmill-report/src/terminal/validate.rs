@@ -1,17 +1,19 @@
 //! What `validate` found, as text: no colours, a word next to every sign.
 
-use std::fmt::Write as _;
-
-use super::machine;
 use super::page::{LABEL, Page};
-use crate::format::{COLUMNS, count, counted, pad, plural, short_percent, size, span};
+use super::{Paint, machine};
+use crate::format::{COLUMNS, count, counted, pad, short_percent, size, span, truncate};
 use crate::results::validate::{
     CheckLevel, CheckResult, DatasetFacts, DiskSpeed, FixedCopy, FolderRoom, SettingLine,
     SettingPlace, Validation,
 };
 
+fn new_page() -> Page {
+    Page::new(LABEL, Paint::plain())
+}
+
 pub fn validation_text(found: &Validation) -> String {
-    let mut page = Page::default();
+    let mut page = new_page();
     facts(&mut page, found);
     for check in &found.checks {
         page.blank();
@@ -53,63 +55,46 @@ fn dataset(page: &mut Page, data: &DatasetFacts) {
         count(data.held_out)
     );
     if data.bad + data.left_out_for_length > 0 {
-        let _ = write!(
-            clips,
-            "; {} bad, {} left out for their length",
-            data.bad, data.left_out_for_length
-        );
+        let (bad, left_out) = (data.bad, data.left_out_for_length);
+        clips += &format!("; {bad} bad, {left_out} left out for their length");
     }
     page.line("", clips);
-    let longest = data.longest.iter();
-    let longest: Vec<String> = longest
-        .map(|(id, seconds)| format!("{id} {seconds:.1} s"))
-        .collect();
+    let clip = |(id, seconds): &(String, f64)| format!("{id} {seconds:.1} s");
+    let longest: Vec<String> = data.longest.iter().map(clip).collect();
     page.line("", format!("longest: {}", longest.join(", ")));
-    page.line(
-        "batches",
-        format!(
-            "{} an epoch of about {} clips, in {}; {} of all frames are padding (all padded to the longest: {})",
-            count(data.batches_an_epoch),
-            data.batch_size,
-            counted(data.shapes as u64, "shape"),
-            short_percent(data.padding_waste),
-            short_percent(data.padding_waste_of_padding_to_the_longest)
-        ),
+    let batches = format!(
+        "{} an epoch of about {} clips, in {}; {} of all frames are padding (all padded to the longest: {})",
+        count(data.batches_an_epoch),
+        data.batch_size,
+        counted(data.shapes as u64, "shape"),
+        short_percent(data.padding_waste),
+        short_percent(data.padding_waste_of_padding_to_the_longest)
     );
+    page.line("batches", batches);
     let [rows, frames, _] = data.largest_batch;
-    page.line(
-        "memory",
-        format!(
-            "up to {} to train, by calculation: {} for weights and their moments, {} for the largest batch ({rows} clips of {frames} frames), {} for {} batches on the device",
-            size(data.model_device_bytes),
-            size(data.weights_bytes),
-            size(data.training_bytes),
-            size(data.waiting_bytes),
-            data.waiting_batches
-        ),
+    let memory = format!(
+        "up to {} to train, by calculation: {} for weights and their moments, {} for the largest batch ({rows} clips of {frames} frames), {} for {} batches on the device",
+        size(data.model_device_bytes),
+        size(data.weights_bytes),
+        size(data.training_bytes),
+        size(data.waiting_bytes),
+        data.waiting_batches
     );
-    page.line(
-        "",
-        format!(
-            "up to {} to make one batch, of {} that are for batches",
-            size(data.making_bytes),
-            size(data.batch_budget_bytes)
-        ),
-    );
+    page.line("memory", memory);
+    let [one, all] = [data.making_bytes, data.batch_budget_bytes].map(size);
+    let text = format!("up to {one} to make one batch, of {all} that are for batches");
+    page.line("", text);
 }
 
 fn disks(page: &mut Page, disk: &DiskSpeed) {
     if let (Some(speed), Some(files), Some(bytes)) =
         (disk.read_bytes_per_second, disk.read_files, disk.read_bytes)
     {
-        page.line(
-            "disk",
-            format!(
-                "{}/s, measured on {files} files of the dataset, {}; the page cache may hold them, a first read is then slower",
-                size(speed as u64),
-                size(bytes)
-            ),
+        let [speed, bytes] = [speed as u64, bytes].map(size);
+        let text = format!(
+            "{speed}/s, measured on {files} files of the dataset, {bytes}; the page cache may hold them, a first read is then slower"
         );
+        page.line("disk", text);
     }
     let free = |room: &FolderRoom| match room.free_bytes {
         Some(free) => format!("{} free", size(free)),
@@ -119,13 +104,11 @@ fn disks(page: &mut Page, disk: &DiskSpeed) {
         0 => "the cache is complete".to_owned(),
         needed => format!("the cache {} more, {}", size(needed), free(&disk.cache)),
     };
+    let needed = size(disk.checkpoints.needed_bytes);
+    let free = free(&disk.checkpoints);
     page.line(
         "",
-        format!(
-            "checkpoints take up to {}, {}; {cache}",
-            size(disk.checkpoints.needed_bytes),
-            free(&disk.checkpoints)
-        ),
+        format!("checkpoints take up to {needed}, {free}; {cache}"),
     );
 }
 
@@ -135,12 +118,8 @@ fn finding(page: &mut Page, check: &CheckResult) {
         CheckLevel::Warning => "! warning",
         CheckLevel::Note => "· note",
     };
-    let parts = check
-        .key
-        .iter()
-        .cloned()
-        .chain(check.place.as_ref().map(place));
-    let parts: Vec<String> = parts.collect();
+    let place = check.place.as_ref().map(place);
+    let parts: Vec<String> = check.key.clone().into_iter().chain(place).collect();
     page.push(&format!("{}{}", pad(sign, LABEL), parts.join("  ")));
     if let Some(SettingPlace::File {
         line,
@@ -148,7 +127,7 @@ fn finding(page: &mut Page, check: &CheckResult) {
         ..
     }) = &check.place
     {
-        let shown: String = source.trim().chars().take(COLUMNS - LABEL - 8).collect();
+        let shown = truncate(source.trim(), COLUMNS - LABEL - 8);
         page.push(&format!("{line:>7} | {shown}"));
     }
     page.line("", &check.what);
@@ -158,9 +137,9 @@ fn finding(page: &mut Page, check: &CheckResult) {
     if let Some(advice) = advice(&check.write) {
         page.line("    write", advice);
     }
-    // What to write says it all, unless it is to be left out: then there is another way.
-    let says_it_all = check.write.iter().any(|line| line.value.is_some());
-    if let Some(hint) = check.hint.as_ref().filter(|_| !says_it_all) {
+    // The line to write is enough, unless a setting is to be left out: then the hint says what else helps.
+    let is_enough = check.write.iter().any(|line| line.value.is_some());
+    if let Some(hint) = check.hint.as_ref().filter(|_| !is_enough) {
         page.line("     hint", hint);
     }
 }
@@ -187,48 +166,41 @@ fn place(place: &SettingPlace) -> String {
 
 /// Config lines and the flags for them.
 fn advice(lines: &[SettingLine]) -> Option<String> {
-    let all = |part: fn(&SettingLine) -> Option<&String>| -> Vec<&str> {
-        lines.iter().filter_map(part).map(String::as_str).collect()
+    let all = |part: fn(&SettingLine) -> Option<&String>, between: &str| {
+        let parts: Vec<&str> = lines.iter().filter_map(part).map(String::as_str).collect();
+        parts.join(between)
     };
-    let mut sections: Vec<&str> = lines.iter().map(|line| line.section.as_str()).collect();
-    sections.dedup();
-    let written = sections.into_iter().filter_map(|section| {
-        let of_section = lines.iter().filter(|line| line.section == section);
-        let written: Vec<&str> = of_section.filter_map(|line| line.line.as_deref()).collect();
+    let sections = lines.chunk_by(|a, b| a.section == b.section);
+    let written = sections.filter_map(|lines| {
+        let written: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.line.as_deref())
+            .collect();
+        let section = &lines[0].section;
         (!written.is_empty()).then(|| format!("{} (under {section}:)", written.join(", ")))
     });
-    let written: Vec<String> = written.collect();
-    let flags = all(|line| line.flag.as_ref());
-    let out = all(|line| line.value.is_none().then_some(&line.key));
-    let mut parts = Vec::new();
-    if !written.is_empty() {
-        parts.push(format!(
-            "{}, or type {}",
-            written.join(" and "),
-            flags.join(" ")
-        ));
+    let written = written.collect::<Vec<_>>().join(" and ");
+    let flags = all(|line| line.flag.as_ref(), " ");
+    let out = all(|line| line.value.is_none().then_some(&line.key), " and ");
+    match (written.as_str(), out.as_str()) {
+        ("", "") => None,
+        (_, "") => Some(format!("{written}, or type {flags}")),
+        ("", _) => Some(format!("leave {out} out")),
+        _ => Some(format!("{written}, or type {flags}; leave {out} out")),
     }
-    if !out.is_empty() {
-        parts.push(format!("leave {} out", out.join(" and ")));
-    }
-    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn changes(page: &mut Page, fixed: &FixedCopy, passed: bool) {
     let Some(path) = &fixed.file else {
-        page.line(
-            "fixed",
-            match passed {
-                true => "nothing to fix: no copy was written",
-                false => "what is found cannot be fixed without you: no copy was written",
-            },
-        );
-        page.blank();
-        return;
+        let why = match passed {
+            true => "nothing to fix",
+            false => "what is found cannot be fixed without you",
+        };
+        page.line("fixed", format!("{why}: no copy was written"));
+        return page.blank();
     };
-    let n = fixed.changes.len() as u64;
-    let lines = plural(n, "line");
-    page.line("fixed", format!("{}: {n} {lines} changed", path.display()));
+    let lines = counted(fixed.changes.len() as u64, "line");
+    page.line("fixed", format!("{}: {lines} changed", path.display()));
     for change in &fixed.changes {
         let after = change.after.trim();
         let text = match &change.before {
@@ -261,32 +233,27 @@ fn verdict(page: &mut Page, found: &Validation) {
             ("✗", format!("NOT READY{copy}: {errors}, {warnings}{notes}"))
         }
     };
-    page.wrapped(&format!("{label} "), &text);
+    page.wrapped(&format!("{label} "), text);
     if found.errors > 0 {
         return;
     }
-    match &found.busy {
-        Some(busy) => page.wrapped(
-            "  ",
-            &format!(
-                "busy share to expect: {}, measured over {} steps of {} in run {}, the newest here of the same size, batch size and device",
-                short_percent(busy.share),
-                count(busy.steps),
-                span(busy.seconds_per_step),
-                busy.run.display()
-            ),
-        ),
-        None => page.wrapped(
-            "  ",
-            "no busy share: nothing has been measured here yet; `voxmill profile` measures it",
-        ),
-    }
+    let busy = found.busy.as_ref().map(|busy| {
+        format!(
+            "busy share to expect: {}, measured over {} steps of {} in run {}, the newest here of the same size, batch size and device",
+            short_percent(busy.share),
+            count(busy.steps),
+            span(busy.seconds_per_step),
+            busy.run.display()
+        )
+    });
+    let none = "no busy share: nothing has been measured here yet; `voxmill profile` measures it";
+    page.wrapped("  ", busy.as_deref().unwrap_or(none));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::fits;
     use super::*;
-    use crate::format::width;
     use crate::results::validate::MeasuredBusy;
 
     fn write(key: &str, value: Option<&str>, flag: &str) -> Vec<SettingLine> {
@@ -318,7 +285,7 @@ mod tests {
     }
 
     fn verdict_text(found: &Validation) -> String {
-        let mut page = Page::default();
+        let mut page = new_page();
         verdict(&mut page, found);
         page.text()
     }
@@ -347,7 +314,7 @@ mod tests {
                 why: None,
                 has_file: true,
             }),
-            hint: Some("look elsewhere".to_owned()),
+            hint: Some("read the manual".to_owned()),
             write: Vec::new(),
             ..warning()
         };
@@ -358,39 +325,30 @@ mod tests {
             checks: vec![left_out, warning(), note],
             ..Validation::default()
         };
-        let mut page = Page::default();
+        let mut page = new_page();
         for check in &found.checks {
             page.blank();
             finding(&mut page, check);
         }
         page.blank();
         verdict(&mut page, &found);
-        let text = page.text();
-        assert!(text.lines().all(|line| width(line) <= COLUMNS), "{text}");
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(fits(page.text()));
     }
 
     /// Settings of different sections are each named with their own.
     #[test]
     fn advice_names_the_section_of_each_key() {
         let mut lines = write("batch_size", Some("4"), "--batch-size");
-        lines.extend(write(
-            "gradient_accumulation_steps",
-            Some("2"),
-            "--grad-accum",
-        ));
+        let steps = "gradient_accumulation_steps";
+        lines.extend(write(steps, Some("2"), "--grad-accum"));
         lines[1].section = "training".to_owned();
-        assert_eq!(
-            advice(&lines).as_deref(),
-            Some(
-                "batch_size: 4 (under data:) and gradient_accumulation_steps: 2 (under training:), \
-                or type --batch-size 4 --grad-accum 2"
-            )
-        );
+        let expected = "batch_size: 4 (under data:) and gradient_accumulation_steps: 2 (under training:), \
+                        or type --batch-size 4 --grad-accum 2";
+        assert_eq!(advice(&lines).as_deref(), Some(expected));
     }
 
     #[test]
-    fn a_file_without_faults_is_told_in_capitals() {
+    fn a_file_without_faults_passes_in_capitals() {
         insta::assert_snapshot!(verdict_text(&Validation::default()));
         let found = Validation {
             warnings: 1,

@@ -1,25 +1,19 @@
 //! Abbreviations that stand for words: titles, companies, streets, states, references.
 
 use super::dates::month_of;
-use super::reader::{Expects, Reader, leading_word, starts_upper};
+use super::reader::{Expects, Reader, capitalised, leading_word, starts_upper};
 use super::roman;
 use super::tables::{AbbreviationWhen, TABLES};
+use crate::reject_if;
 
 /// Longest key of the table; longer words need no look-up.
 const LONGEST: usize = 6;
 
 impl<'a> Reader<'a> {
     /// Says what an abbreviation stands for, if `word` is one here.
-    pub(super) fn read_abbreviation(&mut self, word: &'a str) -> bool {
-        if word.len() > LONGEST || !word.is_ascii() {
-            return false;
-        }
-        let mut lower = [0; LONGEST];
-        lower[..word.len()].copy_from_slice(word.as_bytes());
-        lower.make_ascii_lowercase();
-        let Ok(lower) = std::str::from_utf8(&lower[..word.len()]) else {
-            return false;
-        };
+    pub(super) fn read_abbreviation(&mut self, word: &'a str) -> Option<()> {
+        reject_if(word.len() > LONGEST || !word.is_ascii())?;
+        let lower = &*word.to_ascii_lowercase();
         let dot = self.byte(word.len()) == b'.';
         if lower == "st" && (dot || word == "St") {
             return self.read_saint_or_street(word);
@@ -30,14 +24,12 @@ impl<'a> Reader<'a> {
             && !self.is_before_name(word)
         {
             self.say_abbreviation(word, "Drive");
-            return true;
+            return Some(());
         }
-        if self.read_short_month(word) {
-            return true;
+        if self.read_short_month(word).is_some() {
+            return Some(());
         }
-        let Some(abbreviation) = TABLES.abbreviations.get(lower) else {
-            return false;
-        };
+        let abbreviation = TABLES.abbreviations.get(lower)?;
         let capital = word.as_bytes()[0].is_ascii_uppercase();
         let fits = match abbreviation.when {
             AbbreviationWhen::Any => true,
@@ -58,27 +50,21 @@ impl<'a> Reader<'a> {
             self.byte(word.len()),
             b'0'..=b'9' | b'\'' | b'@' | b'&' | b'_'
         );
-        if !fits || joined {
-            return false;
-        }
+        reject_if(!fits || joined)?;
         let month = month_of(word).is_some();
         self.say_abbreviation(word, abbreviation.spoken);
         if month {
             self.expects = Expects::DayOrYear;
         }
-        true
+        Some(())
     }
 
     /// Says `spoken` with the capital that was written, and takes the dot.
     fn say_abbreviation(&mut self, word: &'a str, spoken: &str) {
         let capital = word.as_bytes()[0].is_ascii_uppercase();
-        let mut letters = spoken.chars();
-        match letters.next() {
-            Some(first) if capital && first.is_ascii_lowercase() => {
-                let first = first.to_ascii_uppercase();
-                self.say(&format!("{first}{}", letters.as_str()));
-            }
-            _ => self.say(spoken),
+        match capital {
+            true => self.say(&capitalised(spoken)),
+            false => self.say(spoken),
         }
         self.at += word.len();
         self.remember(word);
@@ -87,39 +73,27 @@ impl<'a> Reader<'a> {
 
     /// "St." is a saint before a name and a street after one; between two names the table of saints
     /// decides.
-    fn read_saint_or_street(&mut self, word: &'a str) -> bool {
+    fn read_saint_or_street(&mut self, word: &'a str) -> Option<()> {
         let next = leading_word(self.after(word));
         let name = next.split('\'').next().unwrap_or_default();
         let saint = starts_upper(next)
             && (!self.is_after_name() || TABLES.saints.contains(name) || next.contains('\''))
             && !(self.is_after_name() && TABLES.sentence_starts.contains(next));
         let street = !saint && (self.is_after_name() || self.byte(word.len()) == b'.');
-        if !saint && !street {
-            return false;
-        }
-        let spoken = match (saint, word.starts_with('S')) {
-            (true, true) => "Saint",
-            (true, false) => "saint",
-            (false, true) => "Street",
-            (false, false) => "street",
-        };
-        self.say_abbreviation(word, spoken);
-        true
+        reject_if(!saint && !street)?;
+        self.say_abbreviation(word, if saint { "saint" } else { "street" });
+        Some(())
     }
 
     /// `Nov. 22`, `Mar 3`: a short month before a number.
-    fn read_short_month(&mut self, word: &'a str) -> bool {
-        if !self.after(word).starts_with(|c: char| c.is_ascii_digit()) {
-            return false;
-        }
-        let Some(month) = month_of(word).filter(|month| month.spoken.len() > word.len()) else {
-            return false;
-        };
+    fn read_short_month(&mut self, word: &'a str) -> Option<()> {
+        reject_if(!self.after(word).starts_with(|c: char| c.is_ascii_digit()))?;
+        let month = month_of(word).filter(|month| month.spoken.len() > word.len())?;
         self.say(month.spoken);
         self.at += word.len() + usize::from(self.byte(word.len()) == b'.');
         self.remember(word);
         self.expects = Expects::DayOrYear;
-        true
+        Some(())
     }
 
     /// The text after `word`, its dot and the spaces behind.

@@ -3,33 +3,25 @@
 use super::numbers;
 use super::reader::{Reader, leading_digits, leading_word};
 use super::tables::TABLES;
+use crate::reject_if;
 
 /// Longer runs without a space are not read as addresses.
 const LONGEST: usize = 256;
 
 impl Reader<'_> {
     /// `https://example.com/a`, `www.example.org`, `name@example.com`, `example.com`.
-    pub(super) fn read_web_address(&mut self) -> bool {
+    pub(super) fn read_web_address(&mut self) -> Option<()> {
         let rest = self.rest();
         // Bounded, or a text without spaces would be searched to its end at every dot.
-        let Some(len) = (rest.bytes().chain([b' ']))
+        let len = (rest.bytes().chain([b' ']))
             .take(LONGEST)
-            .position(|byte| matches!(byte, b' ' | b',') || !byte.is_ascii())
-        else {
-            return false;
-        };
+            .position(|byte| matches!(byte, b' ' | b',') || !byte.is_ascii())?;
         let token = &rest[..len];
         let token = token.trim_end_matches(['.', ';', ':', '?', '!', '\'', '/']);
-        if !token.contains(['.', '@']) {
-            return false;
-        }
-        let address = token
-            .split_once("://")
-            .map_or(token, |(_, address)| address);
+        reject_if(!token.contains(['.', '@']))?;
+        let address = token.split_once("://").map_or(token, |(_, rest)| rest);
         let named = token.len() != address.len() || token.starts_with("www.");
-        if !(named || is_mail(address) || is_host(address)) || address.is_empty() {
-            return false;
-        }
+        reject_if(!(named || is_mail(address) || is_host(address)) || address.is_empty())?;
         self.at += token.len();
         if self.byte(0) == b'/' {
             self.at += 1;
@@ -37,28 +29,28 @@ impl Reader<'_> {
         self.glue = false;
         self.say_address(address);
         self.remember("");
-        true
+        Some(())
     }
 
     /// The dot of `.NET` and of `file.txt`, with the ending of the latter.
-    pub(super) fn read_dot_of_name(&mut self) -> bool {
+    pub(super) fn read_dot_of_name(&mut self) -> Option<()> {
         let word = leading_word(&self.rest()[1..]);
         // In capitals only: "end .The" is a space in the wrong place.
         let name = word.len() > 1 && word.bytes().all(|letter| letter.is_ascii_uppercase());
         if self.before() == ' ' && name {
             self.at += 1;
             self.out.word("dot");
-            return true;
+            return Some(());
         }
         let ends = !self.byte(1 + word.len()).is_ascii_alphanumeric();
-        if !ends || !self.before().is_alphanumeric() || !TABLES.file_endings.contains(word) {
-            return false;
-        }
+        reject_if(
+            !ends || !self.before().is_alphanumeric() || !TABLES.file_endings.contains(word),
+        )?;
         self.out.word("dot");
         self.say_letters(word);
         self.at += 1 + word.len();
         self.remember("");
-        true
+        Some(())
     }
 
     fn say_address(&mut self, address: &str) {
@@ -74,15 +66,13 @@ impl Reader<'_> {
             } else if digits > 0 {
                 self.out.word(&numbers::cardinal(part));
             } else if letters > 0 {
-                let spelled = !part
-                    .contains(['a', 'e', 'i', 'o', 'u', 'y', 'A', 'E', 'I', 'O', 'U', 'Y'])
-                    || TABLES
-                        .abbreviations
-                        .contains_key(part.to_ascii_lowercase().as_str());
-                if spelled || letters == 1 {
-                    self.say_letters(part);
+                let lower = part.to_ascii_lowercase();
+                let is_word = lower.contains(['a', 'e', 'i', 'o', 'u', 'y'])
+                    && !TABLES.abbreviations.contains_key(&*lower);
+                if is_word && letters > 1 {
+                    self.out.word(&lower);
                 } else {
-                    self.out.word(&part.to_ascii_lowercase());
+                    self.say_letters(part);
                 }
             } else {
                 self.out.word(match c {
@@ -115,24 +105,11 @@ fn is_mail(address: &str) -> bool {
 
 /// Lower case only: "end.It" is a missing space.
 fn is_host(address: &str) -> bool {
-    let host = address
-        .split(['/', ':', '?', '#'])
-        .next()
-        .unwrap_or_default();
-    let mut labels = host.split('.');
-    let fits = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-    };
-    let Some(last) = labels.next_back() else {
-        return false;
-    };
-    let mut count = 0;
-    let all = labels.all(|label| {
-        count += 1;
-        fits(label) && label.len() > 1
-    });
-    all && count > 0 && TABLES.top_level_domains.contains(last)
+    let mut parts = address.split(['/', ':', '?', '#']);
+    let host = parts.next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let fits = |label: &str| label.len() > 1 && label.chars().all(plain);
+    host.rsplit_once('.').is_some_and(|(labels, last)| {
+        labels.split('.').all(fits) && TABLES.top_level_domains.contains(last)
+    })
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
+use super::reader::{byte_at, leading_digits};
 use super::tables::TABLES;
 use crate::digits::ascii_digit;
 
@@ -34,23 +35,7 @@ fn is_clean(text: &str) -> bool {
         let doubled = byte == before && matches!(byte, b'-' | b'.' | b'\'');
         let feet = byte == b'\'' && before.is_ascii_digit();
         before = byte;
-        !doubled
-            && !feet
-            && (byte.is_ascii_alphanumeric()
-                || matches!(
-                    byte,
-                    b' ' | b','
-                        | b'.'
-                        | b';'
-                        | b':'
-                        | b'?'
-                        | b'!'
-                        | b'\''
-                        | b'-'
-                        | b'$'
-                        | b'%'
-                        | b'&'
-                ))
+        !doubled && !feet && (byte.is_ascii_alphanumeric() || b" ,.;:?!'-$%&".contains(&byte))
     })
 }
 
@@ -78,10 +63,8 @@ impl Cleaned {
             '{' | '}' | ')' | ']' => self.text.push_str(", "),
             '⁄' | '∕' => self.text.push('/'),
             'μ' if after.starts_with(['m', 'g', 's']) => self.text.push('µ'),
-            '²' | '³' if self.last().is_alphanumeric() => {
-                self.text
-                    .push_str(if c == '²' { " squared " } else { " cubed " });
-            }
+            '²' if self.last().is_alphanumeric() => self.text.push_str(" squared "),
+            '³' if self.last().is_alphanumeric() => self.text.push_str(" cubed "),
             '\u{ad}'
             | '\u{200b}'..='\u{200f}'
             | '\u{2060}'
@@ -118,10 +101,7 @@ impl Cleaned {
             self.text.push('.');
             return after;
         }
-        let goes_on = rest
-            .chars()
-            .find(|c| !c.is_whitespace())
-            .is_some_and(char::is_lowercase);
+        let goes_on = rest.trim_start().starts_with(char::is_lowercase);
         self.text.push_str(if goes_on { ", " } else { ". " });
         rest
     }
@@ -145,15 +125,11 @@ impl Cleaned {
     /// Apostrophes stay; after a figure they may be feet, and two of them are a quotation mark.
     fn add_apostrophe<'a>(&mut self, first: char, after: &'a str) -> &'a str {
         if self.last().is_ascii_digit() {
-            let figures =
-                after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let (inches, rest) = after.split_at(figures);
+            let (inches, rest) = after.split_at(leading_digits(after));
             if let Some(rest) = rest.strip_prefix(['"', '″', '”'])
-                && (1..=2).contains(&figures)
+                && (1..=2).contains(&inches.len())
             {
-                self.text.push_str(" feet ");
-                self.text.push_str(inches);
-                self.text.push_str(" inches ");
+                self.text.push_str(&format!(" feet {inches} inches "));
                 return rest;
             }
             if first == '′' {
@@ -175,11 +151,9 @@ impl Cleaned {
             self.text.push('s');
             return rest;
         }
-        let bytes = after.as_bytes();
-        if bytes.len() > 8 && bytes[..3].iter().all(u8::is_ascii_digit) && bytes[3] == b')' {
+        if after.len() > 8 && leading_digits(after) == 3 && byte_at(after, 3) == b')' {
             let rest = after[4..].trim_start_matches(' ');
-            let line = rest.as_bytes();
-            if line.len() > 4 && line[..3].iter().all(u8::is_ascii_digit) && line[3] == b'-' {
+            if rest.len() > 4 && leading_digits(rest) == 3 && byte_at(rest, 3) == b'-' {
                 self.text.push_str(&after[..3]);
                 self.text.push('-');
                 return rest;
@@ -202,25 +176,18 @@ impl Cleaned {
         let mut rest = after;
         let mut written = std::iter::once(c).nfkc().collect::<String>();
         if is_superscript(c) {
-            while let Some(next) = rest.chars().next().filter(|next| is_superscript(*next)) {
-                written.extend(std::iter::once(next).nfkc());
-                rest = &rest[next.len_utf8()..];
-            }
+            rest = after.trim_start_matches(is_superscript);
+            written.extend(after[..after.len() - rest.len()].nfkc());
         }
         let fraction = written.contains('⁄');
         if (fraction || !written.is_ascii()) && self.last().is_ascii_digit() {
             self.text.push(' ');
         }
-        let mut any = false;
-        for plain in written.chars() {
-            if plain == '⁄' {
-                self.text.push('/');
-            } else if plain.is_ascii_alphanumeric() {
-                self.text.push(plain);
-                any = true;
-            }
-        }
-        if !any || fraction {
+        let is_read = |c: char| c.is_ascii_alphanumeric();
+        let plain = written.replace('⁄', "/");
+        self.text
+            .extend(plain.chars().filter(|c| is_read(*c) || *c == '/'));
+        if fraction || !written.contains(is_read) {
             self.text.push(' ');
         }
         rest

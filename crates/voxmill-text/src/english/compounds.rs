@@ -1,7 +1,8 @@
 //! Several numbers that are read as one: telephone numbers, versions, fractions.
 
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_digits};
+use super::reader::{Reader, byte_at, leading_digits};
+use crate::reject_if;
 
 /// Groups of digits read at once; a longer chain is read in pieces, so that one that is refused
 /// in the end was not searched from each of its numbers to its end.
@@ -13,15 +14,13 @@ const LONGEST_NUMBER: usize = 15;
 
 impl<'a> Reader<'a> {
     /// `555-1234`, `1-800-555-0199`, `123-45-6789`: telephone numbers and the like.
-    pub(super) fn read_digit_groups(&mut self) -> bool {
+    pub(super) fn read_digit_groups(&mut self) -> Option<()> {
         let text = self.rest();
         let mut groups = Vec::new();
         let mut len = 0;
         loop {
             let digits = leading_digits(&text[len..]);
-            if digits == 0 {
-                return false;
-            }
+            reject_if(digits == 0)?;
             groups.push(&text[len..len + digits]);
             len += digits;
             let more = byte_at(text, len) == b'-' && byte_at(text, len + 1).is_ascii_digit();
@@ -31,7 +30,7 @@ impl<'a> Reader<'a> {
             len += 1;
         }
         let label = match groups.as_slice() {
-            [_] => return false,
+            [_] => return None,
             // 1-800-FLOWERS
             ["1", area] if area.len() == 3 => {
                 byte_at(text, len) == b'-' && byte_at(text, len + 1).is_ascii_uppercase()
@@ -39,25 +38,17 @@ impl<'a> Reader<'a> {
             [area, line] => area.len() == 3 && line.len() == 4 && !line.ends_with("00"),
             _ => true,
         };
-        if !label || byte_at(text, len) == b',' && byte_at(text, len + 1).is_ascii_digit() {
-            return false;
-        }
-        for (index, group) in groups.iter().enumerate() {
-            if index > 0 {
-                self.out.mark(',');
-            }
-            self.out.word(&numbers::by_digit(group));
-        }
-        self.at += len;
-        self.expects = Expects::Nothing;
+        reject_if(!label || byte_at(text, len) == b',' && byte_at(text, len + 1).is_ascii_digit())?;
+        self.say_groups(&groups);
+        self.pass_number(len);
         if self.byte(0) == b'-' && self.byte(1).is_ascii_alphanumeric() {
             self.out.mark(',');
         }
-        true
+        Some(())
     }
 
     /// `+44 20 7946 0958`: a telephone number with the code of its country.
-    pub(super) fn read_number_abroad(&mut self) -> bool {
+    pub(super) fn read_number_abroad(&mut self) -> Option<()> {
         let text = &self.rest()[1..];
         let mut groups = Vec::new();
         let (mut len, mut total) = (0, 0);
@@ -71,44 +62,41 @@ impl<'a> Reader<'a> {
             len += gap + digits;
             total += digits;
         }
-        if !(SHORTEST_NUMBER..=LONGEST_NUMBER).contains(&total) {
-            return false;
-        }
+        reject_if(!(SHORTEST_NUMBER..=LONGEST_NUMBER).contains(&total))?;
         self.out.word("plus");
+        self.say_groups(&groups);
+        self.pass_number(1 + len);
+        Some(())
+    }
+
+    fn say_groups(&mut self, groups: &[&str]) {
         for (index, group) in groups.iter().enumerate() {
             if index > 0 {
                 self.out.mark(',');
             }
             self.out.word(&numbers::by_digit(group));
         }
-        self.at += 1 + len;
-        self.expects = Expects::Nothing;
-        true
     }
 
     /// The `e-3` of `1.5e-3`.
-    pub(super) fn read_exponent(&mut self) -> bool {
-        if !matches!(self.byte(0), b'e' | b'E') {
-            return false;
-        }
+    pub(super) fn read_exponent(&mut self) -> Option<()> {
+        reject_if(!matches!(self.byte(0), b'e' | b'E'))?;
         let sign = matches!(self.byte(1), b'-' | b'+');
         let start = 1 + usize::from(sign);
         let digits = leading_digits(&self.rest()[start..]);
         let end = start + digits;
-        if !(1..=3).contains(&digits) || self.byte(end).is_ascii_alphanumeric() {
-            return false;
-        }
+        reject_if(!(1..=3).contains(&digits) || self.byte(end).is_ascii_alphanumeric())?;
         self.out.word("times ten to the power of");
         if self.byte(1) == b'-' {
             self.out.word("minus");
         }
         self.out.word(&numbers::cardinal(&self.rest()[start..end]));
         self.at += end;
-        true
+        Some(())
     }
 
     /// `1.2.3`, `192.168.0.1`: versions and addresses, never a decimal.
-    pub(super) fn read_dotted_numbers(&mut self) -> bool {
+    pub(super) fn read_dotted_numbers(&mut self) -> Option<()> {
         let text = self.rest();
         let mut len = leading_digits(text);
         let mut dots = 0;
@@ -116,39 +104,26 @@ impl<'a> Reader<'a> {
             dots += 1;
             len += 1 + leading_digits(&text[len + 1..]);
         }
-        if dots < 2 || leading_digits(text) == 0 {
-            return false;
-        }
-        for (index, part) in text[..len].split('.').enumerate() {
-            if index > 0 {
-                self.out.word("point");
-            }
-            self.out.word(&numbers::cardinal(part));
-        }
-        self.at += len;
-        self.expects = Expects::Nothing;
-        true
+        reject_if(dots < 2 || leading_digits(text) == 0)?;
+        let parts: Vec<_> = text[..len].split('.').map(numbers::cardinal).collect();
+        self.out.word(&parts.join(" point "));
+        self.pass_number(len);
+        Some(())
     }
 
     /// The two numbers of `3/4` at `offset`, and the bytes they take.
     fn fraction_at(&self, offset: usize) -> Option<(&'a str, &'a str, usize)> {
         let text = &self.rest()[offset..];
         let above = leading_digits(text);
-        if above == 0 || byte_at(text, above) != b'/' {
-            return None;
-        }
+        reject_if(above == 0 || byte_at(text, above) != b'/')?;
         let below = leading_digits(&text[above + 1..]);
         let len = above + 1 + below;
-        if below == 0 || byte_at(text, len) == b'/' {
-            return None;
-        }
+        reject_if(below == 0 || byte_at(text, len) == b'/')?;
         Some((&text[..above], &text[above + 1..len], len))
     }
 
-    pub(super) fn read_fraction(&mut self) -> bool {
-        let Some((above, below, len)) = self.fraction_at(0) else {
-            return false;
-        };
+    pub(super) fn read_fraction(&mut self) -> Option<()> {
+        let (above, below, len) = self.fraction_at(0)?;
         let proper = above.len() < 5
             && below.len() < 5
             && (1..numbers::small(below)).contains(&numbers::small(above));
@@ -159,25 +134,18 @@ impl<'a> Reader<'a> {
             format!("{} {}", numbers::cardinal(above), numbers::cardinal(below))
         };
         self.say(&reading);
-        self.at += len;
-        self.expects = Expects::Nothing;
+        self.pass_number(len);
         self.read_unit(proper);
         self.read_glued_letters();
-        true
+        Some(())
     }
 
     /// The ` 1/2` after the whole number of `2 1/2`.
-    pub(super) fn read_mixed_fraction(&mut self) -> bool {
-        if !matches!(self.byte(0), b' ' | b'-') {
-            return false;
-        }
-        let Some((above, below, len)) = self.fraction_at(1) else {
-            return false;
-        };
+    pub(super) fn read_mixed_fraction(&mut self) -> Option<()> {
+        reject_if(!matches!(self.byte(0), b' ' | b'-'))?;
+        let (above, below, len) = self.fraction_at(1)?;
         let (numerator, denominator) = (numbers::small(above), numbers::small(below));
-        if below.len() > 3 || !(1..denominator).contains(&numerator) {
-            return false;
-        }
+        reject_if(below.len() > 3 || !(1..denominator).contains(&numerator))?;
         self.out.word("and");
         let reading = numbers::fraction(above, below);
         match reading.strip_prefix("one ") {
@@ -185,6 +153,6 @@ impl<'a> Reader<'a> {
             _ => self.out.word(&reading),
         }
         self.at += 1 + len;
-        true
+        Some(())
     }
 }

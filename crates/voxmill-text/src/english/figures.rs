@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
+use super::reader::{
+    Expects, Reader, byte_at, capitalised, leading_digits, leading_word, starts_upper,
+};
 use super::tables::{LabelReading, TABLES, YearLead};
+use crate::reject_if;
 
 /// Bytes of the groups of a number parted by spaces: up to 10²⁴.
 const MOST_SPACED: usize = 32;
@@ -77,14 +80,14 @@ impl<'a> Figure<'a> {
 impl<'a> Reader<'a> {
     /// Says the number at the place reached, with whatever belongs to it.
     pub(super) fn read_figure(&mut self) {
-        if self.read_numeric_date()
-            || self.read_time()
-            || self.read_digit_groups()
-            || self.read_dotted_numbers()
-            || self.read_fraction()
-            || self.read_day_of_month()
-            || self.read_ordinal_or_decade()
-            || self.read_range()
+        if self.read_numeric_date().is_some()
+            || self.read_time().is_some()
+            || self.read_digit_groups().is_some()
+            || self.read_dotted_numbers().is_some()
+            || self.read_fraction().is_some()
+            || self.read_day_of_month().is_some()
+            || self.read_ordinal_or_decade().is_some()
+            || self.read_range().is_some()
         {
             return;
         }
@@ -93,7 +96,7 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return;
         };
-        if self.read_shillings_or_pence(&figure) {
+        if self.read_shillings_or_pence(&figure).is_some() {
             return;
         }
         let house = self.house_follows(figure.len);
@@ -108,10 +111,10 @@ impl<'a> Reader<'a> {
             // The W in "214 W. Neely Street" is no watt.
             return;
         }
-        if !figure.fraction.is_empty() && self.read_exponent() {
+        if !figure.fraction.is_empty() && self.read_exponent().is_some() {
             return;
         }
-        if self.read_mixed_fraction() {
+        if self.read_mixed_fraction().is_some() {
             self.read_unit(false);
         } else {
             self.read_unit(figure.is_one());
@@ -169,9 +172,7 @@ impl<'a> Reader<'a> {
         }
         let value = numbers::small(digits);
         let strength = TABLES.year_leads.get(lead);
-        let next = self.rest()[len..]
-            .strip_prefix(' ')
-            .map_or("", leading_word);
+        let next = self.word_after(len);
         if digits.len() == 3 {
             // "in 605 Nabopolassar died", but "in 605 cases".
             return strength == Some(&YearLead::Sure)
@@ -222,13 +223,9 @@ impl<'a> Reader<'a> {
     }
 
     /// `22nd`, `1960s`, `'90s`, `1800's`.
-    fn read_ordinal_or_decade(&mut self) -> bool {
-        let Some(figure) = Figure::parse(self.rest()) else {
-            return false;
-        };
-        if !figure.fraction.is_empty() {
-            return false;
-        }
+    fn read_ordinal_or_decade(&mut self) -> Option<()> {
+        let figure = Figure::parse(self.rest())?;
+        reject_if(!figure.fraction.is_empty())?;
         let digits = figure.whole.as_ref();
         let after = &self.rest()[figure.len..];
         let letters = leading_word(after);
@@ -241,7 +238,7 @@ impl<'a> Reader<'a> {
                 _ => Expects::Nothing,
             };
             self.read_hyphen_after_number();
-            return true;
+            return Some(());
         }
         let bare = after.strip_prefix('\'').unwrap_or(after);
         // Under-18s
@@ -249,38 +246,27 @@ impl<'a> Reader<'a> {
             .strip_suffix('-')
             .is_some_and(|before| before.ends_with(char::is_alphabetic));
         if leading_word(bare) == "s" && (digits.ends_with('0') || on_word) && !figure.grouped {
-            if self.is_shillings(&figure) {
-                return false;
-            }
+            reject_if(self.is_shillings(&figure))?;
             let reading = match digits.len() {
                 4 => numbers::year(digits),
                 _ => numbers::cardinal(digits),
             };
             self.say(&numbers::plural(reading));
-            self.at += figure.len + (after.len() - bare.len()) + 1;
-            self.expects = Expects::Nothing;
+            self.pass_number(figure.len + (after.len() - bare.len()) + 1);
             self.read_hyphen_after_number();
-            return true;
+            return Some(());
         }
-        false
+        None
     }
 
     /// `10-12`, `1914-18`: says the first number and "to"; the second follows as any number does.
-    fn read_range(&mut self) -> bool {
-        let Some(first) = Figure::parse(self.rest()) else {
-            return false;
-        };
+    fn read_range(&mut self) -> Option<()> {
+        let first = Figure::parse(self.rest())?;
         let after = &self.rest()[first.len..];
-        let Some(second) = after.strip_prefix('-').and_then(Figure::parse) else {
-            return false;
-        };
-        if first.whole.is_empty() || second.whole.is_empty() {
-            return false;
-        }
+        let second = after.strip_prefix('-').and_then(Figure::parse)?;
         // 2-1/2 is a mixed number.
-        if byte_at(after, 1 + second.len) == b'/' {
-            return false;
-        }
+        let is_mixed = byte_at(after, 1 + second.len) == b'/';
+        reject_if(first.whole.is_empty() || second.whole.is_empty() || is_mixed)?;
         let year = |figure: &Figure<'_>| {
             !figure.grouped
                 && figure.fraction.is_empty()
@@ -309,22 +295,21 @@ impl<'a> Reader<'a> {
             } else {
                 self.out.word(&numbers::year(&second.whole));
             }
-            self.at += first.len + 1 + second.len;
-            self.expects = Expects::Nothing;
+            self.pass_number(first.len + 1 + second.len);
             self.read_glued_letters();
-            return true;
+            return Some(());
         }
         self.say(&first.spoken());
         if first.whole == "50" && second.whole == "50" {
             self.out.hyphenated("fifty");
             self.at += first.len + 1 + second.len;
-            return true;
+            return Some(());
         }
         self.out.word("to");
         // The second number is read by the next step, not from here: a chain of ranges must not
         // nest. What was expected of the first is still expected of it: "May 10-12, 1963".
         self.at += first.len + 1;
-        true
+        Some(())
     }
 
     fn word_after(&self, offset: usize) -> &'a str {
@@ -349,9 +334,5 @@ fn spaced_groups(text: &str) -> usize {
 
 /// "in 538 the city fell": a word that begins a clause cannot be what was counted.
 fn starts_clause(word: &str) -> bool {
-    let mut letters = word.chars();
-    letters.next().is_some_and(|first| {
-        let capitalised = format!("{}{}", first.to_ascii_uppercase(), letters.as_str());
-        TABLES.sentence_starts.contains(capitalised.as_str())
-    })
+    !word.is_empty() && TABLES.sentence_starts.contains(&*capitalised(word))
 }

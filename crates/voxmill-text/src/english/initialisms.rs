@@ -7,6 +7,7 @@
 
 use super::reader::{Reader, byte_at, leading_word};
 use super::tables::{SpelledWhen, TABLES};
+use crate::reject_if;
 
 /// The longest word that is spelled for its unusual consonants; longer ones are names.
 const LONGEST_UNUSUAL: usize = 5;
@@ -40,20 +41,16 @@ impl<'a> Reader<'a> {
         }
         let spelled = match TABLES.initialisms.get(stem) {
             Some(SpelledWhen::Always) => true,
-            Some(SpelledWhen::MixedCase) => {
-                if self.all_capitals() {
-                    // Written small, so that a second reading does not spell it.
-                    self.say(&word.to_ascii_lowercase());
-                    return true;
-                }
-                true
+            Some(SpelledWhen::MixedCase) if self.all_capitals() => {
+                // Written small, so that a second reading does not spell it.
+                self.say(&word.to_ascii_lowercase());
+                return true;
             }
+            Some(SpelledWhen::MixedCase) => true,
             Some(SpelledWhen::AfterThe) => {
                 let before = self.word_before();
-                ["the", "an"]
-                    .iter()
-                    .any(|article| before.eq_ignore_ascii_case(article))
-                    && !self.all_capitals()
+                let after = |article: &&str| before.eq_ignore_ascii_case(article);
+                ["the", "an"].iter().any(after) && !self.all_capitals()
             }
             None => !looks_like_a_word(stem),
         };
@@ -102,7 +99,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `U.S.`, `p.m.`, `B.C.`: two or more letters with dots between them.
-    pub(super) fn read_dotted_letters(&mut self) -> bool {
+    pub(super) fn read_dotted_letters(&mut self) -> Option<()> {
         let rest = self.rest();
         let mut letters = String::new();
         let mut len = 0;
@@ -130,56 +127,47 @@ impl<'a> Reader<'a> {
         match TABLES.abbreviations.get(key.as_str()) {
             Some(abbreviation) => self.say(abbreviation.spoken),
             None => {
-                let possessive = self.rest().starts_with(".'s") || self.rest().starts_with("'s");
                 self.glue = false;
-                if possessive {
-                    self.say_letters_with(&letters, Ending::Possessive);
-                    self.at += if self.byte(0) == b'.' { 3 } else { 2 };
-                } else {
-                    self.say_letters(&letters);
+                let endings = [".'s", "'s"];
+                match endings.iter().find(|it| self.rest().starts_with(**it)) {
+                    Some(ending) => {
+                        self.say_letters_with(&letters, Ending::Possessive);
+                        self.at += ending.len();
+                    }
+                    None => self.say_letters(&letters),
                 }
             }
         }
         self.remember(word);
         self.read_abbreviation_dot(false);
-        true
+        Some(())
     }
 
     /// `Ph.D.`, `B.Sc.`: more than a letter between the dots.
-    fn read_degree(&mut self) -> bool {
+    fn read_degree(&mut self) -> Option<()> {
         let rest = self.rest();
         let first = leading_word(rest).len();
-        if first > 2 || byte_at(rest, first) != b'.' {
-            return false;
-        }
+        reject_if(first > 2 || byte_at(rest, first) != b'.')?;
         let len = first + 1 + leading_word(&rest[first + 1..]).len();
         let word = &rest[..len];
-        let spoken = (len <= LONGEST_DEGREE && !byte_at(rest, len).is_ascii_alphanumeric())
-            .then(|| TABLES.degrees.get(word.to_ascii_lowercase().as_str()))
-            .flatten();
-        let Some(spoken) = spoken else {
-            return false;
-        };
+        reject_if(len > LONGEST_DEGREE || byte_at(rest, len).is_ascii_alphanumeric())?;
+        let spoken = TABLES.degrees.get(&*word.to_ascii_lowercase())?;
         self.at += len;
         self.glue = false;
         self.out.word(spoken);
         self.remember(word);
         self.read_abbreviation_dot(false);
-        true
+        Some(())
     }
 
-    /// Names each letter.
     pub(super) fn say_letters(&mut self, letters: &str) {
         self.say_letters_with(letters, Ending::None);
     }
 
     fn say_letters_with(&mut self, letters: &str, ending: Ending) {
         for (index, letter) in letters.bytes().enumerate() {
-            let upper = letter.to_ascii_uppercase();
-            let Some(name) = upper
-                .checked_sub(b'A')
-                .and_then(|position| TABLES.letters.get(usize::from(position)))
-            else {
+            let upper = char::from(letter.to_ascii_uppercase());
+            let Some(name) = TABLES.letters.get(&upper) else {
                 continue;
             };
             let last = index + 1 == letters.len();
@@ -222,10 +210,7 @@ fn looks_like_a_word(capitals: &str) -> bool {
     }
     let tail = lower.rfind(is_vowel).map_or(0, |at| at + 1);
     let fits = |place: &str, cluster: &str| {
-        cluster.len() < 2
-            || TABLES
-                .clusters
-                .contains(format!("{place} {cluster}").as_str())
+        cluster.len() < 2 || TABLES.clusters.contains(&*format!("{place} {cluster}"))
     };
     fits("head", &lower[..head]) && fits("tail", &lower[tail..])
 }

@@ -40,16 +40,11 @@ impl<'a> Reader<'a> {
     }
 
     /// `$13.87`, `£3 4s. 6d.`, `$3.5 million`, `€5bn`, `$5-10`.
-    pub(super) fn read_money(&mut self) -> bool {
-        let Some((currency, sign)) = Self::currency_before_amount(self.rest()) else {
-            return false;
-        };
-        let Some(figure) = Figure::parse(&self.rest()[sign..]) else {
-            return false;
-        };
+    pub(super) fn read_money(&mut self) -> Option<()> {
+        let (currency, sign) = Self::currency_before_amount(self.rest())?;
+        let figure = Figure::parse(&self.rest()[sign..])?;
         self.at += sign + figure.len;
-        // "a five dollar bill", but "five dollars"
-        let mut adjective = matches!(self.word_before(), "a" | "A" | "an" | "An");
+        let mut adjective = self.is_after_article();
         let large = self.take_large();
         if let Some(next) = self.rest().strip_prefix([' ', '-']) {
             adjective |= COUNTED_MONEY.contains(&leading_word(next));
@@ -75,22 +70,19 @@ impl<'a> Reader<'a> {
                 // "$5 trillion-dollar plan"
                 self.out.hyphenated(currency.one);
                 self.at += 1 + currency.one.len();
-            } else if one || adjective {
-                self.out.word(currency.one);
             } else {
-                self.out.word(currency.many);
+                self.out.word(currency.name(one || adjective));
             }
         }
         if self.byte(0) == b'-' && Self::currency_before_amount(&self.rest()[1..]).is_some() {
             self.out.word("to");
             self.at += 1;
         }
-        self.expects = if currency.many == "pounds" {
-            Expects::Shillings
-        } else {
-            Expects::Nothing
+        self.expects = match currency.many {
+            "pounds" => Expects::Shillings,
+            _ => Expects::Nothing,
         };
-        true
+        Some(())
     }
 
     fn say_coins(&mut self, currency: &Currency, figure: &Figure<'_>) {
@@ -98,23 +90,17 @@ impl<'a> Reader<'a> {
         let whole = figure.whole.trim_start_matches('0');
         if !whole.is_empty() || coins == 0 {
             self.out.word(&numbers::cardinal(&figure.whole));
-            self.out.word(if whole == "1" {
-                currency.one
-            } else {
-                currency.many
-            });
+            self.out.word(currency.name(whole == "1"));
         }
         if coins > 0 {
             if !whole.is_empty() {
                 self.out.mark(',');
             }
             self.out.word(&numbers::cardinal(figure.fraction));
-            let name = if coins == 1 {
-                currency.hundredth
-            } else {
-                currency.hundredths
-            };
-            self.out.word(name);
+            self.out.word(match coins {
+                1 => currency.hundredth,
+                _ => currency.hundredths,
+            });
         }
     }
 
@@ -135,25 +121,15 @@ impl<'a> Reader<'a> {
     pub(super) fn read_trailing_currency(&mut self, one: bool) {
         let rest = self.rest();
         let gap = usize::from(rest.starts_with(' '));
-        let Some(sign) = rest[gap..].chars().next() else {
-            return;
-        };
-        let letters = leading_word(&rest[gap..]);
-        let written = if letters.is_empty() {
-            &rest[gap..gap + sign.len_utf8()]
-        } else {
-            letters
-        };
-        let Some(currency) = TABLES.currencies.get(written) else {
-            return;
-        };
+        let sign = rest[gap..].chars().next().map_or(0, char::len_utf8);
+        let len = leading_word(&rest[gap..]).len().max(sign);
         // In "5 $3 notes" the sign belongs to the three.
-        if Self::currency_before_amount(&rest[gap..]).is_some() {
-            return;
+        if let Some(currency) = TABLES.currencies.get(&rest[gap..gap + len])
+            && Self::currency_before_amount(&rest[gap..]).is_none()
+        {
+            self.out.word(currency.name(one));
+            self.at += gap + len;
         }
-        self.out
-            .word(if one { currency.one } else { currency.many });
-        self.at += gap + written.len();
     }
 
     /// Whether the `s` behind a figure means shillings, and no decade.
@@ -176,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `4s. 6d.` and the pence after pounds or shillings.
-    pub(super) fn read_shillings_or_pence(&mut self, figure: &Figure<'_>) -> bool {
+    pub(super) fn read_shillings_or_pence(&mut self, figure: &Figure<'_>) -> Option<()> {
         let after = &self.rest()[figure.len..];
         let one = figure.is_one();
         let name = if self.is_shillings(figure) {
@@ -189,13 +165,13 @@ impl<'a> Reader<'a> {
         {
             if one { "penny" } else { "pence" }
         } else {
-            return false;
+            return None;
         };
         self.say(&figure.spoken());
         self.out.word(name);
         self.at += figure.len + 1;
         self.read_abbreviation_dot(true);
         self.expects = Expects::Shillings;
-        true
+        Some(())
     }
 }

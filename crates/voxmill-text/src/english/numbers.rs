@@ -3,32 +3,15 @@
 //! Every function takes ASCII digits, not integers, so that no number is too large.
 
 use super::tables::TABLES;
+pub(super) use crate::digits::small;
+use crate::table::words;
 
-const ONES: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-];
-const TENS: [&str; 10] = [
-    "", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
-];
+const ONES: [&str; 20] = words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen \
+     sixteen seventeen eighteen nineteen",
+);
+/// From twenty on.
+const TENS: [&str; 8] = words("twenty thirty forty fifty sixty seventy eighty ninety");
 
 /// `105` → one hundred five. Leading zeros are ignored; a number beyond the table of scales is read
 /// digit by digit.
@@ -77,14 +60,10 @@ pub(super) fn ordinal(digits: &str) -> String {
 
 /// The plural of a number's reading: nineteen sixty → nineteen sixties.
 pub(super) fn plural(reading: String) -> String {
-    inflect_last(reading, |last| {
-        if let Some(stem) = last.strip_suffix('y') {
-            format!("{stem}ies")
-        } else if last == "six" {
-            "sixes".to_owned()
-        } else {
-            format!("{last}s")
-        }
+    inflect_last(reading, |last| match (last, last.strip_suffix('y')) {
+        (_, Some(stem)) => format!("{stem}ies"),
+        ("six", _) => "sixes".to_owned(),
+        _ => format!("{last}s"),
     })
 }
 
@@ -110,15 +89,12 @@ pub(super) fn year(digits: &str) -> String {
 /// `162` → one sixty-two, `602` → six oh two, `1400` → fourteen hundred; more than four digits are
 /// read digit by digit.
 pub(super) fn pairs(digits: &str) -> String {
-    if !(3..=4).contains(&digits.len()) || digits.starts_with('0') {
-        return if digits.len() < 3 && !digits.starts_with('0') {
-            cardinal(digits)
-        } else {
-            by_digit(digits)
-        };
-    }
-    if digits.ends_with("000") {
-        return cardinal(digits);
+    match digits.len() {
+        _ if digits.starts_with('0') => return by_digit(digits),
+        5.. => return by_digit(digits),
+        ..3 => return cardinal(digits),
+        _ if digits.ends_with("000") => return cardinal(digits),
+        _ => {}
     }
     let (high, low) = digits.split_at(digits.len() - 2);
     let mut words = cardinal(high);
@@ -135,52 +111,30 @@ pub(super) fn pairs(digits: &str) -> String {
 
 /// `3`, `14` → three point one four; nothing before the point is said when there is nothing.
 pub(super) fn decimal(whole: &str, fraction: &str) -> String {
-    let mut words = if whole.is_empty() {
-        String::new()
-    } else {
-        cardinal(whole)
-    };
-    append(&mut words, "point");
-    append(&mut words, &by_digit(fraction));
-    words
+    let fraction = by_digit(fraction);
+    match whole {
+        "" => format!("point {fraction}"),
+        _ => format!("{} point {fraction}", cardinal(whole)),
+    }
 }
 
 /// `3`, `4` → three quarters. Where English has no handy name for the parts, the bar is read as "over".
 pub(super) fn fraction(numerator: &str, denominator: &str) -> String {
-    let parts = if denominator.len() > 4 {
-        0
-    } else {
-        small(denominator)
-    };
     let single = numerator.trim_start_matches('0') == "1";
-    let mut words = cardinal(numerator);
-    let name = match parts {
+    let name = match small(denominator) {
+        _ if denominator.len() > 4 => format!("over {}", cardinal(denominator)),
         2 if single => "half".to_owned(),
         2 => "halves".to_owned(),
         4 if single => "quarter".to_owned(),
         4 => "quarters".to_owned(),
         3..=20 | 30 | 32 | 40 | 50 | 60 | 64 | 80 | 100 | 1000 => {
-            let mut name = ordinal(denominator);
-            if let Some(rest) = name.strip_prefix("one ") {
-                name = rest.to_owned();
-            }
-            if !single {
-                name.push('s');
-            }
-            name
+            let name = ordinal(denominator);
+            let name = name.strip_prefix("one ").unwrap_or(&name);
+            format!("{name}{}", if single { "" } else { "s" })
         }
         _ => format!("over {}", cardinal(denominator)),
     };
-    append(&mut words, &name);
-    words
-}
-
-/// The value of a few digits; the callers never pass more than four.
-pub(super) fn small(digits: &str) -> usize {
-    digits.bytes().fold(0usize, |sum, digit| {
-        sum.saturating_mul(10)
-            .saturating_add(usize::from(digit - b'0'))
-    })
+    format!("{} {name}", cardinal(numerator))
 }
 
 fn below_thousand(value: usize, words: &mut String) {
@@ -197,7 +151,7 @@ fn below_hundred(value: usize, words: &mut String) {
     if value < 20 {
         return append(words, ONES[value]);
     }
-    append(words, TENS[value / 10]);
+    append(words, TENS[value / 10 - 2]);
     if !value.is_multiple_of(10) {
         words.push('-');
         words.push_str(ONES[value % 10]);
@@ -226,10 +180,8 @@ mod tests {
         assert_eq!(cardinal("000"), "zero");
         assert_eq!(cardinal("105"), "one hundred five");
         assert_eq!(cardinal("1000021"), "one million twenty-one");
-        assert_eq!(
-            cardinal(&format!("1{}", "0".repeat(63))),
-            "one vigintillion"
-        );
+        let largest = format!("1{}", "0".repeat(63));
+        assert_eq!(cardinal(&largest), "one vigintillion");
         let longest = cardinal(&"9".repeat(66));
         assert!(longest.starts_with("nine hundred ninety-nine vigintillion"));
         assert_eq!(cardinal(&"7".repeat(67)), vec!["seven"; 67].join(" "));

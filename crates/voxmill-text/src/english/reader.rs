@@ -1,12 +1,13 @@
 //! Walks over a cleaned text from left to right and says each thing it meets.
 //!
 //! What a thing means may depend on the words said just before it and on what is written after it.
-//! Context before is kept here; the rules themselves live beside their subject (`figures`, `dates`,
+//! Context before is kept here; the rules themselves live with their subject (`figures`, `dates`,
 //! `money`, `words`, …), each as a method that either takes its piece of text and says it, or leaves
-//! everything untouched and returns false.
+//! everything untouched and returns `None`.
 
 use super::spoken::Spoken;
 use super::tables::TABLES;
+use crate::is_letter;
 
 pub(super) struct Reader<'a> {
     /// The whole cleaned text.
@@ -58,7 +59,7 @@ impl<'a> Reader<'a> {
             '.' if self.byte(1).is_ascii_digit() && !self.before().is_alphanumeric() => {
                 self.read_figure();
             }
-            '.' if self.byte(1).is_ascii_alphabetic() && self.read_dot_of_name() => {}
+            '.' if self.byte(1).is_ascii_alphabetic() && self.read_dot_of_name().is_some() => {}
             ',' | '.' | ';' | ':' | '?' | '!' | '—' => {
                 self.at += c.len_utf8();
                 self.glue = false;
@@ -87,10 +88,9 @@ impl<'a> Reader<'a> {
 
     /// The latest word, unless a mark was read since.
     pub(super) fn word_before(&self) -> &'a str {
-        if self.out.held_mark().is_some() {
-            ""
-        } else {
-            self.recent[0]
+        match self.out.held_mark() {
+            Some(_) => "",
+            None => self.recent[0],
         }
     }
 
@@ -107,6 +107,18 @@ impl<'a> Reader<'a> {
         } else {
             self.out.word(word);
         }
+    }
+
+    /// Moves on past a number that was said; what follows is no part of it.
+    pub(super) fn pass_number(&mut self, len: usize) {
+        self.at += len;
+        self.expects = Expects::Nothing;
+    }
+
+    /// Whether an article that makes a unit or a currency an adjective stands before a number: "a
+    /// five dollar bill", but "five dollars".
+    pub(super) fn is_after_article(&self) -> bool {
+        matches!(self.word_before(), "a" | "A" | "an" | "An")
     }
 
     /// Whether the whole text is in capitals, and more than one word long: a headline.
@@ -138,7 +150,7 @@ impl<'a> Reader<'a> {
     }
 
     fn read_sign(&mut self, c: char) {
-        if self.read_money() {
+        if self.read_money().is_some() {
             return;
         }
         let next = byte_at(self.text, self.at + c.len_utf8());
@@ -147,7 +159,7 @@ impl<'a> Reader<'a> {
         let words = match c {
             '#' if next.is_ascii_alphabetic() => "hashtag",
             '~' if next.is_ascii_digit() => "about",
-            '+' if next.is_ascii_digit() && self.read_number_abroad() => return,
+            '+' if next.is_ascii_digit() && self.read_number_abroad().is_some() => return,
             '^' if before.is_alphanumeric() && next.is_ascii_digit() => "to the power of",
             '*' if self.is_between_figures(c) => "times",
             '×' if before.is_ascii_digit() && next.is_ascii_digit() && !self.power_follows(c) => {
@@ -200,15 +212,15 @@ impl<'a> Reader<'a> {
         self.at += 1;
         let next = self.rest().trim_start_matches([' ', '\'']);
         let word = leading_word(next);
-        let ends = if next.is_empty() {
-            true
-        } else if strict {
-            next.starts_with(char::is_uppercase)
-        } else {
+        let begins_sentence = match strict {
+            true => starts_upper(next),
             // "A. C. Johnson" begins with an initial, "A man" with a word.
-            TABLES.sentence_starts.contains(word) && (word.len() > 1 || byte_at(next, 1) != b'.')
+            false => {
+                TABLES.sentence_starts.contains(word)
+                    && (word.len() > 1 || byte_at(next, 1) != b'.')
+            }
         };
-        if ends {
+        if next.is_empty() || begins_sentence {
             self.out.mark('.');
         }
     }
@@ -221,30 +233,14 @@ pub(super) fn byte_at(text: &str, at: usize) -> u8 {
 
 /// The letters, with inner apostrophes, at the beginning of `text`.
 pub(super) fn leading_word(text: &str) -> &str {
-    let bytes = text.as_bytes();
-    let mut end = 0;
-    while end < bytes.len() {
-        if bytes[end].is_ascii_alphabetic() {
-            end += 1;
-            continue;
-        }
-        if bytes[end] == b'\'' && end > 0 {
-            let next = text[end + 1..].chars().next();
-            if next.is_some_and(char::is_alphabetic) {
-                end += 1;
-                continue;
-            }
-        }
-        match text[end..].chars().next() {
-            Some(c) if !c.is_ascii() && is_word_character(c) => end += c.len_utf8(),
-            _ => break,
-        }
-    }
-    &text[..end]
-}
-
-fn is_word_character(c: char) -> bool {
-    c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c)
+    let is_inner = |at: usize| at > 0 && text[at + 1..].starts_with(char::is_alphabetic);
+    let ends = |&(at, c): &(usize, char)| match c {
+        '\'' => !is_inner(at),
+        _ if c.is_ascii() => !c.is_ascii_alphabetic(),
+        _ => !is_letter(c),
+    };
+    let end = text.char_indices().find(ends);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// The number of ASCII digits at the beginning of `text`.
@@ -254,4 +250,13 @@ pub(super) fn leading_digits(text: &str) -> usize {
 
 pub(super) fn starts_upper(word: &str) -> bool {
     word.starts_with(char::is_uppercase)
+}
+
+/// A word with a capital in place of a small ASCII letter at its beginning.
+pub(super) fn capitalised(word: &str) -> String {
+    let mut capitalised = word.to_owned();
+    if let Some(first) = capitalised.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    capitalised
 }

@@ -1,14 +1,12 @@
 //! Roman numerals: what number a word is, if it is one.
 
+use crate::reject_if;
+
 /// The value of a numeral written as Romans wrote it, up to 3999; lower case only if all of it is.
 pub(super) fn value(word: &str) -> Option<usize> {
-    if word.is_empty() || word.len() > 15 {
-        return None;
-    }
+    reject_if(word.is_empty() || word.len() > 15)?;
     let upper = word.bytes().all(|letter| letter.is_ascii_uppercase());
-    if !upper && !word.bytes().all(|letter| letter.is_ascii_lowercase()) {
-        return None;
-    }
+    reject_if(!upper && !word.bytes().all(|letter| letter.is_ascii_lowercase()))?;
     let mut total = 0;
     let mut next = 0;
     for letter in word.bytes().rev() {

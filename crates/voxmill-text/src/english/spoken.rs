@@ -9,16 +9,8 @@ pub(super) struct Spoken {
 }
 
 /// Which of several marks in a row is kept: a question outweighs a full stop outweighs a comma.
-fn strength(mark: char) -> u8 {
-    match mark {
-        '?' => 7,
-        '!' => 6,
-        '.' => 5,
-        ';' => 4,
-        ':' => 3,
-        '—' => 2,
-        _ => 1,
-    }
+fn strength(mark: char) -> Option<usize> {
+    ",—:;.!?".find(mark)
 }
 
 impl Spoken {

@@ -3,39 +3,14 @@
 use proptest::prelude::*;
 
 use super::normalize;
-
-const GOLDEN: &str = include_str!(concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/data/golden/english.tsv"
-));
+use crate::table::tests::check_golden;
 
 #[test]
 fn golden_pairs() {
-    let mut failures = Vec::new();
-    let mut pairs = 0;
-    for (line, row) in GOLDEN.lines().enumerate() {
-        if row.is_empty() || row.starts_with("# ") {
-            continue;
-        }
-        let Some((raw, expected)) = row.split_once('\t') else {
-            failures.push(format!("line {}: no tab in {row:?}", line + 1));
-            continue;
-        };
-        pairs += 1;
-        let spoken = normalize(raw);
-        if spoken != expected {
-            failures.push(format!(
-                "line {}: {raw:?}\n  expected {expected:?}\n  got      {spoken:?}",
-                line + 1
-            ));
-        }
-    }
-    assert!(pairs >= 300, "only {pairs} golden pairs");
-    assert!(
-        failures.is_empty(),
-        "{} of {pairs} pairs differ\n{}",
-        failures.len(),
-        failures.join("\n")
+    check_golden(
+        include_str!("../../data/golden/english.tsv"),
+        300,
+        normalize,
     );
 }
 
@@ -49,9 +24,7 @@ fn check_form(raw: &str) {
     );
     for c in spoken.chars() {
         assert!(!c.is_numeric(), "{c:?} left in {spoken:?} from {raw:?}");
-        let known = c.is_alphabetic()
-            || unicode_normalization::char::is_combining_mark(c)
-            || " ,.;:?!—'-".contains(c);
+        let known = crate::is_letter(c) || " ,.;:?!—'-".contains(c);
         assert!(known, "{c:?} left in {spoken:?} from {raw:?}");
     }
 }

@@ -3,26 +3,18 @@
 use super::figures::Figure;
 use super::reader::{Reader, byte_at, leading_digits, leading_word};
 use super::tables::{TABLES, Unit, UnitWhen};
+use crate::reject_if;
 
 impl Reader<'_> {
     /// A unit at `offset`: its row, and the bytes up to its end, without a dot.
     fn unit_at(&self, offset: usize) -> Option<(&'static Unit, usize)> {
         let text = &self.rest()[offset..];
-        let gap = match byte_at(text, 0) {
-            b' ' | b'-' => 1,
-            _ => 0,
-        };
+        let gap = usize::from(matches!(byte_at(text, 0), b' ' | b'-'));
         let written = &text[gap..];
-        let end = written
-            .char_indices()
-            .find(|(_, c)| {
-                !(c.is_ascii_alphabetic() || matches!(c, '°' | '%' | '‰' | 'µ' | 'Ω' | '/'))
-            })
-            .map_or(written.len(), |(at, _)| at);
+        let is_unit = |c: char| c.is_ascii_alphabetic() || "°%‰µΩ/".contains(c);
+        let end = written.find(|c| !is_unit(c)).unwrap_or(written.len());
         let name = &written[..end];
-        if name.is_empty() || end > 8 {
-            return None;
-        }
+        reject_if(name.is_empty() || end > 8)?;
         let (unit, len) = match TABLES.units.get(name) {
             Some(unit) => (unit, end),
             // °, % and the like need no word boundary behind them.
@@ -33,9 +25,7 @@ impl Reader<'_> {
         };
         let next = written[len..].chars().next().unwrap_or(' ');
         let sign = !name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !sign && (next.is_alphanumeric() || matches!(next, '\'' | '@' | '&')) {
-            return None;
-        }
+        reject_if(!sign && (next.is_alphanumeric() || matches!(next, '\'' | '@' | '&')))?;
         let fits = match unit.when {
             UnitWhen::Any => true,
             UnitWhen::Dot => next == '.',
@@ -60,11 +50,9 @@ impl Reader<'_> {
         if let Some((unit, len)) = self.unit_at(0) {
             let hyphen = self.byte(0) == b'-';
             // "a five kilometer run"
-            let adjective = hyphen || matches!(self.word_before(), "a" | "A" | "an" | "An");
-            let name = if one || adjective {
-                unit.one
-            } else {
-                unit.many
+            let name = match one || hyphen || self.is_after_article() {
+                true => unit.one,
+                false => unit.many,
             };
             if hyphen {
                 self.out.hyphenated(name);

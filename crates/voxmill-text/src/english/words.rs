@@ -5,6 +5,7 @@ use super::numbers;
 use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
 use super::roman;
 use super::tables::TABLES;
+use crate::reject_if;
 
 impl Reader<'_> {
     /// Reads the word at the place reached, up to a hyphen or the end of its letters.
@@ -16,17 +17,18 @@ impl Reader<'_> {
             return;
         }
         let next = self.byte(word.len());
-        if matches!(next, b'.' | b'@' | b':' | b'_' | b'-' | b'0'..=b'9') && self.read_web_address()
+        if matches!(next, b'.' | b'@' | b':' | b'_' | b'-' | b'0'..=b'9')
+            && self.read_web_address().is_some()
         {
             return;
         }
-        if next == b'$' && self.read_money() || word.len() == 3 && self.read_money() {
+        if (next == b'$' || word.len() == 3) && self.read_money().is_some()
+            || self.read_dotted_letters().is_some()
+            || self.read_abbreviation(word).is_some()
+        {
             return;
         }
-        if self.read_dotted_letters() || self.read_abbreviation(word) {
-            return;
-        }
-        if self.is_beside_ampersand(word) {
+        if self.is_next_to_ampersand(word) {
             self.say_letters(word);
             self.at += word.len();
             self.remember(word);
@@ -39,10 +41,7 @@ impl Reader<'_> {
         let mut word = word;
         if next == b'\'' {
             let elided = &self.rest()[..=word.len()];
-            if TABLES
-                .elisions
-                .contains(elided.to_ascii_lowercase().as_str())
-            {
+            if is_elision(elided) {
                 word = elided;
             }
         }
@@ -80,8 +79,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `AT&T`, `R&D`: a few capitals right beside the sign.
-    fn is_beside_ampersand(&self, word: &str) -> bool {
+    /// `AT&T`, `R&D`: a few capitals right next to the sign.
+    fn is_next_to_ampersand(&self, word: &str) -> bool {
         word.len() <= 3
             && word.bytes().all(|letter| letter.is_ascii_uppercase())
             && (self.before() == '&'
@@ -114,11 +113,7 @@ impl Reader<'_> {
     pub(super) fn read_apostrophe(&mut self) {
         let word = leading_word(&self.rest()[1..]);
         let elided = &self.rest()[..=word.len()];
-        if !word.is_empty()
-            && TABLES
-                .elisions
-                .contains(elided.to_ascii_lowercase().as_str())
-        {
+        if !word.is_empty() && is_elision(elided) {
             self.at += elided.len();
             self.say(elided);
             self.expects = Expects::Nothing;
@@ -127,15 +122,14 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// Says a word that is no abbreviation: a Roman numeral, letters to be named, or itself. Tells
+    /// Says a word that is no abbreviation: a Roman numeral, letters to be named, or itself. Returns
     /// whether it was itself.
     fn say_word(&mut self, word: &str) -> bool {
-        let bytes = word.as_bytes();
         let stem = word.strip_suffix("'s").unwrap_or(word);
-        if self.say_roman(stem, &word[stem.len()..]) {
-            return false;
-        }
-        if bytes[0].is_ascii_uppercase() && self.say_capitals(word) {
+        let is_capital = word.as_bytes()[0].is_ascii_uppercase();
+        if self.say_roman(stem, &word[stem.len()..]).is_some()
+            || is_capital && self.say_capitals(word)
+        {
             return false;
         }
         self.say(word);
@@ -144,39 +138,30 @@ impl Reader<'_> {
 
     /// `Henry VIII` → the eighth; `Chapter IV` → four; `XIX century` → nineteenth. `ending` is the
     /// `'s` of a possessive.
-    fn say_roman(&mut self, word: &str, ending: &str) -> bool {
-        let Some(value) = roman::value(word) else {
-            return false;
-        };
+    fn say_roman(&mut self, word: &str, ending: &str) -> Option<()> {
+        let value = roman::value(word)?;
         let digits = value.to_string();
         let before = if self.glue { "" } else { self.word_before() };
         let numbered = TABLES
             .numbered_nouns
-            .contains(before.to_ascii_lowercase().as_str());
-        let named = !before.is_empty()
-            && starts_upper(before)
+            .contains(&*before.to_ascii_lowercase());
+        let mut names = self.recent.iter().take_while(|word| starts_upper(word));
+        let named = starts_upper(before)
             && !numbered
-            && self
-                .recent
-                .iter()
-                .take_while(|word| starts_upper(word))
-                .any(|word| TABLES.regnal_names.contains(word));
-        if !ending.is_empty() && !named && !numbered {
-            return false;
-        }
+            && names.any(|word| TABLES.regnal_names.contains(word));
+        reject_if(!ending.is_empty() && !named && !numbered)?;
         if word.bytes().all(|letter| letter.is_ascii_lowercase()) {
             // "chapter iv", but "vi", "mix" and "i" elsewhere
-            if !numbered || word.len() < 2 || word.bytes().any(|letter| !b"ivxl".contains(&letter))
-            {
-                return false;
-            }
+            reject_if(
+                !numbered
+                    || word.len() < 2
+                    || word.bytes().any(|letter| !b"ivxl".contains(&letter)),
+            )?;
             self.say(&(numbers::cardinal(&digits) + ending));
-            return true;
+            return Some(());
         }
         if word.len() == 1 {
-            if !matches!(word, "I" | "V" | "X") {
-                return false;
-            }
+            reject_if(!matches!(word, "I" | "V" | "X"))?;
             // "George I told": the pronoun. "Charles I. in", "James I,": the king.
             let ends = matches!(self.byte(0), b'.' | b',' | b';' | b':')
                 || !ending.is_empty()
@@ -184,16 +169,10 @@ impl Reader<'_> {
                 || self.rest().starts_with(" of ");
             let king = named && TABLES.regnal_names.contains(before) && (word != "I" || ends);
             let part = numbered && starts_upper(before);
-            if !king && !part {
-                return false;
-            }
+            reject_if(!king && !part)?;
         }
-        let small = word
-            .bytes()
-            .all(|letter| matches!(letter, b'I' | b'V' | b'X'));
-        if !(small || named || numbered || word.len() > 4) {
-            return false;
-        }
+        let small = word.bytes().all(|letter| b"IVX".contains(&letter));
+        reject_if(!(small || named || numbered || word.len() > 4))?;
         if named {
             self.out.word("the");
             self.out.word(&(numbers::ordinal(&digits) + ending));
@@ -207,6 +186,10 @@ impl Reader<'_> {
         if named && ending.is_empty() {
             self.read_abbreviation_dot(true);
         }
-        true
+        Some(())
     }
+}
+
+fn is_elision(word: &str) -> bool {
+    TABLES.elisions.contains(&*word.to_ascii_lowercase())
 }

@@ -2,6 +2,7 @@
 
 use super::tables::{ABBREVIATIONS, Abbreviation, Context};
 use super::{ZWNJ, is_letter, is_persian};
+use crate::reject_if;
 
 /// Replaces the abbreviations of `data/persian/abbreviations.tsv`. Digits must be ASCII already.
 pub(super) fn expand(text: &str) -> String {
@@ -40,26 +41,18 @@ fn in_word(c: char) -> bool {
 /// Where the abbreviation ends if it stands at `at` in its context.
 fn match_end(abbreviation: &Abbreviation, chars: &[char], at: usize) -> Option<usize> {
     if abbreviation.context == Context::InBrackets {
-        if chars[at] != '(' {
-            return None;
-        }
+        reject_if(chars[at] != '(')?;
         let end = letters_end(&abbreviation.written, chars, skip_spaces(chars, at + 1))?;
         let end = skip_spaces(chars, end);
         return (chars.get(end) == Some(&')')).then_some(end + 1);
     }
     // A letter after a dot is a later part of some longer abbreviation (x.ق.م).
-    if at >= 2 && chars[at - 1] == '.' && is_persian(chars[at - 2]) {
-        return None;
-    }
+    reject_if(at >= 2 && chars[at - 1] == '.' && is_persian(chars[at - 2]))?;
     let end = letters_end(&abbreviation.written, chars, at)?;
-    if chars.get(end).is_some_and(|c| in_word(*c)) {
-        return None;
-    }
+    reject_if(chars.get(end).is_some_and(|c| in_word(*c)))?;
     let dotted = chars.get(end) == Some(&'.');
     // One letter more («ق.م.ا»): another abbreviation, not ours.
-    if dotted && chars.get(end + 1).is_some_and(|c| is_persian(*c)) {
-        return None;
-    }
+    reject_if(dotted && chars.get(end + 1).is_some_and(|c| is_persian(*c)))?;
     let after_dot = if dotted { end + 1 } else { end };
     match abbreviation.context {
         Context::BeforeNumber => {
@@ -80,9 +73,7 @@ fn letters_end(written: &[char], chars: &[char], mut at: usize) -> Option<usize>
         if index > 0 && written[index - 1] == '.' {
             at = skip_spaces(chars, at);
         }
-        if chars.get(at) != Some(expected) {
-            return None;
-        }
+        reject_if(chars.get(at) != Some(expected))?;
         at += 1;
     }
     Some(at)

@@ -2,6 +2,7 @@
 
 use super::numbers::{cardinal, ordinal};
 use super::tables::MONTHS;
+use crate::reject_if;
 
 /// Years that Persian text writes with four digits, by calendar.
 fn is_jalali(year: u32) -> bool {
@@ -36,15 +37,11 @@ pub(super) fn date(groups: &[String]) -> Option<String> {
         (2, 2) if ("60"..="99").contains(&first.as_str()) => (first, third),
         _ => return None,
     };
-    if second.len() > 2 {
-        return None;
-    }
+    reject_if(second.len() > 2)?;
     let number = |digits: &str| digits.parse::<u32>().ok();
     let (y, mut m, mut d) = (number(year)?, number(second)?, number(day)?);
     let jalali = is_jalali(y) || y < 100;
-    if !jalali && !is_gregorian(y) {
-        return None;
-    }
+    reject_if(!jalali && !is_gregorian(y))?;
     // 12/25/2023 can only be American.
     if !jalali && third.len() == 4 && m > 12 {
         (m, d) = (d, m);
@@ -56,9 +53,7 @@ pub(super) fn date(groups: &[String]) -> Option<String> {
         (false, 4 | 6 | 9 | 11) => 30,
         (false, _) => 31,
     };
-    if !(1..=longest).contains(&d) {
-        return None;
-    }
+    reject_if(!(1..=longest).contains(&d))?;
     let month = month_name(jalali, m)?;
     let day = ordinal(&cardinal(&d.to_string()));
     Some(format!("{day} {month} {}", cardinal(year)))
@@ -68,9 +63,7 @@ pub(super) fn date(groups: &[String]) -> Option<String> {
 pub(super) fn year_and_month(year: &str, month: &str) -> Option<String> {
     let number: u32 = year.parse().ok()?;
     let known = is_jalali(number) || is_gregorian(number);
-    if year.len() != 4 || month.len() != 2 || !known {
-        return None;
-    }
+    reject_if(year.len() != 4 || month.len() != 2 || !known)?;
     let month = month_name(is_jalali(number), month.parse().ok()?)?;
     Some(format!("{month} {}", cardinal(year)))
 }

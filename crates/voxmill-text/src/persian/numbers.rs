@@ -3,69 +3,22 @@
 //! All functions take ASCII digits as text, so that size has no limit and leading zeros are seen.
 
 use super::ZWNJ;
+use crate::digits::small;
+use crate::table::words;
 
-const ONES: [&str; 20] = [
-    "صفر",
-    "یک",
-    "دو",
-    "سه",
-    "چهار",
-    "پنج",
-    "شش",
-    "هفت",
-    "هشت",
-    "نه",
-    "ده",
-    "یازده",
-    "دوازده",
-    "سیزده",
-    "چهارده",
-    "پانزده",
-    "شانزده",
-    "هفده",
-    "هجده",
-    "نوزده",
-];
-const TENS: [&str; 10] = [
-    "",
-    "ده",
-    "بیست",
-    "سی",
-    "چهل",
-    "پنجاه",
-    "شصت",
-    "هفتاد",
-    "هشتاد",
-    "نود",
-];
-const HUNDREDS: [&str; 10] = [
-    "",
-    "صد",
-    "دویست",
-    "سیصد",
-    "چهارصد",
-    "پانصد",
-    "ششصد",
-    "هفتصد",
-    "هشتصد",
-    "نهصد",
-];
+const ONES: [&str; 20] = words(
+    "صفر یک دو سه چهار پنج شش هفت هشت نه ده یازده دوازده سیزده \
+     چهارده پانزده شانزده هفده هجده نوزده",
+);
+/// From twenty on.
+const TENS: [&str; 8] = words("بیست سی چهل پنجاه شصت هفتاد هشتاد نود");
+const HUNDREDS: [&str; 9] = words("صد دویست سیصد چهارصد پانصد ششصد هفتصد هشتصد نهصد");
 /// Names of the powers of a thousand. Persian follows the long scale at a milliard and the short
 /// one above it.
-const SCALES: [&str; 12] = [
-    "",
-    "هزار",
-    "میلیون",
-    "میلیارد",
-    "تریلیون",
-    "کوادریلیون",
-    "کوینتیلیون",
-    "سکستیلیون",
-    "سپتیلیون",
-    "اکتیلیون",
-    "نونیلیون",
-    "دسیلیون",
-];
+const SCALES: [&str; 11] = words(
+    "هزار میلیون میلیارد تریلیون کوادریلیون کوینتیلیون سکستیلیون \
+     سپتیلیون اکتیلیون نونیلیون دسیلیون",
+);
 
 /// «دو هزار و سیصد و چهل و پنج». Leading zeros do not count. Numbers too long for the names of
 /// scales (more than 36 digits) are read digit by digit, as a person would.
@@ -74,23 +27,19 @@ pub(super) fn cardinal(digits: &str) -> String {
     if significant.is_empty() {
         return ONES[0].to_owned();
     }
-    if significant.len() > 3 * SCALES.len() {
+    if significant.len() > 3 * (SCALES.len() + 1) {
         return digit_by_digit(digits);
     }
     let mut parts: Vec<String> = Vec::new();
-    let groups = significant.len().div_ceil(3);
-    for group in 0..groups {
-        let scale = groups - 1 - group;
+    for scale in (0..significant.len().div_ceil(3)).rev() {
         let end = significant.len() - 3 * scale;
-        let value = significant[end.saturating_sub(3)..end]
-            .bytes()
-            .fold(0, |value, digit| value * 10 + usize::from(digit - b'0'));
+        let value = small(&significant[end.saturating_sub(3)..end]);
         match (value, scale) {
             (0, _) => {}
             (_, 0) => parts.push(below_thousand(value)),
             // «هزار», but «یک میلیون».
-            (1, 1) => parts.push(SCALES[1].to_owned()),
-            _ => parts.push(format!("{} {}", below_thousand(value), SCALES[scale])),
+            (1, 1) => parts.push(SCALES[0].to_owned()),
+            _ => parts.push(format!("{} {}", below_thousand(value), SCALES[scale - 1])),
         }
     }
     parts.join(" و ")
@@ -100,10 +49,10 @@ fn below_thousand(value: usize) -> String {
     let mut parts = Vec::with_capacity(3);
     let rest = value % 100;
     if value >= 100 {
-        parts.push(HUNDREDS[value / 100]);
+        parts.push(HUNDREDS[value / 100 - 1]);
     }
     if rest >= 20 {
-        parts.push(TENS[rest / 10]);
+        parts.push(TENS[rest / 10 - 2]);
         if !rest.is_multiple_of(10) {
             parts.push(ONES[rest % 10]);
         }
@@ -115,11 +64,8 @@ fn below_thousand(value: usize) -> String {
 
 /// «صفر صفر هفت».
 pub(super) fn digit_by_digit(digits: &str) -> String {
-    let names: Vec<&str> = digits
-        .bytes()
-        .filter(u8::is_ascii_digit)
-        .map(|digit| ONES[usize::from(digit - b'0')])
-        .collect();
+    let digits = digits.chars().filter_map(|c| c.to_digit(10));
+    let names: Vec<&str> = digits.map(|digit| ONES[digit as usize]).collect();
     names.join(" ")
 }
 
@@ -134,14 +80,9 @@ pub(super) fn as_written(digits: &str) -> String {
 
 /// Two digits of a telephone number: «هفتاد و هفت», «صفر پنج».
 pub(super) fn in_pairs(digits: &str) -> String {
-    let mut pairs = Vec::new();
-    let mut rest = digits;
-    while !rest.is_empty() {
-        let (pair, tail) = rest.split_at(rest.len().min(2));
-        pairs.push(as_written(pair));
-        rest = tail;
-    }
-    pairs.join(", ")
+    let starts = (0..digits.len()).step_by(2);
+    let pairs = starts.map(|at| as_written(&digits[at..digits.len().min(at + 2)]));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// Makes the last word of a cardinal an ordinal: سه → سوم, سی → سی‌ام, پنج → پنجم.

@@ -7,6 +7,7 @@ use super::calendar;
 use super::is_persian;
 use super::numbers::{as_written, cardinal, decimal, digit_by_digit, fraction, in_pairs};
 use super::tables::SLASH_DECIMALS;
+use crate::reject_if;
 
 /// Words before a telephone number.
 const TELEPHONE: [&str; 6] = ["تلفن", "تلفنی", "تماس", "فکس", "نمابر", "موبایل"];
@@ -17,6 +18,12 @@ pub(super) struct Numeral {
     /// Index of the first character after it.
     pub(super) end: usize,
     pub(super) kind: Kind,
+}
+
+impl Numeral {
+    fn new(words: String, end: usize, kind: Kind) -> Numeral {
+        Numeral { words, end, kind }
+    }
 }
 
 pub(super) enum Kind {
@@ -66,22 +73,20 @@ fn groups(chars: &[char], at: usize, separators: &[char]) -> (Vec<String>, usize
 }
 
 fn other(words: String, end: usize) -> Option<Numeral> {
-    let kind = Kind::Other;
-    Some(Numeral { words, end, kind })
+    Some(Numeral::new(words, end, Kind::Other))
 }
 
 /// Eleven digits from a zero, in any grouping: mobile numbers are read 4-3-2-2, as Iranians do,
 /// others as a code of three digits and pairs. With the country's code (+98…) likewise.
 fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
     let run = digits(chars, at);
+    // Local numbers (seven or eight digits) are known only by the word before them.
     if (7..=8).contains(&run.len()) && follows(chars, at, &TELEPHONE) {
         return other(in_pairs(&run), at + run.len());
     }
     let abroad = at > 0 && chars[at - 1] == '+';
     let wanted = if abroad { 12 } else { 11 };
-    if run.len() < 2 {
-        return None;
-    }
+    reject_if(run.len() < 2)?;
     let mut end = at + run.len();
     let mut whole = run;
     // Stops at the wanted length: a long list of numbers is not read anew for each of them.
@@ -93,61 +98,34 @@ fn telephone(chars: &[char], at: usize) -> Option<Numeral> {
         end += 1 + group.len();
         whole.push_str(&group);
     }
-    if whole.len() != wanted {
-        return None;
-    }
-    let (country, local) = if abroad {
-        (Some(whole.strip_prefix("98")?), &whole[2..])
-    } else {
-        (None, whole.strip_prefix('0')?)
+    reject_if(whole.len() != wanted)?;
+    let (prefix, local) = match abroad {
+        true => ("نود و هشت, ", whole.strip_prefix("98")?),
+        false => ("صفر ", whole.strip_prefix('0')?),
     };
-    let words = if local.starts_with('9') {
-        let (operator, rest) = local.split_at(3);
-        let (middle, rest) = rest.split_at(3);
-        format!(
-            "{}, {}, {}",
-            cardinal(operator),
-            as_written(middle),
-            in_pairs(rest)
-        )
+    let code = if local.starts_with('9') {
+        let (operator, middle) = (&local[..3], &local[3..6]);
+        format!("{}, {}", cardinal(operator), as_written(middle))
     } else {
-        let (code, rest) = local.split_at(2);
-        format!("{}, {}", as_written(code), in_pairs(rest))
+        as_written(&local[..2])
     };
-    let prefix = if country.is_some() {
-        "نود و هشت, "
-    } else {
-        "صفر "
-    };
-    other(format!("{prefix}{words}"), end)
+    let rest = &local[if local.starts_with('9') { 6 } else { 2 }..];
+    other(format!("{prefix}{code}, {}", in_pairs(rest)), end)
 }
 
-/// Local numbers (seven or eight digits) are known only by the word before them.
 /// Whether the word before `at` is one of `names`.
 pub(super) fn follows(chars: &[char], at: usize, names: &[&str]) -> bool {
-    let mut before = chars[..at]
-        .iter()
-        .rev()
-        .skip_while(|c| matches!(c, ' ' | ':'));
-    let word: Vec<char> = before
-        .by_ref()
-        .take_while(|c| is_persian(**c))
-        .copied()
-        .collect();
-    names
-        .iter()
-        .any(|name| name.chars().rev().eq(word.iter().copied()))
+    let before = chars[..at].iter().rev().copied();
+    let before = before.skip_while(|c| matches!(c, ' ' | ':'));
+    let word = before.take_while(|c| is_persian(*c));
+    names.iter().any(|name| name.chars().rev().eq(word.clone()))
 }
 
 /// Ten digits after «کد پستی», with or without a hyphen in the middle.
 fn postal_code(chars: &[char], at: usize) -> Option<Numeral> {
-    if !follows(chars, at, &["پستی", "کدپستی"]) {
-        return None;
-    }
+    reject_if(!follows(chars, at, &["پستی", "کدپستی"]))?;
     let (all, end) = groups(chars, at, &['-', '–', '\u{2011}']);
-    if all.iter().map(String::len).sum::<usize>() != 10 {
-        return None;
-    }
+    reject_if(all.iter().map(String::len).sum::<usize>() != 10)?;
     let words: Vec<String> = all.iter().map(|group| digit_by_digit(group)).collect();
     other(words.join(", "), end)
 }
@@ -155,9 +133,7 @@ fn postal_code(chars: &[char], at: usize) -> Option<Numeral> {
 fn date(chars: &[char], at: usize) -> Option<Numeral> {
     ['/', '-', '.'].into_iter().find_map(|separator| {
         let (all, end) = groups(chars, at, &[separator]);
-        let words = calendar::date(&all)?;
-        let kind = Kind::Moment;
-        Some(Numeral { words, end, kind })
+        Some(Numeral::new(calendar::date(&all)?, end, Kind::Moment))
     })
 }
 
@@ -168,32 +144,24 @@ fn clock(chars: &[char], at: usize) -> Option<Numeral> {
     let below = |digits: &str, limit: u32| {
         (1..=2).contains(&digits.len()) && digits.parse::<u32>().is_ok_and(|n| n < limit)
     };
-    let possible = below(hour, 25)
-        && (1..=2).contains(&minutes.len())
-        && minutes
+    reject_if(!below(hour, 25) || !(1..=2).contains(&minutes.len()))?;
+    reject_if(
+        minutes
             .iter()
-            .all(|part| part.len() == 2 && below(part, 60));
-    if !possible {
-        return None;
-    }
+            .any(|part| part.len() != 2 || !below(part, 60)),
+    )?;
     let mut parts = vec![cardinal(hour)];
     for (part, name) in minutes.iter().zip(["دقیقه", "ثانیه"]) {
         if part != "00" {
             parts.push(format!("{} {name}", cardinal(part)));
         }
     }
-    let words = parts.join(" و ");
-    let kind = Kind::Moment;
-    Some(Numeral { words, end, kind })
+    Some(Numeral::new(parts.join(" و "), end, Kind::Moment))
 }
 
 /// Three or more groups that are no date: a version or address with dots is read with «نقطه», a
 /// card number with hyphens group by group, and two groups with a colon are a ratio.
 fn chain(chars: &[char], at: usize) -> Option<Numeral> {
-    let read = |all: &[String], between: &str| {
-        let words: Vec<String> = all.iter().map(|group| as_written(group)).collect();
-        words.join(between)
-    };
     for (separators, least, between) in [
         (&['.'][..], 3, " نقطه "),
         (&['/'][..], 3, ", "),
@@ -205,7 +173,8 @@ fn chain(chars: &[char], at: usize) -> Option<Numeral> {
             if separators == ['.'] && are_thousands(&all) {
                 return other(cardinal(&all.concat()), end);
             }
-            return other(read(&all, between), end);
+            let words: Vec<String> = all.iter().map(|group| as_written(group)).collect();
+            return other(words.join(between), end);
         }
     }
     None
@@ -215,10 +184,8 @@ fn chain(chars: &[char], at: usize) -> Option<Numeral> {
 /// above 255).
 fn are_thousands(all: &[String]) -> bool {
     let threes = all[1..].iter().all(|group| group.len() == 3);
-    let address = all.len() == 4
-        && all
-            .iter()
-            .all(|group| group.as_str() <= "255" || group.len() < 3);
+    let address =
+        all.len() == 4 && (all.iter()).all(|group| group.as_str() <= "255" || group.len() < 3);
     let padded = all[1..].iter().any(|group| group.starts_with('0'));
     threes && all[0].len() <= 3 && !all[0].starts_with('0') && (padded || !address)
 }
@@ -231,21 +198,15 @@ fn number(chars: &[char], at: usize) -> Numeral {
         _ => String::new(),
     };
     if places.is_empty() {
-        return mixed(chars, &whole, end).unwrap_or_else(|| Numeral {
-            words: as_written(&whole),
-            end,
-            kind: Kind::Integer(whole),
-        });
+        let integer = || Numeral::new(as_written(&whole), end, Kind::Integer(whole.clone()));
+        return mixed(chars, &whole, end).unwrap_or_else(integer);
     }
-    let after = end + 1 + places.len();
     if matches!(chars[end], '/' | '⁄') {
         return slash(chars, end, whole, places);
     }
-    Numeral {
-        words: decimal(&whole, &places),
-        end: after,
-        kind: Kind::Decimal { whole, places },
-    }
+    let after = end + 1 + places.len();
+    let words = decimal(&whole, &places);
+    Numeral::new(words, after, Kind::Decimal { whole, places })
 }
 
 fn integer(chars: &[char], at: usize) -> (String, usize) {
@@ -270,19 +231,13 @@ fn integer(chars: &[char], at: usize) -> (String, usize) {
 
 /// ۲ ½ and ۲ ۱/۲ → «دو و نیم», «دو و یک دوم».
 fn mixed(chars: &[char], whole: &str, end: usize) -> Option<Numeral> {
-    if chars.get(end) != Some(&' ') {
-        return None;
-    }
+    reject_if(chars.get(end) != Some(&' '))?;
     let above = digits(chars, end + 1);
     let slash = end + 1 + above.len();
-    if above.is_empty() || !matches!(chars.get(slash), Some('/' | '⁄')) {
-        return None;
-    }
+    reject_if(above.is_empty() || !matches!(chars.get(slash), Some('/' | '⁄')))?;
     let (all, after) = groups(chars, end + 1, &['/', '⁄']);
     let [_, below] = &all[..] else { return None };
-    if !is_fraction(&above, below) || precedes_decimal_word(chars, after) {
-        return None;
-    }
+    reject_if(!is_fraction(&above, below) || precedes_decimal_word(chars, after))?;
     let part = fraction_words(&above, below, chars[slash]);
     other(format!("{} و {part}", as_written(whole)), after)
 }
@@ -291,11 +246,7 @@ fn mixed(chars: &[char], whole: &str, end: usize) -> Option<Numeral> {
 fn slash(chars: &[char], end: usize, left: String, right: String) -> Numeral {
     let after = end + 1 + right.len();
     let typographic = chars[end] == '⁄';
-    let named = |words| Numeral {
-        words,
-        end: after,
-        kind: Kind::Other,
-    };
+    let named = |words| Numeral::new(words, after, Kind::Other);
     if !typographic && let Some(words) = calendar::year_and_month(&left, &right) {
         return named(words);
     }
@@ -305,14 +256,9 @@ fn slash(chars: &[char], end: usize, left: String, right: String) -> Numeral {
     }
     let zero_is_heard = left.len() > 1 && left.starts_with('0');
     if right.len() <= 3 && left.len() <= 4 && !typographic && !zero_is_heard {
-        return Numeral {
-            words: decimal(&left, &right),
-            end: after,
-            kind: Kind::Decimal {
-                whole: left,
-                places: right,
-            },
-        };
+        let words = decimal(&left, &right);
+        let (whole, places) = (left, right);
+        return Numeral::new(words, after, Kind::Decimal { whole, places });
     }
     named(format!("{}, {}", as_written(&left), as_written(&right)))
 }
@@ -323,19 +269,17 @@ fn is_fraction(above: &str, below: &str) -> bool {
         [b'1'..=b'9', ..] if digits.len() <= 7 => digits.parse::<u32>().ok(),
         _ => None,
     };
-    match (value(above), value(below)) {
-        (Some(above), Some(below)) => {
+    value(above)
+        .zip(value(below))
+        .is_some_and(|(above, below)| {
             above < below && (below <= 1000 || [10_000, 100_000, 1_000_000].contains(&below))
-        }
-        _ => false,
-    }
+        })
 }
 
 fn fraction_words(above: &str, below: &str, slash: char) -> String {
-    if slash == '⁄' && (above, below) == ("1", "2") {
-        "نیم".to_owned()
-    } else {
-        fraction(above, below)
+    match (slash, above, below) {
+        ('⁄', "1", "2") => "نیم".to_owned(),
+        _ => fraction(above, below),
     }
 }
 
@@ -367,15 +311,5 @@ pub(super) fn ascends(first: &Kind, second: &Kind) -> bool {
         _ => value(first)
             .zip(value(second))
             .is_some_and(|(first, second)| first < second),
-    }
-}
-
-/// «صفر صفر هفت» for numbers abroad and the like.
-pub(super) fn spelled(chars: &[char], at: usize) -> Numeral {
-    let run = digits(chars, at);
-    Numeral {
-        words: digit_by_digit(&run),
-        end: at + run.len(),
-        kind: Kind::Other,
     }
 }

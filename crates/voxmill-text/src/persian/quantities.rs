@@ -1,10 +1,11 @@
 //! Numbers with what hangs on them: sign, currency, per cent, unit, ordinal ending, range.
 
 use super::calendar::is_month;
-use super::numbers::{as_written, cardinal, ordinal};
-use super::numerals::{Kind, Numeral, ascends, digits, follows, numeral, spelled};
+use super::numbers::{as_written, cardinal, digit_by_digit, ordinal};
+use super::numerals::{Kind, Numeral, ascends, digits, follows, numeral};
 use super::tables::{CURRENCIES, Currency, SYMBOLS, UNITS, Unit};
 use super::{ZWNJ, is_letter, is_persian};
+use crate::reject_if;
 
 /// Numbers too long for a price or a count are telephone numbers when a plus stands before them.
 const SHORTEST_NUMBER_ABROAD: usize = 9;
@@ -18,10 +19,8 @@ pub(super) fn read(text: &str) -> String {
         let c = chars[at];
         // Most characters: no need to ask the tables.
         let silent = is_letter(c) || c == ' ' || c == ZWNJ;
-        let found = (!silent)
-            .then(|| quantity(&chars, at).or_else(|| sign(&chars, at, &out)))
-            .flatten();
-        let Some((words, end)) = found else {
+        let found = || quantity(&chars, at).or_else(|| sign(&chars, at, &out));
+        let Some((words, end)) = (!silent).then(found).flatten() else {
             out.push(c);
             at += 1;
             continue;
@@ -41,36 +40,36 @@ pub(super) fn read(text: &str) -> String {
 
 type Found = Option<(String, usize)>;
 
+fn is_digit(chars: &[char], at: usize) -> bool {
+    chars.get(at).is_some_and(char::is_ascii_digit)
+}
+
 /// A number at `at`, perhaps behind a sign.
 fn quantity(chars: &[char], at: usize) -> Found {
     let c = chars[at];
-    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
     if c.is_ascii_digit() {
         return Some(phrase(chars, at, None));
     }
     let free = at == 0 || chars[at - 1].is_whitespace() || matches!(chars[at - 1], '(' | '[' | '«');
     match c {
-        '-' | '−' | '+' if free && is_digit(at + 1) => {
+        '-' | '−' | '+' if free && is_digit(chars, at + 1) => {
             let name = if c == '+' { "مثبت" } else { "منفی" };
-            let abroad = c == '+' && digits(chars, at + 1).len() >= SHORTEST_NUMBER_ABROAD;
-            let first = numeral(chars, at + 1);
-            let (words, end) = match first.kind {
-                Kind::Integer(_) if abroad => {
-                    let run = spelled(chars, at + 1);
-                    (run.words, run.end)
-                }
+            let run = digits(chars, at + 1);
+            let abroad = c == '+' && run.len() >= SHORTEST_NUMBER_ABROAD;
+            let (words, end) = match numeral(chars, at + 1).kind {
+                Kind::Integer(_) if abroad => (digit_by_digit(&run), at + 1 + run.len()),
                 _ => phrase(chars, at + 1, None),
             };
             Some((format!("{name} {words}"), end))
         }
-        '٪' | '%' if is_digit(at + 1) => {
+        '٪' | '%' if is_digit(chars, at + 1) => {
             let (words, end) = phrase(chars, at + 1, None);
             Some((format!("{words} درصد"), end))
         }
         _ => {
             let currency = CURRENCIES.get(&c)?;
             let start = at + 1 + usize::from(chars.get(at + 1) == Some(&' '));
-            is_digit(start).then(|| phrase(chars, start, Some(currency)))
+            is_digit(chars, start).then(|| phrase(chars, start, Some(currency)))
         }
     }
 }
@@ -147,16 +146,15 @@ fn after_dash(chars: &[char], at: usize) -> Option<Numeral> {
     );
     let spaced_after = chars.get(dash + 1) == Some(&' ');
     let start = dash + 1 + usize::from(spaced_after);
-    let follows = chars.get(start).is_some_and(char::is_ascii_digit);
-    (is_dash && spaced == spaced_after && follows).then(|| numeral(chars, start))
+    let is_range = is_dash && spaced == spaced_after && is_digit(chars, start);
+    is_range.then(|| numeral(chars, start))
 }
 
 /// «پنج تا ده»; numbers that do not rise (scores, codes) are read one after the other.
 fn range(first: Numeral, second: Numeral) -> Numeral {
-    let between = if ascends(&first.kind, &second.kind) {
-        " تا "
-    } else {
-        ", "
+    let between = match ascends(&first.kind, &second.kind) {
+        true => " تا ",
+        false => ", ",
     };
     Numeral {
         words: format!("{}{between}{}", first.words, second.words),
@@ -187,9 +185,7 @@ fn in_hundredths(kind: &Kind, currency: &Currency) -> Option<String> {
     let (Kind::Decimal { whole, places }, Some(hundredth)) = (kind, currency.hundredth) else {
         return None;
     };
-    if places.len() != 2 {
-        return None;
-    }
+    reject_if(places.len() != 2)?;
     let is_zero = |digits: &str| digits.bytes().all(|digit| digit == b'0');
     let units = format!("{} {}", cardinal(whole), currency.unit);
     let hundredths = format!("{} {hundredth}", cardinal(places));
@@ -221,21 +217,18 @@ fn with_unit(chars: &[char], number: Numeral) -> (String, usize) {
     if let Some((unit, after)) = unit(chars, start) {
         return (format!("{words} {unit}"), after);
     }
+    // «۵ $۳»: the sign belongs to the next number.
+    if start > end && is_digit(chars, start + 1) {
+        return (words, end);
+    }
     if let Some(currency) = CURRENCIES.get(&c) {
-        // «۵ $۳»: the sign belongs to the next number.
-        let next = chars.get(start + 1);
-        if start == end || !next.is_some_and(char::is_ascii_digit) {
-            let split = in_hundredths(&number.kind, currency);
-            let words = split.unwrap_or_else(|| format!("{words} {}", currency.unit));
-            return (words, start + 1);
-        }
+        let split = in_hundredths(&number.kind, currency);
+        let words = split.unwrap_or_else(|| format!("{words} {}", currency.unit));
+        return (words, start + 1);
     }
     if matches!(c, '٪' | '%' | '‰') {
-        let next = chars.get(start + 1);
-        if start == end || !next.is_some_and(char::is_ascii_digit) {
-            let name = SYMBOLS.get(&c).copied().unwrap_or_default();
-            return (format!("{words} {name}"), start + 1);
-        }
+        let name = SYMBOLS.get(&c).copied().unwrap_or_default();
+        return (format!("{words} {name}"), start + 1);
     }
     (words, end)
 }
@@ -272,13 +265,10 @@ fn next_word(chars: &[char], at: usize) -> Found {
 }
 
 fn half_of_day(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
-    let word: String = chars[at..].iter().take(2).collect();
-    if chars.get(at + 2).is_some_and(|c| c.is_alphanumeric()) {
-        return None;
-    }
-    match word.as_str() {
-        "AM" | "am" => Some(("قبل از ظهر", at + 2)),
-        "PM" | "pm" => Some(("بعد از ظهر", at + 2)),
+    reject_if(chars.get(at + 2).is_some_and(|c| c.is_alphanumeric()))?;
+    match chars[at..] {
+        ['A', 'M', ..] | ['a', 'm', ..] => Some(("قبل از ظهر", at + 2)),
+        ['P', 'M', ..] | ['p', 'm', ..] => Some(("بعد از ظهر", at + 2)),
         _ => None,
     }
 }
@@ -286,21 +276,19 @@ fn half_of_day(chars: &[char], at: usize) -> Option<(&'static str, usize)> {
 /// A unit at `at`, or one per another (kg/m).
 fn unit(chars: &[char], at: usize) -> Found {
     let (words, end) = single_unit(chars, at)?;
-    let per = (chars.get(end) == Some(&'/') && end + 1 < chars.len())
-        .then(|| single_unit(chars, end + 1))
-        .flatten();
-    match per {
-        Some((per, after)) => Some((format!("{words} بر {per}"), after)),
-        None => Some((words, end)),
+    if chars.get(end) == Some(&'/')
+        && end + 1 < chars.len()
+        && let Some((per, after)) = single_unit(chars, end + 1)
+    {
+        return Some((format!("{words} بر {per}"), after));
     }
+    Some((words, end))
 }
 
 /// A unit's symbol, with a power where it can have one.
 fn single_unit(chars: &[char], at: usize) -> Found {
     UNITS.iter().find_map(|unit| {
-        if !chars[at..].starts_with(&unit.symbol) {
-            return None;
-        }
+        reject_if(!chars[at..].starts_with(&unit.symbol))?;
         let end = at + unit.symbol.len();
         if let Some((power, after)) = power(chars, unit, end) {
             return Some((format!("{} {power}", unit.read), after));
@@ -311,9 +299,7 @@ fn single_unit(chars: &[char], at: usize) -> Found {
 }
 
 fn power(chars: &[char], unit: &Unit, end: usize) -> Option<(&'static str, usize)> {
-    if !unit.powers {
-        return None;
-    }
+    reject_if(!unit.powers)?;
     let end = end + usize::from(chars.get(end) == Some(&'^'));
     let name = match digits(chars, end).as_str() {
         "2" => "مربع",

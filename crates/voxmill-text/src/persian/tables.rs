@@ -1,66 +1,57 @@
 //! The rows of `data/persian/*.tsv`: what a person may want to add to without touching code.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::table::rows;
+use crate::table::{named_in_table, rows};
 
-fn field(row: &[&'static str], column: usize) -> &'static str {
-    row.get(column).copied().unwrap_or_default()
-}
+type Map<K, V = &'static str> = LazyLock<HashMap<K, V>>;
 
-fn map(table: &'static str) -> HashMap<&'static str, &'static str> {
-    rows(table)
-        .map(|row| (field(&row, 0), field(&row, 1)))
-        .collect()
-}
-
-fn first_char(text: &str) -> Option<char> {
-    text.chars().next()
+fn sign(field: &str) -> char {
+    field.chars().next().expect("a table names its signs")
 }
 
 /// Single characters and what replaces them; an empty string drops the character.
-pub(super) static LETTERS: LazyLock<HashMap<char, &str>> = LazyLock::new(|| {
-    rows(LETTERS_TSV)
-        .filter_map(|row| {
-            let code = u32::from_str_radix(field(&row, 0).strip_prefix("U+")?, 16).ok()?;
-            let to = field(&row, 1);
-            Some((char::from_u32(code)?, if to == "-" { "" } else { to }))
-        })
-        .collect()
+pub(super) static LETTERS: Map<char> = LazyLock::new(|| {
+    let letters = rows(LETTERS_TSV).filter_map(|row| {
+        let code = u32::from_str_radix(row[0].strip_prefix("U+")?, 16).ok()?;
+        Some((
+            char::from_u32(code)?,
+            if row[1] == "-" { "" } else { row[1] },
+        ))
+    });
+    letters.collect()
 });
 
 /// Words typed without tanvin → with it.
-pub(super) static TANVIN: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
-    rows(TANVIN_TSV)
-        .map(|row| {
-            let word = field(&row, 0);
-            (word.strip_suffix(super::FATHATAN).unwrap_or(word), word)
-        })
-        .collect()
+pub(super) static TANVIN: Map<&str> = LazyLock::new(|| {
+    let bare = |word: &'static str| word.strip_suffix(super::FATHATAN).unwrap_or(word);
+    rows(TANVIN_TSV).map(|row| (bare(row[0]), row[0])).collect()
 });
 
 /// Ending → condition.
-pub(super) static SUFFIXES: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| map(SUFFIXES_TSV));
+pub(super) static SUFFIXES: Map<&str> =
+    LazyLock::new(|| rows(SUFFIXES_TSV).map(|row| (row[0], row[1])).collect());
 
-pub(super) static SYMBOLS: LazyLock<HashMap<char, &str>> = LazyLock::new(|| {
+pub(super) static SYMBOLS: Map<char> = LazyLock::new(|| {
     rows(SYMBOLS_TSV)
-        .filter_map(|row| Some((first_char(field(&row, 0))?, field(&row, 1))))
+        .map(|row| (sign(row[0]), row[1]))
         .collect()
 });
 
 pub(super) static SLASH_DECIMALS: LazyLock<Vec<Vec<char>>> = LazyLock::new(|| {
-    rows(SLASH_DECIMALS_TSV)
-        .map(|row| field(&row, 0).chars().collect())
-        .collect()
+    let words = rows(SLASH_DECIMALS_TSV).map(|row| row[0].chars().collect());
+    words.collect()
 });
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Context {
-    Any,
-    BeforeNumber,
-    AfterYear,
-    InBrackets,
+named_in_table! {
+    Context {
+        Any = "any",
+        BeforeNumber = "before_number",
+        AfterYear = "after_year",
+        InBrackets = "in_brackets",
+    }
 }
 
 pub(super) struct Abbreviation {
@@ -71,42 +62,28 @@ pub(super) struct Abbreviation {
 
 /// Longest first, so that ج.ا.ا is not taken for ج.ا.
 pub(super) static ABBREVIATIONS: LazyLock<Vec<Abbreviation>> = LazyLock::new(|| {
-    let mut all: Vec<_> = rows(ABBREVIATIONS_TSV)
-        .filter_map(|row| {
-            Some(Abbreviation {
-                written: field(&row, 0).chars().collect(),
-                context: context(field(&row, 1))?,
-                read: field(&row, 2),
-            })
-        })
-        .collect();
-    all.sort_by_key(|abbreviation| std::cmp::Reverse(abbreviation.written.len()));
+    let all = rows(ABBREVIATIONS_TSV).map(|row| Abbreviation {
+        written: row[0].chars().collect(),
+        context: Context::named(row[1]),
+        read: row[2],
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|abbreviation| Reverse(abbreviation.written.len()));
     all
 });
-
-fn context(name: &str) -> Option<Context> {
-    match name {
-        "any" => Some(Context::Any),
-        "before_number" => Some(Context::BeforeNumber),
-        "after_year" => Some(Context::AfterYear),
-        "in_brackets" => Some(Context::InBrackets),
-        _ => None,
-    }
-}
 
 pub(super) struct Currency {
     pub(super) unit: &'static str,
     pub(super) hundredth: Option<&'static str>,
 }
 
-pub(super) static CURRENCIES: LazyLock<HashMap<char, Currency>> = LazyLock::new(|| {
-    rows(CURRENCIES_TSV)
-        .filter_map(|row| {
-            let hundredth = Some(field(&row, 2)).filter(|name| *name != "-");
-            let unit = field(&row, 1);
-            Some((first_char(field(&row, 0))?, Currency { unit, hundredth }))
-        })
-        .collect()
+pub(super) static CURRENCIES: Map<char, Currency> = LazyLock::new(|| {
+    let currencies = rows(CURRENCIES_TSV).map(|row| {
+        let hundredth = Some(row[2]).filter(|name| *name != "-");
+        let unit = row[1];
+        (sign(row[0]), Currency { unit, hundredth })
+    });
+    currencies.collect()
 });
 
 pub(super) struct Unit {
@@ -117,14 +94,13 @@ pub(super) struct Unit {
 
 /// Longest first, so that km/h is not taken for km.
 pub(super) static UNITS: LazyLock<Vec<Unit>> = LazyLock::new(|| {
-    let mut all: Vec<_> = rows(UNITS_TSV)
-        .map(|row| Unit {
-            symbol: field(&row, 0).chars().collect(),
-            read: field(&row, 1),
-            powers: field(&row, 2) == "yes",
-        })
-        .collect();
-    all.sort_by_key(|unit| std::cmp::Reverse(unit.symbol.len()));
+    let all = rows(UNITS_TSV).map(|row| Unit {
+        symbol: row[0].chars().collect(),
+        read: row[1],
+        powers: row[2] == "yes",
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|unit| Reverse(unit.symbol.len()));
     all
 });
 
@@ -135,15 +111,12 @@ pub(super) struct Month {
 }
 
 pub(super) static MONTHS: LazyLock<Vec<Month>> = LazyLock::new(|| {
-    rows(MONTHS_TSV)
-        .filter_map(|row| {
-            Some(Month {
-                jalali: field(&row, 0) == "jalali",
-                number: field(&row, 1).parse().ok()?,
-                name: field(&row, 2),
-            })
-        })
-        .collect()
+    let months = rows(MONTHS_TSV).map(|row| Month {
+        jalali: row[0] == "jalali",
+        number: row[1].parse().expect("months.tsv numbers its months"),
+        name: row[2],
+    });
+    months.collect()
 });
 
 const LETTERS_TSV: &str = include_str!("../../data/persian/letters.tsv");
@@ -159,7 +132,7 @@ const MONTHS_TSV: &str = include_str!("../../data/persian/months.tsv");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use crate::table::tests::check_table;
 
     /// Table, number of columns, how many of them make the key.
     const TABLES: [(&str, &str, usize, usize); 9] = [
@@ -177,13 +150,9 @@ mod tests {
     #[test]
     fn every_table_has_a_head_full_rows_and_no_key_twice() {
         for (name, table, columns, key) in TABLES {
-            assert!(table.starts_with("# "), "{name}: no head comment");
-            let mut keys = HashSet::new();
-            for row in rows(table) {
-                assert_eq!(row.len(), columns, "{name}: {row:?}");
-                assert!(row.iter().all(|field| !field.is_empty()), "{name}: {row:?}");
-                assert!(keys.insert(row[..key].to_vec()), "{name}: twice: {row:?}");
-            }
+            check_table(name, table, columns, key);
+            let is_full = |row: &Vec<&str>| row.iter().all(|field| !field.is_empty());
+            assert!(rows(table).all(|row| is_full(&row)), "{name}");
         }
     }
 
@@ -200,11 +169,7 @@ mod tests {
             }
         }
         for row in rows(SYMBOLS_TSV).chain(rows(CURRENCIES_TSV)) {
-            assert_eq!(
-                row[0].chars().count(),
-                1,
-                "a sign is one character: {row:?}"
-            );
+            assert_eq!(row[0].chars().count(), 1, "more than one sign: {row:?}");
         }
         for row in rows(SUFFIXES_TSV) {
             assert!(["any", "after_heh"].contains(&row[1]), "{row:?}");
@@ -220,19 +185,14 @@ mod tests {
     /// What is read must be normal text itself, or normalising twice would change it.
     #[test]
     fn readings_are_already_normal() {
-        for abbreviation in ABBREVIATIONS.iter() {
-            assert_eq!(
-                super::super::normalize(abbreviation.read),
-                abbreviation.read
-            );
-        }
         let of = |table, column: usize| rows(table).map(move |row| row[column]);
-        for read in of(SYMBOLS_TSV, 1)
+        let readings = (ABBREVIATIONS.iter().map(|abbreviation| abbreviation.read))
+            .chain(of(SYMBOLS_TSV, 1))
             .chain(of(UNITS_TSV, 1))
             .chain(of(CURRENCIES_TSV, 1))
             .chain(of(MONTHS_TSV, 2))
-            .chain(of(TANVIN_TSV, 0))
-        {
+            .chain(of(TANVIN_TSV, 0));
+        for read in readings {
             assert_eq!(super::super::normalize(read), read);
         }
     }

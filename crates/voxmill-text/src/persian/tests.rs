@@ -7,6 +7,7 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use super::marks::MARKS;
 use super::normalize;
+use crate::table::tests::{check_golden, golden, shared_manifest};
 
 /// The Persian letters (with tanvin) that normalised text is made of, besides ZWNJ, the space and the
 /// marks `, ; : . ! ?`. Words of other languages in Arabic script may bring rarer letters.
@@ -14,41 +15,15 @@ const ALPHABET: &str = "ءآأؤئابپتثجچحخدذرزژسشصضطظعغف
 
 const GOLDEN: &str = include_str!("../../data/golden/persian.tsv");
 
-fn golden() -> Vec<(&'static str, &'static str)> {
-    GOLDEN
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| {
-            line.split_once('\t')
-                .unwrap_or_else(|| panic!("no tab: {line}"))
-        })
-        .collect()
-}
-
 #[test]
 fn golden_pairs() {
-    let pairs = golden();
-    assert!(pairs.len() >= 150, "only {} pairs", pairs.len());
-    let failures: Vec<String> = pairs
-        .iter()
-        .filter(|(written, expected)| normalize(written) != *expected)
-        .map(|(written, expected)| {
-            let got = normalize(written);
-            format!("{written}\n  expected {expected}\n  got      {got}")
-        })
-        .collect();
-    let count = failures.len();
-    assert!(
-        failures.is_empty(),
-        "{count} differ:\n{}",
-        failures.join("\n")
-    );
+    check_golden(GOLDEN, 150, normalize);
 }
 
 #[test]
 fn golden_texts_use_the_alphabet() {
     let mut unused: HashSet<char> = ALPHABET.chars().collect();
-    for (_, expected) in golden() {
+    for (_, expected) in golden(GOLDEN) {
         for c in expected.chars().filter(|c| super::is_persian(*c)) {
             assert!(ALPHABET.contains(c), "{c:?} in {expected}");
             unused.remove(&c);
@@ -60,35 +35,9 @@ fn golden_texts_use_the_alphabet() {
 /// The shapes on which a careless scan or recursion would grow with the square of the length.
 #[test]
 fn long_texts_become_normal_too() {
-    for piece in [
-        "1 ",
-        "1",
-        "0 ",
-        "12-",
-        "1/",
-        "1.",
-        "1:",
-        "5 m/",
-        "m/",
-        "$1 ",
-        "(",
-        "ص ",
-        "ص.",
-        "ق.",
-        " ",
-        "\u{200c}",
-        "ب\u{200c}\u{200c}\u{654}",
-        "\u{640}\u{64b}",
-        "ة\u{64e}",
-        "می ",
-        "ه ی ",
-        "^2",
-        "½",
-        "٪۵-",
-        "آ/",
-        "1.5-",
-        "1,000-",
-    ] {
+    let pieces = "1 |1|0 |12-|1/|1.|1:|5 m/|m/|$1 |(|ص |ص.|ق.| |\u{200c}|ب\u{200c}\u{200c}\u{654}|\u{640}\u{64b}|\
+                  ة\u{64e}|می |ه ی |^2|½|٪۵-|آ/|1.5-|1,000-";
+    for piece in pieces.split('|') {
         check(&piece.repeat(10_000 / piece.chars().count()));
     }
     check(&format!(
@@ -100,7 +49,7 @@ fn long_texts_become_normal_too() {
 
 #[test]
 fn expected_sides_are_stable() {
-    for (_, expected) in golden() {
+    for (_, expected) in golden(GOLDEN) {
         assert_eq!(normalize(expected), expected);
     }
 }
@@ -117,18 +66,9 @@ fn no_numeral_of_any_script_survives() {
 /// The corpus is clean already: only the marks may change.
 #[test]
 fn clean_sentences_keep_their_letters() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/data/persian-50/metadata.csv"
-    );
-    // An extra where the shared data lie beside the project.
-    let Ok(manifest) = std::fs::read_to_string(path) else {
-        return;
-    };
-    for line in manifest.lines() {
-        let text = line.split('|').nth(1).unwrap();
-        let marks = text.replace('،', ",").replace('؛', ";").replace('؟', "?");
-        assert_eq!(normalize(text), marks);
+    for row in shared_manifest("persian-50/metadata.csv") {
+        let marks = row[1].replace('،', ",").replace('؛', ";").replace('؟', "?");
+        assert_eq!(normalize(&row[1]), marks);
     }
 }
 
@@ -149,131 +89,14 @@ fn check(text: &str) {
 }
 
 /// Pieces from which the rules are built, so that random strings meet them often.
+const PIECES: &str = "ا|أ|آ|ب|ه|ة|ۀ|ی|ي|ى|ئ|ک|ك|گ|ر|و|م|ء|ام|مین|می|نمی|ها|های|ترین|ای|اند|روم|است|خانه|کتاب|\
+    لطفا|مرداد|ماه|متر|میلیون|درصد|ال|ق.م|ه.ش.|ص|ص.|(ع)|م.|ج.ا.ا|AM|km|m|Wi|a|e|\u{301}|\
+    \u{200c}|\u{200d}|\u{200b}|\u{640}|\u{64b}|\u{64e}|\u{651}|\u{654}|\u{653}|\u{670}| | |  |\
+    \n|.|،|,|؛|؟|!|:|…|«|»|(|)|[|-|–|—|−|/|⁄|^|+|%|٪|‰|$|€|﷼|°|°C|²|½|'|’|&|ﷲ|ﷺ|﷽|ﹰ|ﻼ|٫|٬|0|1|\
+    09|12|30|1402|05|۰|۵|۱۴۰۲|٣|①|Ⅷ|९|〇";
+
 fn pieces() -> impl Strategy<Value = String> {
-    let fixed = prop::sample::select(vec![
-        "ا",
-        "أ",
-        "آ",
-        "ب",
-        "ه",
-        "ة",
-        "ۀ",
-        "ی",
-        "ي",
-        "ى",
-        "ئ",
-        "ک",
-        "ك",
-        "گ",
-        "ر",
-        "و",
-        "م",
-        "ء",
-        "ام",
-        "مین",
-        "می",
-        "نمی",
-        "ها",
-        "های",
-        "ترین",
-        "ای",
-        "اند",
-        "روم",
-        "است",
-        "خانه",
-        "کتاب",
-        "لطفا",
-        "مرداد",
-        "ماه",
-        "متر",
-        "میلیون",
-        "درصد",
-        "ال",
-        "ق.م",
-        "ه.ش.",
-        "ص",
-        "ص.",
-        "(ع)",
-        "م.",
-        "ج.ا.ا",
-        "AM",
-        "km",
-        "m",
-        "Wi",
-        "a",
-        "e",
-        "\u{301}",
-        "\u{200c}",
-        "\u{200d}",
-        "\u{200b}",
-        "\u{640}",
-        "\u{64b}",
-        "\u{64e}",
-        "\u{651}",
-        "\u{654}",
-        "\u{653}",
-        "\u{670}",
-        " ",
-        " ",
-        "  ",
-        "\n",
-        ".",
-        "،",
-        ",",
-        "؛",
-        "؟",
-        "!",
-        ":",
-        "…",
-        "«",
-        "»",
-        "(",
-        ")",
-        "[",
-        "-",
-        "–",
-        "—",
-        "−",
-        "/",
-        "⁄",
-        "^",
-        "+",
-        "%",
-        "٪",
-        "‰",
-        "$",
-        "€",
-        "﷼",
-        "°",
-        "°C",
-        "²",
-        "½",
-        "'",
-        "’",
-        "&",
-        "ﷲ",
-        "ﷺ",
-        "﷽",
-        "ﹰ",
-        "ﻼ",
-        "٫",
-        "٬",
-        "0",
-        "1",
-        "09",
-        "12",
-        "30",
-        "1402",
-        "05",
-        "۰",
-        "۵",
-        "۱۴۰۲",
-        "٣",
-        "①",
-        "Ⅷ",
-        "९",
-        "〇",
-    ]);
+    let fixed = prop::sample::select(PIECES.split('|').collect::<Vec<_>>());
     prop::collection::vec(fixed, 0..14).prop_map(|parts| parts.concat())
 }
 

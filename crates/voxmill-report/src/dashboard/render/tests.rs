@@ -67,9 +67,9 @@ fn halfway() -> DashboardState {
             state.validation_loss.push(step, 0.6 + 4.0 * fall);
         }
     }
-    state.tell("cache: 128 clips reused, 0 rebuilt");
+    state.note("cache: 128 clips reused, 0 rebuilt");
     state.warn("clip demo-0042 has no audio; it is left out");
-    state.tell("sample written: samples/step-1200-0.wav");
+    state.note("sample written: samples/step-1200-0.wav");
     state
 }
 
@@ -90,7 +90,7 @@ fn halfway_on_a_larger_terminal() {
 }
 
 #[test]
-fn before_the_first_step_nothing_is_made_up() {
+fn before_the_first_step_nothing_is_known() {
     let mut state = DashboardState {
         run_name: "first".to_owned(),
         ..DashboardState::default()
@@ -119,6 +119,6 @@ fn odd_numbers_do_not_make_it_fail() {
     state.buffers[0].capacity = 0;
     state.total_loss.push(1_235, 1e30);
     state.total_loss.push(1_236, -1.0);
-    state.tell("ایستگاه 😀 wide letters".repeat(20));
+    state.note("ایستگاه 😀 wide letters".repeat(20));
     screen(&state, 80, 24);
 }

@@ -1,12 +1,12 @@
-//! What it looks like, with numbers that were made up.
+//! What it looks like, with synthetic numbers.
 
 use std::collections::BTreeMap;
 
 use voxmill_analysis::compare::{COMPARISON_VERSION, Difference, LossAt};
 use voxmill_analysis::timing::Spread;
 
+use super::super::tests::fits;
 use super::*;
-use crate::format::COLUMNS;
 
 fn side(name: &str, state: RunState) -> Side {
     Side {
@@ -41,37 +41,34 @@ fn change(value: f64, low: f64, high: f64) -> Change {
 }
 
 fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
-    let difference = |measure, change, judgement| Difference {
+    let differences = [
+        (Measure::StepTime, Some(step_time), Judgement::Worse),
+        (
+            Measure::Throughput,
+            Some(change(-0.104, -0.12, -0.09)),
+            Judgement::Worse,
+        ),
+        (
+            Measure::Busy,
+            Some(change(0.0004, -0.001, 0.002)),
+            Judgement::NoDifference,
+        ),
+        (
+            Measure::Stall,
+            Some(change(-0.021, -0.025, -0.017)),
+            Judgement::Better,
+        ),
+        (Measure::Variation, None, Judgement::NotMeasured),
+    ];
+    let differences = differences.map(|(measure, change, judgement)| Difference {
         measure,
-        change: Some(change),
+        change,
         judgement,
-    };
+    });
     Against {
         run: run.to_owned(),
         steps_matched: Matched::ByShape,
-        differences: vec![
-            difference(Measure::StepTime, step_time, Judgement::Worse),
-            difference(
-                Measure::Throughput,
-                change(-0.104, -0.12, -0.09),
-                Judgement::Worse,
-            ),
-            difference(
-                Measure::Busy,
-                change(0.0004, -0.001, 0.002),
-                Judgement::NoDifference,
-            ),
-            difference(
-                Measure::Stall,
-                change(-0.021, -0.025, -0.017),
-                Judgement::Better,
-            ),
-            Difference {
-                measure: Measure::Variation,
-                change: None,
-                judgement: Judgement::NotMeasured,
-            },
-        ],
+        differences: differences.into(),
         loss: Some(Loss {
             common_steps: 1_200,
             same_to_the_last_bit: false,
@@ -109,18 +106,9 @@ fn two() -> Comparison {
     }
 }
 
-#[track_caller]
-fn fits(text: &str) {
-    for line in text.lines() {
-        assert!(line.chars().count() <= COLUMNS, "{line}");
-    }
-}
-
 #[test]
 fn two_runs() {
-    let text = comparison_text(&two(), Paint::plain());
-    fits(&text);
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(fits(comparison_text(&two(), Paint::plain())));
 }
 
 #[test]
@@ -147,14 +135,5 @@ fn many_runs_go_into_several_tables() {
     for row in &mut many.differing {
         row.values.extend([None, Some("8".to_owned())]);
     }
-    let text = comparison_text(&many, Paint::plain());
-    fits(&text);
-    insta::assert_snapshot!(text);
-}
-
-#[test]
-fn nothing_has_no_sign() {
-    assert_eq!(signed(-0.0004, 1), "0.0");
-    assert_eq!(signed(-1.25, 1), "−1.2");
-    assert_eq!(signed(3.0, 1), "+3.0");
+    insta::assert_snapshot!(fits(comparison_text(&many, Paint::plain())));
 }

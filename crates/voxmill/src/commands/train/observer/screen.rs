@@ -47,7 +47,7 @@ impl Screen {
     /// A message for the person, wherever they look.
     pub(super) fn tell(&self, text: &str) {
         match &self.dashboard {
-            Some(dashboard) => dashboard.update(|state| state.tell(text)),
+            Some(dashboard) => dashboard.update(|state| state.note(text)),
             None => commands::tell(text),
         }
     }

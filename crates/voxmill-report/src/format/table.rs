@@ -1,0 +1,90 @@
+//! Columns that line up.
+
+use super::{pad, pad_left, width};
+
+/// Rows of cells, under headings where a column has one. Columns that are not declared are aligned left.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    indent: usize,
+    headings: Vec<String>,
+    /// Of each heading: whether its column is aligned right.
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(indent: usize) -> Table {
+        Table {
+            indent,
+            ..Table::default()
+        }
+    }
+
+    pub fn left<H: Into<String>>(self, headings: impl IntoIterator<Item = H>) -> Table {
+        self.columns(headings, false)
+    }
+
+    pub fn right<H: Into<String>>(self, headings: impl IntoIterator<Item = H>) -> Table {
+        self.columns(headings, true)
+    }
+
+    fn columns<H: Into<String>>(
+        mut self,
+        headings: impl IntoIterator<Item = H>,
+        right: bool,
+    ) -> Table {
+        self.headings.extend(headings.into_iter().map(H::into));
+        self.right.resize(self.headings.len(), right);
+        self
+    }
+
+    pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.rows.push(cells.into_iter().map(C::into).collect());
+    }
+
+    /// A row of a name and a value.
+    pub fn fact(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.rows.push(vec![name.into(), value.into()]);
+    }
+
+    /// Each line without blanks at its end.
+    pub fn text(&self) -> String {
+        let has_headings = self.headings.iter().any(|heading| !heading.is_empty());
+        let headings = has_headings.then_some(&self.headings);
+        let all: Vec<&Vec<String>> = headings.into_iter().chain(&self.rows).collect();
+        let widest = |column: usize| {
+            let cells = all.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| width(cell)).max().unwrap_or(0)
+        };
+        let lines = all.iter().map(|row| {
+            let cells = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| match self.right.get(column) {
+                    Some(true) => pad_left(cell, widest(column)),
+                    _ => pad(cell, widest(column)),
+                });
+            let line = cells.collect::<Vec<_>>().join("  ");
+            format!("{}{line}", " ".repeat(self.indent))
+                .trim_end()
+                .to_owned()
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_whatever_the_colours() {
+        let mut table = Table::new(2).left(["stage"]).right(["ms"]);
+        table.row(["read", "1.5"]);
+        table.fact("\u{1b}[31mcollate\u{1b}[0m", "12.25");
+        assert_eq!(
+            table.text(),
+            "  stage       ms\n  read       1.5\n  \u{1b}[31mcollate\u{1b}[0m  12.25"
+        );
+    }
+}
