@@ -12,28 +12,28 @@ use voxmill_telemetry::recorder::{Naming, Recorder};
 use crate::budget::Budget;
 use crate::buffer::{Buffer, Tap};
 use crate::builder::StartError;
-use crate::control::{Shared, StageHandle};
-use crate::group::{Collector, Group, Groups};
+use crate::control::{RunShared, StageHandle};
+use crate::group::{Batcher, Group, Groups};
 use crate::intake::Intake;
 use crate::item::{Content, Envelope};
 use crate::meter::{Doing, Meter, Watch};
 use crate::plan::Plan;
 use crate::pool::{Body, Pool, Presence};
-use crate::position::Position;
+use crate::resume::ResumePoint;
 use crate::slots::Slots;
-use crate::source::{DoneBefore, Items, Source};
-use crate::stage::{Asked, Faults, Stage, Work, Worker};
+use crate::source::{DoneBefore, Items, NumberedSource};
+use crate::stage::{Faults, Stage, Work, Worker};
 
 /// How items come out of a stage.
 pub(crate) enum Flow<T> {
     /// From a buffer that threads fill, named after the stage.
-    Buffer(Arc<Buffer<Envelope<T>>>),
+    Tap(Tap<Envelope<T>>),
     /// By doing the work here and now.
     Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
 }
 
 /// Starts the threads of one stage.
-pub(crate) type Start = Box<dyn FnOnce() -> io::Result<()>>;
+pub(crate) type StartThreads = Box<dyn FnOnce() -> io::Result<()>>;
 
 pub(crate) struct Assembly {
     plan: Plan,
@@ -48,14 +48,14 @@ pub(crate) struct Assembly {
     done_before: DoneBefore,
     cancelled: Arc<AtomicBool>,
     handles: Vec<StageHandle>,
-    starts: Vec<Start>,
+    starts: Vec<StartThreads>,
 }
 
 impl Assembly {
     pub(crate) fn new(
         plan: Plan,
         recorder: Recorder,
-        position: &Position,
+        position: &ResumePoint,
         groups: Vec<Groups>,
         skipped: u64,
     ) -> Result<Assembly, StartError> {
@@ -63,19 +63,14 @@ impl Assembly {
         let budgets: Vec<_> = budgets
             .map(|budget| Budget::new(budget.name.clone(), budget.bytes))
             .collect();
-        let slots = match &plan.slots {
-            None => None,
-            Some(slots) => {
-                let named = |budget: &&Arc<Budget>| Some(budget.name()) == slots.budget.as_deref();
-                Some(match budgets.iter().find(named) {
-                    Some(budget) => {
-                        Slots::within(slots.places(), slots.bytes_each, budget, recorder.clone())
-                            .map_err(StartError::Slots)?
-                    }
-                    None => Slots::new(slots.places(), recorder.clone()),
-                })
+        let slots = plan.slots.as_ref().map(|slots| {
+            let (places, recorder) = (slots.places(), recorder.clone());
+            match named(&budgets, slots.budget.as_deref()) {
+                Some(budget) => Slots::within(places, slots.bytes_each, &budget, recorder),
+                None => Ok(Slots::new(places, recorder)),
             }
-        };
+        });
+        let slots = slots.transpose().map_err(StartError::Slots)?;
         let mut firsts = vec![position.next];
         for groups in groups.iter().rev() {
             firsts.insert(0, groups.first_of(firsts[0]));
@@ -104,8 +99,8 @@ impl Assembly {
         self.firsts[0]
     }
 
-    pub(crate) fn finish(self, single: Vec<usize>) -> (Arc<Shared>, Vec<Start>) {
-        let shared = Shared {
+    pub(crate) fn finish(self, single: Vec<usize>) -> (Arc<RunShared>, Vec<StartThreads>) {
+        let shared = RunShared {
             plan: self.plan,
             recorder: self.recorder,
             stages: self.handles,
@@ -127,7 +122,6 @@ impl Assembly {
             .checked_sub(1)
             .and_then(|before| self.plan.stages[before].budget.as_ref());
         let stays = planned.budget.as_ref() == budget_before;
-        let named = |budget: &&Arc<Budget>| Some(budget.name()) == planned.budget.as_deref();
         let naming = self.naming(naming);
         self.recorder.name_items(&planned.name, Arc::clone(&naming));
         let is_last = index + 1 == self.plan.stages.len();
@@ -136,7 +130,7 @@ impl Assembly {
             on_error: planned.on_error,
             enters: match stays {
                 true => None,
-                false => self.budgets.iter().find(named).cloned(),
+                false => named(&self.budgets, planned.budget.as_deref()),
             },
             holds_on: stays,
             slots: self.slots.clone().filter(|_| is_last),
@@ -174,40 +168,42 @@ impl Assembly {
         Arc::new(Buffer::new(name, self.plan.order, capacity, first))
     }
 
-    /// Registers a stage that has threads, and what they do.
-    fn threads<T: Send + 'static>(
+    /// Registers a stage that has threads, and what they do. `body` is given the buffer that they fill.
+    fn threads<T: Send + 'static, B>(
         &mut self,
         stage: &Stage,
-        output: &Arc<Buffer<Envelope<T>>>,
-        body: Body,
-    ) {
-        let closes = Arc::clone(output);
+        body: impl FnOnce(Arc<Buffer<Envelope<T>>>) -> B,
+    ) -> Flow<T>
+    where
+        B: Fn(&Presence) + Send + Sync + 'static,
+    {
+        let output = self.buffer();
+        let body: Body = Arc::new(body(Arc::clone(&output)));
+        let closes = Arc::clone(&output);
         let pool = Pool::new(&stage.name, move || closes.close());
         let workers = self.plan.stages[self.next_stage - 1].workers.value;
         self.handles.push(StageHandle {
             name: stage.name.clone(),
             pool: Some(Arc::clone(&pool)),
             inline: None,
-            buffer: Some(Arc::clone(output) as _),
+            buffer: Some(Arc::clone(&output) as _),
         });
         self.starts
             .push(Box::new(move || pool.start(workers, body)));
+        Flow::Tap(Tap::new(output))
     }
 
-    /// Registers a stage that is called, and gives it something to tell its time with.
+    /// Registers a stage that is called, and gives it something to keep time with.
     fn called(&mut self, stage: &Stage) -> Watch {
-        let meter = Arc::new(Meter::new());
+        let meter = Arc::<Meter>::default();
         self.handles.push(StageHandle {
             name: stage.name.clone(),
             pool: None,
             inline: Some(Arc::clone(&meter)),
             buffer: None,
         });
-        Watch::new(
-            meter,
-            self.recorder.lane(&stage.name, 0),
-            self.recorder.clone(),
-        )
+        let lane = self.recorder.lane(&stage.name, 0);
+        Watch::new(meter, lane, self.recorder.clone())
     }
 
     pub(crate) fn put_source<T: Send + 'static>(
@@ -215,7 +211,7 @@ impl Assembly {
         stage: Arc<Stage>,
         items: Items<T>,
     ) -> Flow<T> {
-        let mut source = Source::new(
+        let mut source = NumberedSource::new(
             Arc::clone(&stage),
             items,
             self.first_item(),
@@ -228,35 +224,34 @@ impl Assembly {
                 if cancelled.load(SeqCst) {
                     return None;
                 }
-                watch.on_duty();
+                watch.now(Doing::Working);
                 watch.item_begins();
                 let envelope = source.next();
                 if let Some(envelope) = &envelope {
                     watch.item_ends(envelope.number);
                 }
-                watch.off_duty();
+                watch.now(Doing::Nothing);
                 envelope
             }));
         }
-        let output = self.buffer();
-        let (recorder, to) = (self.recorder.clone(), Arc::clone(&output));
+        let recorder = self.recorder.clone();
         let source = Mutex::new(Some(source));
-        let body = move |presence: &Presence| {
-            let Some(mut source) = lock(&source).take() else {
-                return;
-            };
-            let mut watch = presence.watch(&recorder);
-            watch.item_begins();
-            while let Some(envelope) = source.next() {
-                watch.item_ends(envelope.number);
-                if hand_over(&to, envelope, &watch).is_err() {
+        self.threads(&stage, |output| {
+            move |presence: &Presence| {
+                let Some(mut source) = lock(&source).take() else {
                     return;
-                }
+                };
+                let mut watch = presence.watch(&recorder);
                 watch.item_begins();
+                while let Some(envelope) = source.next() {
+                    watch.item_ends(envelope.number);
+                    if hand_over(&output, envelope, &watch).is_err() {
+                        return;
+                    }
+                    watch.item_begins();
+                }
             }
-        };
-        self.threads(&stage, &output, Arc::new(body));
-        Flow::Buffer(output)
+        })
     }
 
     pub(crate) fn put_stage<T: Send + 'static, U: Send + 'static>(
@@ -265,58 +260,44 @@ impl Assembly {
         input: Flow<T>,
         work: Work<T, U>,
     ) -> Result<Flow<U>, StartError> {
-        if stage.on_error.retries > 0 && !work.can_retry() {
-            return Err(StartError::CannotRetry {
-                stage: stage.name.clone(),
-            });
+        if stage.on_error.retries > 0 && work.copy.is_none() {
+            return Err(StartError::CannotRetry(stage.name.clone()));
         }
-        check_reserves(&stage, work.can_reserve())?;
+        check_reserves(&stage, work.reserve.is_some())?;
         Ok(match input {
             Flow::Inline(mut before) => {
                 let watch = self.called(&stage);
                 let mut worker = Worker::new(stage, work, watch);
-                worker.watch.off_duty();
+                worker.watch.now(Doing::Nothing);
                 Flow::Inline(Box::new(move || {
                     let envelope = worker.watch.waiting_for_input(&mut before);
-                    let envelope =
-                        envelope.and_then(|envelope| match worker.ask(envelope, false) {
-                            Asked::Admitted(number, item, room, held) => {
-                                Some(worker.process(number, item, room, held))
-                            }
-                            Asked::Passed(envelope) => Some(worker.pass(envelope)),
-                            Asked::Cancelled => None,
-                        });
-                    worker.watch.off_duty();
+                    let admission = envelope.map(|envelope| worker.ask(envelope, false));
+                    let envelope = admission.and_then(|admission| worker.process(admission));
+                    worker.watch.now(Doing::Nothing);
                     envelope
                 }))
             }
-            Flow::Buffer(input) => {
-                let output = self.buffer();
+            Flow::Tap(input) => {
                 let intake = Intake::new(input);
-                let recorder = self.recorder.clone();
-                let (to, at) = (Arc::clone(&output), Arc::clone(&stage));
-                let body = move |presence: &Presence| {
-                    let watch = presence.watch(&recorder);
-                    let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
-                    while !presence.is_surplus() {
-                        if worker.cannot_work() && presence.leaves_it_to_others() {
-                            worker.report_why_not();
-                            return;
-                        }
-                        let envelope = match intake.take(&worker) {
-                            None | Some(Asked::Cancelled) => return,
-                            Some(Asked::Passed(envelope)) => worker.pass(envelope),
-                            Some(Asked::Admitted(number, item, room, held)) => {
-                                worker.process(number, item, room, held)
+                let (recorder, at) = (self.recorder.clone(), Arc::clone(&stage));
+                self.threads(&stage, |output| {
+                    move |presence: &Presence| {
+                        let watch = presence.watch(&recorder);
+                        let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
+                        while !presence.is_surplus() {
+                            if worker.cannot_work() && presence.leaves_it_to_others() {
+                                worker.report_why_not();
+                                return;
                             }
-                        };
-                        if hand_over(&to, envelope, &worker.watch).is_err() {
-                            return;
+                            let admission = intake.take(&worker);
+                            let envelope = admission.and_then(|it| worker.process(it));
+                            let Some(envelope) = envelope else { return };
+                            if hand_over(&output, envelope, &worker.watch).is_err() {
+                                return;
+                            }
                         }
                     }
-                };
-                self.threads(&stage, &output, Arc::new(body));
-                Flow::Buffer(output)
+                })
             }
         })
     }
@@ -332,11 +313,11 @@ impl Assembly {
         self.part += 1;
         // It takes members and hands groups on; what it records are groups.
         self.recorder.name_items(&stage.name, self.naming(naming));
-        let mut collector = Collector::new(Arc::clone(&stage), groups, self.firsts[self.part]);
+        let mut batcher = Batcher::new(Arc::clone(&stage), groups, self.firsts[self.part]);
         Ok(match input {
             Flow::Inline(mut before) => {
                 let mut watch = self.called(&stage);
-                watch.off_duty();
+                watch.now(Doing::Nothing);
                 let cancelled = Arc::clone(&self.cancelled);
                 Flow::Inline(Box::new(move || {
                     let group = loop {
@@ -344,59 +325,53 @@ impl Assembly {
                         watch.item_begins();
                         match member {
                             Some(member) => {
-                                if let Some(group) = collector.add(member) {
+                                if let Some(group) = batcher.add(member) {
                                     break Some(group);
                                 }
                             }
                             // The end of the run is not the end of the items: half a group is none.
                             None if cancelled.load(SeqCst) => break None,
-                            None => break collector.take_rest(),
+                            None => break batcher.take_rest(),
                         }
                     };
                     if let Some(group) = &group {
                         watch.item_ends(group.number);
                     }
-                    watch.off_duty();
+                    watch.now(Doing::Nothing);
                     group
                 }))
             }
-            Flow::Buffer(input) => {
-                let output = self.buffer();
-                let (recorder, to) = (self.recorder.clone(), Arc::clone(&output));
-                let collector = Mutex::new(Some(collector));
-                let body = move |presence: &Presence| {
-                    let Some(mut collector) = lock(&collector).take() else {
-                        return;
-                    };
-                    let mut watch = presence.watch(&recorder);
-                    let mut tap = Tap::new(Arc::clone(&input));
-                    loop {
-                        let mut since = None;
-                        let member = tap.next(|| since = Some(watch.waits(Doing::Starved)));
-                        let number = member.as_ref().map(|member| member.number);
-                        watch.waited(since, Wait::Input, number);
-                        watch.level(&input);
-                        watch.item_begins();
-                        let ended = member.is_none();
-                        let group = match member {
-                            Some(member) => collector.add(member),
-                            None => collector.take_rest(),
+            Flow::Tap(input) => {
+                let recorder = self.recorder.clone();
+                let once = Mutex::new(Some((batcher, input)));
+                self.threads(&stage, |output| {
+                    move |presence: &Presence| {
+                        let Some((mut batcher, mut input)) = lock(&once).take() else {
+                            return;
                         };
-                        match group {
-                            None if ended => return,
-                            None => {}
-                            Some(group) => {
-                                watch.item_ends(group.number);
-                                let last = matches!(group.content, Content::Failed(_));
-                                if hand_over(&to, group, &watch).is_err() || last {
+                        let mut watch = presence.watch(&recorder);
+                        loop {
+                            let member = watch.next_of(&mut input);
+                            watch.item_begins();
+                            let ended = member.is_none();
+                            let group = match member {
+                                Some(member) => batcher.add(member),
+                                None => batcher.take_rest(),
+                            };
+                            let Some(group) = group else {
+                                if ended {
                                     return;
                                 }
+                                continue;
+                            };
+                            watch.item_ends(group.number);
+                            let last = matches!(group.content, Content::Failed(_));
+                            if hand_over(&output, group, &watch).is_err() || last {
+                                return;
                             }
                         }
                     }
-                };
-                self.threads(&stage, &output, Arc::new(body));
-                Flow::Buffer(output)
+                })
             }
         })
     }
@@ -412,6 +387,11 @@ fn check_reserves(stage: &Stage, can_reserve: bool) -> Result<(), StartError> {
     }
 }
 
+pub(crate) fn named(budgets: &[Arc<Budget>], name: Option<&str>) -> Option<Arc<Budget>> {
+    let mut budgets = budgets.iter();
+    budgets.find(|budget| Some(budget.name()) == name).cloned()
+}
+
 /// Puts an item into the buffer behind a stage. An error: nobody wants it any more.
 fn hand_over<T>(
     output: &Buffer<Envelope<T>>,
@@ -421,7 +401,7 @@ fn hand_over<T>(
     let number = envelope.number;
     let mut since = None;
     output.push(number, envelope, || {
-        since = Some(watch.waits(Doing::Blocked));
+        since = Some(watch.now(Doing::Blocked));
     })?;
     watch.waited(since, Wait::Output, Some(number));
     watch.level(output);

@@ -30,7 +30,7 @@ use crate::item::BoxError;
 use crate::plan::{
     self, AfterError, BudgetPlan, OnError, Order, Plan, PlanError, Setting, StagePlan,
 };
-use crate::position::Position;
+use crate::resume::ResumePoint;
 use crate::run::Running;
 use crate::stage::Work;
 
@@ -39,16 +39,16 @@ use crate::stage::Work;
 pub enum StartError {
     #[error(transparent)]
     Plan(#[from] PlanError),
-    #[error("stage `{stage}` is to retry, but its work is not `retrying`")]
-    CannotRetry { stage: String },
+    #[error("stage `{0}` is to retry, but its work is not `retrying`")]
+    CannotRetry(String),
     #[error("stage `{stage}` enters the budget `{budget}`, but its work is not `reserving`")]
     ReservesNothing { stage: String, budget: String },
     #[error("stage `{stage}` has one worker by its nature, and the plan gives it {workers}")]
     OneWorkerOnly { stage: String, workers: usize },
-    #[error("the source `{stage}` cannot be within a budget: bytes are admitted behind it")]
-    SourceInBudget { stage: String },
-    #[error("slots are filled by the function of the last stage, and `{stage}` has none")]
-    NothingFillsSlots { stage: String },
+    #[error("the source `{0}` cannot be within a budget: bytes are admitted behind it")]
+    SourceInBudget(String),
+    #[error("slots are filled by the function of the last stage, and `{0}` has none")]
+    NothingFillsSlots(String),
     #[error(
         "items that come out of order are batched within the budget `{budget}`, which they enter behind \
          stage `{stage}`: parts of many batches could use it up; enter it right behind the source"
@@ -77,7 +77,7 @@ struct Declared {
     /// Stages that have one worker by their nature.
     single: Vec<usize>,
     groups: Vec<Groups>,
-    position: Position,
+    from: ResumePoint,
     skipped: u64,
     /// How the items of this part of the pipeline are called; the next batching begins a new part.
     naming: Arc<OnceLock<Naming>>,
@@ -95,7 +95,7 @@ impl<T> fmt::Debug for Pipeline<T> {
 
 impl<T: Send + 'static> Pipeline<T> {
     /// A pipeline begins with its source: a function that gives the items from a number on. Item `n` must
-    /// be the same whenever it is asked for; that is what makes a position enough to resume.
+    /// be the same whenever it is asked for; that is what makes a number enough to resume.
     ///
     /// Of `plan` counts what concerns the whole run (names, order, overlap, budgets, slots, …). Its stages
     /// are those that are declared here and from here on.
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Pipeline<T> {
                 },
                 single: vec![0],
                 groups: Vec::new(),
-                position: Position::default(),
+                from: ResumePoint::default(),
                 skipped: 0,
                 naming,
             },
@@ -206,8 +206,8 @@ impl<T: Send + 'static> Pipeline<T> {
     }
 
     /// Resumes from where an earlier run was. Numbers are the consumer's.
-    pub fn resume_at(mut self, position: Position) -> Pipeline<T> {
-        self.declared.position = position;
+    pub fn resume_at(mut self, point: ResumePoint) -> Pipeline<T> {
+        self.declared.from = point;
         self
     }
 
@@ -231,19 +231,12 @@ impl<T: Send + 'static> Pipeline<T> {
     /// Checks the plan, then starts all threads.
     pub fn start(self, recorder: Recorder) -> Result<Running<T>, StartError> {
         self.check()?;
-        let Declared {
-            plan,
-            single,
-            groups,
-            position,
-            skipped,
-            naming,
-        } = self.declared;
-        let mut assembly = Assembly::new(plan, recorder, &position, groups, skipped)?;
+        let it = self.declared;
+        let mut assembly = Assembly::new(it.plan, recorder, &it.from, it.groups, it.skipped)?;
         let flow = (self.assemble)(&mut assembly)?;
-        assembly.name_consumer(&naming);
-        let (shared, starts) = assembly.finish(single);
-        let mut running = Running::new(flow, shared, position);
+        assembly.name_consumer(&it.naming);
+        let (shared, starts) = assembly.finish(it.single);
+        let mut running = Running::new(flow, shared, it.from);
         for start in starts {
             // What already runs is joined when `running` is dropped.
             start().map_err(StartError::Thread)?;
@@ -266,16 +259,12 @@ impl Declared {
                 });
             }
             if stage.on_error.retries > 0 {
-                return Err(StartError::CannotRetry {
-                    stage: stage.name.clone(),
-                });
+                return Err(StartError::CannotRetry(stage.name.clone()));
             }
         }
         let last = stages.len() - 1;
         if self.plan.slots.is_some() && self.single.contains(&last) {
-            return Err(StartError::NothingFillsSlots {
-                stage: stages[last].name.clone(),
-            });
+            return Err(StartError::NothingFillsSlots(stages[last].name.clone()));
         }
         // Where order is free, only the first stage behind the source admits items in their order; later
         // on, unfinished batches could hold all the bytes that the missing members of others need.
@@ -290,11 +279,9 @@ impl Declared {
                 });
             }
         }
-        match &stages[0] {
-            source if source.budget.is_some() => Err(StartError::SourceInBudget {
-                stage: source.name.clone(),
-            }),
-            _ => Ok(()),
+        match stages[0].budget {
+            Some(_) => Err(StartError::SourceInBudget(stages[0].name.clone())),
+            None => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use voxmill_telemetry::event::FaultKind;
 
 use crate::budget::Reservation;
 use crate::item::{Content, Envelope, Gap};
-use crate::position::Position;
+use crate::resume::ResumePoint;
 use crate::stage::Stage;
 
 /// Which items belong together: group `g` begins with item `first_of(g)`.
@@ -74,24 +74,24 @@ pub struct Group<T> {
 }
 
 /// Collects members until their group is whole.
-pub(crate) struct Collector<T> {
+pub(crate) struct Batcher<T> {
     stage: Arc<Stage>,
     groups: Groups,
-    finished: Position,
-    open: BTreeMap<u64, Open<T>>,
+    finished: ResumePoint,
+    open: BTreeMap<u64, OpenGroup<T>>,
 }
 
-struct Open<T> {
+struct OpenGroup<T> {
     members: Vec<(u64, Content<T>)>,
     bytes: Option<Reservation>,
 }
 
-impl<T> Collector<T> {
-    pub(crate) fn new(stage: Arc<Stage>, groups: Groups, first: u64) -> Collector<T> {
-        Collector {
+impl<T> Batcher<T> {
+    pub(crate) fn new(stage: Arc<Stage>, groups: Groups, first: u64) -> Batcher<T> {
+        Batcher {
             stage,
             groups,
-            finished: Position::at(first),
+            finished: ResumePoint::at(first),
             open: BTreeMap::new(),
         }
     }
@@ -123,7 +123,7 @@ impl<T> Collector<T> {
             return Some(Envelope::new(group, Content::Failed(failure)));
         }
         let size = (self.groups.first_of(group + 1) - self.groups.first_of(group)) as usize;
-        let open = self.open.entry(group).or_insert_with(|| Open {
+        let open = self.open.entry(group).or_insert_with(|| OpenGroup {
             members: Vec::with_capacity(size),
             bytes: None,
         });
@@ -148,7 +148,7 @@ impl<T> Collector<T> {
     }
 
     fn take(&mut self, group: u64, last: Option<Reservation>) -> Option<Envelope<Group<T>>> {
-        let Open { mut members, bytes } = self.open.remove(&group)?;
+        let OpenGroup { mut members, bytes } = self.open.remove(&group)?;
         let bytes = match (bytes, last) {
             (Some(mut sum), last) => {
                 sum.set_parked(false);
@@ -183,7 +183,7 @@ impl<T> Collector<T> {
             number: group,
             content,
             bytes,
-            place: None,
+            slot: None,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What travels: an item with its number and what it holds, or the news that there is none.
+//! What moves through a pipeline: an item with its number and what it holds, or why there is none.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use voxmill_telemetry::event::FaultKind;
 
 use crate::budget::Reservation;
-use crate::slots::{Place, Ready};
+use crate::slots::{Ready, Slot};
 
 /// What a stage's function may fail with.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -18,7 +18,7 @@ pub(crate) struct Envelope<T> {
     pub(crate) number: u64,
     pub(crate) content: Content<T>,
     pub(crate) bytes: Option<Reservation>,
-    pub(crate) place: Option<Place<Ready>>,
+    pub(crate) slot: Option<Slot<Ready>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<T> Envelope<T> {
             number,
             content,
             bytes: None,
-            place: None,
+            slot: None,
         }
     }
 }
@@ -91,11 +91,11 @@ pub enum Failure {
     },
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
-        .map(|said| (*said).to_owned())
+        .map(|&message| message.to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned())
 }

@@ -4,7 +4,7 @@
 //! A [`Pipeline`] is declared stage by stage; its [`Plan`](plan::Plan) can be looked at before anything runs;
 //! [`Running`](run::Running) is what the consumer iterates once it is started.
 
-pub mod adapt;
+mod adapt;
 mod assembly;
 pub mod builder;
 pub mod control;
@@ -16,7 +16,7 @@ mod meter;
 mod monitor;
 pub mod plan;
 mod pool;
-pub mod position;
+pub mod resume;
 pub mod run;
 mod source;
 pub mod stage;

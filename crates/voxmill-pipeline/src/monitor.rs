@@ -1,5 +1,5 @@
 //! The thread that looks at a run from time to time: it records how full buffers and budgets are, and
-//! lets the controller change what it finds wanting.
+//! lets the controller change workers and buffers.
 
 use std::io;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use voxmill_telemetry::event::Event;
 
-use crate::adapt::{Action, Change, Controller};
+use crate::adapt::{Adjusted, Adjustment, Controller};
 use crate::control::Control;
-use crate::counters::Snapshot;
+use crate::counters::RunSnapshot;
 
 const LEVELS_EVERY: Duration = Duration::from_secs(1);
 
@@ -71,26 +71,23 @@ fn watch(control: &Control, stop: &AtomicBool) {
             record_levels(control, &snapshot);
         }
         if now >= next_look {
-            for change in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
-                carry_out(control, change);
+            for adjustment in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
+                carry_out(control, adjustment);
             }
             next_look = look_after(&controller);
         }
     }
 }
 
-fn carry_out(control: &Control, change: Change) {
-    let stage = |index: usize| &control.plan().stages[index].name;
-    let done = match change.action {
-        None => Ok(()),
-        Some(Action::Workers {
-            stage: index, to, ..
-        }) => control.set_workers(stage(index), to),
-        Some(Action::Capacity {
-            stage: index, to, ..
-        }) => control.set_capacity(stage(index), to),
-    };
-    let mut decision = change.decision;
+fn carry_out(control: &Control, adjustment: Adjustment) {
+    let done = adjustment.action.map_or(Ok(()), |action| {
+        let stage = &control.plan().stages[action.stage].name;
+        match action.what {
+            Adjusted::Workers => control.set_workers(stage, action.to),
+            Adjusted::Capacity => control.set_capacity(stage, action.to),
+        }
+    });
+    let mut decision = adjustment.decision;
     if let Err(error) = done {
         // The controller sees from the next snapshot that nothing changed.
         decision.reason = format!("{}; but it could not be done: {error}", decision.reason);
@@ -99,7 +96,7 @@ fn carry_out(control: &Control, change: Change) {
 }
 
 /// How full buffers and budgets are now.
-pub(crate) fn record_levels(control: &Control, snapshot: &Snapshot) {
+pub(crate) fn record_levels(control: &Control, snapshot: &RunSnapshot) {
     let recorder = control.recorder();
     for stage in snapshot.stages.iter().filter(|stage| stage.capacity > 0) {
         recorder.record(Event::BufferLevel {

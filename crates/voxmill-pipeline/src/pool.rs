@@ -18,7 +18,7 @@ pub(crate) struct Pool {
     stage: String,
     target: AtomicUsize,
     present: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Let go when the pool is stopped: it holds what the workers work on.
     body: Mutex<Option<Body>>,
     /// Called when the last worker has gone.
@@ -26,7 +26,7 @@ pub(crate) struct Pool {
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// One for each worker number that was ever used; a number is used again when it is free.
     meters: Vec<Arc<Meter>>,
     taken: Vec<bool>,
@@ -68,7 +68,7 @@ impl Pool {
             let number = state.taken.iter().position(|taken| !taken);
             let number = number.unwrap_or_else(|| {
                 state.taken.push(false);
-                state.meters.push(Arc::new(Meter::new()));
+                state.meters.push(Arc::default());
                 state.taken.len() - 1
             });
             let (pool, body) = (Arc::clone(self), Arc::clone(&body));

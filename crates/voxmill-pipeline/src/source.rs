@@ -7,14 +7,14 @@ use voxmill_telemetry::event::FaultKind;
 
 use crate::group::{EmptyGroup, Groups};
 use crate::item::{BoxError, Content, Envelope};
-use crate::position::Position;
+use crate::resume::ResumePoint;
 use crate::stage::Stage;
 
 /// The items of a source.
 pub(crate) type Items<T> = Box<dyn Iterator<Item = Result<T, BoxError>> + Send>;
 
 /// Numbers the items of a source.
-pub(crate) struct Source<T> {
+pub(crate) struct NumberedSource<T> {
     stage: Arc<Stage>,
     items: Items<T>,
     next: u64,
@@ -22,14 +22,14 @@ pub(crate) struct Source<T> {
     ended: bool,
 }
 
-impl<T> Source<T> {
+impl<T> NumberedSource<T> {
     pub(crate) fn new(
         stage: Arc<Stage>,
         items: Items<T>,
         first: u64,
         done_before: DoneBefore,
-    ) -> Source<T> {
-        Source {
+    ) -> NumberedSource<T> {
+        NumberedSource {
             stage,
             items,
             next: first,
@@ -72,13 +72,13 @@ impl<T> Source<T> {
 /// Which items of the source went into what was done beyond the position of a resumed run.
 #[derive(Clone, Debug)]
 pub(crate) struct DoneBefore {
-    position: Position,
+    position: ResumePoint,
     /// From the source's items to the consumer's numbers, with the group that was found last.
     groups: Vec<(Groups, u64)>,
 }
 
 impl DoneBefore {
-    pub(crate) fn new(position: &Position, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+    pub(crate) fn new(position: &ResumePoint, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
         DoneBefore {
             position: position.clone(),
             groups: groups

@@ -13,9 +13,9 @@ use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
 use crate::item::{BoxError, Content, Envelope, Failure, Gap, ItemFault, panic_message};
-use crate::meter::{Doing, Watch};
+use crate::meter::Watch;
 use crate::plan::{AfterError, OnError};
-use crate::slots::{NoPlace, Place, Preparing, Slots};
+use crate::slots::{NoSlot, Preparing, Slot, Slots};
 
 type Function<T, U> = Box<dyn FnMut(T) -> Result<U, BoxError> + Send>;
 type MakeFunction<T, U> = Arc<dyn Fn() -> Result<Function<T, U>, BoxError> + Send + Sync>;
@@ -24,9 +24,9 @@ type SizeOf<T> = Arc<dyn Fn(&T) -> u64 + Send + Sync>;
 /// The function of a stage, and what the pipeline must know of it.
 pub struct Work<T, U> {
     make: MakeFunction<T, U>,
-    reserve: Option<SizeOf<T>>,
+    pub(crate) reserve: Option<SizeOf<T>>,
     keep: Option<SizeOf<U>>,
-    copy: Option<fn(&T) -> T>,
+    pub(crate) copy: Option<fn(&T) -> T>,
 }
 
 impl<T, U> Clone for Work<T, U> {
@@ -86,7 +86,7 @@ impl<T: 'static, U: 'static> Work<T, U> {
     }
 
     /// The most bytes that the item will take, from here until it leaves the stage's budget.
-    /// Asked where an item enters a budget, before the function runs and while the stage's other workers
+    /// Admission where an item enters a budget, before the function runs and while the stage's other workers
     /// wait: it should be quick.
     pub fn reserving(self, bytes: impl Fn(&T) -> u64 + Send + Sync + 'static) -> Work<T, U> {
         Work {
@@ -130,14 +130,6 @@ impl<T: 'static, U: 'static> Work<T, U> {
             make: Arc::new(make),
             ..self
         }
-    }
-
-    pub(crate) fn can_retry(&self) -> bool {
-        self.copy.is_some()
-    }
-
-    pub(crate) fn can_reserve(&self) -> bool {
-        self.reserve.is_some()
     }
 }
 
@@ -249,17 +241,17 @@ impl Stage {
     }
 }
 
-/// Room that an item got before it is worked on.
+/// Granted that an item got before it is worked on.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Granted {
     bytes: Option<Reservation>,
-    place: Option<Place<Preparing>>,
+    slot: Option<Slot<Preparing>>,
 }
 
 /// What became of the request for room.
-pub(crate) enum Asked<T, U> {
-    /// Go on with it.
-    Admitted(u64, T, Room, Option<Reservation>),
+pub(crate) enum Admission<T, U> {
+    /// To be worked on.
+    Admitted(u64, T, Granted, Option<Reservation>),
     /// There is nothing to work on; this is passed along.
     Passed(Envelope<U>),
     Cancelled,
@@ -289,7 +281,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         self.function.is_err()
     }
 
-    /// Says that the run goes on without this worker, and why.
+    /// Reports that the run continues without this worker, and why.
     pub(crate) fn report_why_not(&mut self) {
         if let Err(error) = &mut self.function {
             let error = error.take().unwrap_or_else(|| "not set up".into());
@@ -306,13 +298,13 @@ impl<T: 'static, U: 'static> Worker<T, U> {
 
     /// Asks for the bytes and the place that the item will need. Must be called in item order where
     /// order is kept. With `patient` off, room that is not there at once is refused.
-    pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
+    pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Admission<T, U> {
         let number = envelope.number;
         catch_unwind(AssertUnwindSafe(|| self.ask_for(envelope, patient)))
-            .unwrap_or_else(|panic| Asked::Passed(self.stage.escaped(number, &*panic)))
+            .unwrap_or_else(|panic| Admission::Passed(self.stage.escaped(number, &*panic)))
     }
 
-    fn ask_for(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
+    fn ask_for(&self, envelope: Envelope<T>, patient: bool) -> Admission<T, U> {
         let Envelope {
             number,
             content,
@@ -331,38 +323,30 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             let fault = self.stage.fault(number, kind, error);
             self.without_item(number, self.stage.after(fault), None)
         };
-        let mut room = Room::default();
+        let mut room = Granted::default();
         if let (Some(budget), Some(size)) = (&self.stage.enters, &self.work.reserve) {
             let need = match catch_unwind(AssertUnwindSafe(|| size(&item))) {
                 Ok(need) => need,
                 Err(panic) => return refused(FaultKind::Panic, panic_message(&*panic).into()),
             };
-            let mut since = None;
-            let granted = if patient {
-                budget.reserve(need, || since = Some(self.watch.waits(Doing::ShortOfRoom)))
-            } else {
-                budget.try_reserve(need)
+            let ask = |before: &mut dyn FnMut()| match patient {
+                true => budget.reserve(need, before),
+                false => budget.try_reserve(need),
             };
-            self.watch.waited(since, Wait::Bytes, Some(number));
-            match granted {
+            match self.watch.asks_for_room(Wait::Bytes, number, ask) {
                 Ok(bytes) => room.bytes = Some(bytes),
-                Err(Refused::Cancelled) => return Asked::Cancelled,
+                Err(Refused::Cancelled) => return Admission::Cancelled,
                 Err(too_large) => return refused(FaultKind::TooLarge, too_large.into()),
             }
         }
         if let Some(slots) = &self.stage.slots {
-            let mut since = None;
-            let place = if patient {
-                slots.acquire(number, || {
-                    since = Some(self.watch.waits(Doing::ShortOfRoom))
-                })
-            } else {
-                slots.try_acquire(number)
+            let ask = |before: &mut dyn FnMut()| match patient {
+                true => slots.acquire(number, before),
+                false => slots.try_acquire(number),
             };
-            self.watch.waited(since, Wait::Slot, Some(number));
-            match place {
-                Ok(place) => room.place = Some(place),
-                Err(NoPlace::Cancelled) => return Asked::Cancelled,
+            match self.watch.asks_for_room(Wait::Slot, number, ask) {
+                Ok(slot) => room.slot = Some(slot),
+                Err(NoSlot::Cancelled) => return Admission::Cancelled,
                 // The consumer keeps all places: skipping items would not free one.
                 Err(none) => {
                     let fault = self.stage.fault(number, FaultKind::Error, none);
@@ -370,7 +354,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 }
             }
         }
-        Asked::Admitted(number, item, room, held)
+        Admission::Admitted(number, item, room, held)
     }
 
     /// Nothing to work on. In a budget it still holds a reservation, of nothing: a group may wait for
@@ -380,43 +364,38 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         number: u64,
         content: Content<U>,
         held: Option<Reservation>,
-    ) -> Asked<T, U> {
+    ) -> Admission<T, U> {
         let bytes = match &self.stage.enters {
             Some(budget) => Some(budget.reserve_nothing()),
             None => held.filter(|_| self.stage.holds_on),
         };
-        Asked::Passed(Envelope {
+        Admission::Passed(Envelope {
             bytes,
             ..Envelope::new(number, content)
         })
     }
 
-    /// Counts an envelope with nothing to work on in it.
-    pub(crate) fn pass(&self, envelope: Envelope<U>) -> Envelope<U> {
-        self.watch.passes();
-        envelope
-    }
-
-    /// Runs the function.
-    pub(crate) fn process(
-        &mut self,
-        number: u64,
-        item: T,
-        room: Room,
-        held: Option<Reservation>,
-    ) -> Envelope<U> {
+    /// Runs the function if an item was admitted. `None`: the run was cancelled.
+    pub(crate) fn process(&mut self, admission: Admission<T, U>) -> Option<Envelope<U>> {
+        let (number, item, room, held) = match admission {
+            Admission::Admitted(number, item, room, held) => (number, item, room, held),
+            Admission::Passed(envelope) => {
+                self.watch.passes();
+                return Some(envelope);
+            }
+            Admission::Cancelled => return None,
+        };
         let stage = Arc::clone(&self.stage);
-        catch_unwind(AssertUnwindSafe(|| {
-            self.process_in(number, item, room, held)
-        }))
-        .unwrap_or_else(|panic| stage.escaped(number, &*panic))
+        let work = AssertUnwindSafe(|| self.process_in(number, item, room, held));
+        let envelope = catch_unwind(work);
+        Some(envelope.unwrap_or_else(|panic| stage.escaped(number, &*panic)))
     }
 
     fn process_in(
         &mut self,
         number: u64,
         item: T,
-        room: Room,
+        room: Granted,
         held: Option<Reservation>,
     ) -> Envelope<U> {
         self.watch.item_begins();
@@ -445,7 +424,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 number,
                 content: Content::Item(result),
                 bytes,
-                place: room.place.map(Place::ready),
+                slot: room.slot.map(Slot::ready),
             },
             Err(fault) => {
                 if let Some(bytes) = &mut bytes {

@@ -79,7 +79,7 @@ fn compare(
     println!("| setting | items a second |\n|---|---|");
     let mut best = (0.0, 0);
     for &workers in fixed {
-        let rate = Trial::new(Setting::fixed(workers), None, items / 4, using).run(work());
+        let rate = BenchRun::new(Setting::fixed(workers), None, items / 4, using).run(work());
         println!("| {workers} workers, fixed | {rate:.1} |");
         best = if rate > best.0 { (rate, workers) } else { best };
     }
@@ -87,7 +87,7 @@ fn compare(
         most_workers: most_workers + 1,
         most_buffered: 64,
     };
-    let mut trial = Trial::new(Setting::from(start), Some(adapt), items, using);
+    let mut trial = BenchRun::new(Setting::from(start), Some(adapt), items, using);
     let rate = trial.run(work());
     println!("| from {start} workers, adapting; its second half | {rate:.1} |");
     println!(
@@ -103,7 +103,7 @@ fn compare(
     println!("\nsettled {settled} times");
 }
 
-struct Trial {
+struct BenchRun {
     workers: Setting,
     adapt: Option<AdaptPlan>,
     items: u64,
@@ -111,9 +111,9 @@ struct Trial {
     decisions: Vec<(f64, String)>,
 }
 
-impl Trial {
-    fn new(workers: Setting, adapt: Option<AdaptPlan>, items: u64, using: Duration) -> Trial {
-        Trial {
+impl BenchRun {
+    fn new(workers: Setting, adapt: Option<AdaptPlan>, items: u64, using: Duration) -> BenchRun {
+        BenchRun {
             workers,
             adapt,
             items,

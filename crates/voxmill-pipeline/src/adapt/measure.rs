@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::counters::{Snapshot, StageCounters};
+use crate::counters::{RunSnapshot, StageCounters};
 
 /// So many standard errors are no chance, even to one who looks often.
 pub(super) const CERTAIN: f64 = 4.0;
@@ -54,23 +54,23 @@ impl Estimate {
 /// Snapshots of one setting, cut into slices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measurement {
-    cuts: Vec<Snapshot>,
+    cuts: Vec<RunSnapshot>,
 }
 
 /// Takes snapshots, leaves out what still belongs to the setting before, and says when there is
 /// enough to judge.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct Sampler {
     measurement: Measurement,
     /// The first snapshot after the last change, while the pipeline gets used to it.
-    settling: Option<Snapshot>,
+    settling: Option<RunSnapshot>,
     settled_in: bool,
     restarts: usize,
 }
 
-impl Meter {
+impl Sampler {
     /// Adds a snapshot. True when the measurement has grown and may be judged.
-    pub(super) fn add(&mut self, snapshot: &Snapshot, asked: &Settings) -> bool {
+    pub(super) fn add(&mut self, snapshot: &RunSnapshot, asked: &Settings) -> bool {
         if !self.settled_in {
             let first = self.settling.get_or_insert_with(|| snapshot.clone());
             let items = passed(first, snapshot);
@@ -102,7 +102,7 @@ impl Meter {
 
     /// A setting was changed: what comes next is of the new one, after a while.
     pub(super) fn after_change(&mut self) {
-        *self = Meter::default();
+        *self = Sampler::default();
     }
 
     /// Nothing was changed: a new measurement follows the last one without a gap.
@@ -114,7 +114,7 @@ impl Meter {
 }
 
 impl Measurement {
-    fn cut(&mut self, snapshot: &Snapshot) -> bool {
+    fn cut(&mut self, snapshot: &RunSnapshot) -> bool {
         let Some(last) = self.cuts.last() else {
             self.cuts.push(snapshot.clone());
             return false;
@@ -160,7 +160,7 @@ impl Measurement {
         })
     }
 
-    fn ends(&self) -> (&Snapshot, &Snapshot) {
+    fn ends(&self) -> (&RunSnapshot, &RunSnapshot) {
         (&self.cuts[0], &self.cuts[self.cuts.len() - 1])
     }
 
@@ -185,9 +185,10 @@ impl Measurement {
 
     /// The share of its time in which the consumer did not wait.
     pub(super) fn fed(&self) -> Estimate {
-        let seconds =
-            |before: &Snapshot, after: &Snapshot| after.at.saturating_sub(before.at).as_secs_f64();
-        let starved = |snapshot: &Snapshot| consumer(snapshot).starved.as_secs_f64();
+        let seconds = |before: &RunSnapshot, after: &RunSnapshot| {
+            after.at.saturating_sub(before.at).as_secs_f64()
+        };
+        let starved = |snapshot: &RunSnapshot| consumer(snapshot).starved.as_secs_f64();
         self.ratio(
             |before, after| seconds(before, after) - (starved(after) - starved(before)),
             seconds,
@@ -227,8 +228,8 @@ impl Measurement {
     /// The ratio of two sums over slices, with the error that the slices' scatter shows.
     fn ratio(
         &self,
-        above: impl Fn(&Snapshot, &Snapshot) -> f64,
-        below: impl Fn(&Snapshot, &Snapshot) -> f64,
+        above: impl Fn(&RunSnapshot, &RunSnapshot) -> f64,
+        below: impl Fn(&RunSnapshot, &RunSnapshot) -> f64,
         counting_variance: f64,
     ) -> Estimate {
         let unknown = Estimate {
@@ -266,10 +267,10 @@ impl Measurement {
 
 /// Items of the consumer between two snapshots. Counters are read while workers count, so nothing
 /// here relies on their order.
-fn passed(before: &Snapshot, after: &Snapshot) -> u64 {
+fn passed(before: &RunSnapshot, after: &RunSnapshot) -> u64 {
     consumer(after).items.saturating_sub(consumer(before).items)
 }
 
-fn consumer(snapshot: &Snapshot) -> &StageCounters {
+fn consumer(snapshot: &RunSnapshot) -> &StageCounters {
     &snapshot.stages[snapshot.stages.len() - 1]
 }

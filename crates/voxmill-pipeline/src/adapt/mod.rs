@@ -9,7 +9,7 @@
 //! 3. It measures again and takes the change back unless the consumer is served better beyond the noise;
 //!    a setting that was left is not tried again, and a stage that more workers do not help is tried
 //!    with fewer.
-//! 4. When nothing untried promises a gain, it settles, and says what limits.
+//! 4. When nothing untried promises a gain, it settles, and reports what limits.
 //! 5. It looks again only when the rate, a stage's time for an item or the consumer's waiting differs
 //!    clearly, twice in a row, from what it was when it settled.
 //!
@@ -30,14 +30,14 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::DecidedChange;
 
-use crate::counters::Snapshot;
+use crate::counters::RunSnapshot;
 use crate::plan::Plan;
-pub use decision::{Action, Change};
-use decision::{actions, without_action};
-use measure::{CERTAIN, Estimate, Measurement, Meter};
+use decision::{Action, actions};
+pub(crate) use decision::{Adjusted, Adjustment};
+use measure::{CERTAIN, Estimate, Measurement, Sampler};
 use settings::{Bounds, Settings};
-use settled::Reference;
-use trial::{FED, Kind, Load, Scaling, Trial, percent};
+use settled::Baseline;
+use trial::{FED, Load, StageScaling, Trial, TrialKind, percent};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;
@@ -64,15 +64,15 @@ const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 /// Decides from snapshots what to change. See the head of this file for how.
 #[derive(Clone, Debug)]
-pub struct Controller {
+pub(crate) struct Controller {
     bounds: Bounds,
     /// What was asked for last; unknown before the first snapshot.
     now: Option<Settings>,
-    meter: Meter,
+    meter: Sampler,
     phase: Phase,
     /// Settings that were left for a better one.
     tried: Vec<Settings>,
-    scaling: Vec<Scaling>,
+    scaling: Vec<StageScaling>,
     trials: usize,
     /// A large predicted gain may be tried before the measure is sure.
     hasty: bool,
@@ -91,7 +91,7 @@ enum Phase {
         trial: Trial,
     },
     Settled {
-        reference: Reference,
+        reference: Baseline,
         changed: u32,
     },
 }
@@ -99,13 +99,13 @@ enum Phase {
 impl Controller {
     /// `single` lists stages that cannot have more than one worker; the source is one anyhow.
     /// `None` where the plan does not adapt or its stages do not overlap.
-    pub fn new(plan: &Plan, single: &[usize]) -> Option<Controller> {
+    pub(crate) fn new(plan: &Plan, single: &[usize]) -> Option<Controller> {
         let bounds = Bounds::new(plan, single)?;
         Some(Controller {
-            scaling: vec![Scaling::Unknown; bounds.stages.len()],
+            scaling: vec![StageScaling::Unknown; bounds.stages.len()],
             bounds,
             now: None,
-            meter: Meter::default(),
+            meter: Sampler::default(),
             phase: Phase::Looking { again: None },
             tried: Vec::new(),
             trials: 0,
@@ -115,18 +115,15 @@ impl Controller {
     }
 
     /// After this time, and not much earlier, another snapshot is of use.
-    pub fn next_look(&self) -> Duration {
+    pub(crate) fn next_look(&self) -> Duration {
         self.look
     }
 
     /// Takes the pipeline's state and says what to change. Actions are to be carried out in their order:
     /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
-    pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Change> {
-        if snapshot.stages.len() != self.bounds.stages.len() + 1 {
-            return Vec::new();
-        }
-        if snapshot.stages.iter().any(|stage| stage.workers == 0) {
-            // The run is ending.
+    pub(crate) fn observe(&mut self, snapshot: &RunSnapshot) -> Vec<Adjustment> {
+        let is_ending = snapshot.stages.iter().any(|stage| stage.workers == 0);
+        if is_ending || snapshot.stages.len() != self.bounds.stages.len() + 1 {
             return Vec::new();
         }
         let bounds = &self.bounds;
@@ -161,7 +158,7 @@ impl Controller {
         now: &Settings,
         measured: &Measurement,
         known: Option<Estimate>,
-    ) -> Vec<Change> {
+    ) -> Vec<Adjustment> {
         if let Some(known) = known {
             if !measured.is_sure() {
                 return Vec::new();
@@ -176,10 +173,10 @@ impl Controller {
 
     fn forget(&mut self) {
         self.tried.clear();
-        self.scaling.fill(Scaling::Unknown);
+        self.scaling.fill(StageScaling::Unknown);
     }
 
-    fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Change> {
+    fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Adjustment> {
         let rate = measured.rate();
         if rate.value <= 0.0 {
             // The pipeline stands still: a pause, or the end. Nothing can be learnt from it.
@@ -198,10 +195,10 @@ impl Controller {
             return Vec::new();
         }
         let Some(trial) = trial else {
-            if !measured.is_lasting() {
-                return Vec::new();
-            }
-            return vec![self.settle(now, measured, &load)];
+            return match measured.is_lasting() {
+                true => vec![self.settle(now, measured, &load)],
+                false => Vec::new(),
+            };
         };
         self.trials += 1;
         let changes = self.go(now, &trial.to, |action| trial.decision(action));
@@ -220,26 +217,25 @@ impl Controller {
         before: &Settings,
         measured_before: &Measurement,
         trial: &Trial,
-    ) -> Vec<Change> {
+    ) -> Vec<Adjustment> {
         // A larger buffer acts through the consumer's waiting alone, and waiting is not blurred by
         // how uneven the consumer itself is. Workers may also slow others down: only the rate tells.
         // A buffer that is too large also costs less than a worker too many.
         let (quantity, at_last): (fn(&Measurement) -> Estimate, f64) = match trial.kind {
-            Kind::Capacity => (Measurement::fed, 1.0),
-            Kind::Workers | Kind::Fewer => (Measurement::rate, AT_LAST),
+            TrialKind::Capacity => (Measurement::fed, 1.0),
+            TrialKind::Workers | TrialKind::Fewer => (Measurement::rate, AT_LAST),
         };
         let (then, after) = (quantity(measured_before), quantity(measured));
         let gain = after.value / then.value - 1.0;
         let noise = after.error.hypot(then.error);
         let sure = measured.is_sure();
         let bound = NEGLIGIBLE.max(noise * if sure { at_last } else { CERTAIN });
-        let better = gain > bound;
-        let worse = gain < -bound;
+        let (better, worse) = (gain > bound, gain < -bound);
         if !sure && !better && !worse {
             return Vec::new();
         }
-        let meagre = trial.kind == Kind::Workers && gain < MEAGRE * (trial.predicted - 1.0);
-        let keep = better && !meagre || trial.kind == Kind::Fewer && gain > -PRICE_OF_FEWER;
+        let meagre = trial.kind == TrialKind::Workers && gain < MEAGRE * (trial.predicted - 1.0);
+        let keep = better && !meagre || trial.kind == TrialKind::Fewer && gain > -PRICE_OF_FEWER;
         // A gain that is lost in the noise of a hasty look deserves a second try.
         let conclusive = keep || gain <= 0.0 || measured_before.is_sure();
         if conclusive {
@@ -248,7 +244,7 @@ impl Controller {
         if keep {
             // Workers that were only added may turn out to be in the way, and go again; not where they
             // brought so much that another load would have to explain it.
-            let added = trial.kind == Kind::Workers && !trial.gives_away(before);
+            let added = trial.kind == TrialKind::Workers && !trial.gives_away(before);
             if !added || gain > OTHER_LOAD {
                 self.tried.push(before.clone());
             }
@@ -264,12 +260,10 @@ impl Controller {
         self.phase = Phase::Looking {
             again: Some(measured_before.rate()),
         };
-        let verdict = if worse {
-            "worse"
-        } else if better {
-            "hardly better"
-        } else {
-            "no better beyond the noise"
+        let verdict = match (worse, better) {
+            (true, _) => "worse",
+            (false, true) => "hardly better",
+            (false, false) => "no better beyond the noise",
         };
         let reason = format!(
             "{verdict}: {:.1} items/s instead of {:.1}, `{}` waited {} of the time instead of {} (noise {})",
@@ -280,7 +274,7 @@ impl Controller {
             percent(1.0 - measured_before.fed().value),
             percent(noise * at_last),
         );
-        self.go(now, before, |action| (action.back(), reason.clone()))
+        self.go(now, before, |action| (action.change(true), reason.clone()))
     }
 
     /// Remembers what more workers did for the stages that got them.
@@ -292,13 +286,13 @@ impl Controller {
         keep: bool,
         trial: &Trial,
     ) {
-        if trial.kind == Kind::Fewer && keep {
+        if trial.kind == TrialKind::Fewer && keep {
             // What was no help while these were in the way may be one now.
             for stage in (0..self.scaling.len()).filter(|&stage| stage != trial.about) {
-                self.scaling[stage] = Scaling::Unknown;
+                self.scaling[stage] = StageScaling::Unknown;
             }
         }
-        if trial.kind != Kind::Workers {
+        if trial.kind != TrialKind::Workers {
             return;
         }
         let load = Load::of(measured, self.bounds.stages.len());
@@ -311,16 +305,21 @@ impl Controller {
             }
             let saturated = load.is_saturated(stage);
             if keep && gain >= PAYS * (trial.predicted - 1.0) {
-                self.scaling[stage] = Scaling::Pays;
+                self.scaling[stage] = StageScaling::Pays;
             } else if keep && saturated {
-                self.scaling[stage] = Scaling::Doubtful;
+                self.scaling[stage] = StageScaling::Doubtful;
             } else if saturated && alone && workers == from + 1 {
-                self.scaling[stage] = Scaling::Exhausted { workers, gain };
+                self.scaling[stage] = StageScaling::Exhausted { workers, gain };
             }
         }
     }
 
-    fn watch(&mut self, measured: &Measurement, reference: Reference, changed: u32) -> Vec<Change> {
+    fn watch(
+        &mut self,
+        measured: &Measurement,
+        reference: Baseline,
+        changed: u32,
+    ) -> Vec<Adjustment> {
         if !measured.is_lasting() {
             return Vec::new();
         }
@@ -335,27 +334,23 @@ impl Controller {
         self.forget();
         self.trials = 0;
         self.hasty = true;
-        vec![without_action(
-            String::new(),
-            DecidedChange::Reopened,
-            reason,
-        )]
+        let change = DecidedChange::Reopened;
+        vec![Adjustment::new(None, String::new(), change, reason)]
     }
 
-    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Change {
-        let reference = Reference::of(measured, self.bounds.stages.len());
+    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Adjustment {
+        let reference = Baseline::of(measured, self.bounds.stages.len());
         self.phase = Phase::Settled {
             reference,
             changed: 0,
         };
         self.meter.again();
-        let subject = if load.waits < FED {
-            String::new()
-        } else {
-            self.bounds.stages[load.limiting()].name.clone()
+        let subject = match load.waits < FED {
+            true => String::new(),
+            false => self.bounds.stages[load.limiting()].name.clone(),
         };
         let reason = settled::why(&self.bounds, now, load, &self.scaling);
-        without_action(subject, DecidedChange::Settled, reason)
+        Adjustment::new(None, subject, DecidedChange::Settled, reason)
     }
 
     /// Goes from one setting to another.
@@ -364,13 +359,14 @@ impl Controller {
         from: &Settings,
         to: &Settings,
         decide: impl Fn(Action) -> (DecidedChange, String),
-    ) -> Vec<Change> {
+    ) -> Vec<Adjustment> {
         self.now = Some(to.clone());
         self.meter.after_change();
-        let name = |action: Action| self.bounds.stages[action.stage()].name.clone();
-        let changes = actions(from, to).into_iter();
-        changes
-            .map(|action| action.decided(name(action), decide(action)))
-            .collect()
+        let adjustment = |action: Action| {
+            let (change, reason) = decide(action);
+            let subject = self.bounds.stages[action.stage].name.clone();
+            Adjustment::new(Some(action), subject, change, reason)
+        };
+        actions(from, to).into_iter().map(adjustment).collect()
     }
 }

@@ -1,8 +1,8 @@
 //! When nothing more is to be gained: why, and what would make it worth looking again.
 
 use super::measure::{CERTAIN, Estimate, Measurement};
-use super::settings::{Bounds, Hold, Settings, Stage};
-use super::trial::{FED, Load, Scaling, percent};
+use super::settings::{Bounds, Hold, Settings, StageBounds};
+use super::trial::{FED, Load, StageScaling, percent};
 
 /// A rate or a time for an item that differs by this share is another load.
 const CLEAR_CHANGE: f64 = 0.2;
@@ -11,15 +11,15 @@ const CLEAR_WAITING: f64 = 0.08;
 
 /// The load at the time of settling.
 #[derive(Clone, Debug)]
-pub(super) struct Reference {
+pub(super) struct Baseline {
     rate: Estimate,
     services: Vec<Estimate>,
     fed: Estimate,
 }
 
-impl Reference {
-    pub(super) fn of(measured: &Measurement, stages: usize) -> Reference {
-        Reference {
+impl Baseline {
+    pub(super) fn of(measured: &Measurement, stages: usize) -> Baseline {
+        Baseline {
             rate: measured.rate(),
             services: (0..stages).map(|stage| measured.service(stage)).collect(),
             fed: measured.fed(),
@@ -66,7 +66,12 @@ impl Reference {
 }
 
 /// What limits, and why nothing more is tried.
-pub(super) fn why(bounds: &Bounds, now: &Settings, load: &Load, scaling: &[Scaling]) -> String {
+pub(super) fn why(
+    bounds: &Bounds,
+    now: &Settings,
+    load: &Load,
+    scaling: &[StageScaling],
+) -> String {
     let waits = format!(
         "`{}` waited {} of the time",
         bounds.consumer,
@@ -76,7 +81,7 @@ pub(super) fn why(bounds: &Bounds, now: &Settings, load: &Load, scaling: &[Scali
         return format!("feeding is not the limit: {waits}");
     }
     let limiting = load.limiting();
-    let Stage {
+    let StageBounds {
         name,
         workers: hold,
         ..
@@ -92,7 +97,7 @@ pub(super) fn why(bounds: &Bounds, now: &Settings, load: &Load, scaling: &[Scali
     let why = match (hold, scaling[limiting]) {
         (Hold::Single | Hold::Slots, _) => "it cannot have more".to_owned(),
         (Hold::Fixed, _) => "the user fixed their number".to_owned(),
-        (Hold::Free, Scaling::Exhausted { workers, gain }) => {
+        (Hold::Free, StageScaling::Exhausted { workers, gain }) => {
             format!("with {workers} the rate changed by {:+.1} %", gain * 100.0)
         }
         (Hold::Free, _) if now.total_workers() >= bounds.most_workers => {
@@ -116,7 +121,7 @@ fn why_no_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> String {
     let worst = stages
         .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))
         .unwrap_or(0);
-    let Stage {
+    let StageBounds {
         name,
         capacity: hold,
         ..

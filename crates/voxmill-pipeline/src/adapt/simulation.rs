@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Action;
-use crate::counters::{Snapshot, StageCounters};
+use super::{Action, Adjusted};
+use crate::counters::{RunSnapshot, StageCounters};
 
 /// How long an item takes: log-normal with this mean and variation (std/mean), times a slowdown.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct ServiceTime {
     pub(super) milliseconds: f64,
     pub(super) variation: f64,
     pub(super) slowdown: Slowdown,
@@ -26,25 +26,25 @@ pub(super) enum Slowdown {
     Crowd(Vec<f64>),
 }
 
-impl Work {
-    pub(super) fn steady(milliseconds: f64) -> Work {
-        Work {
+impl ServiceTime {
+    pub(super) fn steady(milliseconds: f64) -> ServiceTime {
+        ServiceTime {
             milliseconds,
             variation: 0.0,
             slowdown: Slowdown::None,
         }
     }
 
-    pub(super) fn uneven(milliseconds: f64, variation: f64) -> Work {
-        Work {
+    pub(super) fn uneven(milliseconds: f64, variation: f64) -> ServiceTime {
+        ServiceTime {
             milliseconds,
             variation,
             slowdown: Slowdown::None,
         }
     }
 
-    pub(super) fn slowed(self, slowdown: Slowdown) -> Work {
-        Work { slowdown, ..self }
+    pub(super) fn slowed(self, slowdown: Slowdown) -> ServiceTime {
+        ServiceTime { slowdown, ..self }
     }
 }
 
@@ -53,17 +53,17 @@ impl Work {
 pub(super) struct Simulation {
     now: u64,
     /// The consumer is the last.
-    stages: Vec<Stage>,
+    stages: Vec<SimStage>,
     /// Cores, and what each worker beyond them costs everybody, as a share.
     cores: (usize, f64),
     random: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Stage {
-    work: Work,
+struct SimStage {
+    work: ServiceTime,
     wanted: usize,
-    workers: Vec<Worker>,
+    workers: Vec<SimWorker>,
     capacity: usize,
     /// Finished items that wait behind the stage, by number.
     buffer: BTreeSet<u64>,
@@ -73,7 +73,7 @@ struct Stage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Worker {
+enum SimWorker {
     Starved {
         since: u64,
     },
@@ -91,15 +91,19 @@ enum Worker {
 
 impl Simulation {
     /// Stages as (work, workers, capacity); the consumer has one worker.
-    pub(super) fn new(stages: &[(Work, usize, usize)], consumer: Work, seed: u64) -> Simulation {
+    pub(super) fn new(
+        stages: &[(ServiceTime, usize, usize)],
+        consumer: ServiceTime,
+        seed: u64,
+    ) -> Simulation {
         let consumer = (consumer, 1, 0);
         let stages = stages
             .iter()
             .chain([&consumer])
-            .map(|(work, workers, capacity)| Stage {
+            .map(|(work, workers, capacity)| SimStage {
                 work: work.clone(),
                 wanted: *workers,
-                workers: vec![Worker::Starved { since: 0 }; *workers],
+                workers: vec![SimWorker::Starved { since: 0 }; *workers],
                 capacity: *capacity,
                 buffer: BTreeSet::new(),
                 taken: 0,
@@ -137,7 +141,7 @@ impl Simulation {
         self.stages[self.stages.len() - 1].counters.items
     }
 
-    pub(super) fn set_work(&mut self, stage: usize, work: Work) {
+    pub(super) fn set_work(&mut self, stage: usize, work: ServiceTime) {
         self.stages[stage].work = work;
     }
 
@@ -146,7 +150,7 @@ impl Simulation {
         let stage = &mut self.stages[stage];
         stage.wanted = workers;
         while stage.workers.len() < workers {
-            stage.workers.push(Worker::Starved { since: now });
+            stage.workers.push(SimWorker::Starved { since: now });
         }
     }
 
@@ -155,9 +159,9 @@ impl Simulation {
     }
 
     pub(super) fn apply(&mut self, action: Action) {
-        match action {
-            Action::Workers { stage, to, .. } => self.set_workers(stage, to),
-            Action::Capacity { stage, to, .. } => self.set_capacity(stage, to),
+        match action.what {
+            Adjusted::Workers => self.set_workers(action.stage, action.to),
+            Adjusted::Capacity => self.set_capacity(action.stage, action.to),
         }
     }
 
@@ -172,7 +176,7 @@ impl Simulation {
             let mut step = end - self.now;
             for (stage, speed) in self.stages.iter().zip(&speeds) {
                 for worker in &stage.workers {
-                    if let Worker::Working { left, .. } = worker {
+                    if let SimWorker::Working { left, .. } = worker {
                         step = step.min((left / speed).ceil() as u64);
                     }
                 }
@@ -185,7 +189,7 @@ impl Simulation {
     }
 
     /// How fast each worker of a stage is while as many are at work as now.
-    fn speed(&self, stage: &Stage) -> f64 {
+    fn speed(&self, stage: &SimStage) -> f64 {
         match &stage.work.slowdown {
             Slowdown::None => 1.0,
             Slowdown::Crowd(factors) => {
@@ -197,7 +201,7 @@ impl Simulation {
                     .stages
                     .iter()
                     .filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
-                let running = on_cpu.map(Stage::at_work).sum::<usize>();
+                let running = on_cpu.map(SimStage::at_work).sum::<usize>();
                 let (cores, penalty) = self.cores;
                 let beyond = running.saturating_sub(cores) as f64;
                 (cores as f64 / running as f64).min(1.0) / (1.0 + penalty * beyond)
@@ -212,7 +216,7 @@ impl Simulation {
         let is_consumer = index + 1 == self.stages.len();
         for place in 0..self.stages[index].workers.len() {
             let stage = &mut self.stages[index];
-            if let Worker::Blocked { since, item } = stage.workers[place]
+            if let SimWorker::Blocked { since, item } = stage.workers[place]
                 && (is_consumer || item < stage.taken + stage.capacity as u64)
             {
                 stage.counters.blocked += Duration::from_nanos(now - since);
@@ -220,13 +224,13 @@ impl Simulation {
                 if !is_consumer {
                     stage.buffer.insert(item);
                 }
-                stage.workers[place] = Worker::Starved { since: now };
+                stage.workers[place] = SimWorker::Starved { since: now };
                 moved = true;
             }
         }
         for place in (0..self.stages[index].workers.len()).rev() {
             let stage = &mut self.stages[index];
-            let Worker::Starved { since } = stage.workers[place] else {
+            let SimWorker::Starved { since } = stage.workers[place] else {
                 continue;
             };
             if stage.workers.len() > stage.wanted {
@@ -240,7 +244,7 @@ impl Simulation {
             let left = self.draw(index);
             let stage = &mut self.stages[index];
             stage.counters.starved += Duration::from_nanos(now - since);
-            stage.workers[place] = Worker::Working {
+            stage.workers[place] = SimWorker::Working {
                 since: now,
                 left,
                 item,
@@ -256,7 +260,7 @@ impl Simulation {
             let in_hand = source
                 .workers
                 .iter()
-                .filter(|w| !matches!(w, Worker::Starved { .. }));
+                .filter(|w| !matches!(w, SimWorker::Starved { .. }));
             return Some(source.counters.items + in_hand.count() as u64);
         };
         let before = &mut self.stages[before];
@@ -269,7 +273,7 @@ impl Simulation {
 
     /// The time that an item takes at full speed.
     fn draw(&mut self, index: usize) -> f64 {
-        let Work {
+        let ServiceTime {
             milliseconds,
             variation,
             ..
@@ -293,14 +297,14 @@ impl Simulation {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> RunSnapshot {
         let stages = self.stages.iter().map(|stage| {
             let mut counters = stage.counters.clone();
             for worker in &stage.workers {
                 let (sum, since) = match worker {
-                    Worker::Starved { since } => (&mut counters.starved, since),
-                    Worker::Working { since, .. } => (&mut counters.working, since),
-                    Worker::Blocked { since, .. } => (&mut counters.blocked, since),
+                    SimWorker::Starved { since } => (&mut counters.starved, since),
+                    SimWorker::Working { since, .. } => (&mut counters.working, since),
+                    SimWorker::Blocked { since, .. } => (&mut counters.blocked, since),
                 };
                 *sum += Duration::from_nanos(self.now - since);
             }
@@ -311,7 +315,7 @@ impl Simulation {
                 ..counters
             }
         });
-        Snapshot {
+        RunSnapshot {
             at: Duration::from_nanos(self.now),
             stages: stages.collect(),
             budgets: Vec::new(),
@@ -319,21 +323,21 @@ impl Simulation {
     }
 }
 
-impl Stage {
+impl SimStage {
     fn at_work(&self) -> usize {
-        let at_work = |worker: &&Worker| matches!(worker, Worker::Working { .. });
+        let at_work = |worker: &&SimWorker| matches!(worker, SimWorker::Working { .. });
         self.workers.iter().filter(at_work).count()
     }
 
     fn work_for(&mut self, done: f64, now: u64) {
         for worker in &mut self.workers {
-            let Worker::Working { since, left, item } = worker else {
+            let SimWorker::Working { since, left, item } = worker else {
                 continue;
             };
             *left -= done;
             if *left <= 0.0 {
                 self.counters.working += Duration::from_nanos(now - *since);
-                *worker = Worker::Blocked {
+                *worker = SimWorker::Blocked {
                     since: now,
                     item: *item,
                 };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::DecidedChange;
 
-use super::simulation::{Simulation, Slowdown, Work};
-use super::{Action, Change, Controller};
-use crate::counters::{Snapshot, StageCounters};
+use super::simulation::{ServiceTime, Simulation, Slowdown};
+use super::{Adjusted, Adjustment, Controller};
+use crate::counters::{RunSnapshot, StageCounters};
 use crate::plan::{AdaptPlan, Plan, Setting, SlotsPlan, StagePlan};
 
 mod any_pipeline;
@@ -29,17 +29,17 @@ fn plan(simulation: &Simulation, most_workers: usize, most_buffered: usize) -> P
 }
 
 /// Runs the simulation under the controller until it settles, and checks every change on the way.
-struct Run {
+struct AdaptRun {
     simulation: Simulation,
     controller: Controller,
     limits: AdaptPlan,
-    changes: Vec<Change>,
+    changes: Vec<Adjustment>,
 }
 
-impl Run {
-    fn new(simulation: Simulation, plan: &Plan) -> Run {
+impl AdaptRun {
+    fn new(simulation: Simulation, plan: &Plan) -> AdaptRun {
         crate::plan::check(plan).unwrap();
-        Run {
+        AdaptRun {
             simulation,
             controller: Controller::new(plan, &[]).unwrap(),
             limits: plan.adapt.unwrap(),
@@ -47,28 +47,27 @@ impl Run {
         }
     }
 
-    fn look(&mut self) -> Vec<Change> {
+    fn look(&mut self) -> Vec<Adjustment> {
         self.simulation.advance(self.controller.next_look());
         let changes = self.controller.observe(&self.simulation.snapshot());
         for change in &changes {
             let Some(action) = change.action else {
                 continue;
             };
-            let current = match action {
-                Action::Workers { stage, .. } => self.simulation.workers(stage),
-                Action::Capacity { stage, .. } => self.simulation.capacity(stage),
+            let is_workers = action.what == Adjusted::Workers;
+            let current = match is_workers {
+                true => self.simulation.workers(action.stage),
+                false => self.simulation.capacity(action.stage),
             };
-            assert_eq!(action.from(), current, "{change:?}");
-            assert!(action.to() >= 1, "{change:?}");
-            if let Action::Workers { stage, .. } = action {
-                assert_ne!(stage, 0, "the source keeps its one worker: {change:?}");
-            }
+            assert_eq!(action.from, current, "{change:?}");
+            assert!(action.to >= 1, "{change:?}");
+            let to_source = is_workers && action.stage == 0;
+            assert!(!to_source, "the source keeps its one worker: {change:?}");
             self.simulation.apply(action);
             let workers: usize = self.simulation.all_workers().iter().sum();
             assert!(workers <= self.limits.most_workers, "{change:?}");
-            if let Action::Capacity { to, .. } = action {
-                assert!(to <= self.limits.most_buffered, "{change:?}");
-            }
+            let within = is_workers || action.to <= self.limits.most_buffered;
+            assert!(within, "{change:?}");
         }
         self.changes.extend(changes.iter().cloned());
         changes
@@ -160,14 +159,14 @@ fn best_rate(simulation: &Simulation, limits: AdaptPlan) -> (f64, Vec<usize>) {
 #[test]
 fn from_two_workers_where_eight_are_needed() {
     let stages = [
-        (Work::steady(1.0), 1, 4),
-        (Work::steady(80.0), 2, 4),
-        (Work::steady(3.0), 1, 4),
+        (ServiceTime::steady(1.0), 1, 4),
+        (ServiceTime::steady(80.0), 2, 4),
+        (ServiceTime::steady(3.0), 1, 4),
     ];
-    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
     let plan = plan(&simulation, 12, 16);
     let (best, _) = best_rate(&simulation, plan.adapt.unwrap());
-    let mut run = Run::new(simulation, &plan);
+    let mut run = AdaptRun::new(simulation, &plan);
     run.settle();
     assert!(run.rate() > 0.95 * best, "{}", run.story());
     assert!(run.changes.len() <= 4, "few steps: {}", run.story());
@@ -178,10 +177,10 @@ fn from_two_workers_where_eight_are_needed() {
 
 #[test]
 fn a_third_worker_on_two_cores_is_taken_back() {
-    let cpu = |milliseconds| Work::uneven(milliseconds, 0.1).slowed(Slowdown::Cpu);
-    let stages = [(Work::steady(0.5), 1, 4), (cpu(20.0), 2, 4)];
-    let simulation = Simulation::new(&stages, Work::steady(5.0), 0).with_cores(2, 0.1);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 8, 16));
+    let cpu = |milliseconds| ServiceTime::uneven(milliseconds, 0.1).slowed(Slowdown::Cpu);
+    let stages = [(ServiceTime::steady(0.5), 1, 4), (cpu(20.0), 2, 4)];
+    let simulation = Simulation::new(&stages, ServiceTime::steady(5.0), 0).with_cores(2, 0.1);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 8, 16));
     run.settle();
     assert_eq!(run.simulation.workers(1), 2, "{}", run.story());
     assert!(
@@ -196,10 +195,10 @@ fn a_third_worker_on_two_cores_is_taken_back() {
 
 #[test]
 fn a_third_worker_that_waits_for_a_lock_is_taken_back_from_above_too() {
-    let locked = Work::steady(20.0).slowed(Slowdown::Crowd(vec![1.0, 1.0, 2.0, 3.0, 4.0]));
-    let stages = [(Work::steady(0.5), 1, 4), (locked, 5, 4)];
-    let simulation = Simulation::new(&stages, Work::steady(5.0), 0);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 6, 16));
+    let locked = ServiceTime::steady(20.0).slowed(Slowdown::Crowd(vec![1.0, 1.0, 2.0, 3.0, 4.0]));
+    let stages = [(ServiceTime::steady(0.5), 1, 4), (locked, 5, 4)];
+    let simulation = Simulation::new(&stages, ServiceTime::steady(5.0), 0);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 6, 16));
     run.settle();
     assert_eq!(run.simulation.workers(1), 2, "{}", run.story());
 }
@@ -207,13 +206,13 @@ fn a_third_worker_that_waits_for_a_lock_is_taken_back_from_above_too() {
 #[test]
 fn equally_slow_stages_are_raised_together() {
     let stages = [
-        (Work::steady(1.0), 1, 2),
-        (Work::steady(40.0), 1, 2),
-        (Work::steady(40.0), 1, 2),
-        (Work::steady(40.0), 1, 2),
+        (ServiceTime::steady(1.0), 1, 2),
+        (ServiceTime::steady(40.0), 1, 2),
+        (ServiceTime::steady(40.0), 1, 2),
+        (ServiceTime::steady(40.0), 1, 2),
     ];
-    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 16, 8));
+    let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 16, 8));
     run.settle();
     assert!(run.rate() > 95.0, "{}", run.story());
 }
@@ -221,12 +220,12 @@ fn equally_slow_stages_are_raised_together() {
 #[test]
 fn a_stage_with_a_surplus_gives_when_the_budget_is_used_up() {
     let stages = [
-        (Work::steady(1.0), 1, 4),
-        (Work::steady(10.0), 6, 4),
-        (Work::steady(40.0), 1, 4),
+        (ServiceTime::steady(1.0), 1, 4),
+        (ServiceTime::steady(10.0), 6, 4),
+        (ServiceTime::steady(40.0), 1, 4),
     ];
-    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 8, 8));
+    let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 8, 8));
     run.settle();
     assert!(run.rate() > 95.0, "{}", run.story());
     assert_eq!(run.simulation.workers(2), 4, "{}", run.story());
@@ -234,10 +233,13 @@ fn a_stage_with_a_surplus_gives_when_the_budget_is_used_up() {
 
 #[test]
 fn buffers_grow_where_stages_are_uneven() {
-    let stages = [(Work::steady(1.0), 1, 2), (Work::uneven(9.5, 0.7), 1, 1)];
-    let simulation = Simulation::new(&stages, Work::uneven(10.0, 0.7), 7);
+    let stages = [
+        (ServiceTime::steady(1.0), 1, 2),
+        (ServiceTime::uneven(9.5, 0.7), 1, 1),
+    ];
+    let simulation = Simulation::new(&stages, ServiceTime::uneven(10.0, 0.7), 7);
     let mut uneven = plan(&simulation, 2, 40);
-    let mut run = Run::new(simulation.clone(), &uneven);
+    let mut run = AdaptRun::new(simulation.clone(), &uneven);
     run.settle();
     assert!(run.simulation.capacity(1) >= 8, "{}", run.story());
     assert!(
@@ -247,14 +249,14 @@ fn buffers_grow_where_stages_are_uneven() {
     );
 
     uneven.stages[1].buffer.fixed = true;
-    let mut run = Run::new(simulation.clone(), &uneven);
+    let mut run = AdaptRun::new(simulation.clone(), &uneven);
     run.settle();
     assert_eq!(run.simulation.capacity(1), 1);
     let named = "the user fixed the buffer behind `stage 1` at 1";
     assert!(run.last_reason().contains(named), "{}", run.story());
 
     let small = plan(&simulation, 2, 3);
-    let mut run = Run::new(simulation, &small);
+    let mut run = AdaptRun::new(simulation, &small);
     run.settle();
     assert_eq!(run.simulation.capacity(1), 3, "{}", run.story());
 }
@@ -262,14 +264,14 @@ fn buffers_grow_where_stages_are_uneven() {
 #[test]
 fn what_the_user_fixed_is_left_alone_and_named() {
     let stages = [
-        (Work::steady(1.0), 1, 2),
-        (Work::steady(80.0), 2, 2),
-        (Work::steady(20.0), 1, 2),
+        (ServiceTime::steady(1.0), 1, 2),
+        (ServiceTime::steady(80.0), 2, 2),
+        (ServiceTime::steady(20.0), 1, 2),
     ];
-    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
     let mut fixed = plan(&simulation, 16, 16);
     fixed.stages[1].workers.fixed = true;
-    let mut run = Run::new(simulation, &fixed);
+    let mut run = AdaptRun::new(simulation, &fixed);
     run.settle();
     assert_eq!(run.simulation.workers(1), 2);
     assert_eq!(run.changes.len(), 1, "{}", run.story());
@@ -284,11 +286,14 @@ fn what_the_user_fixed_is_left_alone_and_named() {
 #[test]
 fn a_batching_stage_and_a_source_keep_their_one_worker() {
     for slow in 0..2 {
-        let mut stages = [(Work::steady(1.0), 1, 2), (Work::steady(1.0), 1, 2)];
-        stages[slow].0 = Work::steady(30.0);
-        let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+        let mut stages = [
+            (ServiceTime::steady(1.0), 1, 2),
+            (ServiceTime::steady(1.0), 1, 2),
+        ];
+        stages[slow].0 = ServiceTime::steady(30.0);
+        let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
         let plan = plan(&simulation, 16, 16);
-        let mut run = Run::new(simulation, &plan);
+        let mut run = AdaptRun::new(simulation, &plan);
         run.controller = Controller::new(&plan, &[1]).unwrap();
         run.settle();
         assert_eq!(run.changes.len(), 1, "{}", run.story());
@@ -302,9 +307,12 @@ fn a_batching_stage_and_a_source_keep_their_one_worker() {
 
 #[test]
 fn nothing_is_done_when_the_consumer_is_the_limit() {
-    let stages = [(Work::steady(1.0), 1, 2), (Work::uneven(5.0, 0.2), 1, 2)];
-    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 16, 16));
+    let stages = [
+        (ServiceTime::steady(1.0), 1, 2),
+        (ServiceTime::uneven(5.0, 0.2), 1, 2),
+    ];
+    let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 16, 16));
     run.settle();
     run.windows(100);
     assert_eq!(run.changes.len(), 1, "{}", run.story());
@@ -318,16 +326,16 @@ fn nothing_is_done_when_the_consumer_is_the_limit() {
 #[test]
 fn a_load_that_changes_is_adapted_to_again() {
     let stages = [
-        (Work::uneven(1.0, 0.2), 1, 4),
-        (Work::uneven(20.0, 0.2), 1, 4),
+        (ServiceTime::uneven(1.0, 0.2), 1, 4),
+        (ServiceTime::uneven(20.0, 0.2), 1, 4),
     ];
-    let simulation = Simulation::new(&stages, Work::uneven(10.0, 0.2), 3);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 12, 16));
+    let simulation = Simulation::new(&stages, ServiceTime::uneven(10.0, 0.2), 3);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 12, 16));
     run.settle();
     run.windows(50);
     let before = run.changes.len();
     assert!(run.rate() > 93.0, "{}", run.story());
-    run.simulation.set_work(1, Work::uneven(70.0, 0.2));
+    run.simulation.set_work(1, ServiceTime::uneven(70.0, 0.2));
     run.settle();
     assert_eq!(run.changes[before].decision.change, DecidedChange::Reopened);
     assert!(run.rate() > 93.0, "{}", run.story());
@@ -336,7 +344,7 @@ fn a_load_that_changes_is_adapted_to_again() {
 #[test]
 fn noise_makes_it_neither_restless_nor_timid() {
     for seed in 0..4 {
-        let uneven = |milliseconds| Work::uneven(milliseconds, 0.5);
+        let uneven = |milliseconds| ServiceTime::uneven(milliseconds, 0.5);
         let stages = [
             (uneven(2.0), 1, 4),
             (uneven(60.0), 2, 4),
@@ -344,7 +352,7 @@ fn noise_makes_it_neither_restless_nor_timid() {
         ];
         let simulation = Simulation::new(&stages, uneven(10.0), seed);
         let plan = plan(&simulation, 16, 32);
-        let mut run = Run::new(simulation, &plan);
+        let mut run = AdaptRun::new(simulation, &plan);
         run.settle();
         assert!(run.rate() > 88.0, "{}: {}", run.rate(), run.story());
         let changes = run.changes.len();
@@ -355,12 +363,15 @@ fn noise_makes_it_neither_restless_nor_timid() {
 
 #[test]
 fn a_full_buffer_that_drains_hides_a_slow_stage_only_for_a_while() {
-    let stages = [(Work::steady(1.0), 1, 4), (Work::steady(12.0), 1, 60)];
-    let simulation = Simulation::new(&stages, Work::steady(60.0), 0);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 4, 60));
+    let stages = [
+        (ServiceTime::steady(1.0), 1, 4),
+        (ServiceTime::steady(12.0), 1, 60),
+    ];
+    let simulation = Simulation::new(&stages, ServiceTime::steady(60.0), 0);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 4, 60));
     run.settle();
     assert_eq!(run.simulation.workers(1), 1);
-    run.simulation.set_work(2, Work::steady(10.0));
+    run.simulation.set_work(2, ServiceTime::steady(10.0));
     run.settle();
     assert_eq!(run.simulation.workers(1), 2, "{}", run.story());
     assert!(run.rate() > 98.0, "{}", run.story());
@@ -369,12 +380,12 @@ fn a_full_buffer_that_drains_hides_a_slow_stage_only_for_a_while() {
 #[test]
 fn a_consumer_that_costs_nothing_gets_all_that_the_budget_gives() {
     let stages = [
-        (Work::steady(0.1), 1, 4),
-        (Work::uneven(8.0, 0.2), 1, 4),
-        (Work::uneven(4.0, 0.2), 1, 4),
+        (ServiceTime::steady(0.1), 1, 4),
+        (ServiceTime::uneven(8.0, 0.2), 1, 4),
+        (ServiceTime::uneven(4.0, 0.2), 1, 4),
     ];
-    let simulation = Simulation::new(&stages, Work::steady(0.01), 0);
-    let mut run = Run::new(simulation.clone(), &plan(&simulation, 7, 16));
+    let simulation = Simulation::new(&stages, ServiceTime::steady(0.01), 0);
+    let mut run = AdaptRun::new(simulation.clone(), &plan(&simulation, 7, 16));
     run.settle();
     assert_eq!(run.simulation.all_workers(), [1, 4, 2], "{}", run.story());
     assert!(
@@ -386,7 +397,7 @@ fn a_consumer_that_costs_nothing_gets_all_that_the_budget_gives() {
 }
 
 /// A pipeline whose counters grow evenly: shares of time for each stage, and 100 items a second.
-fn even_snapshot(at: Duration, shares: &[[f64; 4]]) -> Snapshot {
+fn even_snapshot(at: Duration, shares: &[[f64; 4]]) -> RunSnapshot {
     let stages = shares.iter().map(
         |&[working, starved, short_of_room, blocked]| StageCounters {
             items: (at.as_secs_f64() * 100.0) as u64,
@@ -399,14 +410,14 @@ fn even_snapshot(at: Duration, shares: &[[f64; 4]]) -> Snapshot {
             ..StageCounters::default()
         },
     );
-    Snapshot {
+    RunSnapshot {
         at,
         stages: stages.collect(),
         budgets: Vec::new(),
     }
 }
 
-fn first_decision(plan: &Plan, shares: &[[f64; 4]]) -> Change {
+fn first_decision(plan: &Plan, shares: &[[f64; 4]]) -> Adjustment {
     let mut controller = Controller::new(plan, &[1]).unwrap();
     let looks = (0..1_000).map(|look| Duration::from_millis(50) * look);
     let mut changes = looks.flat_map(|at| controller.observe(&even_snapshot(at, shares)));
@@ -483,8 +494,11 @@ fn a_plan_that_does_not_adapt_has_no_controller() {
 
 #[test]
 fn a_pipeline_that_stands_still_or_ends_is_left_alone() {
-    let stages = [(Work::steady(1.0), 1, 2), (Work::steady(20.0), 1, 2)];
-    let simulation = Simulation::new(&stages, Work::steady(10.0), 0);
+    let stages = [
+        (ServiceTime::steady(1.0), 1, 2),
+        (ServiceTime::steady(20.0), 1, 2),
+    ];
+    let simulation = Simulation::new(&stages, ServiceTime::steady(10.0), 0);
     let mut controller = Controller::new(&plan(&simulation, 8, 8), &[]).unwrap();
     let mut snapshot = simulation.snapshot();
     for _ in 0..10_000 {

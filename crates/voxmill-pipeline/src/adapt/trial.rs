@@ -24,7 +24,7 @@ const BOTH_ENDS: f64 = 0.01;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) to: Settings,
-    pub(super) kind: Kind,
+    pub(super) kind: TrialKind,
     /// The stage that limits.
     pub(super) about: usize,
     /// The rate it may lead to, as a multiple of today's.
@@ -41,7 +41,7 @@ impl Trial {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TrialKind {
     Workers,
     Capacity,
     /// Fewer workers for a stage that more did not help: they may be in each other's way.
@@ -50,7 +50,7 @@ pub(super) enum Kind {
 
 /// What is known of a stage's workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scaling {
+pub(super) enum StageScaling {
     Unknown,
     /// More workers brought most of what was predicted.
     Pays,
@@ -133,14 +133,15 @@ pub(super) fn next(
     bounds: &Bounds,
     now: &Settings,
     load: &Load,
-    scaling: &[Scaling],
+    scaling: &[StageScaling],
     tried: &[Settings],
 ) -> Option<Trial> {
     let (_, today) = load.lowest_reach(now, &now.workers);
     let need = load.need();
     let free = |stage: usize| bounds.stages[stage].workers == Hold::Free;
-    let steps = |stage: usize| free(stage) && !matches!(scaling[stage], Scaling::Exhausted { .. });
-    let jumps = |stage: usize| steps(stage) && scaling[stage] != Scaling::Doubtful;
+    let steps =
+        |stage: usize| free(stage) && !matches!(scaling[stage], StageScaling::Exhausted { .. });
+    let jumps = |stage: usize| steps(stage) && scaling[stage] != StageScaling::Doubtful;
     let one_step = need.min(today * ONE_STEP);
     let mut trials = Vec::new();
     trials.extend(more_workers(bounds, now, load, &jumps, need));
@@ -195,7 +196,7 @@ fn more_workers(
     }
     let predicted = (reached.min(load.need()) / today).max(1.0);
     (workers != now.workers).then(|| Trial {
-        kind: Kind::Workers,
+        kind: TrialKind::Workers,
         about: limiting,
         predicted,
         reason: format!(
@@ -237,7 +238,7 @@ fn more_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> Option<Trial> 
             workers: now.workers.clone(),
             capacity,
         },
-        kind: Kind::Capacity,
+        kind: TrialKind::Capacity,
         about: worst,
         predicted: 1.0 / busiest.max(0.01),
         reason: format!(
@@ -268,7 +269,7 @@ fn headroom(
     to.workers[stage] += 1;
     Some(Trial {
         to,
-        kind: Kind::Workers,
+        kind: TrialKind::Workers,
         about: stage,
         predicted: (1.0 + (load.need() - 1.0) / 2.0).min(1.1),
         reason: format!(
@@ -287,7 +288,7 @@ fn fewer_workers(
     bounds: &Bounds,
     now: &Settings,
     load: &Load,
-    scaling: &[Scaling],
+    scaling: &[StageScaling],
     untried: impl Fn(&Trial) -> bool,
 ) -> Option<Trial> {
     let limiting = load.limiting();
@@ -296,7 +297,7 @@ fn fewer_workers(
     }
     let mut stages: Vec<usize> = (0..bounds.stages.len())
         .filter(|&stage| bounds.stages[stage].workers == Hold::Free && now.workers[stage] > 1)
-        .filter(|&stage| load.busy[stage] >= IN_THE_WAY && scaling[stage] != Scaling::Pays)
+        .filter(|&stage| load.busy[stage] >= IN_THE_WAY && scaling[stage] != StageScaling::Pays)
         .collect();
     stages.sort_by(|&a, &b| load.busy[b].total_cmp(&load.busy[a]));
     let trials = stages.into_iter().map(|stage| {
@@ -305,7 +306,7 @@ fn fewer_workers(
         to.workers[stage] -= (workers / 4).max(1);
         Trial {
             to,
-            kind: Kind::Fewer,
+            kind: TrialKind::Fewer,
             about: stage,
             predicted: 1.0,
             reason: format!(

@@ -196,7 +196,7 @@ fn a_batch_that_does_not_fit_is_an_error_and_not_a_hang() {
         };
         assert_eq!((fault.kind, fault.item), (FaultKind::TooLarge, 3));
         let said = fault.error.to_string();
-        assert!(said.contains("cannot go on without it"), "{said}");
+        assert!(said.contains("cannot continue without it"), "{said}");
     }
 }
 
@@ -298,5 +298,5 @@ fn a_pipeline_that_cannot_say_its_sizes_is_refused() {
     let source = numbers(plan(), 1).in_budget("host");
     let refused = loaded(source, pass().reserving(|_| 1), 1, 10);
     let refused = refused.start(Recorder::off()).unwrap_err();
-    assert!(matches!(refused, StartError::SourceInBudget { .. }));
+    assert!(matches!(refused, StartError::SourceInBudget(_)));
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use voxmill_pipeline::control::Control;
 use voxmill_pipeline::item::Failure;
 use voxmill_pipeline::plan::{AfterError, BudgetPlan, Order, Plan, Setting, SlotsPlan};
-use voxmill_pipeline::position::Position;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Delivery;
 use voxmill_telemetry::recorder::Recorder;
 
@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) slots_ahead: Option<usize>,
     pub(crate) max_skipped: Option<u64>,
     pub(crate) end: End,
-    pub(crate) changes: Vec<(Duration, Change)>,
+    pub(crate) changes: Vec<(Duration, LiveChange)>,
     pub(crate) salt: u64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum End {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
+pub(crate) enum LiveChange {
     Workers(usize, usize),
     Capacity(usize, usize),
     /// As a multiple of what is needed at least, like the case's own.
@@ -148,7 +148,7 @@ impl Case {
     /// The budget, in the multiples it has in the course of the run.
     fn budget_times(&self) -> impl Iterator<Item = u64> {
         let changes = self.changes.iter().filter_map(|(_, change)| match change {
-            Change::Budget(times) => Some(*times),
+            LiveChange::Budget(times) => Some(*times),
             _ => None,
         });
         self.budget
@@ -216,11 +216,11 @@ pub(crate) struct Out {
     /// By the consumer's number; nothing for a gap.
     delivered: Vec<(u64, Option<Parts>)>,
     failure: Option<Failure>,
-    position: Position,
+    position: ResumePoint,
 }
 
 /// Runs the case from a position on and checks everything but what came out.
-pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: usize) -> Out {
+pub(crate) fn run(case: &Arc<Case>, position: ResumePoint, end: End, more_workers: usize) -> Out {
     let gauges = Arc::new(Gauges::default());
     let mut running = pipeline(case, more_workers, &gauges)
         .resume_at(position)
@@ -253,7 +253,7 @@ pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: 
             }
         }
     }
-    out.position = running.position();
+    out.position = running.resume_point();
     drop(running);
     // Whoever cancels drops what was in the buffers.
     over.store(1, SeqCst);
@@ -294,9 +294,9 @@ fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
         let name = |stage: &usize| stage_name(stage % case.stages.len().max(1));
         // Refusals (no such stage, no overlap, slots) are part of it.
         let _ = match change {
-            Change::Workers(stage, workers) => control.set_workers(&name(stage), *workers),
-            Change::Capacity(stage, items) => control.set_capacity(&name(stage), *items),
-            Change::Budget(times) => control.set_budget("host", case.budget_bytes(*times)),
+            LiveChange::Workers(stage, workers) => control.set_workers(&name(stage), *workers),
+            LiveChange::Capacity(stage, items) => control.set_capacity(&name(stage), *items),
+            LiveChange::Budget(times) => control.set_budget("host", case.budget_bytes(*times)),
         };
         std::thread::park_timeout(*pause);
     }
@@ -304,31 +304,31 @@ fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
 
 /// What there must be for a number.
 #[derive(Clone, Debug, PartialEq)]
-enum Content {
+enum Expected {
     Item(Parts),
     Gap,
     Failed,
 }
 
 /// What must come out, said by a loop; and how many items are skipped on the way.
-fn expected(case: &Case) -> (Vec<Content>, u64) {
+fn expected(case: &Case) -> (Vec<Expected>, u64) {
     let mut skipped = 0;
     let mut after = |then: AfterError| match then {
         AfterError::Skip => {
             skipped += 1;
-            Content::Gap
+            Expected::Gap
         }
-        AfterError::Stop => Content::Failed,
+        AfterError::Stop => Expected::Failed,
     };
     let mut all = Vec::new();
     for number in 0..case.items {
         let content = match case.trouble(SOURCE, number, &case.source) {
-            None => Content::Item(vec![(number, true)]),
-            Some(Trouble::Panics) => Content::Failed,
+            None => Expected::Item(vec![(number, true)]),
+            Some(Trouble::Panics) => Expected::Failed,
             Some(Trouble::Errors(_)) => after(case.source.then),
         };
         all.push(content);
-        if all.last() == Some(&Content::Failed) {
+        if all.last() == Some(&Expected::Failed) {
             break;
         }
     }
@@ -343,7 +343,7 @@ fn expected(case: &Case) -> (Vec<Content>, u64) {
         for (number, content) in all.iter_mut().enumerate() {
             let trouble = case.trouble(index, number as u64, of);
             let retries = case.retries(index, of);
-            if matches!(content, Content::Item(_)) {
+            if matches!(content, Expected::Item(_)) {
                 match trouble {
                     None => {}
                     Some(Trouble::Errors(times)) if times <= retries => {}
@@ -355,25 +355,25 @@ fn expected(case: &Case) -> (Vec<Content>, u64) {
     (all, skipped)
 }
 
-fn packed(first: u64, members: &[Content]) -> Content {
+fn packed(first: u64, members: &[Expected]) -> Expected {
     let mut parts = Vec::new();
     for (number, member) in (first..).zip(members) {
         match member {
-            Content::Item(of) => parts.extend(of),
-            Content::Gap => parts.push((number, false)),
-            Content::Failed => return Content::Failed,
+            Expected::Item(of) => parts.extend(of),
+            Expected::Gap => parts.push((number, false)),
+            Expected::Failed => return Expected::Failed,
         }
     }
-    Content::Item(parts)
+    Expected::Item(parts)
 }
 
 /// Runs the case, resumes it if it ended early, and checks what came out of both together.
 pub(crate) fn check(case: Case) {
     let case = Arc::new(case);
     let (expected, skipped) = expected(&case);
-    let first = run(&case, Position::default(), case.end, 0);
+    let first = run(&case, ResumePoint::default(), case.end, 0);
     let too_many = case.max_skipped.is_some_and(|most| skipped > most);
-    let fails = expected.contains(&Content::Failed);
+    let fails = expected.contains(&Expected::Failed);
     let mut delivered = first.delivered;
     let mut failure = first.failure;
     if failure.is_none() && !matches!(case.end, End::Finish) {
@@ -391,7 +391,7 @@ pub(crate) fn check(case: Case) {
         if case.order == Order::Kept || !case.overlap {
             assert_eq!(number, place as u64, "out of order");
         }
-        let content = content.map_or(Content::Gap, Content::Item);
+        let content = content.map_or(Expected::Gap, Expected::Item);
         if !case.may_not_fit() {
             assert_eq!(content, expected[number as usize], "item {number}");
         }
@@ -406,7 +406,7 @@ pub(crate) fn check(case: Case) {
     } else if case.order == Order::Kept && !too_many && !case.may_not_fit() {
         let first = expected
             .iter()
-            .position(|content| *content == Content::Failed);
+            .position(|content| *content == Expected::Failed);
         assert_eq!(Some(by_number.len()), first, "all before the failure come");
     }
 }

@@ -52,7 +52,7 @@ fn threads_are_joined_when_the_last_item_was_taken_even_if_the_run_is_kept() {
     let mut running = start(pipeline);
     assert_eq!(running.finish().unwrap().0, 50);
     threads::wait_for("end-", 0);
-    assert_eq!(running.position().next, 50);
+    assert_eq!(running.resume_point().next, 50);
     assert!(!running.was_cancelled());
 }
 
@@ -181,7 +181,7 @@ fn a_sink_that_stops_early_ends_the_run_with_its_error() {
         let mut running = start(numbers(plan, 1000).stage("write", write));
         let failure = running.finish().unwrap_err();
         assert_eq!(failure.to_string(), "stage `write` failed at item 7");
-        assert_eq!(running.position().next, 7);
+        assert_eq!(running.resume_point().next, 7);
     }
 }
 
@@ -198,7 +198,7 @@ fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
         panic!("{ON_PURPOSE}");
     }));
     assert!(consumer.is_err());
-    assert_eq!(running.position().next, 1);
+    assert_eq!(running.resume_point().next, 1);
     let unwinds = catch_unwind(AssertUnwindSafe(move || {
         let _running = running;
         panic!("{ON_PURPOSE}");

@@ -127,7 +127,11 @@ fn an_error_that_stops_comes_after_all_items_before_it() {
         assert_eq!(fault.item, 40);
         assert_eq!(fault.to_string(), "stage `work` failed at item 40");
         assert!(running.next().is_none(), "an end is an end");
-        assert_eq!(running.position().next, 40, "the item is still to be done");
+        assert_eq!(
+            running.resume_point().next,
+            40,
+            "the item is still to be done"
+        );
     }
 }
 
@@ -138,7 +142,7 @@ fn an_error_in_a_batch_stops_after_all_whole_batches() {
         let pipeline = stopping(plan, 1000, failing_at(&[41])).batch("batch", Groups::of(4));
         let mut running = start(pipeline);
         assert!(running.finish().is_err());
-        assert_eq!(running.position().next, 10);
+        assert_eq!(running.resume_point().next, 10);
     }
 }
 
@@ -191,7 +195,7 @@ fn a_plan_that_retries_what_cannot_be_copied_is_refused() {
     for plan in plans() {
         let refused = stopping(plan, 1, failing_at(&[])).on_error(1, AfterError::Skip);
         let refused = refused.start(Recorder::off()).unwrap_err();
-        assert!(matches!(refused, StartError::CannotRetry { stage } if stage == "work"));
+        assert!(matches!(refused, StartError::CannotRetry(stage) if stage == "work"));
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use voxmill_pipeline::group::Groups;
 use voxmill_pipeline::plan::{Order, Plan, Setting};
-use voxmill_pipeline::position::Position;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Delivery;
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::recorder::Recorder;
@@ -26,10 +26,10 @@ const DIRECTORY: &str = "VOXMILL_KILL_TEST_DIRECTORY";
 const BATCHES: u64 = 400;
 const STORE_EVERY: usize = 7;
 
-fn stored(directory: &Path) -> Position {
+fn stored(directory: &Path) -> ResumePoint {
     match fs::read_to_string(directory.join("position.json")) {
         Ok(json) => serde_json::from_str(&json).unwrap(),
-        Err(_) => Position::default(),
+        Err(_) => ResumePoint::default(),
     }
 }
 
@@ -87,14 +87,14 @@ fn child() {
         since_stored += 1;
         if since_stored == STORE_EVERY {
             since_stored = 0;
-            store(&directory, &running.position());
+            store(&directory, &running.resume_point());
         }
     }
-    store(&directory, &running.position());
+    store(&directory, &running.resume_point());
 }
 
 /// There is always a whole position on disk: the old one or the new one.
-fn store(directory: &Path, position: &Position) {
+fn store(directory: &Path, position: &ResumePoint) {
     let new = directory.join("position.new");
     fs::write(&new, serde_json::to_string(position).unwrap()).unwrap();
     fs::rename(new, directory.join("position.json")).unwrap();
@@ -161,7 +161,7 @@ fn killed_at_any_moment_nothing_is_lost_and_only_what_was_not_stored_is_done_aga
             let done = done(&directory);
             let once: BTreeSet<u64> = done.iter().copied().collect();
             assert_eq!(once, (0..BATCHES).collect());
-            assert_eq!(stored(&directory), Position::at(BATCHES));
+            assert_eq!(stored(&directory), ResumePoint::at(BATCHES));
             // Each kill costs at most what was done since the last stored position.
             assert!(done.len() - once.len() <= kills * STORE_EVERY);
             fs::remove_dir_all(directory.parent().unwrap()).unwrap();

@@ -161,7 +161,7 @@ fn changes_that_make_no_sense_are_refused() {
         .unwrap();
     let control = running.control();
     let refused = control.set_workers("no-c", 1).unwrap_err();
-    assert!(matches!(refused, ChangeError::NoStage { name } if name == "no-c"));
+    assert!(matches!(refused, ChangeError::NoStage(name) if name == "no-c"));
     let refused = control.set_workers("no-a", 0).unwrap_err();
     assert!(matches!(refused, ChangeError::Zero));
     let refused = control.set_capacity("no-a", 0).unwrap_err();
@@ -169,11 +169,11 @@ fn changes_that_make_no_sense_are_refused() {
     let refused = control.set_budget("host", 0).unwrap_err();
     assert!(matches!(refused, ChangeError::Zero));
     let refused = control.set_budget("device", 1).unwrap_err();
-    assert!(matches!(refused, ChangeError::NoBudget { .. }));
+    assert!(matches!(refused, ChangeError::NoBudget(_)));
     let refused = control.set_workers("numbers", 2).unwrap_err();
-    assert!(matches!(refused, ChangeError::OneWorkerOnly { .. }));
+    assert!(matches!(refused, ChangeError::OneWorkerOnly(_)));
     let refused = control.set_capacity("no-b", 9).unwrap_err();
-    assert!(matches!(refused, ChangeError::Slots { .. }));
+    assert!(matches!(refused, ChangeError::Slots(_)));
     assert_eq!(items(running).len(), 10);
 
     plan.overlap = false;

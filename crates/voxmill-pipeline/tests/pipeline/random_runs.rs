@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use voxmill_pipeline::plan::{AfterError, Order};
 
-use crate::case::{Case, Change, End, StageCase, check};
+use crate::case::{Case, End, LiveChange, StageCase, check};
 use crate::watchdog::watch;
 
 fn then() -> impl Strategy<Value = AfterError> {
@@ -44,11 +44,11 @@ fn stage() -> impl Strategy<Value = StageCase> {
         )
 }
 
-fn change() -> impl Strategy<Value = (Duration, Change)> {
+fn change() -> impl Strategy<Value = (Duration, LiveChange)> {
     let change = prop_oneof![
-        (0..5usize, 1..=8usize).prop_map(|(stage, workers)| Change::Workers(stage, workers)),
-        (0..5usize, 1..=48usize).prop_map(|(stage, items)| Change::Capacity(stage, items)),
-        (0..4u64).prop_map(Change::Budget),
+        (0..5usize, 1..=8usize).prop_map(|(stage, workers)| LiveChange::Workers(stage, workers)),
+        (0..5usize, 1..=48usize).prop_map(|(stage, items)| LiveChange::Capacity(stage, items)),
+        (0..4u64).prop_map(LiveChange::Budget),
     ];
     ((0..500u64).prop_map(Duration::from_micros), change)
 }

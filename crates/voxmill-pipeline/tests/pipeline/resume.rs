@@ -6,7 +6,7 @@ use std::time::Duration;
 use voxmill_pipeline::Pipeline;
 use voxmill_pipeline::group::{Group, Groups};
 use voxmill_pipeline::plan::{AfterError, Order, Plan, Setting};
-use voxmill_pipeline::position::Position;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Delivery;
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::recorder::Recorder;
@@ -42,7 +42,7 @@ fn pipeline(workers: usize, order: Order) -> Pipeline<u64> {
 }
 
 /// Takes some and stops; what was taken and where it stands. By way of text, as a checkpoint would.
-fn take(pipeline: Pipeline<u64>, count: usize) -> (Vec<u64>, Position) {
+fn take(pipeline: Pipeline<u64>, count: usize) -> (Vec<u64>, ResumePoint) {
     let mut running = start(pipeline);
     let taken = running.by_ref().take(count).map(|delivery| match delivery {
         Ok(Delivery::Item(item)) => {
@@ -54,7 +54,7 @@ fn take(pipeline: Pipeline<u64>, count: usize) -> (Vec<u64>, Position) {
         Err(failure) => panic!("{failure}"),
     });
     let taken = taken.collect();
-    let stored = serde_json::to_string(&running.position()).unwrap();
+    let stored = serde_json::to_string(&running.resume_point()).unwrap();
     (taken, serde_json::from_str(&stored).unwrap())
 }
 
@@ -64,7 +64,7 @@ fn a_run_goes_on_with_exactly_the_next_item_with_any_number_of_workers() {
     for stop in [0, 1, 7, 59, 60] {
         for (before, after) in [(1, 4), (4, 1)] {
             let (mut seen, position) = take(pipeline(before, Order::Kept), stop);
-            assert_eq!(position, Position::at(stop as u64));
+            assert_eq!(position, ResumePoint::at(stop as u64));
             seen.extend(take(pipeline(after, Order::Kept).resume_at(position), 100).0);
             assert_eq!(seen, (0..60).collect::<Vec<_>>());
         }
@@ -87,14 +87,14 @@ fn in_any_order_the_position_also_lists_what_was_done_beyond_it() {
 #[test]
 fn a_position_of_an_unordered_run_can_be_resumed_in_order() {
     let _watched = watch("resume unordered in order");
-    let position = Position {
+    let position = ResumePoint {
         next: 3,
         beyond: [4, 7].into(),
     };
     let (seen, end) = take(pipeline(4, Order::Kept).resume_at(position), 100);
     let expected: Vec<_> = [3, 5, 6].into_iter().chain(8..60).collect();
     assert_eq!(seen, expected);
-    assert_eq!(end, Position::at(60));
+    assert_eq!(end, ResumePoint::at(60));
 }
 
 #[test]
@@ -107,14 +107,14 @@ fn an_item_in_the_consumers_hands_is_not_done_yet() {
     };
     let (first, second, third) = (next(), next(), next());
     let control = running.control();
-    assert_eq!(control.position(), Position::at(0));
+    assert_eq!(control.resume_point(), ResumePoint::at(0));
     second.done();
-    assert_eq!(control.position().beyond, [1].into());
+    assert_eq!(control.resume_point().beyond, [1].into());
     first.done();
-    assert_eq!(control.position(), Position::at(2));
+    assert_eq!(control.resume_point(), ResumePoint::at(2));
     // A step that fails lets go of its item, which is then still to be done.
     drop(third);
-    assert_eq!(control.position(), Position::at(2));
+    assert_eq!(control.resume_point(), ResumePoint::at(2));
 }
 
 fn batches(order: Order) -> Pipeline<Group<u64>> {
@@ -129,7 +129,7 @@ fn with_batches_the_position_counts_batches() {
     for order in [Order::Kept, Order::Free] {
         for stop in [0, 1, 5, 9] {
             let mut members = Vec::new();
-            let mut position = Position::default();
+            let mut position = ResumePoint::default();
             for count in [stop, 100] {
                 let pipeline = batches(order).resume_at(position.clone());
                 let mut running = start(pipeline);
@@ -144,7 +144,7 @@ fn with_batches_the_position_counts_batches() {
                     members.extend(batch.members.iter().map(number));
                     batch.done();
                 }
-                position = running.position();
+                position = running.resume_point();
             }
             members.sort_unstable();
             assert_eq!(members, (0..60).collect::<Vec<_>>(), "{order:?}, {stop}");
@@ -161,7 +161,9 @@ fn the_source_is_asked_from_the_first_item_that_is_not_done() {
         (from..60).map(Ok::<u64, Infallible>)
     });
     let pipeline = source.stage("work", pass());
-    let running = pipeline.resume_at(Position::at(41)).start(Recorder::off());
+    let running = pipeline
+        .resume_at(ResumePoint::at(41))
+        .start(Recorder::off());
     assert_eq!(items(running.unwrap())[0], 41);
     assert_eq!(told.recv().unwrap(), 41);
 }

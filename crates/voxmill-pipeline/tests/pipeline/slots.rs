@@ -141,7 +141,7 @@ fn slots_that_do_not_fit_or_that_nothing_can_fill_are_refused() {
     let refused = numbers(device(1), 1).batch("transfer", Groups::of(2));
     let refused = refused.start(Recorder::off()).unwrap_err();
     assert!(
-        matches!(refused, StartError::NothingFillsSlots { .. }),
+        matches!(refused, StartError::NothingFillsSlots(_)),
         "{refused:?}"
     );
 }
