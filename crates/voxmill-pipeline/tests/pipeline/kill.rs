@@ -19,7 +19,7 @@ use voxmill_pipeline::run::Delivery;
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::recorder::Recorder;
 
-use crate::basics::numbers;
+use crate::common::numbers;
 use crate::watchdog::watch;
 
 const DIRECTORY: &str = "VOXMILL_KILL_TEST_DIRECTORY";

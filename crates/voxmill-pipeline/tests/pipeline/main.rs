@@ -9,6 +9,7 @@ mod account;
 mod basics;
 mod budgets;
 mod case;
+mod common;
 mod ending;
 mod events;
 mod faults;
