@@ -53,7 +53,7 @@ impl Drop for Monitor {
 fn watch(control: &Control, stop: &AtomicBool) {
     let mut controller = Controller::new(control.plan(), control.single());
     let look_after = |controller: &Option<Controller>| {
-        let wait = controller.as_ref().map(Controller::next_look);
+        let wait = controller.as_ref().map(Controller::next_snapshot);
         Instant::now() + wait.unwrap_or(LEVELS_EVERY)
     };
     let mut next_levels = Instant::now() + LEVELS_EVERY;

@@ -256,9 +256,7 @@ impl<T> Iterator for Running<T> {
         if let Some(number) = self.in_hand.take() {
             self.watch.item_ends(number);
         }
-        if self.flow.is_none() {
-            return None;
-        }
+        self.flow.as_ref()?;
         if !self.gate_open {
             self.gate_open = true;
             self.open_gate();

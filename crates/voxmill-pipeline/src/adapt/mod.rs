@@ -115,7 +115,7 @@ impl Controller {
     }
 
     /// After this time, and not much earlier, another snapshot is of use.
-    pub(crate) fn next_look(&self) -> Duration {
+    pub(crate) fn next_snapshot(&self) -> Duration {
         self.look
     }
 

@@ -27,14 +27,6 @@ pub(super) enum Slowdown {
 }
 
 impl ServiceTime {
-    pub(super) fn steady(milliseconds: f64) -> ServiceTime {
-        ServiceTime {
-            milliseconds,
-            variation: 0.0,
-            slowdown: Slowdown::None,
-        }
-    }
-
     pub(super) fn uneven(milliseconds: f64, variation: f64) -> ServiceTime {
         ServiceTime {
             milliseconds,

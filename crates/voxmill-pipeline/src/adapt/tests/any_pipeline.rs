@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::super::simulation::{ServiceTime, Simulation, Slowdown};
-use super::{AdaptRun, best_rate, plan};
+use super::{AdaptRun, best_rate, plan, steady};
 use crate::plan::Plan;
 
 /// A pipeline of a source, one to three stages and a consumer, with what the controller may use.
@@ -61,7 +61,7 @@ fn any_work(most_variation: f64) -> impl Strategy<Value = ServiceTime> {
 fn any_pipeline(most_stages: usize, most_variation: f64) -> impl Strategy<Value = AnyPipeline> {
     let stage = (any_work(most_variation), 1..4_usize, 1..6_usize);
     let source = (0.5..20.0_f64, 1..6_usize)
-        .prop_map(|(milliseconds, capacity)| (ServiceTime::steady(milliseconds), 1, capacity));
+        .prop_map(|(milliseconds, capacity)| (steady(milliseconds), 1, capacity));
     (
         source,
         prop::collection::vec(stage, 1..=most_stages),
@@ -111,10 +111,10 @@ proptest! {
         let mut run = AdaptRun::new(pipeline.simulation(), &plan);
         run.settle();
         let windows = run.simulation.consumed() / 30;
-        prop_assert!(windows < 600, "{windows} windows: {}", run.story());
+        prop_assert!(windows < 600, "{windows} windows: {}", run.history());
         let changes = run.changes.len();
         run.windows(100);
-        prop_assert_eq!(run.changes.len(), changes, "{}", run.story());
+        prop_assert_eq!(run.changes.len(), changes, "{}", run.history());
         for (stage, fixed) in fixed.chunks(2).take(pipeline.stages.len()).enumerate() {
             let (_, workers, capacity) = pipeline.stages[stage];
             prop_assert!(!fixed[0] || run.simulation.workers(stage) == workers);
@@ -131,7 +131,7 @@ proptest! {
         prop_assert!(
             run.rate() > 0.93 * best,
             "{:.1} items/s with {:?}, but {best:.1} with {workers:?}: {}",
-            run.rate(), run.simulation.all_workers(), run.story()
+            run.rate(), run.simulation.all_workers(), run.history()
         );
     }
 }
