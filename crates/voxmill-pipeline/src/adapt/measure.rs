@@ -176,40 +176,30 @@ impl Measurement {
 
     /// Items of the consumer in a second.
     pub(super) fn rate(&self) -> Estimate {
-        self.ratio(
-            |before, after| passed(before, after) as f64,
-            |before, after| after.at.saturating_sub(before.at).as_secs_f64(),
-            COUNTING_VARIANCE,
-        )
+        let items = |before: &_, after: &_| passed(before, after) as f64;
+        self.ratio(items, seconds, COUNTING_VARIANCE)
     }
 
     /// The share of its time in which the consumer did not wait.
     pub(super) fn fed(&self) -> Estimate {
-        let seconds = |before: &RunSnapshot, after: &RunSnapshot| {
-            after.at.saturating_sub(before.at).as_secs_f64()
-        };
         let starved = |snapshot: &RunSnapshot| consumer(snapshot).starved.as_secs_f64();
-        self.ratio(
-            |before, after| seconds(before, after) - (starved(after) - starved(before)),
-            seconds,
-            0.0,
-        )
+        let fed = |before: &RunSnapshot, after: &RunSnapshot| {
+            seconds(before, after) - (starved(after) - starved(before))
+        };
+        self.ratio(fed, seconds, 0.0)
     }
 
     /// Seconds that an item of the stage is in a worker's hands.
     pub(super) fn service(&self, stage: usize) -> Estimate {
-        self.ratio(
-            |before, after| {
-                let (before, after) = (&before.stages[stage], &after.stages[stage]);
-                after.working.saturating_sub(before.working).as_secs_f64()
-            },
-            |before, after| {
-                after.stages[stage]
-                    .items
-                    .saturating_sub(before.stages[stage].items) as f64
-            },
-            0.0,
-        )
+        let working = |before: &RunSnapshot, after: &RunSnapshot| {
+            let (before, after) = (&before.stages[stage], &after.stages[stage]);
+            after.working.saturating_sub(before.working).as_secs_f64()
+        };
+        let items = |before: &RunSnapshot, after: &RunSnapshot| {
+            let (before, after) = (&before.stages[stage], &after.stages[stage]);
+            after.items.saturating_sub(before.items) as f64
+        };
+        self.ratio(working, items, 0.0)
     }
 
     /// The share of all its workers' time that a stage spent in one way, between 0 and 1.
@@ -269,6 +259,10 @@ impl Measurement {
 /// here relies on their order.
 fn passed(before: &RunSnapshot, after: &RunSnapshot) -> u64 {
     consumer(after).items.saturating_sub(consumer(before).items)
+}
+
+fn seconds(before: &RunSnapshot, after: &RunSnapshot) -> f64 {
+    after.at.saturating_sub(before.at).as_secs_f64()
 }
 
 fn consumer(snapshot: &RunSnapshot) -> &StageCounters {

@@ -37,7 +37,7 @@ pub(crate) use decision::{Adjusted, Adjustment};
 use measure::{CERTAIN, Estimate, Measurement, Sampler};
 use settings::{Bounds, Settings};
 use settled::Baseline;
-use trial::{FED, Load, StageScaling, Trial, TrialKind, percent};
+use trial::{FED, Load, Search, StageScaling, Trial, TrialKind, percent};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;
@@ -188,7 +188,14 @@ impl Controller {
         let trial = if fed || self.trials >= MOST_TRIALS {
             None
         } else {
-            trial::next(&self.bounds, now, &load, &self.scaling, &self.tried)
+            let search = Search {
+                bounds: &self.bounds,
+                now,
+                load: &load,
+                scaling: &self.scaling,
+                tried: &self.tried,
+            };
+            search.next()
         };
         let large = |trial: &Trial| self.hasty && trial.predicted - 1.0 > LARGE_GAIN * rate.error;
         if !measured.is_sure() && !trial.as_ref().is_some_and(large) {

@@ -1,6 +1,6 @@
 //! What the controller may move, and within which limits.
 
-use crate::counters::RunSnapshot;
+use crate::counters::{RunSnapshot, StageCounters};
 use crate::plan::Plan;
 
 /// Workers and buffer capacity of every stage of the plan, in its order.
@@ -83,13 +83,10 @@ impl Settings {
     }
 
     pub(super) fn are_in_force(&self, snapshot: &RunSnapshot) -> bool {
-        let workers = self.workers.iter().zip(&snapshot.stages);
-        let capacity = self.capacity.iter().zip(&snapshot.stages);
-        workers
-            .into_iter()
-            .all(|(asked, stage)| *asked == stage.workers)
-            && capacity
-                .into_iter()
-                .all(|(asked, stage)| *asked == stage.capacity)
+        let in_force = |(stage, counters): (usize, &StageCounters)| {
+            counters.workers == self.workers[stage] && counters.capacity == self.capacity[stage]
+        };
+        let stages = &snapshot.stages[..self.workers.len()];
+        stages.iter().enumerate().all(in_force)
     }
 }

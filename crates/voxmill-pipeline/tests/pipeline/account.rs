@@ -8,7 +8,6 @@ use crate::events::recorded;
 /// Whoever listens for Ctrl-C keeps a control until the program ends.
 #[test]
 fn a_control_that_is_kept_keeps_nothing_alive() {
-    let _watched = watch("kept control");
     for plan in both(plan("keeps")) {
         let overlap = plan.overlap;
         let held = Arc::new(());
@@ -36,7 +35,6 @@ fn a_control_that_is_kept_keeps_nothing_alive() {
 /// There are contexts for two workers only.
 #[test]
 fn a_worker_that_cannot_be_set_up_leaves_the_work_to_the_others() {
-    let _watched = watch("setup of some");
     let events = recorded(|recorder| {
         let contexts = AtomicU64::new(0);
         let work = Work::with_state(move || match contexts.fetch_add(1, SeqCst) {
@@ -45,7 +43,7 @@ fn a_worker_that_cannot_be_set_up_leaves_the_work_to_the_others() {
         });
         let pipeline = numbers(plan("setup"), 5000).stage("work", work);
         let pipeline = pipeline.workers(Setting::fixed(2));
-        let mut running = pipeline.start(recorder).unwrap();
+        let mut running = start_with(pipeline, recorder);
         running.next().unwrap().unwrap();
         running.control().set_workers("work", 4).unwrap();
         let (items, gaps) = running.finish().unwrap();
@@ -63,7 +61,6 @@ fn a_worker_that_cannot_be_set_up_leaves_the_work_to_the_others() {
 /// Without overlap the caller's time is the caller's.
 #[test]
 fn without_overlap_each_stage_counts_its_own_time() {
-    let _watched = watch("own time");
     let slow = each(|_| std::thread::sleep(Duration::from_millis(1)));
     let pipeline = numbers(without_overlap(plan("time")), 7)
         .stage("slow", slow)
@@ -86,7 +83,6 @@ fn without_overlap_each_stage_counts_its_own_time() {
 
 #[test]
 fn the_consumer_counts_gaps() {
-    let _watched = watch("gaps count");
     let odd = Work::new(|number: u64| (number % 2 == 1).then_some(number).ok_or("even"));
     let pipeline = numbers(plan("gaps"), 10).stage("odd", odd);
     let mut running = start(pipeline.on_error(0, AfterError::Skip));
@@ -96,13 +92,12 @@ fn the_consumer_counts_gaps() {
 
 #[test]
 fn batches_are_called_by_their_own_names() {
-    let _watched = watch("names of batches");
     let events = recorded(|recorder| {
         let pipeline = numbers(plan("names"), 9)
             .named(|number| format!("clip-{number}"))
             .batch("batch", Groups::of(3))
             .named(|number| format!("batch-{number}"));
-        pipeline.start(recorder).unwrap().finish().unwrap();
+        start_with(pipeline, recorder).finish().unwrap();
     });
     let names = |stage: &str| -> Vec<&str> {
         let seconds = events.iter().filter_map(|event| match event {
@@ -138,7 +133,6 @@ fn batches_within_a_budget_enter_it_in_order() {
 
 #[test]
 fn without_overlap_a_cancel_ends_a_batch_that_is_being_collected() {
-    let _watched = watch("cancel a batch");
     let (send, receive) = mpsc::channel::<voxmill_pipeline::control::Control>();
     let receive = Mutex::new(receive);
     let work = each(move |number| {
@@ -158,7 +152,6 @@ fn without_overlap_a_cancel_ends_a_batch_that_is_being_collected() {
 
 #[test]
 fn items_skipped_before_a_resume_count_towards_the_limit() {
-    let _watched = watch("skipped before");
     let plan = Plan {
         max_skipped: Some(3),
         ..plan("skips")

@@ -38,7 +38,6 @@ fn plans() -> [Plan; 2] {
 
 #[test]
 fn in_use_never_exceeds_the_budget_and_comes_back_to_nothing() {
-    let _watched = watch("peak");
     for plan in plans() {
         let load = pass().reserving(|number| 1 + number % 5);
         let mut running = start(loading(plan, 200, load, 4, 10));
@@ -54,7 +53,6 @@ fn in_use_never_exceeds_the_budget_and_comes_back_to_nothing() {
 
 #[test]
 fn bytes_are_granted_in_item_order_however_late_an_early_item_is() {
-    let _watched = watch("admission in order");
     // There is room for two. The first item is not done before four others had every chance to
     // take its bytes; were they granted to whoever comes, all would wait for item 0 for ever.
     for round in 0..20 {
@@ -74,7 +72,6 @@ fn bytes_are_granted_in_item_order_however_late_an_early_item_is() {
 
 #[test]
 fn an_item_larger_than_the_whole_budget_is_an_error_of_its_own() {
-    let _watched = watch("too large");
     let size = |number: &u64| if *number == 3 { 11 } else { 4 };
     for plan in plans() {
         let pipeline = || loading(plan.clone(), 9, pass().reserving(size), 2, 10);
@@ -94,7 +91,6 @@ fn an_item_larger_than_the_whole_budget_is_an_error_of_its_own() {
 
 #[test]
 fn an_item_that_outgrows_what_it_reserved_is_an_error() {
-    let _watched = watch("outgrown");
     for plan in plans() {
         let work = pass().reserving(|_| 4).keeping(|number| *number);
         let fault = fault(start(loading(plan, 9, work, 2, 10)).finish().unwrap_err());
@@ -104,7 +100,6 @@ fn an_item_that_outgrows_what_it_reserved_is_an_error() {
 
 #[test]
 fn what_an_item_does_not_need_is_released_while_it_still_waits() {
-    let _watched = watch("keeping");
     // Each reserves all there is and keeps a tenth of it: the buffer can fill all the same.
     let work = pass().reserving(|_| 10).keeping(|_| 0);
     let mut running = start(loading(plan("budgets"), 8, work, 2, 10));
@@ -114,7 +109,6 @@ fn what_an_item_does_not_need_is_released_while_it_still_waits() {
 
 #[test]
 fn a_size_that_panics_is_an_error_of_its_item() {
-    let _watched = watch("size panics");
     for plan in plans() {
         let panics_at = |bad: u64| {
             move |number: &u64| {
@@ -133,7 +127,6 @@ fn a_size_that_panics_is_an_error_of_its_item() {
 
 #[test]
 fn a_batch_holds_the_bytes_of_its_members_until_it_is_done() {
-    let _watched = watch("group bytes");
     for plan in plans() {
         let load = pass().reserving(|number| 1 + number % 3);
         let mut running = start(batching(loading(plan, 12, load, 3, 12), 3));
@@ -147,7 +140,6 @@ fn a_batch_holds_the_bytes_of_its_members_until_it_is_done() {
 
 #[test]
 fn a_batch_that_does_not_fit_is_an_error_and_not_a_hang() {
-    let _watched = watch("stuck");
     for plan in plans() {
         let pipeline = batching(loading(plan, 12, pass().reserving(|_| 1), 3, 3), 4);
         let fault = fault(start(pipeline).finish().unwrap_err());
@@ -181,7 +173,6 @@ fn asking(
 
 #[test]
 fn members_without_bytes_that_are_still_on_their_way_are_waited_for() {
-    let _watched = watch("not stuck: no bytes");
     // The batch of 0 and 1 holds a byte and waits for item 1, which holds none. Item 2 needs both
     // bytes: it must wait for that batch, not give up because all bytes wait.
     let (load, linger) = asking([1, 0, 2, 0], pass());
@@ -200,7 +191,6 @@ fn members_without_bytes_that_are_still_on_their_way_are_waited_for() {
 fn gaps_that_are_still_on_their_way_are_waited_for() {
     // As above, but item 1 is skipped: before it enters the budget, or within it.
     for source_fails in [true, false] {
-        let _watched = watch("not stuck: gaps");
         let source = Pipeline::source(plan("budgets"), "numbers", move |from| {
             (from..4).map(move |number| match number {
                 1 if source_fails => Err("bad"),
@@ -230,7 +220,6 @@ fn gaps_that_are_still_on_their_way_are_waited_for() {
 
 #[test]
 fn bytes_are_free_when_the_item_leaves_the_budget() {
-    let _watched = watch("leaving");
     // The whole budget is one item; behind it stands a stage that is not within it.
     for plan in plans() {
         let held = Arc::new(AtomicBool::new(false));

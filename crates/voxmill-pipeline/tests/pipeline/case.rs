@@ -4,18 +4,11 @@
 //! and the item's number. So a plain loop without threads can say what must come out.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
 
 use voxmill_pipeline::control::Control;
-use voxmill_pipeline::item::Failure;
-use voxmill_pipeline::plan::{AfterError, BudgetPlan, Order, Plan, Setting, SlotsPlan};
-use voxmill_pipeline::resume::ResumePoint;
-use voxmill_pipeline::run::Delivery;
-use voxmill_telemetry::recorder::Recorder;
 
-use crate::things::{Gauges, Parts, pipeline};
+use crate::common::*;
+use crate::test_items::{Gauges, Parts, pipeline};
 
 /// The largest item, in bytes of the host budget.
 const LARGEST: u64 = 10;
@@ -216,16 +209,13 @@ pub(crate) struct Out {
     /// By the consumer's number; nothing for a gap.
     delivered: Vec<(u64, Option<Parts>)>,
     failure: Option<Failure>,
-    position: ResumePoint,
+    resume_point: ResumePoint,
 }
 
-/// Runs the case from a position on and checks everything but what came out.
-pub(crate) fn run(case: &Arc<Case>, position: ResumePoint, end: End, more_workers: usize) -> Out {
+/// Runs the case from there on and checks everything but what came out.
+pub(crate) fn run(case: &Arc<Case>, from: ResumePoint, end: End, more_workers: usize) -> Out {
     let gauges = Arc::new(Gauges::default());
-    let mut running = pipeline(case, more_workers, &gauges)
-        .resume_at(position)
-        .start(Recorder::off())
-        .unwrap();
+    let mut running = start(pipeline(case, more_workers, &gauges).resume_at(from));
     let mut out = Out::default();
     let over = Arc::new(AtomicU64::new(0));
     let changer = {
@@ -247,25 +237,23 @@ pub(crate) fn run(case: &Arc<Case>, position: ResumePoint, end: End, more_worker
             Some(Ok(Delivery::Gap(gap))) => out.delivered.push((gap.number, None)),
             Some(Ok(Delivery::Item(item))) => {
                 assert_eq!(item.number(), item.number);
-                out.delivered
-                    .push((item.number(), Some(item.parts.clone())));
+                let parts = Some(item.parts.clone());
+                out.delivered.push((item.number(), parts));
                 item.done();
             }
         }
     }
-    out.position = running.resume_point();
+    out.resume_point = running.resume_point();
     drop(running);
     // Whoever cancels drops what was in the buffers.
     over.store(1, SeqCst);
     changer.thread().unpark();
     changer.join().unwrap();
+    let left = [&gauges.workers, &gauges.items, &gauges.bytes].map(|it| it.now.load(SeqCst));
     assert_eq!(
-        gauges.workers.now.load(SeqCst),
-        0,
-        "workers were not joined"
+        left, [0; 3],
+        "workers not joined, items and bytes not released"
     );
-    assert_eq!(gauges.things.now.load(SeqCst), 0, "items were not dropped");
-    assert_eq!(gauges.bytes.now.load(SeqCst), 0);
     let limits = case.budget_times().map(|times| case.budget_bytes(times));
     let most = limits.max().unwrap_or(0);
     assert!(gauges.bytes.peak.load(SeqCst) <= most, "above the budget");
@@ -279,9 +267,8 @@ fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
         End::Cancel(after) => Some(Instant::now() + after),
         _ => None,
     };
-    let has_come = |at: Option<Instant>| at.is_some_and(|at| Instant::now() >= at);
     while over.load(SeqCst) == 0 {
-        if has_come(cancel_at) {
+        if cancel_at.is_some_and(|at| Instant::now() >= at) {
             return control.cancel();
         }
         let Some((pause, change)) = changes.next() else {
@@ -369,6 +356,7 @@ fn packed(first: u64, members: &[Expected]) -> Expected {
 
 /// Runs the case, resumes it if it ended early, and checks what came out of both together.
 pub(crate) fn check(case: Case) {
+    let _watched = watch(format!("{case:?}"));
     let case = Arc::new(case);
     let (expected, skipped) = expected(&case);
     let first = run(&case, ResumePoint::default(), case.end, 0);
@@ -377,7 +365,7 @@ pub(crate) fn check(case: Case) {
     let mut delivered = first.delivered;
     let mut failure = first.failure;
     if failure.is_none() && !matches!(case.end, End::Finish) {
-        let second = run(&case, first.position, End::Finish, 1);
+        let second = run(&case, first.resume_point, End::Finish, 1);
         delivered.extend(second.delivered);
         failure = second.failure;
     } else if matches!(case.end, End::Finish) && too_many {
@@ -395,18 +383,15 @@ pub(crate) fn check(case: Case) {
         if !case.may_not_fit() {
             assert_eq!(content, expected[number as usize], "item {number}");
         }
-        assert!(
-            by_number.insert(number, content).is_none(),
-            "{number} came twice"
-        );
+        let before = by_number.insert(number, content);
+        assert!(before.is_none(), "{number} came twice");
     }
     if failure.is_none() {
         assert!(!fails || case.may_not_fit(), "a failure was swallowed");
         assert_eq!(by_number.len(), expected.len(), "items were lost");
     } else if case.order == Order::Kept && !too_many && !case.may_not_fit() {
-        let first = expected
-            .iter()
-            .position(|content| *content == Expected::Failed);
+        let mut all = expected.iter();
+        let first = all.position(|content| *content == Expected::Failed);
         assert_eq!(Some(by_number.len()), first, "all before the failure come");
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use voxmill_pipeline::{Pipeline, StartError};
 pub(crate) use voxmill_telemetry::event::FaultKind;
 pub(crate) use voxmill_telemetry::recorder::Recorder;
 
-pub(crate) use crate::watchdog::{ON_PURPOSE, watch};
+pub(crate) use crate::watchdog::{ON_PURPOSE, watch, watch_this_test};
 
 /// Consumed by the test.
 pub(crate) fn plan(name: &str) -> Plan {
@@ -113,7 +113,16 @@ pub(crate) fn failing_at(bad: &'static [u64]) -> Work<u64, u64> {
 }
 
 pub(crate) fn start<T: Send + 'static>(pipeline: Pipeline<T>) -> Running<T> {
-    pipeline.start(Recorder::off()).unwrap()
+    start_with(pipeline, Recorder::off())
+}
+
+/// From here on the test is watched: a run that hangs aborts it with a message.
+pub(crate) fn start_with<T: Send + 'static>(
+    pipeline: Pipeline<T>,
+    recorder: Recorder,
+) -> Running<T> {
+    watch_this_test(&pipeline.plan().name);
+    pipeline.start(recorder).unwrap()
 }
 
 pub(crate) fn refused<T: Send + 'static>(pipeline: Pipeline<T>) -> StartError {

@@ -30,7 +30,6 @@ fn ending() -> Plan {
 
 #[test]
 fn dropping_a_run_joins_all_its_threads() {
-    let _watched = watch("drop");
     for plan in orders(ending()) {
         let mut running = start(endless("drop-", plan));
         threads::wait_for("drop-", 6);
@@ -42,7 +41,6 @@ fn dropping_a_run_joins_all_its_threads() {
 
 #[test]
 fn threads_are_joined_when_the_last_item_was_taken_even_if_the_run_is_kept() {
-    let _watched = watch("natural end");
     let pipeline = source(ending(), "end-s", 50, |_| ()).stage("end-a", pass());
     let mut running = start(pipeline.workers(Setting::fixed(4)));
     assert_eq!(running.finish().unwrap().0, 50);
@@ -59,7 +57,6 @@ fn a_pipeline_that_was_not_started_has_no_threads() {
 
 #[test]
 fn items_in_hand_are_finished_before_a_drop_returns() {
-    let _watched = watch("in hand");
     let (begun, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
     let work = each(move |_| {
@@ -76,7 +73,6 @@ fn items_in_hand_are_finished_before_a_drop_returns() {
 
 #[test]
 fn whoever_waits_for_bytes_or_slots_is_released() {
-    let _watched = watch("drop while all wait for room");
     let plan = Plan {
         slots: Some(slots(1)),
         ..ending()
@@ -92,7 +88,6 @@ fn whoever_waits_for_bytes_or_slots_is_released() {
 
 #[test]
 fn another_thread_can_cancel_while_the_consumer_waits() {
-    let _watched = watch("cancel");
     let (never, blocks) = mpsc::channel::<()>();
     let source = source(ending(), "cancel-s", u64::MAX, move |number| {
         if number == 3 {
@@ -114,7 +109,6 @@ fn another_thread_can_cancel_while_the_consumer_waits() {
 
 #[test]
 fn without_overlap_cancelling_ends_the_run_as_well() {
-    let _watched = watch("cancel without overlap");
     let mut running = start(endless("", without_overlap(ending())));
     running.next().unwrap().unwrap();
     running.control().cancel();
@@ -124,7 +118,6 @@ fn without_overlap_cancelling_ends_the_run_as_well() {
 
 #[test]
 fn a_cancelled_run_never_delivers_half_a_batch_as_a_whole_one() {
-    let _watched = watch("cancel and batches");
     for round in 0..300 {
         let pipeline = numbers(ending(), 10_000)
             .stage("work", pass())
@@ -146,7 +139,6 @@ fn a_cancelled_run_never_delivers_half_a_batch_as_a_whole_one() {
 
 #[test]
 fn a_sink_that_stops_early_ends_the_run_with_its_error() {
-    let _watched = watch("sink stops");
     for plan in both(ending()) {
         let written = AtomicU64::new(0);
         let write = Work::new(move |_: u64| match written.fetch_add(1, SeqCst) {
@@ -162,7 +154,6 @@ fn a_sink_that_stops_early_ends_the_run_with_its_error() {
 
 #[test]
 fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
-    let _watched = watch("consumer panics");
     let mut running = start(endless("panics-", ending()));
     next_item(&mut running).done();
     let consumer = catch_unwind(AssertUnwindSafe(|| {
@@ -190,7 +181,6 @@ impl Drop for PanicsOnDrop {
 
 #[test]
 fn items_that_panic_when_they_are_dropped_do_not_keep_threads_from_being_joined() {
-    let _watched = watch("panic in drop");
     let source = Pipeline::source(ending(), "grumpy-s", |_| {
         std::iter::repeat_with(|| Ok::<_, Infallible>(PanicsOnDrop(false)))
     });
@@ -209,7 +199,6 @@ fn items_that_panic_when_they_are_dropped_do_not_keep_threads_from_being_joined(
 
 #[test]
 fn a_run_that_waits_uses_no_cpu() {
-    let _watched = watch("idle");
     // All three kinds of waiting: an empty buffer in front, a full one behind, and no bytes left.
     let (never, blocks) = mpsc::channel();
     let starved = silent(ending(), "idle1-s", blocks).stage("idle1-a", pass());

@@ -28,7 +28,7 @@ fn gate_reason(seconds: f64, source: impl FnOnce(Plan) -> Pipeline<u64>) -> Gate
     };
     let events = recorded(|recorder| {
         let pipeline = source(plan).stage("work", pass());
-        pipeline.start(recorder).unwrap().next();
+        start_with(pipeline, recorder).next();
     });
     let mut reasons = events.iter().filter_map(|event| match event {
         Event::GateOpened { reason, .. } => Some(*reason),
@@ -41,7 +41,6 @@ fn gate_reason(seconds: f64, source: impl FnOnce(Plan) -> Pipeline<u64>) -> Gate
 
 #[test]
 fn the_log_names_why_the_gate_opened() {
-    let _watched = watch("events: gate");
     let full = gate_reason(1e6, |plan| numbers(plan, 100));
     assert_eq!(full, GateReason::Full);
     let all_ready = gate_reason(1e6, |plan| numbers(plan, 1));
@@ -60,7 +59,6 @@ fn the_log_names_why_the_gate_opened() {
 
 #[test]
 fn a_fault_is_logged_with_its_item_and_what_became_of_it() {
-    let _watched = watch("events: faults");
     let events = recorded(|recorder| {
         let work = Work::new(|number: u64| match number {
             3 => Err("cannot be read"),
@@ -71,7 +69,7 @@ fn a_fault_is_logged_with_its_item_and_what_became_of_it() {
             .named(|number| format!("clip-{number}"))
             .stage("work", work.retrying())
             .on_error(1, AfterError::Skip);
-        let (items, gaps) = pipeline.start(recorder).unwrap().finish().unwrap();
+        let (items, gaps) = start_with(pipeline, recorder).finish().unwrap();
         assert_eq!((items, gaps.len()), (6, 2));
     });
     let faults = events.iter().filter_map(|event| match event {
@@ -89,14 +87,13 @@ fn a_fault_is_logged_with_its_item_and_what_became_of_it() {
 
 #[test]
 fn every_item_of_every_stage_and_every_slot_is_counted() {
-    let _watched = watch("events: counts");
     let plan = Plan {
         slots: Some(slots(3)),
         ..plan("events")
     };
     let events = recorded(|recorder| {
         let pipeline = numbers(plan, 500).stage("work", pass());
-        pipeline.start(recorder).unwrap().finish().unwrap();
+        start_with(pipeline, recorder).finish().unwrap();
     });
     let sum = |count: &dyn Fn(&Event) -> Option<u64>| events.iter().filter_map(count).sum::<u64>();
     for name in ["numbers", "work", "consumer"] {
@@ -118,7 +115,6 @@ fn every_item_of_every_stage_and_every_slot_is_counted() {
 /// The first worker alone is too slow by far; what the controller does about it is logged with a reason.
 #[test]
 fn a_decision_is_logged_with_its_reason() {
-    let _watched = watch("events: decisions");
     let plan = Plan {
         adapt: Some(AdaptPlan {
             most_workers: 9,
@@ -135,7 +131,7 @@ fn a_decision_is_logged_with_its_reason() {
             })
         });
         let slow = each(|_| std::thread::sleep(Duration::from_millis(4)));
-        let mut running = source.stage("work", slow).start(recorder).unwrap();
+        let mut running = start_with(source.stage("work", slow), recorder);
         let control = running.control();
         while control.snapshot().stages[1].workers < 2 {
             running.next().unwrap().unwrap();

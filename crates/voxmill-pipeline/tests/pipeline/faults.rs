@@ -45,7 +45,6 @@ fn outcome<T: Clone + Send + 'static>(
 
 #[test]
 fn a_skipped_item_is_a_gap_in_its_place() {
-    let _watched = watch("skip");
     for plan in plans() {
         let pipeline = skipping(plan, 10, failing_at(&[2, 7]));
         let pipeline = pipeline.named(|number| format!("clip-{number}.wav"));
@@ -66,7 +65,6 @@ fn a_skipped_item_is_a_gap_in_its_place() {
 
 #[test]
 fn gaps_stay_in_their_batches_so_that_counts_stay_equal() {
-    let _watched = watch("gaps in batches");
     for plan in plans() {
         let pipeline = skipping(plan, 10, failing_at(&[0, 4, 5, 6, 7]));
         let running = start(pipeline.batch("batch", Groups::of(4)));
@@ -82,7 +80,6 @@ fn gaps_stay_in_their_batches_so_that_counts_stay_equal() {
 
 #[test]
 fn an_error_that_stops_comes_after_all_items_before_it() {
-    let _watched = watch("stop");
     for plan in plans() {
         let mut running = start(stopping(plan, 1000, failing_at(&[40, 41, 42])));
         let (items, _, failure) = run_to_end(&mut running);
@@ -98,7 +95,6 @@ fn an_error_that_stops_comes_after_all_items_before_it() {
 
 #[test]
 fn an_error_in_a_batch_stops_after_all_whole_batches() {
-    let _watched = watch("stop in a batch");
     for plan in plans() {
         let pipeline = stopping(plan, 1000, failing_at(&[41])).batch("batch", Groups::of(4));
         let mut running = start(pipeline);
@@ -122,7 +118,6 @@ fn failing_tries(plan: Plan, tries: u64, then: AfterError) -> Pipeline<u64> {
 
 #[test]
 fn a_retried_item_comes_out_as_if_nothing_had_been() {
-    let _watched = watch("retry");
     for plan in plans() {
         let (tries, gaps, failure) = outcome(failing_tries(plan, 2, AfterError::Stop));
         assert_eq!(tries, [2; 20]);
@@ -132,7 +127,6 @@ fn a_retried_item_comes_out_as_if_nothing_had_been() {
 
 #[test]
 fn after_the_last_try_the_item_is_skipped_or_the_run_stops() {
-    let _watched = watch("retry, then");
     for plan in plans() {
         let (items, gaps, failure) = outcome(failing_tries(plan.clone(), 3, AfterError::Skip));
         assert!(items.is_empty() && failure.is_none());
@@ -153,7 +147,6 @@ fn a_plan_that_retries_what_cannot_be_copied_is_refused() {
 
 #[test]
 fn a_fault_injected_from_outside_is_one_of_the_work_it_precedes() {
-    let _watched = watch("injected");
     for plan in plans() {
         let injected = failing_at(&[2]).preceded_by(|number| {
             assert!(*number != 4, "{ON_PURPOSE}: injected");
@@ -168,7 +161,6 @@ fn a_fault_injected_from_outside_is_one_of_the_work_it_precedes() {
 
 #[test]
 fn too_many_skipped_items_stop_the_run() {
-    let _watched = watch("count limit");
     for mut plan in plans() {
         plan.max_skipped = Some(2);
         let pipeline = skipping(plan.clone(), 100, failing_at(&[3, 5]));
@@ -188,7 +180,6 @@ fn too_many_skipped_items_stop_the_run() {
 
 #[test]
 fn a_panic_is_caught_and_named_with_its_item() {
-    let _watched = watch("panic");
     let panicking = || each(|number| assert!(number != 4, "{ON_PURPOSE}: four"));
     for plan in plans() {
         let (items, gaps, failure) = outcome(skipping(plan.clone(), 9, panicking()));
@@ -207,7 +198,6 @@ fn a_panic_is_caught_and_named_with_its_item() {
 
 #[test]
 fn a_panic_is_not_tried_again() {
-    let _watched = watch("panic is not retried");
     for plan in plans() {
         let tries = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&tries);
@@ -222,7 +212,6 @@ fn a_panic_is_not_tried_again() {
 
 #[test]
 fn the_state_of_a_worker_that_panicked_is_made_anew() {
-    let _watched = watch("new state");
     for plan in plans() {
         let work = Work::with_state(|| {
             let mut seen = 0u64;
@@ -239,7 +228,6 @@ fn the_state_of_a_worker_that_panicked_is_made_anew() {
 
 #[test]
 fn a_worker_that_cannot_be_set_up_stops_the_run_whatever_the_policy() {
-    let _watched = watch("setup");
     let fails: [fn() -> Result<(), BoxError>; 2] =
         [|| Err("no such device".into()), || panic!("{ON_PURPOSE}")];
     for fail in fails {
@@ -257,7 +245,6 @@ fn a_worker_that_cannot_be_set_up_stops_the_run_whatever_the_policy() {
 
 #[test]
 fn an_error_of_the_source_is_a_gap_or_the_end() {
-    let _watched = watch("source error");
     for plan in plans() {
         let broken = |then| {
             let source = Pipeline::source(plan.clone(), "numbers", |from| {
@@ -281,7 +268,6 @@ fn an_error_of_the_source_is_a_gap_or_the_end() {
 
 #[test]
 fn a_source_that_panics_ends_the_run_whatever_the_policy() {
-    let _watched = watch("source panic");
     for plan in plans() {
         let source = source(plan, "numbers", u64::MAX, |number| {
             assert!(number < 3, "{ON_PURPOSE}");
@@ -296,7 +282,6 @@ fn a_source_that_panics_ends_the_run_whatever_the_policy() {
 
 #[test]
 fn a_source_without_items_ends_at_once() {
-    let _watched = watch("empty source");
     for plan in plans() {
         let pipeline = skipping(plan, 0, failing_at(&[]));
         assert_eq!(start(pipeline.batch("batch", Groups::of(4))).count(), 0);
@@ -324,7 +309,6 @@ impl std::error::Error for PanicsOnUse {}
 
 #[test]
 fn a_panic_while_an_item_is_copied_or_an_error_is_reported_hangs_nobody() {
-    let _watched = watch("panic in clone or display");
     for plan in plans() {
         let source = Pipeline::source(plan.clone(), "numbers", |from| {
             (from..100).map(|number| Ok::<_, Infallible>(PanicsOnUse(number)))
@@ -350,7 +334,6 @@ fn a_panic_while_an_item_is_copied_or_an_error_is_reported_hangs_nobody() {
 
 #[test]
 fn groups_that_make_no_sense_end_the_run_with_an_error() {
-    let _watched = watch("bad groups");
     let panics = Groups::beginning_at(|group| {
         assert!(group < 3, "{ON_PURPOSE}: no such group");
         group * 4

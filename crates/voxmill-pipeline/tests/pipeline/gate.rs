@@ -22,7 +22,6 @@ fn worked(source: Pipeline<u64>, work: Work<u64, u64>) -> Pipeline<u64> {
 
 #[test]
 fn it_opens_when_all_slots_ahead_or_the_whole_buffer_are_full() {
-    let _watched = watch("gate: full");
     for (slots, ready) in [(Some(3), 3), (None, 5)] {
         let (made, work) = counting();
         let mut running = start(worked(numbers(gated(FOREVER, slots), 100), work));
@@ -34,7 +33,6 @@ fn it_opens_when_all_slots_ahead_or_the_whole_buffer_are_full() {
 
 #[test]
 fn it_opens_when_the_longest_wait_is_over() {
-    let _watched = watch("gate: delay");
     // The second item comes only after the first was taken, so nothing is ever full.
     let (taken, was_taken) = mpsc::channel();
     let source = source(gated(0.01, Some(3)), "numbers", 2, move |number| {
@@ -50,7 +48,6 @@ fn it_opens_when_the_longest_wait_is_over() {
 
 #[test]
 fn it_opens_when_there_is_no_more_to_come() {
-    let _watched = watch("gate: all ready");
     for count in [0, 1, 2] {
         let pipeline = numbers(gated(FOREVER, Some(3)), count);
         assert_eq!(items(start(worked(pipeline, pass()))), up_to(count));
@@ -59,7 +56,6 @@ fn it_opens_when_there_is_no_more_to_come() {
 
 #[test]
 fn it_does_not_hold_back_a_failure_or_a_cancel() {
-    let _watched = watch("gate: failure");
     let pipeline = Pipeline::source(gated(FOREVER, Some(3)), "numbers", |_| {
         std::iter::once(Err::<u64, _>("nothing to read"))
     });
@@ -79,7 +75,6 @@ fn it_does_not_hold_back_a_failure_or_a_cancel() {
 
 #[test]
 fn gaps_count_as_ready() {
-    let _watched = watch("gate: gaps");
     let work = Work::new(|_: u64| Err::<u64, _>("bad"));
     let pipeline = worked(numbers(gated(FOREVER, Some(3)), 100), work);
     let mut running = start(pipeline.on_error(0, AfterError::Skip));
@@ -88,7 +83,6 @@ fn gaps_count_as_ready() {
 
 #[test]
 fn more_room_while_it_waits_is_waited_for_and_less_room_is_enough() {
-    let _watched = watch("gate: live change");
     let (go, wait) = mpsc::channel::<()>();
     let source = source(gated(FOREVER, None), "numbers", u64::MAX, move |number| {
         if number == 2 {

@@ -26,7 +26,6 @@ fn pipeline(plan: Plan, prefix: &str, workers: usize, count: u64) -> Pipeline<u6
 
 #[test]
 fn changes_in_mid_run_lose_repeat_and_reorder_nothing() {
-    let _watched = watch("live changes");
     for plan in orders(plan("live")) {
         let order = plan.order;
         let running = start(pipeline(plan, "lc-", 1, 5000));
@@ -57,7 +56,6 @@ fn changes_in_mid_run_lose_repeat_and_reorder_nothing() {
 
 #[test]
 fn more_workers_really_work_side_by_side() {
-    let _watched = watch("more workers");
     // Four items have to be in hand at once, or none gets on.
     let all_four = Barrier::new(4);
     let work = each(move |_| {
@@ -72,7 +70,6 @@ fn more_workers_really_work_side_by_side() {
 
 #[test]
 fn surplus_workers_go_and_their_threads_end() {
-    let _watched = watch("fewer workers");
     let mut running = start(pipeline(plan("live"), "few-", 6, u64::MAX));
     threads::wait_for("few-a", 6);
     let control = running.control();
@@ -92,7 +89,6 @@ fn surplus_workers_go_and_their_threads_end() {
 
 #[test]
 fn a_larger_buffer_is_filled_and_a_smaller_one_drains() {
-    let _watched = watch("capacity");
     let (made, work) = counting();
     let pipeline = numbers(plan("live"), 100).stage("work", work);
     let mut running = start(pipeline.buffer(Setting::fixed(2)));
@@ -112,7 +108,6 @@ fn a_larger_buffer_is_filled_and_a_smaller_one_drains() {
 
 #[test]
 fn changes_that_make_no_sense_are_refused() {
-    let _watched = watch("refused changes");
     let plan = Plan {
         slots: Some(slots(2)),
         ..plan("live")
@@ -144,7 +139,6 @@ fn changes_that_make_no_sense_are_refused() {
 
 #[test]
 fn changes_after_the_end_do_nothing() {
-    let _watched = watch("late changes");
     let pipeline = numbers(plan("live"), 10)
         .stage("late-a", pass())
         .batch("batch", Groups::of(3));
@@ -162,7 +156,6 @@ fn changes_after_the_end_do_nothing() {
 
 #[test]
 fn a_stage_that_is_through_can_still_be_changed() {
-    let _watched = watch("changes when a stage is through");
     let pipeline = numbers(plan("live"), 10)
         .buffer(Setting::fixed(20))
         .stage("thru-a", pass())

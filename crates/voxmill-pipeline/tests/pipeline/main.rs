@@ -19,6 +19,6 @@ mod live_change;
 mod random_runs;
 mod resume;
 mod slots;
-mod things;
+mod test_items;
 mod threads;
 mod watchdog;

@@ -2,13 +2,10 @@
 //! mid-run: each item comes out once or is accounted for, in order where order is kept, no thread and
 //! no byte is left behind, and nothing hangs.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
-use voxmill_pipeline::plan::{AfterError, Order};
 
 use crate::case::{Case, End, LiveChange, StageCase, check};
-use crate::watchdog::watch;
+use crate::common::*;
 
 fn then() -> impl Strategy<Value = AfterError> {
     prop_oneof![4 => Just(AfterError::Skip), 1 => Just(AfterError::Stop)]
@@ -119,13 +116,11 @@ proptest! {
 
     #[test]
     fn in_order(case in case(Order::Kept)) {
-        let _watched = watch(format!("{case:?}"));
         check(case);
     }
 
     #[test]
     fn in_any_order(case in case(Order::Free)) {
-        let _watched = watch(format!("{case:?}"));
         check(case);
     }
 }

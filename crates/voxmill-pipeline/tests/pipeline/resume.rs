@@ -45,7 +45,6 @@ fn take(pipeline: Pipeline<u64>, count: usize) -> (Vec<u64>, ResumePoint) {
 
 #[test]
 fn a_run_resumes_with_exactly_the_next_item_with_any_number_of_workers() {
-    let _watched = watch("resume in order");
     for stop in [0, 1, 7, 59, 60] {
         for (before, after) in [(1, 4), (4, 1)] {
             let (mut seen, point) = take(pipeline(before, Order::Kept), stop);
@@ -58,7 +57,6 @@ fn a_run_resumes_with_exactly_the_next_item_with_any_number_of_workers() {
 
 #[test]
 fn in_any_order_the_resume_point_also_lists_what_was_done_beyond_it() {
-    let _watched = watch("resume in any order");
     for stop in [1, 13, 40] {
         let (mut seen, point) = take(pipeline(4, Order::Free), stop);
         assert_eq!(point.next as usize + point.beyond.len(), stop);
@@ -71,7 +69,6 @@ fn in_any_order_the_resume_point_also_lists_what_was_done_beyond_it() {
 
 #[test]
 fn an_unordered_run_can_be_resumed_in_order() {
-    let _watched = watch("resume unordered in order");
     let point = ResumePoint {
         next: 3,
         beyond: [4, 7].into(),
@@ -84,7 +81,6 @@ fn an_unordered_run_can_be_resumed_in_order() {
 
 #[test]
 fn an_item_in_the_consumers_hands_is_not_done_yet() {
-    let _watched = watch("in hand");
     let mut running = start(pipeline(2, Order::Kept));
     let [first, second, third] = [0; 3].map(|_| next_item(&mut running));
     let control = running.control();
@@ -100,7 +96,6 @@ fn an_item_in_the_consumers_hands_is_not_done_yet() {
 
 #[test]
 fn with_batches_the_resume_point_counts_batches() {
-    let _watched = watch("resume batches");
     for order in [Order::Kept, Order::Free] {
         for stop in [0, 1, 5, 9] {
             let mut seen = Vec::new();
@@ -126,7 +121,6 @@ fn with_batches_the_resume_point_counts_batches() {
 
 #[test]
 fn the_source_is_asked_from_the_first_item_that_is_not_done() {
-    let _watched = watch("source from");
     let (send, first) = mpsc::channel();
     let source = Pipeline::source(plan("resume"), "numbers", move |from| {
         send.send(from).unwrap();

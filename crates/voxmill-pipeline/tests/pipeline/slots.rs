@@ -28,7 +28,6 @@ fn transferred(plan: Plan, count: u64, work: Work<u64, u64>) -> Pipeline<u64> {
 
 #[test]
 fn each_item_has_a_place_and_places_are_used_again() {
-    let _watched = watch("places");
     for plan in orders(device(2)) {
         let mut running = start(transferred(plan, 100, pass()));
         let deliveries = running.by_ref();
@@ -44,7 +43,6 @@ fn each_item_has_a_place_and_places_are_used_again() {
 
 #[test]
 fn no_more_items_are_made_than_there_are_places_for() {
-    let _watched = watch("as many as places");
     let (made, work) = counting();
     let mut done = 0;
     for delivery in start(transferred(device(2), 100, work)) {
@@ -58,7 +56,6 @@ fn no_more_items_are_made_than_there_are_places_for() {
 
 #[test]
 fn the_place_is_free_when_the_receipt_is_dropped_not_before() {
-    let _watched = watch("receipt");
     let mut running = start(transferred(device(1), 100, pass()));
     let (first, receipt) = next_item(&mut running).into_parts();
     assert_eq!(first, 0);
@@ -70,7 +67,6 @@ fn the_place_is_free_when_the_receipt_is_dropped_not_before() {
 
 #[test]
 fn an_item_that_fails_frees_its_place() {
-    let _watched = watch("failing in a place");
     for plan in both(device(1)) {
         let work = Work::new(|number: u64| match number % 3 {
             0 => Ok(number),
