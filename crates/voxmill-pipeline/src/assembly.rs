@@ -2,7 +2,7 @@
 //! they are not to overlap, functions that call each other.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use voxmill_sync::lock;
@@ -32,22 +32,25 @@ pub(crate) enum Flow<T> {
     Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
 }
 
+impl<T> Flow<T> {
+    pub(crate) fn next(&mut self, watch: &Watch) -> Option<Envelope<T>> {
+        match self {
+            Flow::Inline(take) => watch.waiting_for_input(take),
+            Flow::Tap(tap) => watch.next_of(tap),
+        }
+    }
+}
+
 /// Starts the threads of one stage.
 pub(crate) type StartThreads = Box<dyn FnOnce() -> io::Result<()>>;
 
 pub(crate) struct Assembly {
-    plan: Plan,
-    recorder: Recorder,
-    faults: Arc<Faults>,
-    budgets: Vec<Arc<Budget>>,
-    slots: Option<Arc<Slots>>,
+    shared: RunShared,
     /// The first number of each part of the pipeline, the source's part first.
     firsts: Vec<u64>,
     part: usize,
     next_stage: usize,
     done_before: DoneBefore,
-    cancelled: Arc<AtomicBool>,
-    handles: Vec<StageHandle>,
     starts: Vec<StartThreads>,
 }
 
@@ -55,8 +58,9 @@ impl Assembly {
     pub(crate) fn new(
         plan: Plan,
         recorder: Recorder,
-        position: &ResumePoint,
+        from: &ResumePoint,
         groups: Vec<Groups>,
+        single: Vec<usize>,
         skipped: u64,
     ) -> Result<Assembly, StartError> {
         let budgets = plan.budgets.iter();
@@ -71,26 +75,29 @@ impl Assembly {
             }
         });
         let slots = slots.transpose().map_err(StartError::Slots)?;
-        let mut firsts = vec![position.next];
+        let mut firsts = vec![from.next];
         for groups in groups.iter().rev() {
             firsts.insert(0, groups.first_of(firsts[0]));
         }
         Ok(Assembly {
-            faults: Arc::new(Faults {
-                recorder: recorder.clone(),
-                skipped: AtomicU64::new(skipped),
-                max_skipped: plan.max_skipped,
-            }),
-            plan,
-            recorder,
-            budgets,
-            slots,
-            done_before: DoneBefore::new(position, groups, &firsts),
+            shared: RunShared {
+                faults: Arc::new(Faults {
+                    recorder: recorder.clone(),
+                    skipped: AtomicU64::new(skipped),
+                    max_skipped: plan.max_skipped,
+                }),
+                plan,
+                recorder,
+                stages: Vec::new(),
+                single,
+                budgets,
+                slots,
+                cancelled: Arc::default(),
+            },
+            done_before: DoneBefore::new(from, groups, &firsts),
             firsts,
-            cancelled: Arc::new(AtomicBool::new(false)),
             part: 0,
             next_stage: 0,
-            handles: Vec::new(),
             starts: Vec::new(),
         })
     }
@@ -99,43 +106,35 @@ impl Assembly {
         self.firsts[0]
     }
 
-    pub(crate) fn finish(self, single: Vec<usize>) -> (Arc<RunShared>, Vec<StartThreads>) {
-        let shared = RunShared {
-            plan: self.plan,
-            recorder: self.recorder,
-            stages: self.handles,
-            single,
-            budgets: self.budgets,
-            slots: self.slots,
-            cancelled: self.cancelled,
-            faults: self.faults,
-        };
-        (Arc::new(shared), self.starts)
+    pub(crate) fn finish(self) -> (Arc<RunShared>, Vec<StartThreads>) {
+        (Arc::new(self.shared), self.starts)
     }
 
     /// The next stage of the plan.
     pub(crate) fn stage(&mut self, naming: &OnceLock<Naming>) -> Arc<Stage> {
         let index = self.next_stage;
         self.next_stage += 1;
-        let planned = &self.plan.stages[index];
+        let planned = &self.shared.plan.stages[index];
         let budget_before = index
             .checked_sub(1)
-            .and_then(|before| self.plan.stages[before].budget.as_ref());
+            .and_then(|before| self.shared.plan.stages[before].budget.as_ref());
         let stays = planned.budget.as_ref() == budget_before;
         let naming = self.naming(naming);
-        self.recorder.name_items(&planned.name, Arc::clone(&naming));
-        let is_last = index + 1 == self.plan.stages.len();
+        self.shared
+            .recorder
+            .name_items(&planned.name, Arc::clone(&naming));
+        let is_last = index + 1 == self.shared.plan.stages.len();
         Arc::new(Stage {
             name: planned.name.clone(),
             on_error: planned.on_error,
             enters: match stays {
                 true => None,
-                false => named(&self.budgets, planned.budget.as_deref()),
+                false => named(&self.shared.budgets, planned.budget.as_deref()),
             },
             holds_on: stays,
-            slots: self.slots.clone().filter(|_| is_last),
+            slots: self.shared.slots.clone().filter(|_| is_last),
             naming,
-            faults: Arc::clone(&self.faults),
+            faults: Arc::clone(&self.shared.faults),
         })
     }
 
@@ -152,20 +151,22 @@ impl Assembly {
 
     /// The consumer's items are those that the last stage hands on.
     pub(crate) fn name_consumer(&self, naming: &OnceLock<Naming>) {
-        let consumer = &self.plan.consumer;
-        self.recorder.name_items(consumer, self.naming(naming));
+        let consumer = &self.shared.plan.consumer;
+        self.shared
+            .recorder
+            .name_items(consumer, self.naming(naming));
     }
 
     fn buffer<T>(&self) -> Arc<Buffer<Envelope<T>>> {
         let index = self.next_stage - 1;
         let first = self.firsts[self.part];
         // Where there are slots, they bound what is behind the last stage.
-        let capacity = match &self.plan.slots {
-            Some(slots) if index + 1 == self.plan.stages.len() => slots.places(),
-            _ => self.plan.stages[index].buffer.value,
+        let capacity = match &self.shared.plan.slots {
+            Some(slots) if index + 1 == self.shared.plan.stages.len() => slots.places(),
+            _ => self.shared.plan.stages[index].buffer.value,
         };
-        let name = self.plan.stages[index].name.as_str();
-        Arc::new(Buffer::new(name, self.plan.order, capacity, first))
+        let name = self.shared.plan.stages[index].name.as_str();
+        Arc::new(Buffer::new(name, self.shared.plan.order, capacity, first))
     }
 
     /// Registers a stage that has threads, and what they do. `body` is given the buffer that they fill.
@@ -181,8 +182,8 @@ impl Assembly {
         let body: Body = Arc::new(body(Arc::clone(&output)));
         let closes = Arc::clone(&output);
         let pool = Pool::new(&stage.name, move || closes.close());
-        let workers = self.plan.stages[self.next_stage - 1].workers.value;
-        self.handles.push(StageHandle {
+        let workers = self.shared.plan.stages[self.next_stage - 1].workers.value;
+        self.shared.stages.push(StageHandle {
             name: stage.name.clone(),
             pool: Some(Arc::clone(&pool)),
             inline: None,
@@ -196,14 +197,14 @@ impl Assembly {
     /// Registers a stage that is called, and gives it something to keep time with.
     fn called(&mut self, stage: &Stage) -> Watch {
         let meter = Arc::<Meter>::default();
-        self.handles.push(StageHandle {
+        self.shared.stages.push(StageHandle {
             name: stage.name.clone(),
             pool: None,
             inline: Some(Arc::clone(&meter)),
             buffer: None,
         });
-        let lane = self.recorder.lane(&stage.name, 0);
-        Watch::new(meter, lane, self.recorder.clone())
+        let lane = self.shared.recorder.lane(&stage.name, 0);
+        Watch::new(meter, lane, self.shared.recorder.clone())
     }
 
     pub(crate) fn put_source<T: Send + 'static>(
@@ -211,22 +212,30 @@ impl Assembly {
         stage: Arc<Stage>,
         items: Items<T>,
     ) -> Flow<T> {
-        let mut source = NumberedSource::new(
-            Arc::clone(&stage),
-            items,
-            self.first_item(),
-            self.done_before.clone(),
-        );
-        if !self.plan.overlap {
-            let mut watch = self.called(&stage);
-            let cancelled = Arc::clone(&self.cancelled);
+        let (first, done_before) = (self.first_item(), self.done_before.clone());
+        let mut source = NumberedSource::new(Arc::clone(&stage), items, first, done_before);
+        let cancelled = Arc::clone(&self.shared.cancelled);
+        self.put_single(&stage, move |watch| {
+            watch.item_begins();
+            match cancelled.load(SeqCst) {
+                true => None,
+                false => source.next(),
+            }
+        })
+    }
+
+    /// A stage with one worker, whose items come from a function.
+    fn put_single<T: Send + 'static>(
+        &mut self,
+        stage: &Stage,
+        mut next: impl FnMut(&mut Watch) -> Option<Envelope<T>> + Send + 'static,
+    ) -> Flow<T> {
+        if !self.shared.plan.overlap {
+            let mut watch = self.called(stage);
+            watch.now(Doing::Nothing);
             return Flow::Inline(Box::new(move || {
-                if cancelled.load(SeqCst) {
-                    return None;
-                }
                 watch.now(Doing::Working);
-                watch.item_begins();
-                let envelope = source.next();
+                let envelope = next(&mut watch);
                 if let Some(envelope) = &envelope {
                     watch.item_ends(envelope.number);
                 }
@@ -234,21 +243,20 @@ impl Assembly {
                 envelope
             }));
         }
-        let recorder = self.recorder.clone();
-        let source = Mutex::new(Some(source));
-        self.threads(&stage, |output| {
+        let recorder = self.shared.recorder.clone();
+        let next = Mutex::new(Some(next));
+        self.threads(stage, |output| {
             move |presence: &Presence| {
-                let Some(mut source) = lock(&source).take() else {
+                let Some(mut next) = lock(&next).take() else {
                     return;
                 };
                 let mut watch = presence.watch(&recorder);
-                watch.item_begins();
-                while let Some(envelope) = source.next() {
+                while let Some(envelope) = next(&mut watch) {
                     watch.item_ends(envelope.number);
-                    if hand_over(&output, envelope, &watch).is_err() {
+                    let last = matches!(envelope.content, Content::Failed(_));
+                    if hand_over(&output, envelope, &watch).is_err() || last {
                         return;
                     }
-                    watch.item_begins();
                 }
             }
         })
@@ -279,7 +287,7 @@ impl Assembly {
             }
             Flow::Tap(input) => {
                 let intake = Intake::new(input);
-                let (recorder, at) = (self.recorder.clone(), Arc::clone(&stage));
+                let (recorder, at) = (self.shared.recorder.clone(), Arc::clone(&stage));
                 self.threads(&stage, |output| {
                     move |presence: &Presence| {
                         let watch = presence.watch(&recorder);
@@ -305,75 +313,34 @@ impl Assembly {
     pub(crate) fn put_batching<T: Send + 'static>(
         &mut self,
         stage: Arc<Stage>,
-        input: Flow<T>,
+        mut input: Flow<T>,
         groups: Groups,
         naming: &OnceLock<Naming>,
     ) -> Result<Flow<Group<T>>, StartError> {
         check_reserves(&stage, false)?;
         self.part += 1;
         // It takes members and hands groups on; what it records are groups.
-        self.recorder.name_items(&stage.name, self.naming(naming));
+        self.shared
+            .recorder
+            .name_items(&stage.name, self.naming(naming));
         let mut batcher = Batcher::new(Arc::clone(&stage), groups, self.firsts[self.part]);
-        Ok(match input {
-            Flow::Inline(mut before) => {
-                let mut watch = self.called(&stage);
-                watch.now(Doing::Nothing);
-                let cancelled = Arc::clone(&self.cancelled);
-                Flow::Inline(Box::new(move || {
-                    let group = loop {
-                        let member = watch.waiting_for_input(&mut before);
-                        watch.item_begins();
-                        match member {
-                            Some(member) => {
-                                if let Some(group) = batcher.add(member) {
-                                    break Some(group);
-                                }
-                            }
-                            // The end of the run is not the end of the items: half a group is none.
-                            None if cancelled.load(SeqCst) => break None,
-                            None => break batcher.take_rest(),
-                        }
-                    };
-                    if let Some(group) = &group {
-                        watch.item_ends(group.number);
-                    }
-                    watch.now(Doing::Nothing);
-                    group
-                }))
-            }
-            Flow::Tap(input) => {
-                let recorder = self.recorder.clone();
-                let once = Mutex::new(Some((batcher, input)));
-                self.threads(&stage, |output| {
-                    move |presence: &Presence| {
-                        let Some((mut batcher, mut input)) = lock(&once).take() else {
-                            return;
-                        };
-                        let mut watch = presence.watch(&recorder);
-                        loop {
-                            let member = watch.next_of(&mut input);
-                            watch.item_begins();
-                            let ended = member.is_none();
-                            let group = match member {
-                                Some(member) => batcher.add(member),
-                                None => batcher.take_rest(),
-                            };
-                            let Some(group) = group else {
-                                if ended {
-                                    return;
-                                }
-                                continue;
-                            };
-                            watch.item_ends(group.number);
-                            let last = matches!(group.content, Content::Failed(_));
-                            if hand_over(&output, group, &watch).is_err() || last {
-                                return;
-                            }
+        let cancelled = Arc::clone(&self.shared.cancelled);
+        Ok(self.put_single(&stage, move |watch| {
+            loop {
+                let member = input.next(watch);
+                watch.item_begins();
+                match member {
+                    Some(member) => {
+                        if let Some(group) = batcher.add(member) {
+                            return Some(group);
                         }
                     }
-                })
+                    // The end of the run is not the end of the items: half a group is none.
+                    None if cancelled.load(SeqCst) => return None,
+                    None => return batcher.take_rest(),
+                }
             }
-        })
+        }))
     }
 }
 

@@ -232,10 +232,11 @@ impl<T: Send + 'static> Pipeline<T> {
     pub fn start(self, recorder: Recorder) -> Result<Running<T>, StartError> {
         self.check()?;
         let it = self.declared;
-        let mut assembly = Assembly::new(it.plan, recorder, &it.from, it.groups, it.skipped)?;
+        let (groups, single) = (it.groups, it.single);
+        let mut assembly = Assembly::new(it.plan, recorder, &it.from, groups, single, it.skipped)?;
         let flow = (self.assemble)(&mut assembly)?;
         assembly.name_consumer(&it.naming);
-        let (shared, starts) = assembly.finish(it.single);
+        let (shared, starts) = assembly.finish();
         let mut running = Running::new(flow, shared, it.from);
         for start in starts {
             // What already runs is joined when `running` is dropped.

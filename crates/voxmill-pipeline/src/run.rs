@@ -221,10 +221,7 @@ impl<T> Running<T> {
         if self.control.shared.is_cancelled() {
             return None;
         }
-        match self.flow.as_mut()? {
-            Flow::Inline(take) => self.watch.waiting_for_input(take),
-            Flow::Tap(tap) => self.watch.next_of(tap),
-        }
+        self.flow.as_mut()?.next(&self.watch)
     }
 
     /// Ends all threads; each finishes the item in its hands first. Whatever the run held is let go,

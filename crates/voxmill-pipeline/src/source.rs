@@ -69,27 +69,25 @@ impl<T> NumberedSource<T> {
     }
 }
 
-/// Which items of the source went into what was done beyond the position of a resumed run.
+/// Which items of the source went into what was done beyond the resume point of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct DoneBefore {
-    position: ResumePoint,
+    point: ResumePoint,
     /// From the source's items to the consumer's numbers, with the group that was found last.
     groups: Vec<(Groups, u64)>,
 }
 
 impl DoneBefore {
-    pub(crate) fn new(position: &ResumePoint, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+    pub(crate) fn new(point: &ResumePoint, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+        let firsts = firsts[1..].iter().copied();
         DoneBefore {
-            position: position.clone(),
-            groups: groups
-                .into_iter()
-                .zip(firsts[1..].iter().copied())
-                .collect(),
+            point: point.clone(),
+            groups: groups.into_iter().zip(firsts).collect(),
         }
     }
 
     fn contains(&mut self, item: u64) -> Result<bool, EmptyGroup> {
-        if self.position.beyond.is_empty() {
+        if self.point.beyond.is_empty() {
             return Ok(false);
         }
         let mut number = item;
@@ -97,6 +95,6 @@ impl DoneBefore {
             *found = groups.find(number, *found)?;
             number = *found;
         }
-        Ok(self.position.is_done(number))
+        Ok(self.point.is_done(number))
     }
 }

@@ -177,23 +177,18 @@ impl Stage {
             return self.stop(fault);
         }
         let skipped = self.faults.skipped.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.faults.max_skipped {
-            Some(most) if skipped > most => {
-                self.report(&fault, FaultAction::Stopped);
-                Content::Failed(Failure::TooManySkipped {
-                    skipped,
-                    most,
-                    last: fault,
-                })
-            }
-            _ => {
-                self.report(&fault, FaultAction::Skipped);
-                Content::Gap(Gap {
-                    number: fault.item,
-                    fault,
-                })
-            }
+        if let Some(most) = self.faults.max_skipped.filter(|most| skipped > *most) {
+            self.report(&fault, FaultAction::Stopped);
+            let last = fault;
+            return Content::Failed(Failure::TooManySkipped {
+                skipped,
+                most,
+                last,
+            });
         }
+        self.report(&fault, FaultAction::Skipped);
+        let number = fault.item;
+        Content::Gap(Gap { number, fault })
     }
 
     /// Whether items have to ask before they are worked on.
@@ -284,7 +279,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
     /// Reports that the run continues without this worker, and why.
     pub(crate) fn report_why_not(&mut self) {
         if let Err(error) = &mut self.function {
-            let error = error.take().unwrap_or_else(|| "not set up".into());
+            let error = why_not(error);
             let fault = ItemFault {
                 stage: self.stage.name.clone(),
                 item: 0,
@@ -406,15 +401,14 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             // Left the budget: what it held goes when this function ends.
             (None, false) => None,
         };
+        let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
         let outcome = outcome.and_then(|result| {
             if let (Some(keep), Some(bytes)) = (&self.work.keep, &mut bytes) {
-                let size = catch_unwind(AssertUnwindSafe(|| keep(&result))).map_err(|panic| {
-                    self.stage
-                        .fault(number, FaultKind::Panic, panic_message(&*panic))
-                })?;
-                bytes
-                    .shrink_to(size)
-                    .map_err(|error| self.stage.fault(number, FaultKind::Outgrown, error))?;
+                let size = catch_unwind(AssertUnwindSafe(|| keep(&result)));
+                let size =
+                    size.map_err(|it| fault(FaultKind::Panic, panic_message(&*it).into()))?;
+                let kept = bytes.shrink_to(size);
+                kept.map_err(|error| fault(FaultKind::Outgrown, error.into()))?;
             }
             Ok(result)
         });
@@ -446,7 +440,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             let function = match &mut self.function {
                 Ok(function) => function,
                 Err(error) => {
-                    let error = error.take().unwrap_or_else(|| "not set up".into());
+                    let error = why_not(error);
                     return Err(self.stage.fault(number, FaultKind::Setup, error));
                 }
             };
@@ -464,9 +458,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                     let fault = self.stage.fault(number, FaultKind::Error, error);
                     self.stage.report(&fault, FaultAction::Retried);
                 }
-                Ok(Err(error)) => {
-                    return Err(self.stage.fault(number, FaultKind::Error, error));
-                }
+                Ok(Err(error)) => return Err(self.stage.fault(number, FaultKind::Error, error)),
                 Err(panic) => {
                     // Its state may be half changed.
                     self.function = make(&self.work);
@@ -478,7 +470,12 @@ impl<T: 'static, U: 'static> Worker<T, U> {
     }
 }
 
-/// A worker that cannot be set up says so with the first item that it takes.
+/// Why a worker could not be set up; reported once.
+fn why_not(error: &mut Option<BoxError>) -> BoxError {
+    error.take().unwrap_or_else(|| "not set up".into())
+}
+
+/// A worker that cannot be set up reports it with the first item that it takes.
 fn make<T, U>(work: &Work<T, U>) -> Result<Function<T, U>, Option<BoxError>> {
     match catch_unwind(AssertUnwindSafe(|| (work.make)())) {
         Ok(made) => made.map_err(Some),

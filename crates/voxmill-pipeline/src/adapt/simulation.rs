@@ -110,10 +110,8 @@ impl Simulation {
     }
 
     pub(super) fn with_cores(self, cores: usize, penalty: f64) -> Simulation {
-        Simulation {
-            cores: (cores, penalty),
-            ..self
-        }
+        let cores = (cores, penalty);
+        Simulation { cores, ..self }
     }
 
     pub(super) fn workers(&self, stage: usize) -> usize {
@@ -189,10 +187,8 @@ impl Simulation {
                 1.0 / factors[others.min(factors.len() - 1)]
             }
             Slowdown::Cpu => {
-                let on_cpu = self
-                    .stages
-                    .iter()
-                    .filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
+                let stages = self.stages.iter();
+                let on_cpu = stages.filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
                 let running = on_cpu.map(SimStage::at_work).sum::<usize>();
                 let (cores, penalty) = self.cores;
                 let beyond = running.saturating_sub(cores) as f64;
@@ -249,10 +245,8 @@ impl Simulation {
     fn take(&mut self, index: usize) -> Option<u64> {
         let Some(before) = index.checked_sub(1) else {
             let source = &self.stages[0];
-            let in_hand = source
-                .workers
-                .iter()
-                .filter(|w| !matches!(w, SimWorker::Starved { .. }));
+            let workers = source.workers.iter();
+            let in_hand = workers.filter(|w| !matches!(w, SimWorker::Starved { .. }));
             return Some(source.counters.items + in_hand.count() as u64);
         };
         let before = &mut self.stages[before];
@@ -265,14 +259,9 @@ impl Simulation {
 
     /// The time that an item takes at full speed.
     fn draw(&mut self, index: usize) -> f64 {
-        let ServiceTime {
-            milliseconds,
-            variation,
-            ..
-        } = self.stages[index].work;
-        let spread = (1.0 + variation * variation).ln();
-        let chance = (spread.sqrt() * self.normal() - spread / 2.0).exp();
-        milliseconds * 1e6 * chance
+        let work = &self.stages[index].work;
+        let (mean, spread) = (work.milliseconds * 1e6, (1.0 + work.variation.powi(2)).ln());
+        mean * (spread.sqrt() * self.normal() - spread / 2.0).exp()
     }
 
     fn normal(&mut self) -> f64 {
