@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The state of a pipeline at one moment. All times are sums since its start, over all workers of a
-/// stage, and include waits that are still going on; two snapshots make an observation.
+/// stage, and include waits that have not ended; two snapshots make an observation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSnapshot {
     pub at: Duration,

@@ -1,7 +1,7 @@
 //! Moves items of any kind through stages, with bounded buffers between them. Knows nothing of speech
 //! or of tensors.
 //!
-//! A [`Pipeline`] is declared stage by stage; its [`Plan`](plan::Plan) can be looked at before anything runs;
+//! A [`Pipeline`] is declared stage by stage; its [`Plan`](plan::Plan) can be shown before anything runs;
 //! [`Running`](run::Running) is what the consumer iterates once it is started.
 
 mod adapt;

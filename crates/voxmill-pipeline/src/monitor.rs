@@ -1,4 +1,4 @@
-//! The thread that looks at a run from time to time: it records how full buffers and budgets are, and
+//! The thread that samples a run from time to time: it records how full buffers and budgets are, and
 //! lets the controller change workers and buffers.
 
 use std::io;
@@ -52,14 +52,14 @@ impl Drop for Monitor {
 
 fn watch(control: &Control, stop: &AtomicBool) {
     let mut controller = Controller::new(control.plan(), control.single());
-    let look_after = |controller: &Option<Controller>| {
+    let sample_after = |controller: &Option<Controller>| {
         let wait = controller.as_ref().map(Controller::next_snapshot);
         Instant::now() + wait.unwrap_or(LEVELS_EVERY)
     };
     let mut next_levels = Instant::now() + LEVELS_EVERY;
-    let mut next_look = look_after(&controller);
+    let mut next_sample = sample_after(&controller);
     loop {
-        let next = next_levels.min(next_look);
+        let next = next_levels.min(next_sample);
         std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
         if stop.load(Ordering::Acquire) {
             return;
@@ -70,11 +70,11 @@ fn watch(control: &Control, stop: &AtomicBool) {
             next_levels = now + LEVELS_EVERY;
             record_levels(control, &snapshot);
         }
-        if now >= next_look {
+        if now >= next_sample {
             for adjustment in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
                 carry_out(control, adjustment);
             }
-            next_look = look_after(&controller);
+            next_sample = sample_after(&controller);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Pool {
     target: AtomicUsize,
     present: AtomicUsize,
     state: Mutex<PoolState>,
-    /// Let go when the pool is stopped: it holds what the workers work on.
+    /// Dropped when the pool is stopped: it holds what the workers work on.
     body: Mutex<Option<Body>>,
     /// Called when the last worker has gone.
     all_gone: Box<dyn Fn() + Send + Sync>,
@@ -60,7 +60,7 @@ impl Pool {
             return Ok(());
         };
         self.target.store(workers.max(1), Relaxed);
-        // A thread's stack is only given back when it is joined; these have nothing left to do.
+        // A thread's stack is only freed when it is joined; these have nothing left to do.
         for ended in state.threads.extract_if(.., |thread| thread.is_finished()) {
             let _ = ended.join();
         }

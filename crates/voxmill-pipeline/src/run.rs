@@ -103,7 +103,7 @@ impl Receipt {
 
 /// A pipeline that is being run, as the consumer sees it: an iterator.
 ///
-/// The consumer must let go of an item before it waits for the next (as a `for` loop does) or have
+/// The consumer must drop an item before it waits for the next (as a `for` loop does) or have
 /// slots and a budget large enough for all that it holds: bytes that it keeps are bytes that nobody
 /// else gets.
 pub struct Running<T> {
@@ -224,14 +224,14 @@ impl<T> Running<T> {
         self.flow.as_mut()?.next(&self.watch)
     }
 
-    /// Ends all threads; each finishes the item in its hands first. Whatever the run held is let go,
+    /// Ends all threads; each finishes the item in its hands first. Whatever the run held is released,
     /// also where somebody keeps a [`Control`].
     fn end(&mut self) {
         if let Some(number) = self.in_hand.take() {
             self.watch.item_ends(number);
         }
         self.monitor = None;
-        // However short the run was, its log says how full things were.
+        // However short the run was, its log records how full things were.
         record_levels(&self.control, &self.control.snapshot());
         self.cancelled_before_end = self.control.shared.is_cancelled();
         self.control.shared.cancel();

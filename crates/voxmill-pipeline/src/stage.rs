@@ -95,7 +95,7 @@ impl<T: 'static, U: 'static> Work<T, U> {
         }
     }
 
-    /// The bytes that the result takes; the rest of the reservation is given back.
+    /// The bytes that the result takes; the rest of the reservation is released.
     pub fn keeping(self, bytes: impl Fn(&U) -> u64 + Send + Sync + 'static) -> Work<T, U> {
         Work {
             keep: Some(Arc::new(bytes)),
@@ -211,7 +211,7 @@ impl Stage {
     }
 
     /// The caller's code also runs where an item is copied or dropped, or an error is put into words.
-    /// A panic there ends the run: were the item just gone, others would wait for it for ever.
+    /// A panic there ends the run: were the item just gone, others would wait for it forever.
     pub(crate) fn escaped<U>(&self, number: u64, panic: &(dyn Any + Send)) -> Envelope<U> {
         let fault = self.fault(number, FaultKind::Panic, panic_message(panic));
         Envelope::new(number, self.stop(fault))
@@ -462,8 +462,8 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 Err(panic) => {
                     // Its state may be half changed.
                     self.function = make(&self.work);
-                    let said = panic_message(&*panic);
-                    return Err(self.stage.fault(number, FaultKind::Panic, said));
+                    let message = panic_message(&*panic);
+                    return Err(self.stage.fault(number, FaultKind::Panic, message));
                 }
             }
         }

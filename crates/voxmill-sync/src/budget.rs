@@ -4,7 +4,7 @@
 //! it when it is dropped; on the way it can only shrink. Requests are served in the order in which
 //! they come, and a stage asks for its items in item order while it holds the right to take the next
 //! one. If bytes were granted in the order of arrival at the budget instead, a later item could take
-//! the bytes that an earlier one needs, and then wait for that earlier one for ever.
+//! the bytes that an earlier one needs, and then wait for that earlier one forever.
 
 use crate::primitives::{Arc, Mutex, MutexGuard, WaitList, lock, once, wait, wake};
 
@@ -192,7 +192,7 @@ impl Budget {
         self.change(|state| state.limit = limit);
     }
 
-    /// Everyone who waits is let go with [`Refused::Cancelled`].
+    /// Everyone who waits gets [`Refused::Cancelled`].
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.cancelled = true;
@@ -210,7 +210,7 @@ impl Budget {
         }
     }
 
-    /// After any change, the one whose turn it is looks again.
+    /// After any change, the one whose turn it is checks again.
     fn change(&self, change: impl FnOnce(&mut BudgetState)) {
         let mut state = lock(&self.state);
         change(&mut state);
@@ -240,8 +240,7 @@ impl Reservation {
     }
 
     /// Sets whether these bytes can only come free once further items are admitted. When all
-    /// reservations are of that kind, a request that does not fit is refused instead of waiting for
-    /// ever.
+    /// reservations are of that kind, a request that does not fit is refused instead of waiting.
     pub fn set_parked(&mut self, parked: bool) {
         if parked != self.parked {
             self.budget.change(|state| match parked {

@@ -185,7 +185,7 @@ impl<T> Buffer<T> {
         wake(poppers);
     }
 
-    /// Nobody wants more: everyone who waits is let go, and what is here is dropped.
+    /// Nobody wants more: everyone who waits is released, and what is here is dropped.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.cancelled = true;

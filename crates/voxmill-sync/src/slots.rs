@@ -149,7 +149,7 @@ impl Slots {
         lock(&self.state).free.len()
     }
 
-    /// Everyone who waits for a place is let go.
+    /// Everyone who waits for a place gets an error.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.cancelled = true;
@@ -237,7 +237,7 @@ mod tests {
             drop(place.ready().train());
         }
         // They never come free while the run continues: waiting for them is refused.
-        let refused = budget.reserve(6, || panic!("waits for ever")).unwrap_err();
+        let refused = budget.reserve(6, || panic!("waits forever")).unwrap_err();
         assert!(matches!(refused, Refused::Stuck { parked: 30, .. }));
         let last = slots.acquire(11, || ()).unwrap();
         drop(slots);

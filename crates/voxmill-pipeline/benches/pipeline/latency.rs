@@ -7,7 +7,7 @@ pub(crate) fn run() {
     first_item();
 }
 
-/// The source makes an item every 2 ms and says when; by then everyone behind it is asleep.
+/// The source makes an item every 2 ms and stamps it; by then everyone behind it is asleep.
 fn wake_up() {
     let plan = Plan::new("latency", "consumer");
     let pipeline = Pipeline::source(plan, "clock", |_| {

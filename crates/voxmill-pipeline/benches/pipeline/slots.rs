@@ -26,7 +26,7 @@ pub(crate) fn run() {
         );
     }
     println!(
-        "\nasked: at most 1.05 with 3 slots; queueing theory says about 1.20 with 1 and 1.08 with 2"
+        "\nasked: at most 1.05 with 3 slots; queueing theory gives about 1.20 with 1 and 1.08 with 2"
     );
 }
 

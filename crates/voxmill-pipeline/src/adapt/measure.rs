@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::settings::Settings;
 use crate::counters::{RunSnapshot, StageCounters};
 
-/// So many standard errors are no chance, even to one who looks often.
+/// A difference of this many standard errors is no chance, however often it is checked.
 pub(super) const CERTAIN: f64 = 4.0;
 /// A slice holds this many items of the consumer, or lasts [`LONG_SLICE`] with at least one.
 const SLICE_ITEMS: u64 = 8;
@@ -24,15 +24,15 @@ const ENOUGH_TIME: Duration = Duration::from_secs(20);
 /// A load is watched in windows of at least so many items and so much time.
 const LASTING_ITEMS: u64 = 8 * WINDOW_ITEMS;
 const LASTING_TIME: Duration = Duration::from_secs(2);
-/// A rate known this well needs no longer look.
+/// A rate known this well need not be measured longer.
 const SMALL_ERROR: f64 = 0.01;
 /// A buffer that filled or drained by more than this share of the items that passed hides the
-/// stage behind or before it: the measurement begins again, but not for ever.
+/// stage behind or before it: the measurement begins again, but not endlessly.
 const DRIFT: f64 = 0.2;
 const MOST_RESTARTS: usize = 8;
 /// Slices are put together into at most so many groups, since neighbours resemble each other.
 const GROUPS: usize = 10;
-/// Where an item that is counted whole lies between two looks is chance: its variance, for the
+/// Where an item that is counted whole lies between two snapshots is chance: its variance, for the
 /// two ends together. It does not grow with the number of slices.
 const COUNTING_VARIANCE: f64 = 1.0 / 6.0;
 
@@ -57,7 +57,7 @@ pub(super) struct Measurement {
     cuts: Vec<RunSnapshot>,
 }
 
-/// Takes snapshots, leaves out what still belongs to the setting before, and says when there is
+/// Takes snapshots, leaves out what still belongs to the setting before, and knows when there is
 /// enough to judge.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
@@ -138,14 +138,14 @@ impl Measurement {
             || took >= LONGEST_WINDOW
     }
 
-    /// Looking longer would not say much more.
+    /// Measuring longer would not add much.
     pub(super) fn is_sure(&self) -> bool {
         self.rate().error <= SMALL_ERROR
             || self.items() >= ENOUGH_ITEMS
             || self.took() >= ENOUGH_TIME
     }
 
-    /// As `is_sure`, and long enough not to take a passing mood for a change.
+    /// As `is_sure`, and long enough not to take a brief fluctuation for a change.
     pub(super) fn is_lasting(&self) -> bool {
         let lasts = self.items() >= LASTING_ITEMS && self.took() >= LASTING_TIME;
         self.is_sure() && (lasts || self.took() >= ENOUGH_TIME)

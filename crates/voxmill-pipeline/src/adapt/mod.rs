@@ -4,13 +4,13 @@
 //! 1. It measures the pipeline with one setting, for as long as the scatter of the measure asks for, and
 //!    is content if the consumer waits less than 2 % of its time.
 //! 2. Otherwise it tries the change that promises most: workers for the slowest stages, as many as the
-//!    ratio of busy times says and, once the budget is used up, from stages with a surplus; or larger
+//!    ratio of busy times suggests and, once the budget is used up, from stages with a surplus; or larger
 //!    buffers where a buffer was full at one time and empty at another.
 //! 3. It measures again and takes the change back unless the consumer is served better beyond the noise;
 //!    a setting that was left is not tried again, and a stage that more workers do not help is tried
 //!    with fewer.
 //! 4. When nothing untried promises a gain, it settles, and reports what limits.
-//! 5. It looks again only when the rate, a stage's time for an item or the consumer's waiting differs
+//! 5. It searches again only when the rate, a stage's time for an item or the consumer's waiting differs
 //!    clearly, twice in a row, from what it was when it settled.
 //!
 //! It has no clock, no thread and no randomness: the same snapshots give the same decisions.
@@ -41,10 +41,10 @@ use trial::{FED, Load, Search, StageScaling, Trial, TrialKind, percent};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;
-/// Standard errors that a difference must exceed when there is no more time to look longer; before,
-/// it must be [`CERTAIN`], so that looking often does not find one by chance.
+/// Standard errors that a difference must exceed when there is no more time to measure; before,
+/// it must be [`CERTAIN`], so that checking often does not find one by chance.
 const AT_LAST: f64 = 2.0;
-/// A predicted gain of so many standard errors is tried without looking longer: a fifth of it
+/// A predicted gain of so many standard errors is tried without measuring longer: a fifth of it
 /// would still be seen.
 const LARGE_GAIN: f64 = 10.0;
 /// A loss that is not more may be paid for a worker less: others may make more of it.
@@ -59,8 +59,8 @@ const IN_A_ROW: u32 = 2;
 const MOST_TRIALS: usize = 40;
 /// A known setting whose rate is now another by more than this share has another load.
 const OTHER_LOAD: f64 = 0.1;
-const SHORTEST_LOOK: Duration = Duration::from_millis(50);
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Decides from snapshots what to change. See the head of this file for how.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct Controller {
     bounds: Bounds,
     /// What was asked for last; unknown before the first snapshot.
     now: Option<Settings>,
-    meter: Sampler,
+    sampler: Sampler,
     phase: Phase,
     /// Settings that were left for a better one.
     tried: Vec<Settings>,
@@ -76,13 +76,13 @@ pub(crate) struct Controller {
     trials: usize,
     /// A large predicted gain may be tried before the measure is sure.
     hasty: bool,
-    look: Duration,
+    interval: Duration,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
     /// With the rate that this setting had before another one was tried and left.
-    Looking {
+    Searching {
         again: Option<Estimate>,
     },
     Trying {
@@ -91,7 +91,7 @@ enum Phase {
         trial: Trial,
     },
     Settled {
-        reference: Baseline,
+        baseline: Baseline,
         changed: u32,
     },
 }
@@ -105,21 +105,21 @@ impl Controller {
             scaling: vec![StageScaling::Unknown; bounds.stages.len()],
             bounds,
             now: None,
-            meter: Sampler::default(),
-            phase: Phase::Looking { again: None },
+            sampler: Sampler::default(),
+            phase: Phase::Searching { again: None },
             tried: Vec::new(),
             trials: 0,
             hasty: true,
-            look: SHORTEST_LOOK,
+            interval: SHORTEST_INTERVAL,
         })
     }
 
     /// After this time, and not much earlier, another snapshot is of use.
     pub(crate) fn next_snapshot(&self) -> Duration {
-        self.look
+        self.interval
     }
 
-    /// Takes the pipeline's state and says what to change. Actions are to be carried out in their order:
+    /// Takes the pipeline's state and decides what to change. Actions are to be carried out in their order:
     /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
     pub(crate) fn observe(&mut self, snapshot: &RunSnapshot) -> Vec<Adjustment> {
         let is_ending = snapshot.stages.iter().any(|stage| stage.workers == 0);
@@ -128,32 +128,32 @@ impl Controller {
         }
         let bounds = &self.bounds;
         let asked = self.now.get_or_insert_with(|| bounds.settings_in(snapshot));
-        if !self.meter.add(snapshot, asked) {
+        if !self.sampler.add(snapshot, asked) {
             return Vec::new();
         }
         // What the engine could not do is not there.
         *asked = bounds.settings_in(snapshot);
         let now = asked.clone();
-        let measured = self.meter.measurement().clone();
+        let measured = self.sampler.measurement().clone();
         let rate = measured.rate();
         if rate.value > 0.0 {
             let slice = Duration::from_secs_f64((8.0 / rate.value).min(60.0));
-            self.look = slice.clamp(SHORTEST_LOOK, LONGEST_LOOK);
+            self.interval = slice.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         }
         match self.phase.clone() {
-            Phase::Looking { again } => self.look_again(&now, &measured, again),
+            Phase::Searching { again } => self.search_again(&now, &measured, again),
             Phase::Trying {
                 before,
                 measured_before,
                 trial,
             } => self.judge(&now, &measured, &before, &measured_before, &trial),
-            Phase::Settled { reference, changed } => self.watch(&measured, reference, changed),
+            Phase::Settled { baseline, changed } => self.watch(&measured, baseline, changed),
         }
     }
 
     /// Back at a setting that is known: a trial was judged against a load that is no more, if the
     /// rate is now another.
-    fn look_again(
+    fn search_again(
         &mut self,
         now: &Settings,
         measured: &Measurement,
@@ -166,9 +166,9 @@ impl Controller {
             if measured.rate().differs_from(known, OTHER_LOAD) {
                 self.forget();
             }
-            self.phase = Phase::Looking { again: None };
+            self.phase = Phase::Searching { again: None };
         }
-        self.look_for_more(now, measured)
+        self.search(now, measured)
     }
 
     fn forget(&mut self) {
@@ -176,11 +176,11 @@ impl Controller {
         self.scaling.fill(StageScaling::Unknown);
     }
 
-    fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Adjustment> {
+    fn search(&mut self, now: &Settings, measured: &Measurement) -> Vec<Adjustment> {
         let rate = measured.rate();
         if rate.value <= 0.0 {
             // The pipeline stands still: a pause, or the end. Nothing can be learnt from it.
-            self.meter.again();
+            self.sampler.again();
             return Vec::new();
         }
         let load = Load::of(measured, self.bounds.stages.len());
@@ -226,7 +226,7 @@ impl Controller {
         trial: &Trial,
     ) -> Vec<Adjustment> {
         // A larger buffer acts through the consumer's waiting alone, and waiting is not blurred by
-        // how uneven the consumer itself is. Workers may also slow others down: only the rate tells.
+        // how uneven the consumer itself is. Workers may also slow others down: only the rate shows it.
         // A buffer that is too large also costs less than a worker too many.
         let (quantity, at_last): (fn(&Measurement) -> Estimate, f64) = match trial.kind {
             TrialKind::Capacity => (Measurement::fed, 1.0),
@@ -243,7 +243,7 @@ impl Controller {
         }
         let meagre = trial.kind == TrialKind::Workers && gain < MEAGRE * (trial.predicted - 1.0);
         let keep = better && !meagre || trial.kind == TrialKind::Fewer && gain > -PRICE_OF_FEWER;
-        // A gain that is lost in the noise of a hasty look deserves a second try.
+        // A gain that is lost in the noise of a hasty measurement deserves a second try.
         let conclusive = keep || gain <= 0.0 || measured_before.is_sure();
         if conclusive {
             self.learn(before, measured, gain, keep, trial);
@@ -256,15 +256,15 @@ impl Controller {
                 self.tried.push(before.clone());
             }
             self.hasty = true;
-            self.phase = Phase::Looking { again: None };
+            self.phase = Phase::Searching { again: None };
             // The measure of the trial is that of the setting now in force.
-            return self.look_for_more(now, measured);
+            return self.search(now, measured);
         }
         if conclusive {
             self.tried.push(trial.to.clone());
         }
         self.hasty = false;
-        self.phase = Phase::Looking {
+        self.phase = Phase::Searching {
             again: Some(measured_before.rate()),
         };
         let verdict = match (worse, better) {
@@ -324,20 +324,20 @@ impl Controller {
     fn watch(
         &mut self,
         measured: &Measurement,
-        reference: Baseline,
+        baseline: Baseline,
         changed: u32,
     ) -> Vec<Adjustment> {
         if !measured.is_lasting() {
             return Vec::new();
         }
-        let difference = reference.difference(&self.bounds, measured);
-        self.meter.again();
+        let difference = baseline.difference(&self.bounds, measured);
+        self.sampler.again();
         let changed = difference.as_ref().map_or(0, |_| changed + 1);
-        self.phase = Phase::Settled { reference, changed };
+        self.phase = Phase::Settled { baseline, changed };
         let Some(reason) = difference.filter(|_| changed >= IN_A_ROW) else {
             return Vec::new();
         };
-        self.phase = Phase::Looking { again: None };
+        self.phase = Phase::Searching { again: None };
         self.forget();
         self.trials = 0;
         self.hasty = true;
@@ -346,12 +346,12 @@ impl Controller {
     }
 
     fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Adjustment {
-        let reference = Baseline::of(measured, self.bounds.stages.len());
+        let baseline = Baseline::of(measured, self.bounds.stages.len());
         self.phase = Phase::Settled {
-            reference,
+            baseline,
             changed: 0,
         };
-        self.meter.again();
+        self.sampler.again();
         let subject = match load.waits < FED {
             true => String::new(),
             false => self.bounds.stages[load.limiting()].name.clone(),
@@ -368,7 +368,7 @@ impl Controller {
         decide: impl Fn(Action) -> (DecidedChange, String),
     ) -> Vec<Adjustment> {
         self.now = Some(to.clone());
-        self.meter.after_change();
+        self.sampler.after_change();
         let adjustment = |action: Action| {
             let (change, reason) = decide(action);
             let subject = self.bounds.stages[action.stage].name.clone();

@@ -67,7 +67,7 @@ impl Bounds {
         })
     }
 
-    /// Takes over what the engine says is in force.
+    /// Takes over what is in force in the engine.
     pub(super) fn settings_in(&self, snapshot: &RunSnapshot) -> Settings {
         let stages = &snapshot.stages[..self.stages.len()];
         Settings {

@@ -1,4 +1,4 @@
-//! When nothing more is to be gained: why, and what would make it worth looking again.
+//! When nothing more is to be gained: why, and what would make it worth searching again.
 
 use super::measure::{CERTAIN, Estimate, Measurement};
 use super::settings::{Bounds, Hold, Settings};

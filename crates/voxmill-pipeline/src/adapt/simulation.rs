@@ -22,7 +22,7 @@ pub(super) enum Slowdown {
     None,
     /// Needs a core of the machine for all of its time.
     Cpu,
-    /// The factor for one worker of the stage at work, for two, and so on; the last one goes on.
+    /// The factor for one worker of the stage at work, for two, and so on; the last one holds for all others.
     Crowd(Vec<f64>),
 }
 
@@ -197,7 +197,7 @@ impl Simulation {
         }
     }
 
-    /// Hands finished items on, lets workers go that are too many, and takes what is there.
+    /// Hands finished items on, removes workers that are too many, and takes what is there.
     fn move_items(&mut self, index: usize) -> bool {
         let mut moved = false;
         let now = self.now;

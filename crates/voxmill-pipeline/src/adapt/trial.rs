@@ -66,7 +66,7 @@ pub(super) enum StageScaling {
     },
 }
 
-/// What a measurement says of each stage, as shares of its workers' time.
+/// What was measured of each stage, as shares of its workers' time.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) busy: Vec<f64>,

@@ -1,7 +1,7 @@
 //! A random pipeline, and what must come out of it.
 //!
 //! Whether an item fails, how large it is and how long it takes are functions of the case, the stage
-//! and the item's number. So a plain loop without threads can say what must come out.
+//! and the item's number. So a plain loop without threads computes what must come out.
 
 use std::collections::BTreeMap;
 
@@ -297,7 +297,7 @@ enum Expected {
     Failed,
 }
 
-/// What must come out, said by a loop; and how many items are skipped on the way.
+/// What must come out, computed by a loop; and how many items are skipped on the way.
 fn expected(case: &Case) -> (Vec<Expected>, u64) {
     let mut skipped = 0;
     let mut after = |then: AfterError| match then {

@@ -1,4 +1,4 @@
-//! A hang must be a failure that says what hung, not a job that runs into its time limit.
+//! A hang must be a failure that names what hung, not a job that runs into its time limit.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ impl AnyPipeline {
     }
 }
 
-/// Crowds that gain a little with every worker for ever are left out: what is lost in the noise is
+/// Crowds that gain a little with every further worker are left out: what is lost in the noise is
 /// taken back, so there the controller ends earlier than the best. So are those that lose so much
 /// by one more worker that the same setting has two rates, depending on how it began.
 fn any_work(most_variation: f64) -> impl Strategy<Value = ServiceTime> {
@@ -58,30 +58,21 @@ fn any_work(most_variation: f64) -> impl Strategy<Value = ServiceTime> {
     )
 }
 
-fn any_pipeline(most_stages: usize, most_variation: f64) -> impl Strategy<Value = AnyPipeline> {
-    let stage = (any_work(most_variation), 1..4_usize, 1..6_usize);
-    let source = (0.5..20.0_f64, 1..6_usize)
-        .prop_map(|(milliseconds, capacity)| (steady(milliseconds), 1, capacity));
-    (
-        source,
-        prop::collection::vec(stage, 1..=most_stages),
-        (1.0..30.0_f64, 0.0..most_variation),
-        (1..5_usize, 0.0..0.3_f64),
-        (0..4_usize, 6..20_usize),
-        any::<u64>(),
-    )
-        .prop_map(|(source, mut stages, consumer, cores, spare, seed)| {
-            stages.insert(0, source);
-            AnyPipeline {
-                stages,
-                consumer: ServiceTime::uneven(consumer.0, consumer.1),
-                cores: cores.0,
-                penalty: cores.1,
-                spare_workers: spare.0,
-                most_buffered: spare.1,
-                seed,
-            }
-        })
+prop_compose! {
+    fn any_pipeline(most_stages: usize, most_variation: f64)(
+        source in (0.5..20.0_f64, 1..6_usize),
+        mut stages in prop::collection::vec(
+            (any_work(most_variation), 1..4_usize, 1..6_usize), 1..=most_stages
+        ),
+        consumer in (1.0..30.0_f64, 0.0..most_variation),
+        (cores, penalty) in (1..5_usize, 0.0..0.3_f64),
+        (spare_workers, most_buffered) in (0..4_usize, 6..20_usize),
+        seed in any::<u64>(),
+    ) -> AnyPipeline {
+        stages.insert(0, (steady(source.0), 1, source.1));
+        let consumer = ServiceTime::uneven(consumer.0, consumer.1);
+        AnyPipeline { stages, consumer, cores, penalty, spare_workers, most_buffered, seed }
+    }
 }
 
 /// The pipelines are random but always the same: what is seen beyond the noise is chance, and a test
