@@ -212,8 +212,13 @@ impl Assembly {
         stage: Arc<Stage>,
         items: Items<T>,
     ) -> Flow<T> {
-        let (first, done_before) = (self.first_item(), self.done_before.clone());
-        let mut source = NumberedSource::new(Arc::clone(&stage), items, first, done_before);
+        let mut source = NumberedSource {
+            stage: Arc::clone(&stage),
+            items,
+            next: self.first_item(),
+            done_before: self.done_before.clone(),
+            ended: false,
+        };
         let cancelled = Arc::clone(&self.shared.cancelled);
         self.put_single(&stage, move |watch| {
             watch.item_begins();

@@ -27,6 +27,7 @@ use crate::assembly::{Assembly, Flow};
 use crate::budget::Refused;
 use crate::group::{EmptyGroup, Group, Groups};
 use crate::item::BoxError;
+use crate::monitor::Monitor;
 use crate::plan::{
     self, AfterError, BudgetPlan, OnError, Order, Plan, PlanError, Setting, StagePlan,
 };
@@ -242,7 +243,7 @@ impl<T: Send + 'static> Pipeline<T> {
             // What already runs is joined when `running` is dropped.
             start().map_err(StartError::Thread)?;
         }
-        running.watch_over().map_err(StartError::Thread)?;
+        running.monitor = Monitor::start(&running.control).map_err(StartError::Thread)?;
         Ok(running)
     }
 }

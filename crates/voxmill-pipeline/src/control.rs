@@ -225,16 +225,4 @@ impl Control {
             budgets: self.shared.budgets.iter().map(budget).collect(),
         }
     }
-
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.shared.plan
-    }
-
-    pub(crate) fn single(&self) -> &[usize] {
-        &self.shared.single
-    }
-
-    pub(crate) fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
-    }
 }

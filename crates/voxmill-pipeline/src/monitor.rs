@@ -24,8 +24,8 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     pub(crate) fn start(control: &Control) -> io::Result<Option<Monitor>> {
-        let plan = control.plan();
-        if !plan.overlap || (plan.adapt.is_none() && !control.recorder().is_on()) {
+        let plan = &control.shared.plan;
+        if !plan.overlap || (plan.adapt.is_none() && !control.shared.recorder.is_on()) {
             return Ok(None);
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -51,7 +51,7 @@ impl Drop for Monitor {
 }
 
 fn watch(control: &Control, stop: &AtomicBool) {
-    let mut controller = Controller::new(control.plan(), control.single());
+    let mut controller = Controller::new(&control.shared.plan, &control.shared.single);
     let sample_after = |controller: &Option<Controller>| {
         let wait = controller.as_ref().map(Controller::next_snapshot);
         Instant::now() + wait.unwrap_or(LEVELS_EVERY)
@@ -81,7 +81,7 @@ fn watch(control: &Control, stop: &AtomicBool) {
 
 fn carry_out(control: &Control, adjustment: Adjustment) {
     let done = adjustment.action.map_or(Ok(()), |action| {
-        let stage = &control.plan().stages[action.stage].name;
+        let stage = &control.shared.plan.stages[action.stage].name;
         match action.what {
             Adjusted::Workers => control.set_workers(stage, action.to),
             Adjusted::Capacity => control.set_capacity(stage, action.to),
@@ -92,12 +92,12 @@ fn carry_out(control: &Control, adjustment: Adjustment) {
         // The controller sees from the next snapshot that nothing changed.
         decision.reason = format!("{}; but it could not be done: {error}", decision.reason);
     }
-    control.recorder().record(Event::Decision(decision));
+    control.shared.recorder.record(Event::Decision(decision));
 }
 
 /// How full buffers and budgets are now.
 pub(crate) fn record_levels(control: &Control, snapshot: &RunSnapshot) {
-    let recorder = control.recorder();
+    let recorder = &control.shared.recorder;
     for stage in snapshot.stages.iter().filter(|stage| stage.capacity > 0) {
         recorder.record(Event::BufferLevel {
             buffer: stage.name.clone(),

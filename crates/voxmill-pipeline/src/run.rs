@@ -2,7 +2,6 @@
 //! are joined.
 
 use std::fmt;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -109,13 +108,14 @@ impl Receipt {
 pub struct Running<T> {
     /// Nothing once the run has ended: nothing is held any more.
     flow: Option<Flow<T>>,
-    control: Control,
+    pub(crate) control: Control,
     watch: Watch,
     /// The number of the item that the consumer has in hand.
     in_hand: Option<u64>,
     gate_open: bool,
     cancelled_before_end: bool,
-    monitor: Option<Monitor>,
+    /// Adapts the run and records its levels, if there is anything for it to do.
+    pub(crate) monitor: Option<Monitor>,
 }
 
 impl<T> fmt::Debug for Running<T> {
@@ -145,12 +145,6 @@ impl<T> Running<T> {
             cancelled_before_end: false,
             monitor: None,
         }
-    }
-
-    /// Starts the thread that adapts the run and records its levels, if there is anything for it to do.
-    pub(crate) fn watch_over(&mut self) -> io::Result<()> {
-        self.monitor = Monitor::start(&self.control)?;
-        Ok(())
     }
 
     pub fn control(&self) -> Control {
@@ -202,7 +196,7 @@ impl<T> Running<T> {
         let full = |level: FillLevel| level.items >= ahead.unwrap_or(level.capacity);
         let since = self.watch.now(Doing::Starved);
         let filled = buffer.wait_for(full, longest);
-        let waited = self.control.recorder().now().since(since);
+        let waited = self.control.shared.recorder.now().since(since);
         self.watch.waited(Some(since), Wait::Input, None);
         let reason = match filled {
             Filled::Enough => GateReason::Full,
@@ -210,7 +204,7 @@ impl<T> Running<T> {
             Filled::TimeOver => GateReason::Delay,
             Filled::Cancelled => return,
         };
-        self.control.recorder().record(Event::GateOpened {
+        self.control.shared.recorder.record(Event::GateOpened {
             reason,
             waited,
             ready: buffer.level().items as u64,

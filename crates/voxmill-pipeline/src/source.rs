@@ -15,29 +15,14 @@ pub(crate) type Items<T> = Box<dyn Iterator<Item = Result<T, BoxError>> + Send>;
 
 /// Numbers the items of a source.
 pub(crate) struct NumberedSource<T> {
-    stage: Arc<Stage>,
-    items: Items<T>,
-    next: u64,
-    done_before: DoneBefore,
-    ended: bool,
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) items: Items<T>,
+    pub(crate) next: u64,
+    pub(crate) done_before: DoneBefore,
+    pub(crate) ended: bool,
 }
 
 impl<T> NumberedSource<T> {
-    pub(crate) fn new(
-        stage: Arc<Stage>,
-        items: Items<T>,
-        first: u64,
-        done_before: DoneBefore,
-    ) -> NumberedSource<T> {
-        NumberedSource {
-            stage,
-            items,
-            next: first,
-            done_before,
-            ended: false,
-        }
-    }
-
     pub(crate) fn next(&mut self) -> Option<Envelope<T>> {
         if self.ended {
             return None;

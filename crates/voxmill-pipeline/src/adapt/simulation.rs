@@ -64,19 +64,15 @@ struct SimStage {
     counters: StageCounters,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum SimWorker {
-    Starved {
-        since: u64,
-    },
+    Starved,
     /// `left` is the time it will still take at full speed.
     Working {
-        since: u64,
         left: f64,
         item: u64,
     },
     Blocked {
-        since: u64,
         item: u64,
     },
 }
@@ -95,7 +91,7 @@ impl Simulation {
             .map(|(work, workers, capacity)| SimStage {
                 work: work.clone(),
                 wanted: *workers,
-                workers: vec![SimWorker::Starved { since: 0 }; *workers],
+                workers: vec![SimWorker::Starved; *workers],
                 capacity: *capacity,
                 buffer: BTreeSet::new(),
                 taken: 0,
@@ -136,11 +132,10 @@ impl Simulation {
     }
 
     pub(super) fn set_workers(&mut self, stage: usize, workers: usize) {
-        let now = self.now;
         let stage = &mut self.stages[stage];
         stage.wanted = workers;
-        while stage.workers.len() < workers {
-            stage.workers.push(SimWorker::Starved { since: now });
+        if stage.workers.len() < workers {
+            stage.workers.resize(workers, SimWorker::Starved);
         }
     }
 
@@ -173,7 +168,7 @@ impl Simulation {
             }
             self.now += step;
             for (stage, speed) in self.stages.iter_mut().zip(&speeds) {
-                stage.work_for(step as f64 * speed, self.now);
+                stage.pass_time(step, *speed);
             }
         }
     }
@@ -200,44 +195,34 @@ impl Simulation {
     /// Hands finished items on, removes workers that are too many, and takes what is there.
     fn move_items(&mut self, index: usize) -> bool {
         let mut moved = false;
-        let now = self.now;
         let is_consumer = index + 1 == self.stages.len();
         for place in 0..self.stages[index].workers.len() {
             let stage = &mut self.stages[index];
-            if let SimWorker::Blocked { since, item } = stage.workers[place]
+            if let SimWorker::Blocked { item } = stage.workers[place]
                 && (is_consumer || item < stage.taken + stage.capacity as u64)
             {
-                stage.counters.blocked += Duration::from_nanos(now - since);
                 stage.counters.items += 1;
                 if !is_consumer {
                     stage.buffer.insert(item);
                 }
-                stage.workers[place] = SimWorker::Starved { since: now };
+                stage.workers[place] = SimWorker::Starved;
                 moved = true;
             }
         }
         for place in (0..self.stages[index].workers.len()).rev() {
             let stage = &mut self.stages[index];
-            let SimWorker::Starved { since } = stage.workers[place] else {
+            if !matches!(stage.workers[place], SimWorker::Starved) {
                 continue;
-            };
+            }
             if stage.workers.len() > stage.wanted {
-                stage.counters.starved += Duration::from_nanos(now - since);
                 stage.workers.swap_remove(place);
                 continue;
             }
-            let Some(item) = self.take(index) else {
-                continue;
-            };
-            let left = self.draw(index);
-            let stage = &mut self.stages[index];
-            stage.counters.starved += Duration::from_nanos(now - since);
-            stage.workers[place] = SimWorker::Working {
-                since: now,
-                left,
-                item,
-            };
-            moved = true;
+            if let Some(item) = self.take(index) {
+                let left = self.draw(index);
+                self.stages[index].workers[place] = SimWorker::Working { left, item };
+                moved = true;
+            }
         }
         moved
     }
@@ -246,7 +231,7 @@ impl Simulation {
         let Some(before) = index.checked_sub(1) else {
             let source = &self.stages[0];
             let workers = source.workers.iter();
-            let in_hand = workers.filter(|w| !matches!(w, SimWorker::Starved { .. }));
+            let in_hand = workers.filter(|w| !matches!(w, SimWorker::Starved));
             return Some(source.counters.items + in_hand.count() as u64);
         };
         let before = &mut self.stages[before];
@@ -279,22 +264,11 @@ impl Simulation {
     }
 
     pub(super) fn snapshot(&self) -> RunSnapshot {
-        let stages = self.stages.iter().map(|stage| {
-            let mut counters = stage.counters.clone();
-            for worker in &stage.workers {
-                let (sum, since) = match worker {
-                    SimWorker::Starved { since } => (&mut counters.starved, since),
-                    SimWorker::Working { since, .. } => (&mut counters.working, since),
-                    SimWorker::Blocked { since, .. } => (&mut counters.blocked, since),
-                };
-                *sum += Duration::from_nanos(self.now - since);
-            }
-            StageCounters {
-                workers: stage.workers.len(),
-                buffered: stage.buffer.len(),
-                capacity: stage.capacity,
-                ..counters
-            }
+        let stages = self.stages.iter().map(|stage| StageCounters {
+            workers: stage.workers.len(),
+            buffered: stage.buffer.len(),
+            capacity: stage.capacity,
+            ..stage.counters.clone()
         });
         RunSnapshot {
             at: Duration::from_nanos(self.now),
@@ -310,18 +284,19 @@ impl SimStage {
         self.workers.iter().filter(at_work).count()
     }
 
-    fn work_for(&mut self, done: f64, now: u64) {
+    fn pass_time(&mut self, step: u64, speed: f64) {
+        let span = Duration::from_nanos(step);
         for worker in &mut self.workers {
-            let SimWorker::Working { since, left, item } = worker else {
-                continue;
-            };
-            *left -= done;
-            if *left <= 0.0 {
-                self.counters.working += Duration::from_nanos(now - *since);
-                *worker = SimWorker::Blocked {
-                    since: now,
-                    item: *item,
-                };
+            match worker {
+                SimWorker::Starved => self.counters.starved += span,
+                SimWorker::Blocked { .. } => self.counters.blocked += span,
+                SimWorker::Working { left, item } => {
+                    self.counters.working += span;
+                    *left -= step as f64 * speed;
+                    if *left <= 0.0 {
+                        *worker = SimWorker::Blocked { item: *item };
+                    }
+                }
             }
         }
     }

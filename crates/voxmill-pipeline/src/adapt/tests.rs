@@ -197,13 +197,20 @@ fn steady(milliseconds: f64) -> ServiceTime {
     ServiceTime::uneven(milliseconds, 0.0)
 }
 
+/// Stages of this variation, as (milliseconds, workers, capacity).
+fn stages<const N: usize>(
+    variation: f64,
+    stages: [(f64, usize, usize); N],
+) -> [(ServiceTime, usize, usize); N] {
+    stages.map(|(milliseconds, workers, capacity)| {
+        let work = ServiceTime::uneven(milliseconds, variation);
+        (work, workers, capacity)
+    })
+}
+
 #[test]
 fn from_two_workers_where_eight_are_needed() {
-    let stages = [
-        (steady(1.0), 1, 4),
-        (steady(80.0), 2, 4),
-        (steady(3.0), 1, 4),
-    ];
+    let stages = stages(0.0, [(1.0, 1, 4), (80.0, 2, 4), (3.0, 1, 4)]);
     let mut run = settled(&stages, steady(10.0), 12, 16);
     let (best, _) = best_rate(&Simulation::new(&stages, steady(10.0), 0), run.limits);
     run.assert_rate_above(0.95 * best);
@@ -238,11 +245,7 @@ fn equally_slow_stages_are_raised_together() {
 
 #[test]
 fn a_stage_with_a_surplus_gives_when_the_budget_is_used_up() {
-    let stages = [
-        (steady(1.0), 1, 4),
-        (steady(10.0), 6, 4),
-        (steady(40.0), 1, 4),
-    ];
+    let stages = stages(0.0, [(1.0, 1, 4), (10.0, 6, 4), (40.0, 1, 4)]);
     let run = settled(&stages, steady(10.0), 8, 8);
     run.assert_rate_above(95.0);
     run.assert_workers(2, 4);
@@ -270,11 +273,7 @@ fn buffers_grow_where_stages_are_uneven() {
 
 #[test]
 fn what_the_user_fixed_is_left_alone_and_named() {
-    let stages = [
-        (steady(1.0), 1, 2),
-        (steady(80.0), 2, 2),
-        (steady(20.0), 1, 2),
-    ];
+    let stages = stages(0.0, [(1.0, 1, 2), (80.0, 2, 2), (20.0, 1, 2)]);
     let simulation = Simulation::new(&stages, steady(10.0), 0);
     let mut fixed = plan(&simulation, 16, 16);
     fixed.stages[1].workers.fixed = true;
@@ -289,7 +288,7 @@ fn what_the_user_fixed_is_left_alone_and_named() {
 #[test]
 fn a_batching_stage_and_a_source_keep_their_one_worker() {
     for slow in 0..2 {
-        let mut stages = [(steady(1.0), 1, 2), (steady(1.0), 1, 2)];
+        let mut stages = stages(0.0, [(1.0, 1, 2); 2]);
         stages[slow].0 = steady(30.0);
         let simulation = Simulation::new(&stages, steady(10.0), 0);
         let plan = plan(&simulation, 16, 16);
@@ -329,13 +328,12 @@ fn a_load_that_changes_is_adapted_to_again() {
 #[test]
 fn noise_makes_it_neither_restless_nor_timid() {
     for seed in 0..4 {
-        let uneven = |milliseconds| ServiceTime::uneven(milliseconds, 0.5);
-        let stages = [
-            (uneven(2.0), 1, 4),
-            (uneven(60.0), 2, 4),
-            (uneven(5.0), 1, 4),
-        ];
-        let mut run = settled_from(Simulation::new(&stages, uneven(10.0), seed), 16, 32);
+        let stages = stages(0.5, [(2.0, 1, 4), (60.0, 2, 4), (5.0, 1, 4)]);
+        let mut run = settled_from(
+            Simulation::new(&stages, ServiceTime::uneven(10.0, 0.5), seed),
+            16,
+            32,
+        );
         run.assert_rate_above(88.0);
         run.stays_settled(1_000);
     }
@@ -343,7 +341,7 @@ fn noise_makes_it_neither_restless_nor_timid() {
 
 #[test]
 fn a_full_buffer_that_drains_hides_a_slow_stage_only_for_a_while() {
-    let stages = [(steady(1.0), 1, 4), (steady(12.0), 1, 60)];
+    let stages = stages(0.0, [(1.0, 1, 4), (12.0, 1, 60)]);
     let mut run = settled(&stages, steady(60.0), 4, 60);
     run.assert_workers(1, 1);
     run.simulation.set_work(2, steady(10.0));
@@ -443,7 +441,7 @@ fn a_plan_that_does_not_adapt_has_no_controller() {
 
 #[test]
 fn a_pipeline_that_stands_still_or_ends_is_left_alone() {
-    let stages = [(steady(1.0), 1, 2), (steady(20.0), 1, 2)];
+    let stages = stages(0.0, [(1.0, 1, 2), (20.0, 1, 2)]);
     let simulation = Simulation::new(&stages, steady(10.0), 0);
     let mut controller = Controller::new(&plan(&simulation, 8, 8), &[]).unwrap();
     let mut snapshot = simulation.snapshot();
