@@ -33,7 +33,7 @@ use crate::plan::{
 };
 use crate::resume::ResumePoint;
 use crate::run::Running;
-use crate::stage::Work;
+use crate::stage::{Stage, Work};
 
 /// Why a pipeline cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -134,34 +134,39 @@ impl<T: Send + 'static> Pipeline<T> {
 
     /// One worker, two places behind it, no budget; an error stops the run.
     pub fn stage<U: Send + 'static>(self, name: &str, work: Work<T, U>) -> Pipeline<U> {
-        let mut declared = self.declared;
-        declared.plan.stages.push(StagePlan::new(name));
-        let (before, naming) = (self.assemble, Arc::clone(&declared.naming));
-        Pipeline {
-            declared,
-            assemble: Box::new(move |assembly| {
-                let input = before(assembly)?;
-                let stage = assembly.stage(&naming);
-                assembly.put_stage(stage, input, work)
-            }),
-        }
+        let naming = Arc::clone(&self.declared.naming);
+        self.then(name, naming, |assembly, stage, input| {
+            assembly.put_stage(stage, input, work)
+        })
     }
 
     /// Items that belong together become one.
-    pub fn batch(self, name: &str, groups: Groups) -> Pipeline<Group<T>> {
-        let mut declared = self.declared;
-        declared.single.push(declared.plan.stages.len());
-        declared.plan.stages.push(StagePlan::new(name));
-        declared.groups.push(groups.clone());
+    pub fn batch(mut self, name: &str, groups: Groups) -> Pipeline<Group<T>> {
+        self.declared.single.push(self.declared.plan.stages.len());
+        self.declared.groups.push(groups.clone());
         let next_naming = Arc::new(OnceLock::new());
-        let naming = std::mem::replace(&mut declared.naming, Arc::clone(&next_naming));
+        let naming = std::mem::replace(&mut self.declared.naming, Arc::clone(&next_naming));
+        self.then(name, naming, move |assembly, stage, input| {
+            assembly.put_batching(stage, input, groups, &next_naming)
+        })
+    }
+
+    fn then<U>(
+        mut self,
+        name: &str,
+        naming: Arc<OnceLock<Naming>>,
+        put: impl FnOnce(&mut Assembly, Arc<Stage>, Flow<T>) -> Result<Flow<U>, StartError>
+        + Send
+        + 'static,
+    ) -> Pipeline<U> {
+        self.declared.plan.stages.push(StagePlan::new(name));
         let before = self.assemble;
         Pipeline {
-            declared,
+            declared: self.declared,
             assemble: Box::new(move |assembly| {
                 let input = before(assembly)?;
                 let stage = assembly.stage(&naming);
-                assembly.put_batching(stage, input, groups, &next_naming)
+                put(assembly, stage, input)
             }),
         }
     }

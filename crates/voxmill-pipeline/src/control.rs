@@ -12,7 +12,7 @@ use voxmill_telemetry::recorder::Recorder;
 use crate::assembly::named;
 use crate::budget::Budget;
 use crate::buffer::{Buffer, FillLevel};
-use crate::counters::{BudgetCounters, RunSnapshot, StageCounters};
+use crate::counters::{RunSnapshot, StageCounters};
 use crate::meter::Meter;
 use crate::plan::Plan;
 use crate::pool::Pool;
@@ -58,7 +58,7 @@ pub(crate) struct RunShared {
     pub(crate) single: Vec<usize>,
     pub(crate) budgets: Vec<Arc<Budget>>,
     pub(crate) slots: Option<Arc<Slots>>,
-    /// RunShared with stages that have no buffer to ask.
+    /// Shared with stages that have no buffer to ask.
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) faults: Arc<Faults>,
 }
@@ -209,20 +209,11 @@ impl Control {
             ..StageCounters::default()
         };
         self.consumer.add_to(&mut consumer, now);
-        let budget = |budget: &Arc<Budget>| {
-            let usage = budget.usage();
-            BudgetCounters {
-                name: budget.name().to_owned(),
-                in_use: usage.in_use,
-                limit: usage.limit,
-                peak: usage.peak,
-            }
-        };
         let stages = self.shared.stages.iter().map(stage);
         RunSnapshot {
             at: now.duration(),
             stages: stages.chain([consumer]).collect(),
-            budgets: self.shared.budgets.iter().map(budget).collect(),
+            budgets: self.shared.budgets.iter().map(|it| it.usage()).collect(),
         }
     }
 }

@@ -80,10 +80,6 @@ impl<T> DerefMut for Delivered<T> {
 }
 
 impl Receipt {
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The item is done: a run that is resumed begins behind it.
     pub fn done(self) {
         lock(&self.done).mark_done(self.number);

@@ -60,8 +60,9 @@ pub struct Outgrown {
     pub actual: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetUsage {
+    pub name: String,
     pub in_use: u64,
     pub limit: u64,
     /// The most that was ever in use.
@@ -204,6 +205,7 @@ impl Budget {
     pub fn usage(&self) -> BudgetUsage {
         let state = lock(&self.state);
         BudgetUsage {
+            name: self.name.clone(),
             in_use: state.in_use,
             limit: state.limit,
             peak: state.peak,
