@@ -26,7 +26,7 @@ pub(crate) enum Content<T> {
     Item(T),
     Gap(Gap),
     /// The run ends here.
-    Failed(Failure),
+    Failed(RunFailure),
     /// Done before the run was resumed: skipped in silence, it only keeps the count.
     DoneBefore,
 }
@@ -79,7 +79,7 @@ impl Error for ItemFault {
 
 /// Why a run ended before its items did.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
+pub enum RunFailure {
     #[error(transparent)]
     Item(Arc<ItemFault>),
     #[error("{skipped} items were skipped, and at most {most} may be; the last one: {last}")]

@@ -14,7 +14,7 @@ use crate::budget::Reservation;
 use crate::buffer::{FillLevel, Filled};
 use crate::control::{Control, RunShared};
 use crate::counters::RunSnapshot;
-use crate::item::{Content, Envelope, Failure, Gap};
+use crate::item::{Content, Envelope, Gap, RunFailure};
 use crate::meter::{Doing, Meter, Watch};
 use crate::monitor::{Monitor, record_levels};
 use crate::plan::Plan;
@@ -167,7 +167,7 @@ impl<T> Running<T> {
 
     /// Takes everything that comes and counts it as done: for pipelines that end in a sink. How many items
     /// came, and the gaps among them.
-    pub fn finish(&mut self) -> Result<(u64, Vec<Gap>), Failure> {
+    pub fn finish(&mut self) -> Result<(u64, Vec<Gap>), RunFailure> {
         let (mut items, mut gaps) = (0, Vec::new());
         for delivery in self {
             match delivery? {
@@ -235,7 +235,7 @@ impl<T> Running<T> {
 }
 
 impl<T> Iterator for Running<T> {
-    type Item = Result<Delivery<T>, Failure>;
+    type Item = Result<Delivery<T>, RunFailure>;
 
     /// `None` after the last item, after a failure, or when the run was cancelled; all threads are
     /// joined by then.

@@ -12,7 +12,7 @@ use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Wait};
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
-use crate::item::{BoxError, Content, Envelope, Failure, Gap, ItemFault, panic_message};
+use crate::item::{BoxError, Content, Envelope, Gap, ItemFault, RunFailure, panic_message};
 use crate::meter::Watch;
 use crate::plan::{AfterError, OnError};
 use crate::slots::{NoSlot, Preparing, Slot, Slots};
@@ -86,7 +86,7 @@ impl<T: 'static, U: 'static> Work<T, U> {
     }
 
     /// The most bytes that the item will take, from here until it leaves the stage's budget.
-    /// Admission where an item enters a budget, before the function runs and while the stage's other workers
+    /// Asked where an item enters a budget, before the function runs and while the stage's other workers
     /// wait: it should be quick.
     pub fn reserving(self, bytes: impl Fn(&T) -> u64 + Send + Sync + 'static) -> Work<T, U> {
         Work {
@@ -180,7 +180,7 @@ impl Stage {
         if let Some(most) = self.faults.max_skipped.filter(|most| skipped > *most) {
             self.report(&fault, FaultAction::Stopped);
             let last = fault;
-            return Content::Failed(Failure::TooManySkipped {
+            return Content::Failed(RunFailure::TooManySkipped {
                 skipped,
                 most,
                 last,
@@ -207,7 +207,7 @@ impl Stage {
     /// The end of the run, whatever the policy.
     pub(crate) fn stop<U>(&self, fault: Arc<ItemFault>) -> Content<U> {
         self.report(&fault, FaultAction::Stopped);
-        Content::Failed(Failure::Item(fault))
+        Content::Failed(RunFailure::Item(fault))
     }
 
     /// The caller's code also runs where an item is copied or dropped, or an error is put into words.
@@ -236,7 +236,7 @@ impl Stage {
     }
 }
 
-/// Granted that an item got before it is worked on.
+/// Room that an item got before it is worked on.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
     bytes: Option<Reservation>,

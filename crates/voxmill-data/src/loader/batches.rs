@@ -1,6 +1,6 @@
 //! Batches for a plain loop: an iterator that knows where to resume.
 
-use voxmill_pipeline::item::Failure;
+use voxmill_pipeline::item::RunFailure;
 use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::{Delivery, Receipt, Running};
 use voxmill_telemetry::recorder::Recorder;
@@ -46,7 +46,7 @@ impl Batches<'_> {
 }
 
 impl Iterator for Batches<'_> {
-    type Item = Result<Batch, Failure>;
+    type Item = Result<Batch, RunFailure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.finish_batch();

@@ -60,7 +60,7 @@ pub(super) struct Measurement {
 /// Takes snapshots, leaves out what still belongs to the setting before, and knows when there is
 /// enough to judge.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sampler {
+pub(super) struct MeasureWindow {
     measurement: Measurement,
     /// The first snapshot after the last change, while the pipeline gets used to it.
     settling: Option<RunSnapshot>,
@@ -68,7 +68,7 @@ pub(super) struct Sampler {
     restarts: usize,
 }
 
-impl Sampler {
+impl MeasureWindow {
     /// Adds a snapshot. True when the measurement has grown and may be judged.
     pub(super) fn add(&mut self, snapshot: &RunSnapshot, asked: &Settings) -> bool {
         if !self.settled_in {
@@ -102,7 +102,7 @@ impl Sampler {
 
     /// A setting was changed: what comes next is of the new one, after a while.
     pub(super) fn after_change(&mut self) {
-        *self = Sampler::default();
+        *self = MeasureWindow::default();
     }
 
     /// Nothing was changed: a new measurement follows the last one without a gap.

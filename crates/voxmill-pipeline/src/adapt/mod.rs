@@ -34,10 +34,10 @@ use crate::counters::RunSnapshot;
 use crate::plan::Plan;
 use decision::{Action, actions};
 pub(crate) use decision::{Adjusted, Adjustment};
-use measure::{CERTAIN, Estimate, Measurement, Sampler};
+use measure::{CERTAIN, Estimate, MeasureWindow, Measurement};
 use settings::{Bounds, Settings};
 use settled::Baseline;
-use trial::{FED, Load, Search, StageScaling, Trial, TrialKind, percent};
+use trial::{FED, Load, StageScaling, Trial, TrialKind, TrialSearch, percent};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;
@@ -68,7 +68,7 @@ pub(crate) struct Controller {
     bounds: Bounds,
     /// What was asked for last; unknown before the first snapshot.
     now: Option<Settings>,
-    sampler: Sampler,
+    window: MeasureWindow,
     phase: Phase,
     /// Settings that were left for a better one.
     tried: Vec<Settings>,
@@ -105,7 +105,7 @@ impl Controller {
             scaling: vec![StageScaling::Unknown; bounds.stages.len()],
             bounds,
             now: None,
-            sampler: Sampler::default(),
+            window: MeasureWindow::default(),
             phase: Phase::Searching { again: None },
             tried: Vec::new(),
             trials: 0,
@@ -128,13 +128,13 @@ impl Controller {
         }
         let bounds = &self.bounds;
         let asked = self.now.get_or_insert_with(|| bounds.settings_in(snapshot));
-        if !self.sampler.add(snapshot, asked) {
+        if !self.window.add(snapshot, asked) {
             return Vec::new();
         }
         // What the engine could not do is not there.
         *asked = bounds.settings_in(snapshot);
         let now = asked.clone();
-        let measured = self.sampler.measurement().clone();
+        let measured = self.window.measurement().clone();
         let rate = measured.rate();
         if rate.value > 0.0 {
             let slice = Duration::from_secs_f64((8.0 / rate.value).min(60.0));
@@ -180,7 +180,7 @@ impl Controller {
         let rate = measured.rate();
         if rate.value <= 0.0 {
             // The pipeline stands still: a pause, or the end. Nothing can be learnt from it.
-            self.sampler.again();
+            self.window.again();
             return Vec::new();
         }
         let load = Load::of(measured, self.bounds.stages.len());
@@ -188,7 +188,7 @@ impl Controller {
         let trial = if fed || self.trials >= MOST_TRIALS {
             None
         } else {
-            let search = Search {
+            let search = TrialSearch {
                 bounds: &self.bounds,
                 now,
                 load: &load,
@@ -331,7 +331,7 @@ impl Controller {
             return Vec::new();
         }
         let difference = baseline.difference(&self.bounds, measured);
-        self.sampler.again();
+        self.window.again();
         let changed = difference.as_ref().map_or(0, |_| changed + 1);
         self.phase = Phase::Settled { baseline, changed };
         let Some(reason) = difference.filter(|_| changed >= IN_A_ROW) else {
@@ -351,7 +351,7 @@ impl Controller {
             baseline,
             changed: 0,
         };
-        self.sampler.again();
+        self.window.again();
         let subject = match load.waits < FED {
             true => String::new(),
             false => self.bounds.stages[load.limiting()].name.clone(),
@@ -368,7 +368,7 @@ impl Controller {
         decide: impl Fn(Action) -> (DecidedChange, String),
     ) -> Vec<Adjustment> {
         self.now = Some(to.clone());
-        self.sampler.after_change();
+        self.window.after_change();
         let adjustment = |action: Action| {
             let (change, reason) = decide(action);
             let subject = self.bounds.stages[action.stage].name.clone();

@@ -36,12 +36,9 @@ struct AdaptRun {
     changes: Vec<Adjustment>,
 }
 
-/// Stages as (service time, workers, capacity).
-type Stages<'a> = &'a [(ServiceTime, usize, usize)];
-
 /// A run with so many workers and items in a buffer at most, which has settled.
 fn settled(
-    stages: Stages,
+    stages: &[(ServiceTime, usize, usize)],
     consumer: ServiceTime,
     most_workers: usize,
     most_buffered: usize,

@@ -131,7 +131,7 @@ impl Load {
 }
 
 /// What the next trial is chosen from.
-pub(super) struct Search<'a> {
+pub(super) struct TrialSearch<'a> {
     pub(super) bounds: &'a Bounds,
     pub(super) now: &'a Settings,
     pub(super) load: &'a Load,
@@ -140,7 +140,7 @@ pub(super) struct Search<'a> {
     pub(super) tried: &'a [Settings],
 }
 
-impl Search<'_> {
+impl TrialSearch<'_> {
     /// The untried change with the greatest predicted gain.
     pub(super) fn next(&self) -> Option<Trial> {
         let (_, today) = self.load.lowest_reach(self.now, &self.now.workers);

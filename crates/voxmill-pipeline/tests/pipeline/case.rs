@@ -208,7 +208,7 @@ pub(crate) const SOURCE: usize = 99;
 pub(crate) struct Out {
     /// By the consumer's number; nothing for a gap.
     delivered: Vec<(u64, Option<Parts>)>,
-    failure: Option<Failure>,
+    failure: Option<RunFailure>,
     resume_point: ResumePoint,
 }
 

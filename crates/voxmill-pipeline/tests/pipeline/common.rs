@@ -6,7 +6,7 @@ pub(crate) use std::sync::{Arc, Mutex, mpsc};
 pub(crate) use std::time::{Duration, Instant};
 
 pub(crate) use voxmill_pipeline::group::{Group, Groups};
-pub(crate) use voxmill_pipeline::item::{BoxError, Failure, Gap, ItemFault};
+pub(crate) use voxmill_pipeline::item::{BoxError, Gap, ItemFault, RunFailure};
 pub(crate) use voxmill_pipeline::plan::{
     AdaptPlan, AfterError, BudgetPlan, Order, Plan, Setting, SlotsPlan,
 };
@@ -130,7 +130,7 @@ pub(crate) fn refused<T: Send + 'static>(pipeline: Pipeline<T>) -> StartError {
 }
 
 /// What was delivered must be an item.
-pub(crate) fn item<T>(delivery: Result<Delivery<T>, Failure>) -> Delivered<T> {
+pub(crate) fn item<T>(delivery: Result<Delivery<T>, RunFailure>) -> Delivered<T> {
     match delivery {
         Ok(Delivery::Item(item)) => item,
         other => panic!("no item: {:?}", other.map(|_| "a gap")),
@@ -155,9 +155,9 @@ pub(crate) fn members(batch: &Group<u64>) -> Vec<Result<u64, u64>> {
 }
 
 /// The run must have ended with the fault of an item.
-pub(crate) fn fault(failure: impl Into<Option<Failure>>) -> Arc<ItemFault> {
+pub(crate) fn fault(failure: impl Into<Option<RunFailure>>) -> Arc<ItemFault> {
     match failure.into() {
-        Some(Failure::Item(fault)) => fault,
+        Some(RunFailure::Item(fault)) => fault,
         other => panic!("no fault of an item: {other:?}"),
     }
 }

@@ -22,7 +22,7 @@ fn skipping(plan: Plan, count: u64, work: Work<u64, u64>) -> Pipeline<u64> {
 }
 
 /// The items, the gaps, and the failure at the end, if there was one.
-fn run_to_end<T: Clone>(running: &mut Running<T>) -> (Vec<T>, Vec<Gap>, Option<Failure>) {
+fn run_to_end<T: Clone>(running: &mut Running<T>) -> (Vec<T>, Vec<Gap>, Option<RunFailure>) {
     let (mut items, mut gaps) = (Vec::new(), Vec::new());
     for delivery in running {
         match delivery {
@@ -39,7 +39,7 @@ fn run_to_end<T: Clone>(running: &mut Running<T>) -> (Vec<T>, Vec<Gap>, Option<F
 
 fn outcome<T: Clone + Send + 'static>(
     pipeline: Pipeline<T>,
-) -> (Vec<T>, Vec<Gap>, Option<Failure>) {
+) -> (Vec<T>, Vec<Gap>, Option<RunFailure>) {
     run_to_end(&mut start(pipeline))
 }
 
@@ -170,7 +170,7 @@ fn too_many_skipped_items_stop_the_run() {
 
         let pipeline = skipping(plan, 100, failing_at(&[3, 5, 50, 70]));
         let (items, gaps, failure) = outcome(pipeline);
-        let Some(Failure::TooManySkipped { skipped, most, .. }) = failure else {
+        let Some(RunFailure::TooManySkipped { skipped, most, .. }) = failure else {
             panic!("{failure:?}");
         };
         assert!(skipped > 2 && most == 2);

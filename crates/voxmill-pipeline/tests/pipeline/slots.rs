@@ -86,7 +86,7 @@ fn without_overlap_one_place_is_used_at_a_time() {
     let mut running = start(pipeline());
     let kept: Vec<_> = running.by_ref().take(2).collect();
     assert!(kept.iter().all(Result::is_ok));
-    assert!(matches!(running.next(), Some(Err(Failure::Item(_)))));
+    assert!(matches!(running.next(), Some(Err(RunFailure::Item(_)))));
 }
 
 #[test]
