@@ -18,7 +18,6 @@
 //! ```
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use voxmill_telemetry::recorder::{Naming, Recorder};
@@ -26,7 +25,7 @@ use voxmill_telemetry::recorder::{Naming, Recorder};
 use crate::assembly::{Assembly, Flow};
 use crate::budget::Refused;
 use crate::group::{EmptyGroup, Group, Groups};
-use crate::item::BoxError;
+use crate::item::{BoxError, catch_panic};
 use crate::monitor::Monitor;
 use crate::plan::{
     self, AfterError, BudgetPlan, OnError, Order, Plan, PlanError, Setting, StagePlan,
@@ -296,7 +295,7 @@ impl Declared {
 /// A name must never be the reason why something fails.
 fn safe_naming(name: impl Fn(u64) -> String + Send + Sync + 'static) -> Naming {
     Arc::new(move |number| {
-        catch_unwind(AssertUnwindSafe(|| name(number)))
+        catch_panic(|| name(number))
             .unwrap_or_else(|_| format!("item {number}, whose name is not known"))
     })
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use voxmill_telemetry::event::FaultKind;
 
 use crate::budget::Reservation;
-use crate::item::{Content, Envelope, Gap};
+use crate::item::{Content, Envelope, Gap, catch_panic};
 use crate::resume::ResumePoint;
 use crate::stage::Stage;
 
@@ -99,11 +98,11 @@ impl<T> Batcher<T> {
     /// The group, if this was its last member. A failure ends the collecting.
     pub(crate) fn add(&mut self, envelope: Envelope<T>) -> Option<Envelope<Group<T>>> {
         let member = envelope.number;
-        let group = catch_unwind(AssertUnwindSafe(|| self.add_to_group(envelope)));
+        let group = catch_panic(|| self.add_to_group(envelope));
         group.unwrap_or_else(|panic| {
             Some(Envelope {
                 number: self.finished.next,
-                ..self.stage.escaped(member, &*panic)
+                ..self.stage.escaped(member, panic)
             })
         })
     }

@@ -1,12 +1,11 @@
 //! Where a pipeline begins: items get their numbers, and what was done before is skipped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use voxmill_telemetry::event::FaultKind;
 
 use crate::group::{EmptyGroup, Groups};
-use crate::item::{BoxError, Content, Envelope};
+use crate::item::{BoxError, Content, Envelope, catch_panic};
 use crate::resume::ResumePoint;
 use crate::stage::Stage;
 
@@ -30,9 +29,9 @@ impl<T> NumberedSource<T> {
         let number = self.next;
         self.next += 1;
         // What panicked in the middle of a step cannot be asked for the next one.
-        catch_unwind(AssertUnwindSafe(|| self.item(number))).unwrap_or_else(|panic| {
+        catch_panic(|| self.item(number)).unwrap_or_else(|panic| {
             self.ended = true;
-            Some(self.stage.escaped(number, &*panic))
+            Some(self.stage.escaped(number, panic))
         })
     }
 

@@ -2,9 +2,7 @@
 //!
 //! The same code serves a worker thread and a pipeline without overlap.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +10,7 @@ use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Wait};
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
-use crate::item::{BoxError, Content, Envelope, Gap, ItemFault, RunFailure, panic_message};
+use crate::item::{BoxError, Content, Envelope, Gap, ItemFault, RunFailure, catch_panic};
 use crate::meter::Watch;
 use crate::plan::{AfterError, OnError};
 use crate::slots::{NoSlot, Preparing, Slot, Slots};
@@ -212,8 +210,8 @@ impl Stage {
 
     /// The caller's code also runs where an item is copied or dropped, or an error is put into words.
     /// A panic there ends the run: were the item just gone, others would wait for it forever.
-    pub(crate) fn escaped<U>(&self, number: u64, panic: &(dyn Any + Send)) -> Envelope<U> {
-        let fault = self.fault(number, FaultKind::Panic, panic_message(panic));
+    pub(crate) fn escaped<U>(&self, number: u64, panic: String) -> Envelope<U> {
+        let fault = self.fault(number, FaultKind::Panic, panic);
         Envelope::new(number, self.stop(fault))
     }
 
@@ -295,18 +293,13 @@ impl<T: 'static, U: 'static> Worker<T, U> {
     /// order is kept. With `patient` off, room that is not there at once is refused.
     pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Admission<T, U> {
         let number = envelope.number;
-        catch_unwind(AssertUnwindSafe(|| self.ask_for(envelope, patient)))
-            .unwrap_or_else(|panic| Admission::Passed(self.stage.escaped(number, &*panic)))
+        catch_panic(|| self.ask_for(envelope, patient))
+            .unwrap_or_else(|panic| Admission::Passed(self.stage.escaped(number, panic)))
     }
 
     fn ask_for(&self, envelope: Envelope<T>, patient: bool) -> Admission<T, U> {
-        let Envelope {
-            number,
-            content,
-            bytes: held,
-            ..
-        } = envelope;
-        let item = match content {
+        let (number, held) = (envelope.number, envelope.bytes);
+        let item = match envelope.content {
             Content::Item(item) => item,
             Content::Gap(gap) => return self.without_item(number, Content::Gap(gap), held),
             Content::Failed(failure) => {
@@ -320,9 +313,9 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         };
         let mut room = Granted::default();
         if let (Some(budget), Some(size)) = (&self.stage.enters, &self.work.reserve) {
-            let need = match catch_unwind(AssertUnwindSafe(|| size(&item))) {
+            let need = match catch_panic(|| size(&item)) {
                 Ok(need) => need,
-                Err(panic) => return refused(FaultKind::Panic, panic_message(&*panic).into()),
+                Err(panic) => return refused(FaultKind::Panic, panic.into()),
             };
             let ask = |before: &mut dyn FnMut()| match patient {
                 true => budget.reserve(need, before),
@@ -381,9 +374,8 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             Admission::Cancelled => return None,
         };
         let stage = Arc::clone(&self.stage);
-        let work = AssertUnwindSafe(|| self.process_in(number, item, room, held));
-        let envelope = catch_unwind(work);
-        Some(envelope.unwrap_or_else(|panic| stage.escaped(number, &*panic)))
+        let envelope = catch_panic(|| self.process_in(number, item, room, held));
+        Some(envelope.unwrap_or_else(|panic| stage.escaped(number, panic)))
     }
 
     fn process_in(
@@ -404,9 +396,8 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
         let outcome = outcome.and_then(|result| {
             if let (Some(keep), Some(bytes)) = (&self.work.keep, &mut bytes) {
-                let size = catch_unwind(AssertUnwindSafe(|| keep(&result)));
-                let size =
-                    size.map_err(|it| fault(FaultKind::Panic, panic_message(&*it).into()))?;
+                let size = catch_panic(|| keep(&result));
+                let size = size.map_err(|panic| fault(FaultKind::Panic, panic.into()))?;
                 let kept = bytes.shrink_to(size);
                 kept.map_err(|error| fault(FaultKind::Outgrown, error.into()))?;
             }
@@ -451,7 +442,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             let Some(this_try) = std::mem::replace(&mut item, copy) else {
                 unreachable!("an item is kept for each try that is left")
             };
-            match catch_unwind(AssertUnwindSafe(|| function(this_try))) {
+            match catch_panic(|| function(this_try)) {
                 Ok(Ok(result)) => return Ok(result),
                 Ok(Err(error)) if item.is_some() => {
                     tries_left -= 1;
@@ -462,8 +453,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 Err(panic) => {
                     // Its state may be half changed.
                     self.function = make(&self.work);
-                    let message = panic_message(&*panic);
-                    return Err(self.stage.fault(number, FaultKind::Panic, message));
+                    return Err(self.stage.fault(number, FaultKind::Panic, panic));
                 }
             }
         }
@@ -477,8 +467,6 @@ fn why_not(error: &mut Option<BoxError>) -> BoxError {
 
 /// A worker that cannot be set up reports it with the first item that it takes.
 fn make<T, U>(work: &Work<T, U>) -> Result<Function<T, U>, Option<BoxError>> {
-    match catch_unwind(AssertUnwindSafe(|| (work.make)())) {
-        Ok(made) => made.map_err(Some),
-        Err(panic) => Err(Some(panic_message(&*panic).into())),
-    }
+    let made = catch_panic(|| (work.make)());
+    made.unwrap_or_else(|panic| Err(panic.into())).map_err(Some)
 }
