@@ -2,7 +2,7 @@
 //! they are not to overlap, functions that call each other.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use voxmill_sync::lock;
@@ -12,90 +12,92 @@ use voxmill_telemetry::recorder::{Naming, Recorder};
 use crate::budget::Budget;
 use crate::buffer::{Buffer, Tap};
 use crate::builder::StartError;
-use crate::control::{Shared, StageHandle};
-use crate::group::{Collector, Group, Groups};
+use crate::control::{RunShared, StageHandle};
+use crate::group::{Batcher, Group, Groups};
 use crate::intake::Intake;
 use crate::item::{Content, Envelope};
 use crate::meter::{Doing, Meter, Watch};
 use crate::plan::Plan;
 use crate::pool::{Body, Pool, Presence};
-use crate::position::Position;
+use crate::resume::ResumePoint;
 use crate::slots::Slots;
-use crate::source::{DoneBefore, Items, Source};
-use crate::stage::{Asked, Faults, Stage, Work, Worker};
+use crate::source::{DoneBefore, Items, NumberedSource};
+use crate::stage::{Faults, Stage, Work, Worker};
 
 /// How items come out of a stage.
 pub(crate) enum Flow<T> {
     /// From a buffer that threads fill, named after the stage.
-    Buffer(Arc<Buffer<Envelope<T>>>),
+    Tap(Tap<Envelope<T>>),
     /// By doing the work here and now.
     Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
 }
 
+impl<T> Flow<T> {
+    pub(crate) fn next(&mut self, watch: &Watch) -> Option<Envelope<T>> {
+        match self {
+            Flow::Inline(take) => watch.waiting_for_input(take),
+            Flow::Tap(tap) => watch.next_of(tap),
+        }
+    }
+}
+
 /// Starts the threads of one stage.
-pub(crate) type Start = Box<dyn FnOnce() -> io::Result<()>>;
+pub(crate) type StartThreads = Box<dyn FnOnce() -> io::Result<()>>;
 
 pub(crate) struct Assembly {
-    plan: Plan,
-    recorder: Recorder,
-    faults: Arc<Faults>,
-    budgets: Vec<Arc<Budget>>,
-    slots: Option<Arc<Slots>>,
+    shared: RunShared,
     /// The first number of each part of the pipeline, the source's part first.
     firsts: Vec<u64>,
     part: usize,
     next_stage: usize,
     done_before: DoneBefore,
-    cancelled: Arc<AtomicBool>,
-    handles: Vec<StageHandle>,
-    starts: Vec<Start>,
+    starts: Vec<StartThreads>,
 }
 
 impl Assembly {
     pub(crate) fn new(
         plan: Plan,
         recorder: Recorder,
-        position: &Position,
+        from: &ResumePoint,
         groups: Vec<Groups>,
+        single: Vec<usize>,
         skipped: u64,
     ) -> Result<Assembly, StartError> {
         let budgets = plan.budgets.iter();
         let budgets: Vec<_> = budgets
             .map(|budget| Budget::new(budget.name.clone(), budget.bytes))
             .collect();
-        let slots = match &plan.slots {
-            None => None,
-            Some(slots) => {
-                let named = |budget: &&Arc<Budget>| Some(budget.name()) == slots.budget.as_deref();
-                Some(match budgets.iter().find(named) {
-                    Some(budget) => {
-                        Slots::within(slots.places(), slots.bytes_each, budget, recorder.clone())
-                            .map_err(StartError::Slots)?
-                    }
-                    None => Slots::new(slots.places(), recorder.clone()),
-                })
+        let slots = plan.slots.as_ref().map(|slots| {
+            let (places, recorder) = (slots.places(), recorder.clone());
+            match named(&budgets, slots.budget.as_deref()) {
+                Some(budget) => Slots::within(places, slots.bytes_each, &budget, recorder),
+                None => Ok(Slots::new(places, recorder)),
             }
-        };
-        let mut firsts = vec![position.next];
+        });
+        let slots = slots.transpose().map_err(StartError::Slots)?;
+        let mut firsts = vec![from.next];
         for groups in groups.iter().rev() {
             firsts.insert(0, groups.first_of(firsts[0]));
         }
         Ok(Assembly {
-            faults: Arc::new(Faults {
-                recorder: recorder.clone(),
-                skipped: AtomicU64::new(skipped),
-                max_skipped: plan.max_skipped,
-            }),
-            plan,
-            recorder,
-            budgets,
-            slots,
-            done_before: DoneBefore::new(position, groups, &firsts),
+            shared: RunShared {
+                faults: Arc::new(Faults {
+                    recorder: recorder.clone(),
+                    skipped: AtomicU64::new(skipped),
+                    max_skipped: plan.max_skipped,
+                }),
+                plan,
+                recorder,
+                stages: Vec::new(),
+                single,
+                budgets,
+                slots,
+                cancelled: Arc::default(),
+            },
+            done_before: DoneBefore::new(from, groups, &firsts),
             firsts,
-            cancelled: Arc::new(AtomicBool::new(false)),
             part: 0,
             next_stage: 0,
-            handles: Vec::new(),
             starts: Vec::new(),
         })
     }
@@ -104,44 +106,35 @@ impl Assembly {
         self.firsts[0]
     }
 
-    pub(crate) fn finish(self, single: Vec<usize>) -> (Arc<Shared>, Vec<Start>) {
-        let shared = Shared {
-            plan: self.plan,
-            recorder: self.recorder,
-            stages: self.handles,
-            single,
-            budgets: self.budgets,
-            slots: self.slots,
-            cancelled: self.cancelled,
-            faults: self.faults,
-        };
-        (Arc::new(shared), self.starts)
+    pub(crate) fn finish(self) -> (Arc<RunShared>, Vec<StartThreads>) {
+        (Arc::new(self.shared), self.starts)
     }
 
     /// The next stage of the plan.
     pub(crate) fn stage(&mut self, naming: &OnceLock<Naming>) -> Arc<Stage> {
         let index = self.next_stage;
         self.next_stage += 1;
-        let planned = &self.plan.stages[index];
+        let planned = &self.shared.plan.stages[index];
         let budget_before = index
             .checked_sub(1)
-            .and_then(|before| self.plan.stages[before].budget.as_ref());
+            .and_then(|before| self.shared.plan.stages[before].budget.as_ref());
         let stays = planned.budget.as_ref() == budget_before;
-        let named = |budget: &&Arc<Budget>| Some(budget.name()) == planned.budget.as_deref();
         let naming = self.naming(naming);
-        self.recorder.name_items(&planned.name, Arc::clone(&naming));
-        let is_last = index + 1 == self.plan.stages.len();
+        self.shared
+            .recorder
+            .name_items(&planned.name, Arc::clone(&naming));
+        let is_last = index + 1 == self.shared.plan.stages.len();
         Arc::new(Stage {
             name: planned.name.clone(),
             on_error: planned.on_error,
             enters: match stays {
                 true => None,
-                false => self.budgets.iter().find(named).cloned(),
+                false => named(&self.shared.budgets, planned.budget.as_deref()),
             },
             holds_on: stays,
-            slots: self.slots.clone().filter(|_| is_last),
+            slots: self.shared.slots.clone().filter(|_| is_last),
             naming,
-            faults: Arc::clone(&self.faults),
+            faults: Arc::clone(&self.shared.faults),
         })
     }
 
@@ -158,56 +151,60 @@ impl Assembly {
 
     /// The consumer's items are those that the last stage hands on.
     pub(crate) fn name_consumer(&self, naming: &OnceLock<Naming>) {
-        let consumer = &self.plan.consumer;
-        self.recorder.name_items(consumer, self.naming(naming));
+        let consumer = &self.shared.plan.consumer;
+        self.shared
+            .recorder
+            .name_items(consumer, self.naming(naming));
     }
 
     fn buffer<T>(&self) -> Arc<Buffer<Envelope<T>>> {
         let index = self.next_stage - 1;
         let first = self.firsts[self.part];
         // Where there are slots, they bound what is behind the last stage.
-        let capacity = match &self.plan.slots {
-            Some(slots) if index + 1 == self.plan.stages.len() => slots.places(),
-            _ => self.plan.stages[index].buffer.value,
+        let capacity = match &self.shared.plan.slots {
+            Some(slots) if index + 1 == self.shared.plan.stages.len() => slots.places(),
+            _ => self.shared.plan.stages[index].buffer.value,
         };
-        let name = self.plan.stages[index].name.as_str();
-        Arc::new(Buffer::new(name, self.plan.order, capacity, first))
+        let name = self.shared.plan.stages[index].name.as_str();
+        Arc::new(Buffer::new(name, self.shared.plan.order, capacity, first))
     }
 
-    /// Registers a stage that has threads, and what they do.
-    fn threads<T: Send + 'static>(
+    /// Registers a stage that has threads, and what they do. `body` is given the buffer that they fill.
+    fn threads<T: Send + 'static, B>(
         &mut self,
         stage: &Stage,
-        output: &Arc<Buffer<Envelope<T>>>,
-        body: Body,
-    ) {
-        let closes = Arc::clone(output);
+        body: impl FnOnce(Arc<Buffer<Envelope<T>>>) -> B,
+    ) -> Flow<T>
+    where
+        B: Fn(&Presence) + Send + Sync + 'static,
+    {
+        let output = self.buffer();
+        let body: Body = Arc::new(body(Arc::clone(&output)));
+        let closes = Arc::clone(&output);
         let pool = Pool::new(&stage.name, move || closes.close());
-        let workers = self.plan.stages[self.next_stage - 1].workers.value;
-        self.handles.push(StageHandle {
+        let workers = self.shared.plan.stages[self.next_stage - 1].workers.value;
+        self.shared.stages.push(StageHandle {
             name: stage.name.clone(),
             pool: Some(Arc::clone(&pool)),
             inline: None,
-            buffer: Some(Arc::clone(output) as _),
+            buffer: Some(Arc::clone(&output) as _),
         });
         self.starts
             .push(Box::new(move || pool.start(workers, body)));
+        Flow::Tap(Tap::new(output))
     }
 
-    /// Registers a stage that is called, and gives it something to tell its time with.
+    /// Registers a stage that is called, and gives it something to keep time with.
     fn called(&mut self, stage: &Stage) -> Watch {
-        let meter = Arc::new(Meter::new());
-        self.handles.push(StageHandle {
+        let meter = Arc::<Meter>::default();
+        self.shared.stages.push(StageHandle {
             name: stage.name.clone(),
             pool: None,
             inline: Some(Arc::clone(&meter)),
             buffer: None,
         });
-        Watch::new(
-            meter,
-            self.recorder.lane(&stage.name, 0),
-            self.recorder.clone(),
-        )
+        let lane = self.shared.recorder.lane(&stage.name, 0);
+        Watch::new(meter, lane, self.shared.recorder.clone())
     }
 
     pub(crate) fn put_source<T: Send + 'static>(
@@ -215,48 +212,59 @@ impl Assembly {
         stage: Arc<Stage>,
         items: Items<T>,
     ) -> Flow<T> {
-        let mut source = Source::new(
-            Arc::clone(&stage),
+        let mut source = NumberedSource {
+            stage: Arc::clone(&stage),
             items,
-            self.first_item(),
-            self.done_before.clone(),
-        );
-        if !self.plan.overlap {
-            let mut watch = self.called(&stage);
-            let cancelled = Arc::clone(&self.cancelled);
+            next: self.first_item(),
+            done_before: self.done_before.clone(),
+            ended: false,
+        };
+        let cancelled = Arc::clone(&self.shared.cancelled);
+        self.put_single(&stage, move |watch| {
+            watch.item_begins();
+            match cancelled.load(SeqCst) {
+                true => None,
+                false => source.next(),
+            }
+        })
+    }
+
+    /// A stage with one worker, whose items come from a function.
+    fn put_single<T: Send + 'static>(
+        &mut self,
+        stage: &Stage,
+        mut next: impl FnMut(&mut Watch) -> Option<Envelope<T>> + Send + 'static,
+    ) -> Flow<T> {
+        if !self.shared.plan.overlap {
+            let mut watch = self.called(stage);
+            watch.now(Doing::Nothing);
             return Flow::Inline(Box::new(move || {
-                if cancelled.load(SeqCst) {
-                    return None;
-                }
-                watch.on_duty();
-                watch.item_begins();
-                let envelope = source.next();
+                watch.now(Doing::Working);
+                let envelope = next(&mut watch);
                 if let Some(envelope) = &envelope {
                     watch.item_ends(envelope.number);
                 }
-                watch.off_duty();
+                watch.now(Doing::Nothing);
                 envelope
             }));
         }
-        let output = self.buffer();
-        let (recorder, to) = (self.recorder.clone(), Arc::clone(&output));
-        let source = Mutex::new(Some(source));
-        let body = move |presence: &Presence| {
-            let Some(mut source) = lock(&source).take() else {
-                return;
-            };
-            let mut watch = presence.watch(&recorder);
-            watch.item_begins();
-            while let Some(envelope) = source.next() {
-                watch.item_ends(envelope.number);
-                if hand_over(&to, envelope, &watch).is_err() {
+        let recorder = self.shared.recorder.clone();
+        let next = Mutex::new(Some(next));
+        self.threads(stage, |output| {
+            move |presence: &Presence| {
+                let Some(mut next) = lock(&next).take() else {
                     return;
+                };
+                let mut watch = presence.watch(&recorder);
+                while let Some(envelope) = next(&mut watch) {
+                    watch.item_ends(envelope.number);
+                    let last = matches!(envelope.content, Content::Failed(_));
+                    if hand_over(&output, envelope, &watch).is_err() || last {
+                        return;
+                    }
                 }
-                watch.item_begins();
             }
-        };
-        self.threads(&stage, &output, Arc::new(body));
-        Flow::Buffer(output)
+        })
     }
 
     pub(crate) fn put_stage<T: Send + 'static, U: Send + 'static>(
@@ -265,58 +273,44 @@ impl Assembly {
         input: Flow<T>,
         work: Work<T, U>,
     ) -> Result<Flow<U>, StartError> {
-        if stage.on_error.retries > 0 && !work.can_retry() {
-            return Err(StartError::CannotRetry {
-                stage: stage.name.clone(),
-            });
+        if stage.on_error.retries > 0 && work.copy.is_none() {
+            return Err(StartError::CannotRetry(stage.name.clone()));
         }
-        check_reserves(&stage, work.can_reserve())?;
+        check_reserves(&stage, work.reserve.is_some())?;
         Ok(match input {
             Flow::Inline(mut before) => {
                 let watch = self.called(&stage);
                 let mut worker = Worker::new(stage, work, watch);
-                worker.watch.off_duty();
+                worker.watch.now(Doing::Nothing);
                 Flow::Inline(Box::new(move || {
                     let envelope = worker.watch.waiting_for_input(&mut before);
-                    let envelope =
-                        envelope.and_then(|envelope| match worker.ask(envelope, false) {
-                            Asked::Admitted(number, item, room, held) => {
-                                Some(worker.process(number, item, room, held))
-                            }
-                            Asked::Passed(envelope) => Some(worker.pass(envelope)),
-                            Asked::Cancelled => None,
-                        });
-                    worker.watch.off_duty();
+                    let admission = envelope.map(|envelope| worker.ask(envelope, false));
+                    let envelope = admission.and_then(|admission| worker.process(admission));
+                    worker.watch.now(Doing::Nothing);
                     envelope
                 }))
             }
-            Flow::Buffer(input) => {
-                let output = self.buffer();
+            Flow::Tap(input) => {
                 let intake = Intake::new(input);
-                let recorder = self.recorder.clone();
-                let (to, at) = (Arc::clone(&output), Arc::clone(&stage));
-                let body = move |presence: &Presence| {
-                    let watch = presence.watch(&recorder);
-                    let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
-                    while !presence.is_surplus() {
-                        if worker.cannot_work() && presence.leaves_it_to_others() {
-                            worker.report_why_not();
-                            return;
-                        }
-                        let envelope = match intake.take(&worker) {
-                            None | Some(Asked::Cancelled) => return,
-                            Some(Asked::Passed(envelope)) => worker.pass(envelope),
-                            Some(Asked::Admitted(number, item, room, held)) => {
-                                worker.process(number, item, room, held)
+                let (recorder, at) = (self.shared.recorder.clone(), Arc::clone(&stage));
+                self.threads(&stage, |output| {
+                    move |presence: &Presence| {
+                        let watch = presence.watch(&recorder);
+                        let mut worker = Worker::new(Arc::clone(&at), work.clone(), watch);
+                        while !presence.is_surplus() {
+                            if worker.cannot_work() && presence.leaves_it_to_others() {
+                                worker.report_why_not();
+                                return;
                             }
-                        };
-                        if hand_over(&to, envelope, &worker.watch).is_err() {
-                            return;
+                            let admission = intake.take(&worker);
+                            let envelope = admission.and_then(|it| worker.process(it));
+                            let Some(envelope) = envelope else { return };
+                            if hand_over(&output, envelope, &worker.watch).is_err() {
+                                return;
+                            }
                         }
                     }
-                };
-                self.threads(&stage, &output, Arc::new(body));
-                Flow::Buffer(output)
+                })
             }
         })
     }
@@ -324,81 +318,34 @@ impl Assembly {
     pub(crate) fn put_batching<T: Send + 'static>(
         &mut self,
         stage: Arc<Stage>,
-        input: Flow<T>,
+        mut input: Flow<T>,
         groups: Groups,
         naming: &OnceLock<Naming>,
     ) -> Result<Flow<Group<T>>, StartError> {
         check_reserves(&stage, false)?;
         self.part += 1;
         // It takes members and hands groups on; what it records are groups.
-        self.recorder.name_items(&stage.name, self.naming(naming));
-        let mut collector = Collector::new(Arc::clone(&stage), groups, self.firsts[self.part]);
-        Ok(match input {
-            Flow::Inline(mut before) => {
-                let mut watch = self.called(&stage);
-                watch.off_duty();
-                let cancelled = Arc::clone(&self.cancelled);
-                Flow::Inline(Box::new(move || {
-                    let group = loop {
-                        let member = watch.waiting_for_input(&mut before);
-                        watch.item_begins();
-                        match member {
-                            Some(member) => {
-                                if let Some(group) = collector.add(member) {
-                                    break Some(group);
-                                }
-                            }
-                            // The end of the run is not the end of the items: half a group is none.
-                            None if cancelled.load(SeqCst) => break None,
-                            None => break collector.take_rest(),
-                        }
-                    };
-                    if let Some(group) = &group {
-                        watch.item_ends(group.number);
-                    }
-                    watch.off_duty();
-                    group
-                }))
-            }
-            Flow::Buffer(input) => {
-                let output = self.buffer();
-                let (recorder, to) = (self.recorder.clone(), Arc::clone(&output));
-                let collector = Mutex::new(Some(collector));
-                let body = move |presence: &Presence| {
-                    let Some(mut collector) = lock(&collector).take() else {
-                        return;
-                    };
-                    let mut watch = presence.watch(&recorder);
-                    let mut tap = Tap::new(Arc::clone(&input));
-                    loop {
-                        let mut since = None;
-                        let member = tap.next(|| since = Some(watch.waits(Doing::Starved)));
-                        let number = member.as_ref().map(|member| member.number);
-                        watch.waited(since, Wait::Input, number);
-                        watch.level(&input);
-                        watch.item_begins();
-                        let ended = member.is_none();
-                        let group = match member {
-                            Some(member) => collector.add(member),
-                            None => collector.take_rest(),
-                        };
-                        match group {
-                            None if ended => return,
-                            None => {}
-                            Some(group) => {
-                                watch.item_ends(group.number);
-                                let last = matches!(group.content, Content::Failed(_));
-                                if hand_over(&to, group, &watch).is_err() || last {
-                                    return;
-                                }
-                            }
+        self.shared
+            .recorder
+            .name_items(&stage.name, self.naming(naming));
+        let mut batcher = Batcher::new(Arc::clone(&stage), groups, self.firsts[self.part]);
+        let cancelled = Arc::clone(&self.shared.cancelled);
+        Ok(self.put_single(&stage, move |watch| {
+            loop {
+                let member = input.next(watch);
+                watch.item_begins();
+                match member {
+                    Some(member) => {
+                        if let Some(group) = batcher.add(member) {
+                            return Some(group);
                         }
                     }
-                };
-                self.threads(&stage, &output, Arc::new(body));
-                Flow::Buffer(output)
+                    // The end of the run is not the end of the items: half a group is none.
+                    None if cancelled.load(SeqCst) => return None,
+                    None => return batcher.take_rest(),
+                }
             }
-        })
+        }))
     }
 }
 
@@ -412,6 +359,11 @@ fn check_reserves(stage: &Stage, can_reserve: bool) -> Result<(), StartError> {
     }
 }
 
+pub(crate) fn named(budgets: &[Arc<Budget>], name: Option<&str>) -> Option<Arc<Budget>> {
+    let mut budgets = budgets.iter();
+    budgets.find(|budget| Some(budget.name()) == name).cloned()
+}
+
 /// Puts an item into the buffer behind a stage. An error: nobody wants it any more.
 fn hand_over<T>(
     output: &Buffer<Envelope<T>>,
@@ -421,7 +373,7 @@ fn hand_over<T>(
     let number = envelope.number;
     let mut since = None;
     output.push(number, envelope, || {
-        since = Some(watch.waits(Doing::Blocked));
+        since = Some(watch.now(Doing::Blocked));
     })?;
     watch.waited(since, Wait::Output, Some(number));
     watch.level(output);

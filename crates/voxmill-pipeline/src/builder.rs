@@ -18,7 +18,6 @@
 //! ```
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use voxmill_telemetry::recorder::{Naming, Recorder};
@@ -26,29 +25,30 @@ use voxmill_telemetry::recorder::{Naming, Recorder};
 use crate::assembly::{Assembly, Flow};
 use crate::budget::Refused;
 use crate::group::{EmptyGroup, Group, Groups};
-use crate::item::BoxError;
+use crate::item::{BoxError, catch_panic};
+use crate::monitor::Monitor;
 use crate::plan::{
     self, AfterError, BudgetPlan, OnError, Order, Plan, PlanError, Setting, StagePlan,
 };
-use crate::position::Position;
+use crate::resume::ResumePoint;
 use crate::run::Running;
-use crate::stage::Work;
+use crate::stage::{Stage, Work};
 
 /// Why a pipeline cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
     Plan(#[from] PlanError),
-    #[error("stage `{stage}` is to retry, but its work is not `retrying`")]
-    CannotRetry { stage: String },
+    #[error("stage `{0}` is to retry, but its work is not `retrying`")]
+    CannotRetry(String),
     #[error("stage `{stage}` enters the budget `{budget}`, but its work is not `reserving`")]
     ReservesNothing { stage: String, budget: String },
     #[error("stage `{stage}` has one worker by its nature, and the plan gives it {workers}")]
     OneWorkerOnly { stage: String, workers: usize },
-    #[error("the source `{stage}` cannot be within a budget: bytes are admitted behind it")]
-    SourceInBudget { stage: String },
-    #[error("slots are filled by the function of the last stage, and `{stage}` has none")]
-    NothingFillsSlots { stage: String },
+    #[error("the source `{0}` cannot be within a budget: bytes are admitted behind it")]
+    SourceInBudget(String),
+    #[error("slots are filled by the function of the last stage, and `{0}` has none")]
+    NothingFillsSlots(String),
     #[error(
         "items that come out of order are batched within the budget `{budget}`, which they enter behind \
          stage `{stage}`: parts of many batches could use it up; enter it right behind the source"
@@ -77,7 +77,7 @@ struct Declared {
     /// Stages that have one worker by their nature.
     single: Vec<usize>,
     groups: Vec<Groups>,
-    position: Position,
+    from: ResumePoint,
     skipped: u64,
     /// How the items of this part of the pipeline are called; the next batching begins a new part.
     naming: Arc<OnceLock<Naming>>,
@@ -95,7 +95,7 @@ impl<T> fmt::Debug for Pipeline<T> {
 
 impl<T: Send + 'static> Pipeline<T> {
     /// A pipeline begins with its source: a function that gives the items from a number on. Item `n` must
-    /// be the same whenever it is asked for; that is what makes a position enough to resume.
+    /// be the same whenever it is asked for; that is what makes a number enough to resume.
     ///
     /// Of `plan` counts what concerns the whole run (names, order, overlap, budgets, slots, …). Its stages
     /// are those that are declared here and from here on.
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Pipeline<T> {
                 },
                 single: vec![0],
                 groups: Vec::new(),
-                position: Position::default(),
+                from: ResumePoint::default(),
                 skipped: 0,
                 naming,
             },
@@ -133,34 +133,39 @@ impl<T: Send + 'static> Pipeline<T> {
 
     /// One worker, two places behind it, no budget; an error stops the run.
     pub fn stage<U: Send + 'static>(self, name: &str, work: Work<T, U>) -> Pipeline<U> {
-        let mut declared = self.declared;
-        declared.plan.stages.push(StagePlan::new(name));
-        let (before, naming) = (self.assemble, Arc::clone(&declared.naming));
-        Pipeline {
-            declared,
-            assemble: Box::new(move |assembly| {
-                let input = before(assembly)?;
-                let stage = assembly.stage(&naming);
-                assembly.put_stage(stage, input, work)
-            }),
-        }
+        let naming = Arc::clone(&self.declared.naming);
+        self.then(name, naming, |assembly, stage, input| {
+            assembly.put_stage(stage, input, work)
+        })
     }
 
     /// Items that belong together become one.
-    pub fn batch(self, name: &str, groups: Groups) -> Pipeline<Group<T>> {
-        let mut declared = self.declared;
-        declared.single.push(declared.plan.stages.len());
-        declared.plan.stages.push(StagePlan::new(name));
-        declared.groups.push(groups.clone());
+    pub fn batch(mut self, name: &str, groups: Groups) -> Pipeline<Group<T>> {
+        self.declared.single.push(self.declared.plan.stages.len());
+        self.declared.groups.push(groups.clone());
         let next_naming = Arc::new(OnceLock::new());
-        let naming = std::mem::replace(&mut declared.naming, Arc::clone(&next_naming));
+        let naming = std::mem::replace(&mut self.declared.naming, Arc::clone(&next_naming));
+        self.then(name, naming, move |assembly, stage, input| {
+            assembly.put_batching(stage, input, groups, &next_naming)
+        })
+    }
+
+    fn then<U>(
+        mut self,
+        name: &str,
+        naming: Arc<OnceLock<Naming>>,
+        put: impl FnOnce(&mut Assembly, Arc<Stage>, Flow<T>) -> Result<Flow<U>, StartError>
+        + Send
+        + 'static,
+    ) -> Pipeline<U> {
+        self.declared.plan.stages.push(StagePlan::new(name));
         let before = self.assemble;
         Pipeline {
-            declared,
+            declared: self.declared,
             assemble: Box::new(move |assembly| {
                 let input = before(assembly)?;
                 let stage = assembly.stage(&naming);
-                assembly.put_batching(stage, input, groups, &next_naming)
+                put(assembly, stage, input)
             }),
         }
     }
@@ -206,8 +211,8 @@ impl<T: Send + 'static> Pipeline<T> {
     }
 
     /// Resumes from where an earlier run was. Numbers are the consumer's.
-    pub fn resume_at(mut self, position: Position) -> Pipeline<T> {
-        self.declared.position = position;
+    pub fn resume_at(mut self, point: ResumePoint) -> Pipeline<T> {
+        self.declared.from = point;
         self
     }
 
@@ -231,24 +236,18 @@ impl<T: Send + 'static> Pipeline<T> {
     /// Checks the plan, then starts all threads.
     pub fn start(self, recorder: Recorder) -> Result<Running<T>, StartError> {
         self.check()?;
-        let Declared {
-            plan,
-            single,
-            groups,
-            position,
-            skipped,
-            naming,
-        } = self.declared;
-        let mut assembly = Assembly::new(plan, recorder, &position, groups, skipped)?;
+        let it = self.declared;
+        let (groups, single) = (it.groups, it.single);
+        let mut assembly = Assembly::new(it.plan, recorder, &it.from, groups, single, it.skipped)?;
         let flow = (self.assemble)(&mut assembly)?;
-        assembly.name_consumer(&naming);
-        let (shared, starts) = assembly.finish(single);
-        let mut running = Running::new(flow, shared, position);
+        assembly.name_consumer(&it.naming);
+        let (shared, starts) = assembly.finish();
+        let mut running = Running::new(flow, shared, it.from);
         for start in starts {
             // What already runs is joined when `running` is dropped.
             start().map_err(StartError::Thread)?;
         }
-        running.watch_over().map_err(StartError::Thread)?;
+        running.monitor = Monitor::start(&running.control).map_err(StartError::Thread)?;
         Ok(running)
     }
 }
@@ -266,16 +265,12 @@ impl Declared {
                 });
             }
             if stage.on_error.retries > 0 {
-                return Err(StartError::CannotRetry {
-                    stage: stage.name.clone(),
-                });
+                return Err(StartError::CannotRetry(stage.name.clone()));
             }
         }
         let last = stages.len() - 1;
         if self.plan.slots.is_some() && self.single.contains(&last) {
-            return Err(StartError::NothingFillsSlots {
-                stage: stages[last].name.clone(),
-            });
+            return Err(StartError::NothingFillsSlots(stages[last].name.clone()));
         }
         // Where order is free, only the first stage behind the source admits items in their order; later
         // on, unfinished batches could hold all the bytes that the missing members of others need.
@@ -290,11 +285,9 @@ impl Declared {
                 });
             }
         }
-        match &stages[0] {
-            source if source.budget.is_some() => Err(StartError::SourceInBudget {
-                stage: source.name.clone(),
-            }),
-            _ => Ok(()),
+        match stages[0].budget {
+            Some(_) => Err(StartError::SourceInBudget(stages[0].name.clone())),
+            None => Ok(()),
         }
     }
 }
@@ -302,7 +295,7 @@ impl Declared {
 /// A name must never be the reason why something fails.
 fn safe_naming(name: impl Fn(u64) -> String + Send + Sync + 'static) -> Naming {
     Arc::new(move |number| {
-        catch_unwind(AssertUnwindSafe(|| name(number)))
+        catch_panic(|| name(number))
             .unwrap_or_else(|_| format!("item {number}, whose name is not known"))
     })
 }

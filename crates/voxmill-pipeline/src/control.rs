@@ -1,32 +1,34 @@
-//! A run as it is seen from outside: what it knows of itself, and what can be changed while it goes on.
+//! A run as it is seen from outside: what it knows of itself, and what can be changed while it runs.
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use voxmill_sync::lock;
 use voxmill_telemetry::recorder::Recorder;
 
+use crate::assembly::named;
 use crate::budget::Budget;
-use crate::buffer::{Buffer, Level};
-use crate::counters::{BudgetCounters, Snapshot, StageCounters};
+use crate::buffer::{Buffer, FillLevel};
+use crate::counters::{RunSnapshot, StageCounters};
 use crate::meter::Meter;
 use crate::plan::Plan;
 use crate::pool::Pool;
-use crate::position::{Position, Progress};
+use crate::resume::ResumePoint;
 use crate::slots::Slots;
 use crate::stage::Faults;
 
 /// A buffer, whatever is in it.
 pub(crate) trait AnyBuffer: Send + Sync {
-    fn level(&self) -> Level;
+    fn level(&self) -> FillLevel;
     fn set_capacity(&self, capacity: usize);
     fn cancel(&self);
 }
 
 impl<T: Send> AnyBuffer for Buffer<T> {
-    fn level(&self) -> Level {
+    fn level(&self) -> FillLevel {
         Buffer::level(self)
     }
 
@@ -48,7 +50,7 @@ pub(crate) struct StageHandle {
 }
 
 /// What all who have to do with a run share.
-pub(crate) struct Shared {
+pub(crate) struct RunShared {
     pub(crate) plan: Plan,
     pub(crate) recorder: Recorder,
     pub(crate) stages: Vec<StageHandle>,
@@ -61,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) faults: Arc<Faults>,
 }
 
-impl Shared {
+impl RunShared {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(SeqCst)
     }
@@ -92,16 +94,16 @@ impl Shared {
 /// Why a change was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    #[error("there is no stage `{name}`")]
-    NoStage { name: String },
-    #[error("there is no budget `{name}`")]
-    NoBudget { name: String },
-    #[error("stage `{name}` has one worker by its nature")]
-    OneWorkerOnly { name: String },
+    #[error("there is no stage `{0}`")]
+    NoStage(String),
+    #[error("there is no budget `{0}`")]
+    NoBudget(String),
+    #[error("stage `{0}` has one worker by its nature")]
+    OneWorkerOnly(String),
     #[error("the stages run one after another: there are no workers or buffers to change")]
     NoOverlap,
-    #[error("slots bound what is behind stage `{name}`, not a buffer")]
-    Slots { name: String },
+    #[error("slots bound what is behind stage `{0}`, not a buffer")]
+    Slots(String),
     #[error("a stage needs a worker, a buffer room for an item, and a budget bytes")]
     Zero,
     #[error("cannot start a thread")]
@@ -111,9 +113,9 @@ pub enum ChangeError {
 /// Changes a run from outside. Clones control the same run.
 #[derive(Clone)]
 pub struct Control {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RunShared>,
     pub(crate) consumer: Arc<Meter>,
-    pub(crate) progress: Arc<Progress>,
+    pub(crate) done: Arc<Mutex<ResumePoint>>,
 }
 
 impl fmt::Debug for Control {
@@ -131,8 +133,8 @@ impl Control {
     }
 
     /// What is done so far: enough to resume.
-    pub fn position(&self) -> Position {
-        self.progress.position()
+    pub fn resume_point(&self) -> ResumePoint {
+        lock(&self.done).clone()
     }
 
     /// How many items were skipped, those before a resume included.
@@ -144,7 +146,7 @@ impl Control {
     pub fn set_workers(&self, stage: &str, workers: usize) -> Result<(), ChangeError> {
         let (index, handle) = self.stage(stage, workers)?;
         if self.shared.single.contains(&index) {
-            return Err(ChangeError::OneWorkerOnly { name: stage.into() });
+            return Err(ChangeError::OneWorkerOnly(stage.into()));
         }
         let pool = handle.pool.as_ref().ok_or(ChangeError::NoOverlap)?;
         pool.set_workers(workers).map_err(ChangeError::Thread)
@@ -153,7 +155,7 @@ impl Control {
     pub fn set_capacity(&self, stage: &str, items: usize) -> Result<(), ChangeError> {
         let (index, handle) = self.stage(stage, items)?;
         if self.shared.slots.is_some() && index + 1 == self.shared.stages.len() {
-            return Err(ChangeError::Slots { name: stage.into() });
+            return Err(ChangeError::Slots(stage.into()));
         }
         let buffer = handle.buffer.as_ref().ok_or(ChangeError::NoOverlap)?;
         buffer.set_capacity(items);
@@ -165,11 +167,8 @@ impl Control {
         if bytes == 0 {
             return Err(ChangeError::Zero);
         }
-        let named = |known: &&Arc<Budget>| known.name() == budget;
-        let found = self.shared.budgets.iter().find(named);
-        let found = found.ok_or_else(|| ChangeError::NoBudget {
-            name: budget.into(),
-        })?;
+        let found = named(&self.shared.budgets, Some(budget));
+        let found = found.ok_or_else(|| ChangeError::NoBudget(budget.into()))?;
         found.set_limit(bytes);
         Ok(())
     }
@@ -181,22 +180,20 @@ impl Control {
         let mut stages = self.shared.stages.iter().enumerate();
         stages
             .find(|(_, stage)| stage.name == name)
-            .ok_or_else(|| ChangeError::NoStage { name: name.into() })
+            .ok_or_else(|| ChangeError::NoStage(name.into()))
     }
 
     /// What the run knows of itself now.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> RunSnapshot {
         let now = self.shared.recorder.now();
         let stage = |handle: &StageHandle| {
+            let pool = handle.pool.as_ref();
             let mut counters = StageCounters {
                 name: handle.name.clone(),
-                workers: handle.pool.as_ref().map_or(1, |pool| pool.workers()),
+                workers: pool.map_or(1, |pool| pool.workers()),
                 ..StageCounters::default()
             };
-            let meters = handle
-                .pool
-                .as_ref()
-                .map_or_else(Vec::new, |pool| pool.meters());
+            let meters = pool.map(|pool| pool.meters()).unwrap_or_default();
             for meter in meters.iter().chain(&handle.inline) {
                 meter.add_to(&mut counters, now);
             }
@@ -212,37 +209,11 @@ impl Control {
             ..StageCounters::default()
         };
         self.consumer.add_to(&mut consumer, now);
-        let budget = |budget: &Arc<Budget>| {
-            let usage = budget.usage();
-            BudgetCounters {
-                name: budget.name().to_owned(),
-                in_use: usage.in_use,
-                limit: usage.limit,
-                peak: usage.peak,
-            }
-        };
-        Snapshot {
+        let stages = self.shared.stages.iter().map(stage);
+        RunSnapshot {
             at: now.duration(),
-            stages: self
-                .shared
-                .stages
-                .iter()
-                .map(stage)
-                .chain([consumer])
-                .collect(),
-            budgets: self.shared.budgets.iter().map(budget).collect(),
+            stages: stages.chain([consumer]).collect(),
+            budgets: self.shared.budgets.iter().map(|it| it.usage()).collect(),
         }
-    }
-
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.shared.plan
-    }
-
-    pub(crate) fn single(&self) -> &[usize] {
-        &self.shared.single
-    }
-
-    pub(crate) fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
     }
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use crate::budget::BudgetUsage;
+
 /// The state of a pipeline at one moment. All times are sums since its start, over all workers of a
-/// stage, and include waits that are still going on; two snapshots make an observation.
+/// stage, and include waits that have not ended; two snapshots make an observation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
+pub struct RunSnapshot {
     pub at: Duration,
     /// In the order of the pipeline; the source first, the consumer last.
     pub stages: Vec<StageCounters>,
-    pub budgets: Vec<BudgetCounters>,
+    pub budgets: Vec<BudgetUsage>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,13 +32,4 @@ pub struct StageCounters {
     /// Items in the buffer behind the stage, and how many it may hold. Both 0 for the consumer.
     pub buffered: usize,
     pub capacity: usize,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BudgetCounters {
-    pub name: String,
-    pub in_use: u64,
-    pub limit: u64,
-    /// The most that was ever in use.
-    pub peak: u64,
 }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use voxmill_telemetry::event::FaultKind;
 
 use crate::budget::Reservation;
-use crate::item::{Content, Envelope, Gap};
-use crate::position::Position;
+use crate::item::{Content, Envelope, Gap, catch_panic};
+use crate::resume::ResumePoint;
 use crate::stage::Stage;
 
 /// Which items belong together: group `g` begins with item `first_of(g)`.
@@ -74,24 +73,24 @@ pub struct Group<T> {
 }
 
 /// Collects members until their group is whole.
-pub(crate) struct Collector<T> {
+pub(crate) struct Batcher<T> {
     stage: Arc<Stage>,
     groups: Groups,
-    finished: Position,
-    open: BTreeMap<u64, Open<T>>,
+    finished: ResumePoint,
+    open: BTreeMap<u64, OpenGroup<T>>,
 }
 
-struct Open<T> {
+struct OpenGroup<T> {
     members: Vec<(u64, Content<T>)>,
     bytes: Option<Reservation>,
 }
 
-impl<T> Collector<T> {
-    pub(crate) fn new(stage: Arc<Stage>, groups: Groups, first: u64) -> Collector<T> {
-        Collector {
+impl<T> Batcher<T> {
+    pub(crate) fn new(stage: Arc<Stage>, groups: Groups, first: u64) -> Batcher<T> {
+        Batcher {
             stage,
             groups,
-            finished: Position::at(first),
+            finished: ResumePoint::at(first),
             open: BTreeMap::new(),
         }
     }
@@ -99,12 +98,11 @@ impl<T> Collector<T> {
     /// The group, if this was its last member. A failure ends the collecting.
     pub(crate) fn add(&mut self, envelope: Envelope<T>) -> Option<Envelope<Group<T>>> {
         let member = envelope.number;
-        let group = catch_unwind(AssertUnwindSafe(|| self.add_to_group(envelope)));
+        let group = catch_panic(|| self.add_to_group(envelope));
         group.unwrap_or_else(|panic| {
-            let number = self.finished.next;
             Some(Envelope {
-                number,
-                ..self.stage.escaped(member, &*panic)
+                number: self.finished.next,
+                ..self.stage.escaped(member, panic)
             })
         })
     }
@@ -123,7 +121,7 @@ impl<T> Collector<T> {
             return Some(Envelope::new(group, Content::Failed(failure)));
         }
         let size = (self.groups.first_of(group + 1) - self.groups.first_of(group)) as usize;
-        let open = self.open.entry(group).or_insert_with(|| Open {
+        let open = self.open.entry(group).or_insert_with(|| OpenGroup {
             members: Vec::with_capacity(size),
             bytes: None,
         });
@@ -133,10 +131,7 @@ impl<T> Collector<T> {
         }
         if let Some(mut bytes) = bytes {
             bytes.set_parked(true);
-            match &mut open.bytes {
-                Some(sum) => sum.merge(bytes),
-                none => *none = Some(bytes),
-            }
+            open.bytes = merged(open.bytes.take(), Some(bytes));
         }
         None
     }
@@ -148,43 +143,41 @@ impl<T> Collector<T> {
     }
 
     fn take(&mut self, group: u64, last: Option<Reservation>) -> Option<Envelope<Group<T>>> {
-        let Open { mut members, bytes } = self.open.remove(&group)?;
-        let bytes = match (bytes, last) {
-            (Some(mut sum), last) => {
-                sum.set_parked(false);
-                if let Some(last) = last {
-                    sum.merge(last);
-                }
-                Some(sum)
-            }
-            (None, last) => last,
-        };
+        let OpenGroup { mut members, bytes } = self.open.remove(&group)?;
+        let bytes = bytes.map(|mut bytes| {
+            bytes.set_parked(false);
+            bytes
+        });
+        let bytes = merged(bytes, last);
         self.finished.mark_done(group);
         // Where order is free they came as they were done.
         members.sort_by_key(|(number, _)| *number);
-        let done_before = members
-            .iter()
-            .all(|(_, content)| matches!(content, Content::DoneBefore));
-        let content = if done_before {
-            Content::DoneBefore
-        } else {
-            let members = members
-                .into_iter()
-                .filter_map(|(_, content)| match content {
-                    Content::Item(item) => Some(Ok(item)),
-                    Content::Gap(gap) => Some(Err(gap)),
-                    Content::Failed(_) | Content::DoneBefore => None,
-                });
-            Content::Item(Group {
-                members: members.collect(),
-            })
+        let members = members.into_iter();
+        let members = members.filter_map(|(_, content)| match content {
+            Content::Item(item) => Some(Ok(item)),
+            Content::Gap(gap) => Some(Err(gap)),
+            Content::Failed(_) | Content::DoneBefore => None,
+        });
+        let members: Vec<_> = members.collect();
+        let content = match members.is_empty() {
+            true => Content::DoneBefore,
+            false => Content::Item(Group { members }),
         };
         Some(Envelope {
-            number: group,
-            content,
             bytes,
-            place: None,
+            ..Envelope::new(group, content)
         })
+    }
+}
+
+/// Both reservations as one, as parked as the first.
+fn merged(first: Option<Reservation>, second: Option<Reservation>) -> Option<Reservation> {
+    match (first, second) {
+        (Some(mut sum), Some(other)) => {
+            sum.merge(other);
+            Some(sum)
+        }
+        (first, second) => first.or(second),
     }
 }
 
@@ -194,19 +187,15 @@ mod tests {
 
     #[test]
     fn an_item_belongs_to_the_group_that_begins_at_or_before_it() {
-        let fours = Groups::of(4);
-        let groups: Vec<_> = (0..10).map(|item| fours.find(item, 0).unwrap()).collect();
-        assert_eq!(groups, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+        let groups_of = |groups: &Groups| -> Vec<u64> {
+            let items = 0..10;
+            items.map(|item| groups.find(item, 0).unwrap()).collect()
+        };
+        assert_eq!(groups_of(&Groups::of(4)), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
         let triangle = Groups::beginning_at(|group| group * (group + 1) / 2);
-        let groups: Vec<_> = (0..10)
-            .map(|item| triangle.find(item, 0).unwrap())
-            .collect();
-        assert_eq!(groups, [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]);
-        assert_eq!(
-            triangle.find(7, 2),
-            Ok(3),
-            "the search may begin at an earlier group"
-        );
+        assert_eq!(groups_of(&triangle), [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]);
+        let found = triangle.find(7, 2);
+        assert_eq!(found, Ok(3), "the search may begin at an earlier group");
     }
 
     #[test]
@@ -215,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_does_not_rise_is_found_out_instead_of_searched_for_ever() {
+    fn a_function_that_does_not_rise_is_an_error_instead_of_an_endless_search() {
         let stuck = Groups::beginning_at(|group| group.min(3));
         assert_eq!(stuck.find(2, 0), Ok(2));
         assert_eq!(stuck.find(3, 0), Err(EmptyGroup { group: 3 }));

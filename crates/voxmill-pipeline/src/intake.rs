@@ -3,15 +3,14 @@
 //! One worker of a stage at a time takes an item and asks for the room it needs; the others wait for
 //! the right to do so. That is what makes bytes be granted in item order.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use voxmill_telemetry::event::Wait;
 
-use crate::buffer::{Buffer, Tap};
+use crate::buffer::Tap;
 use crate::item::Envelope;
 use crate::meter::Doing;
-use crate::stage::{Asked, Worker};
+use crate::stage::{Admission, Worker};
 use crate::turn::Turnstile;
 
 pub(crate) struct Intake<T> {
@@ -21,15 +20,15 @@ pub(crate) struct Intake<T> {
 }
 
 impl<T: 'static> Intake<T> {
-    pub(crate) fn new(input: Arc<Buffer<Envelope<T>>>) -> Intake<T> {
+    pub(crate) fn new(input: Tap<Envelope<T>>) -> Intake<T> {
         Intake {
-            right: Turnstile::new(Tap::new(input)),
+            right: Turnstile::new(input),
             asks_for_room: AtomicBool::new(false),
         }
     }
 
     /// The next item with the room it needs; `None` when no more will come.
-    pub(crate) fn take<U: 'static>(&self, worker: &Worker<T, U>) -> Option<Asked<T, U>> {
+    pub(crate) fn take<U: 'static>(&self, worker: &Worker<T, U>) -> Option<Admission<T, U>> {
         let mut since = None;
         let mut wait = Wait::Input;
         let mut tap = self.right.take(|| {
@@ -40,10 +39,10 @@ impl<T: 'static> Intake<T> {
             } else {
                 Doing::Starved
             };
-            since = Some(worker.watch.waits(doing));
+            since = Some(worker.watch.now(doing));
         });
         let envelope = tap.next(|| {
-            let now = worker.watch.waits(Doing::Starved);
+            let now = worker.watch.now(Doing::Starved);
             since.get_or_insert(now);
         })?;
         worker.watch.waited(since, wait, Some(envelope.number));
@@ -53,8 +52,8 @@ impl<T: 'static> Intake<T> {
             return Some(worker.ask(envelope, true));
         }
         self.asks_for_room.store(true, Relaxed);
-        let asked = worker.ask(envelope, true);
+        let admission = worker.ask(envelope, true);
         self.asks_for_room.store(false, Relaxed);
-        Some(asked)
+        Some(admission)
     }
 }

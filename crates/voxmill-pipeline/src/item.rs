@@ -1,13 +1,14 @@
-//! What travels: an item with its number and what it holds, or the news that there is none.
+//! What moves through a pipeline: an item with its number and what it holds, or why there is none.
 
 use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use voxmill_telemetry::event::FaultKind;
 
 use crate::budget::Reservation;
-use crate::slots::{Place, Ready};
+use crate::slots::{Ready, Slot};
 
 /// What a stage's function may fail with.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -18,7 +19,7 @@ pub(crate) struct Envelope<T> {
     pub(crate) number: u64,
     pub(crate) content: Content<T>,
     pub(crate) bytes: Option<Reservation>,
-    pub(crate) place: Option<Place<Ready>>,
+    pub(crate) slot: Option<Slot<Ready>>,
 }
 
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) enum Content<T> {
     Item(T),
     Gap(Gap),
     /// The run ends here.
-    Failed(Failure),
+    Failed(RunFailure),
     /// Done before the run was resumed: skipped in silence, it only keeps the count.
     DoneBefore,
 }
@@ -37,7 +38,7 @@ impl<T> Envelope<T> {
             number,
             content,
             bytes: None,
-            place: None,
+            slot: None,
         }
     }
 }
@@ -79,7 +80,7 @@ impl Error for ItemFault {
 
 /// Why a run ended before its items did.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
+pub enum RunFailure {
     #[error(transparent)]
     Item(Arc<ItemFault>),
     #[error("{skipped} items were skipped, and at most {most} may be; the last one: {last}")]
@@ -91,11 +92,12 @@ pub enum Failure {
     },
 }
 
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|said| (*said).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned())
+/// Runs the caller's code; an error is the message of its panic.
+pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let message = panic.downcast_ref::<&str>().map(|&message| message.into());
+        message
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic without a message".to_owned())
+    })
 }

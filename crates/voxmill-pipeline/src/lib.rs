@@ -1,10 +1,10 @@
 //! Moves items of any kind through stages, with bounded buffers between them. Knows nothing of speech
 //! or of tensors.
 //!
-//! A [`Pipeline`] is declared stage by stage; its [`Plan`](plan::Plan) can be looked at before anything runs;
+//! A [`Pipeline`] is declared stage by stage; its [`Plan`](plan::Plan) can be shown before anything runs;
 //! [`Running`](run::Running) is what the consumer iterates once it is started.
 
-pub mod adapt;
+mod adapt;
 mod assembly;
 pub mod builder;
 pub mod control;
@@ -16,7 +16,7 @@ mod meter;
 mod monitor;
 pub mod plan;
 mod pool;
-pub mod position;
+pub mod resume;
 pub mod run;
 mod source;
 pub mod stage;

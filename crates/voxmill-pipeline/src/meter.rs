@@ -7,48 +7,38 @@ use voxmill_sync::lock;
 use voxmill_telemetry::event::{Nanos, Wait};
 use voxmill_telemetry::recorder::{Lane, Recorder};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Tap};
 use crate::counters::StageCounters;
 use crate::item::Envelope;
 
 /// What a worker is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Doing {
     Working = 0,
     Starved = 1,
     ShortOfRoom = 2,
     Blocked = 3,
     /// Not there (any more).
+    #[default]
     Nothing = 4,
 }
 
 /// Where one worker's time went.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Meter {
     items: AtomicU64,
     /// Changes only where the worker waits anyhow, so a lock costs nothing that shows.
-    time: Mutex<Time>,
+    time: Mutex<TimeTotals>,
 }
 
-#[derive(Debug)]
-struct Time {
+#[derive(Debug, Default)]
+struct TimeTotals {
     doing: Doing,
     since: Nanos,
     totals: [Nanos; 5],
 }
 
 impl Meter {
-    pub(crate) fn new() -> Meter {
-        Meter {
-            items: AtomicU64::new(0),
-            time: Mutex::new(Time {
-                doing: Doing::Nothing,
-                since: Nanos(0),
-                totals: [Nanos(0); 5],
-            }),
-        }
-    }
-
     pub(crate) fn now_doing(&self, doing: Doing, now: Nanos) {
         let mut time = lock(&self.time);
         let (before, span) = (time.doing as usize, now.since(time.since));
@@ -80,7 +70,7 @@ impl Meter {
     }
 }
 
-/// A worker's pen: tells its meter what it is doing and its lane what took how long.
+/// How a worker keeps time: its meter learns what it is doing, its lane what took how long.
 #[derive(Debug)]
 pub(crate) struct Watch {
     meter: Arc<Meter>,
@@ -101,20 +91,8 @@ impl Watch {
         }
     }
 
-    /// A stage that is called works from here on …
-    pub(crate) fn on_duty(&self) {
-        let now = self.recorder.now();
-        self.meter.now_doing(Doing::Working, now);
-    }
-
-    /// … until here; what its caller does then is not its time.
-    pub(crate) fn off_duty(&self) {
-        let now = self.recorder.now();
-        self.meter.now_doing(Doing::Nothing, now);
-    }
-
-    /// Begins a wait; call [`Watch::waited`] when it is over.
-    pub(crate) fn waits(&self, doing: Doing) -> Nanos {
+    /// From now on the worker does this. A wait ends with [`Watch::waited`].
+    pub(crate) fn now(&self, doing: Doing) -> Nanos {
         let now = self.recorder.now();
         self.meter.now_doing(doing, now);
         now
@@ -123,8 +101,7 @@ impl Watch {
     /// Ends the wait that began at `since`, if there was one.
     pub(crate) fn waited(&self, since: Option<Nanos>, wait: Wait, item: Option<u64>) {
         if let Some(since) = since {
-            let now = self.recorder.now();
-            self.meter.now_doing(Doing::Working, now);
+            let now = self.now(Doing::Working);
             self.lane.wait(wait, item, since, now.since(since));
         }
     }
@@ -134,11 +111,34 @@ impl Watch {
         &self,
         take: &mut dyn FnMut() -> Option<Envelope<T>>,
     ) -> Option<Envelope<T>> {
-        let since = self.waits(Doing::Starved);
+        let since = self.now(Doing::Starved);
         let envelope = take();
         let number = envelope.as_ref().map(|envelope| envelope.number);
         self.waited(Some(since), Wait::Input, number);
         envelope
+    }
+
+    /// The next item of the buffer before.
+    pub(crate) fn next_of<T>(&self, tap: &mut Tap<Envelope<T>>) -> Option<Envelope<T>> {
+        let mut since = None;
+        let envelope = tap.next(|| since = Some(self.now(Doing::Starved)));
+        let number = envelope.as_ref().map(|envelope| envelope.number);
+        self.waited(since, Wait::Input, number);
+        self.level(tap.buffer());
+        envelope
+    }
+
+    /// Asks for room for an item; `ask` gets what is to be called before it waits.
+    pub(crate) fn asks_for_room<R>(
+        &self,
+        wait: Wait,
+        item: u64,
+        ask: impl FnOnce(&mut dyn FnMut()) -> R,
+    ) -> R {
+        let mut since = None;
+        let answer = ask(&mut || since = Some(self.now(Doing::ShortOfRoom)));
+        self.waited(since, wait, Some(item));
+        answer
     }
 
     /// The level of a buffer that was just moved, where every move is wanted.
@@ -151,7 +151,7 @@ impl Watch {
         }
     }
 
-    /// Something went by that needs no work.
+    /// An envelope that needs no work went by.
     pub(crate) fn passes(&self) {
         self.meter.item_done();
     }
@@ -173,6 +173,6 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.meter.now_doing(Doing::Nothing, self.recorder.now());
+        self.now(Doing::Nothing);
     }
 }

@@ -1,5 +1,5 @@
-//! The thread that looks at a run from time to time: it records how full buffers and budgets are, and
-//! lets the controller change what it finds wanting.
+//! The thread that samples a run from time to time: it records how full buffers and budgets are, and
+//! lets the controller change workers and buffers.
 
 use std::io;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use voxmill_telemetry::event::Event;
 
-use crate::adapt::{Action, Change, Controller};
+use crate::adapt::{Adjusted, Adjustment, Controller};
 use crate::control::Control;
-use crate::counters::Snapshot;
+use crate::counters::RunSnapshot;
 
 const LEVELS_EVERY: Duration = Duration::from_secs(1);
 
@@ -24,8 +24,8 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     pub(crate) fn start(control: &Control) -> io::Result<Option<Monitor>> {
-        let plan = control.plan();
-        if !plan.overlap || (plan.adapt.is_none() && !control.recorder().is_on()) {
+        let plan = &control.shared.plan;
+        if !plan.overlap || (plan.adapt.is_none() && !control.shared.recorder.is_on()) {
             return Ok(None);
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -51,15 +51,15 @@ impl Drop for Monitor {
 }
 
 fn watch(control: &Control, stop: &AtomicBool) {
-    let mut controller = Controller::new(control.plan(), control.single());
-    let look_after = |controller: &Option<Controller>| {
-        let wait = controller.as_ref().map(Controller::next_look);
+    let mut controller = Controller::new(&control.shared.plan, &control.shared.single);
+    let sample_after = |controller: &Option<Controller>| {
+        let wait = controller.as_ref().map(Controller::next_snapshot);
         Instant::now() + wait.unwrap_or(LEVELS_EVERY)
     };
     let mut next_levels = Instant::now() + LEVELS_EVERY;
-    let mut next_look = look_after(&controller);
+    let mut next_sample = sample_after(&controller);
     loop {
-        let next = next_levels.min(next_look);
+        let next = next_levels.min(next_sample);
         std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
         if stop.load(Ordering::Acquire) {
             return;
@@ -70,37 +70,34 @@ fn watch(control: &Control, stop: &AtomicBool) {
             next_levels = now + LEVELS_EVERY;
             record_levels(control, &snapshot);
         }
-        if now >= next_look {
-            for change in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
-                carry_out(control, change);
+        if now >= next_sample {
+            for adjustment in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
+                carry_out(control, adjustment);
             }
-            next_look = look_after(&controller);
+            next_sample = sample_after(&controller);
         }
     }
 }
 
-fn carry_out(control: &Control, change: Change) {
-    let stage = |index: usize| &control.plan().stages[index].name;
-    let done = match change.action {
-        None => Ok(()),
-        Some(Action::Workers {
-            stage: index, to, ..
-        }) => control.set_workers(stage(index), to),
-        Some(Action::Capacity {
-            stage: index, to, ..
-        }) => control.set_capacity(stage(index), to),
-    };
-    let mut decision = change.decision;
+fn carry_out(control: &Control, adjustment: Adjustment) {
+    let done = adjustment.action.map_or(Ok(()), |action| {
+        let stage = &control.shared.plan.stages[action.stage].name;
+        match action.what {
+            Adjusted::Workers => control.set_workers(stage, action.to),
+            Adjusted::Capacity => control.set_capacity(stage, action.to),
+        }
+    });
+    let mut decision = adjustment.decision;
     if let Err(error) = done {
         // The controller sees from the next snapshot that nothing changed.
         decision.reason = format!("{}; but it could not be done: {error}", decision.reason);
     }
-    control.recorder().record(Event::Decision(decision));
+    control.shared.recorder.record(Event::Decision(decision));
 }
 
 /// How full buffers and budgets are now.
-pub(crate) fn record_levels(control: &Control, snapshot: &Snapshot) {
-    let recorder = control.recorder();
+pub(crate) fn record_levels(control: &Control, snapshot: &RunSnapshot) {
+    let recorder = &control.shared.recorder;
     for stage in snapshot.stages.iter().filter(|stage| stage.capacity > 0) {
         recorder.record(Event::BufferLevel {
             buffer: stage.name.clone(),

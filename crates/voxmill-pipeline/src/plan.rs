@@ -12,22 +12,22 @@ pub use voxmill_telemetry::plan::{
 /// Why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    #[error("the plan `{plan}` has no stages")]
-    NoStages { plan: String },
-    #[error("a stage of the plan `{plan}` has no name")]
-    NamelessStage { plan: String },
-    #[error("two stages are named `{stage}`")]
-    SameName { stage: String },
-    #[error("two budgets are named `{budget}`")]
-    SameBudget { budget: String },
-    #[error("stage `{stage}` has no workers")]
-    NoWorkers { stage: String },
-    #[error("the buffer behind stage `{stage}` holds nothing")]
-    NoBuffer { stage: String },
+    #[error("the plan `{0}` has no stages")]
+    NoStages(String),
+    #[error("a stage of the plan `{0}` has no name")]
+    NamelessStage(String),
+    #[error("two stages are named `{0}`")]
+    SameName(String),
+    #[error("two budgets are named `{0}`")]
+    SameBudget(String),
+    #[error("stage `{0}` has no workers")]
+    NoWorkers(String),
+    #[error("the buffer behind stage `{0}` holds nothing")]
+    NoBuffer(String),
     #[error("`{user}` uses the budget `{budget}`, which the plan does not name")]
     UnknownBudget { user: String, budget: String },
-    #[error("budget `{budget}` has no bytes")]
-    EmptyBudget { budget: String },
+    #[error("budget `{0}` has no bytes")]
+    EmptyBudget(String),
     #[error(
         "stage `{stage}` comes back to the budget `{budget}` after another: bytes are granted where \
          items enter a budget, so a pipeline may enter each only once"
@@ -44,8 +44,8 @@ pub enum PlanError {
         budget: String,
         bytes: u64,
     },
-    #[error("the longest wait at the start, {seconds} s, is not a time span")]
-    BadStartDelay { seconds: String },
+    #[error("the longest wait at the start, {0} s, is not a time span")]
+    BadStartDelay(String),
     #[error(
         "the plan asks for {workers} workers and {fixed} of them are fixed, but the controller may use {most}"
     )]
@@ -59,20 +59,14 @@ pub enum PlanError {
 /// Whether the plan can be run; the first thing that is wrong otherwise.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     if plan.stages.is_empty() {
-        return Err(PlanError::NoStages {
-            plan: plan.name.clone(),
-        });
+        return Err(PlanError::NoStages(plan.name.clone()));
     }
     for (index, budget) in plan.budgets.iter().enumerate() {
         if budget.bytes == 0 {
-            return Err(PlanError::EmptyBudget {
-                budget: budget.name.clone(),
-            });
+            return Err(PlanError::EmptyBudget(budget.name.clone()));
         }
         if plan.budgets[..index].iter().any(|b| b.name == budget.name) {
-            return Err(PlanError::SameBudget {
-                budget: budget.name.clone(),
-            });
+            return Err(PlanError::SameBudget(budget.name.clone()));
         }
     }
     for (index, stage) in plan.stages.iter().enumerate() {
@@ -82,19 +76,19 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         check_slots(plan, slots)?;
     }
     if !(0.0..=1e6).contains(&plan.start_delay_seconds) {
-        return Err(PlanError::BadStartDelay {
-            seconds: plan.start_delay_seconds.to_string(),
-        });
+        let seconds = plan.start_delay_seconds.to_string();
+        return Err(PlanError::BadStartDelay(seconds));
     }
     if let Some(adapt) = plan.adapt {
         let fixed = plan.stages.iter().filter(|stage| stage.workers.fixed);
         let fixed = fixed.map(|stage| stage.workers.value).sum();
         let workers = plan.stages.iter().map(|stage| stage.workers.value).sum();
-        if workers > adapt.most_workers.max(fixed) {
+        let most = adapt.most_workers;
+        if workers > most.max(fixed) {
             return Err(PlanError::WorkersBeyondLimit {
                 workers,
                 fixed,
-                most: adapt.most_workers,
+                most,
             });
         }
     }
@@ -105,33 +99,23 @@ fn check_stage(plan: &Plan, index: usize, stage: &StagePlan) -> Result<(), PlanE
     let before = &plan.stages[..index];
     let name = || stage.name.clone();
     if stage.name.is_empty() {
-        return Err(PlanError::NamelessStage {
-            plan: plan.name.clone(),
-        });
+        return Err(PlanError::NamelessStage(plan.name.clone()));
     }
     if stage.name == plan.consumer || before.iter().any(|other| other.name == stage.name) {
-        return Err(PlanError::SameName { stage: name() });
+        return Err(PlanError::SameName(name()));
     }
     if stage.workers.value == 0 {
-        return Err(PlanError::NoWorkers { stage: name() });
+        return Err(PlanError::NoWorkers(name()));
     }
     if stage.buffer.value == 0 {
-        return Err(PlanError::NoBuffer { stage: name() });
+        return Err(PlanError::NoBuffer(name()));
     }
     let Some(budget) = &stage.budget else {
         return Ok(());
     };
-    if !plan.budgets.iter().any(|known| &known.name == budget) {
-        return Err(PlanError::UnknownBudget {
-            user: name(),
-            budget: budget.clone(),
-        });
-    }
-    let used_before = before.iter().any(|s| s.budget.as_ref() == Some(budget));
-    let used_just_before = before
-        .last()
-        .is_some_and(|s| s.budget.as_ref() == Some(budget));
-    if used_before && !used_just_before {
+    find_budget(plan, &stage.name, budget)?;
+    let used = |other: &StagePlan| other.budget == stage.budget;
+    if before.iter().any(used) && !before.last().is_some_and(used) {
         return Err(PlanError::BudgetEnteredTwice {
             stage: name(),
             budget: budget.clone(),
@@ -147,12 +131,7 @@ fn check_slots(plan: &Plan, slots: &SlotsPlan) -> Result<(), PlanError> {
     let Some(name) = &slots.budget else {
         return Ok(());
     };
-    let Some(budget) = plan.budgets.iter().find(|budget| &budget.name == name) else {
-        return Err(PlanError::UnknownBudget {
-            user: "slots".to_owned(),
-            budget: name.clone(),
-        });
-    };
+    let budget = find_budget(plan, "slots", name)?;
     if slots.bytes_each.saturating_mul(slots.places() as u64) > budget.bytes {
         return Err(PlanError::SlotsBeyondBudget {
             places: slots.places(),
@@ -162,6 +141,14 @@ fn check_slots(plan: &Plan, slots: &SlotsPlan) -> Result<(), PlanError> {
         });
     }
     Ok(())
+}
+
+fn find_budget<'a>(plan: &'a Plan, user: &str, name: &str) -> Result<&'a BudgetPlan, PlanError> {
+    let found = plan.budgets.iter().find(|budget| budget.name == name);
+    found.ok_or_else(|| PlanError::UnknownBudget {
+        user: user.to_owned(),
+        budget: name.to_owned(),
+    })
 }
 
 /// The plan as a person reads it: a line a stage, in the order of the pipeline.
@@ -190,37 +177,20 @@ fn write_plan(f: &mut String, plan: &Plan) -> fmt::Result {
     let names = plan.stages.iter().map(|stage| stage.name.len());
     let width = names.chain([plan.consumer.len()]).max().unwrap_or(0);
     for stage in &plan.stages {
+        let (workers, buffer) = (shown(stage.workers), shown(stage.buffer));
         write!(
             f,
-            "  {:width$}  workers {}, buffer {}",
-            stage.name,
-            shown(stage.workers),
-            shown(stage.buffer)
+            "  {:width$}  workers {workers}, buffer {buffer}",
+            stage.name
         )?;
         if let Some(budget) = &stage.budget {
             write!(f, ", within {budget}")?;
         }
-        match stage.on_error {
-            OnError {
-                retries: 0,
-                then: AfterError::Stop,
-            } => {}
-            OnError {
-                retries: 0,
-                then: AfterError::Skip,
-            } => write!(f, ", skips errors")?,
-            OnError {
-                retries,
-                then: AfterError::Skip,
-            } => {
-                write!(f, ", retries {retries} times, then skips")?;
-            }
-            OnError {
-                retries,
-                then: AfterError::Stop,
-            } => {
-                write!(f, ", retries {retries} times, then stops")?;
-            }
+        match (stage.on_error.retries, stage.on_error.then) {
+            (0, AfterError::Stop) => {}
+            (0, AfterError::Skip) => write!(f, ", skips errors")?,
+            (retries, AfterError::Skip) => write!(f, ", retries {retries} times, then skips")?,
+            (retries, AfterError::Stop) => write!(f, ", retries {retries} times, then stops")?,
         }
         writeln!(f)?;
     }
@@ -229,21 +199,14 @@ fn write_plan(f: &mut String, plan: &Plan) -> fmt::Result {
         Some(slots) => write!(f, " from {} slots ahead", shown(slots.ahead))?,
         None => write!(f, " from the buffer")?,
     }
-    if plan.start_delay_seconds > 0.0 {
-        write!(
-            f,
-            ", starts when full or after {} s",
-            plan.start_delay_seconds
-        )?;
+    let delay = plan.start_delay_seconds;
+    if delay > 0.0 {
+        write!(f, ", starts when full or after {delay} s")?;
     }
     writeln!(f)?;
     for budget in &plan.budgets {
-        writeln!(
-            f,
-            "  budget {}: {:.1} MB",
-            budget.name,
-            budget.bytes as f64 / 1e6
-        )?;
+        let megabytes = budget.bytes as f64 / 1e6;
+        writeln!(f, "  budget {}: {megabytes:.1} MB", budget.name)?;
     }
     match plan.adapt {
         Some(adapt) => writeln!(
@@ -300,9 +263,9 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_reads_like_the_road_it_is() {
+    fn a_plan_reads_like_the_pipeline_it_is() {
         assert_eq!(check(&training()), Ok(()));
-        let said = "\
+        let expected = "\
 train: in order, stages overlap
   plan       workers 1, buffer 2
   featurize  workers 6 (fixed), buffer 64, within host, retries 2 times, then skips
@@ -313,124 +276,92 @@ train: in order, stages overlap
   budget device 0: 200.0 MB
   adapts: at most 12 workers, buffers of at most 50
 ";
-        assert_eq!(describe(&training()), said);
+        assert_eq!(describe(&training()), expected);
         let plain = Plan {
             order: Order::Free,
             overlap: false,
             ..Plan::new("prepare", "cache")
         };
         let plain = Pipeline::source(plain, "clips", numbers).on_error(0, AfterError::Skip);
-        let plain = plain.plan();
-        let said = "\
+        let expected = "\
 prepare: in any order, one stage after another
   clips  workers 1, buffer 2, skips errors
   cache  takes from the buffer
   does not adapt
 ";
-        assert_eq!(describe(plain), said);
+        assert_eq!(describe(plain.plan()), expected);
     }
 
-    /// What the check says of a training plan that was spoilt.
-    fn spoilt(spoil: impl FnOnce(&mut Plan)) -> PlanError {
-        let mut plan = training();
-        spoil(&mut plan);
-        check(&plan).unwrap_err()
-    }
-
-    fn stage(name: &str) -> String {
-        name.to_owned()
+    fn slots(plan: &mut Plan) -> &mut SlotsPlan {
+        plan.slots.as_mut().unwrap()
     }
 
     #[test]
-    fn stages_need_names_workers_and_room() {
-        let plan = stage("train");
-        let error = spoilt(|plan| plan.stages.clear());
-        assert_eq!(error, PlanError::NoStages { plan: plan.clone() });
-        let error = spoilt(|plan| plan.stages[1].name.clear());
-        assert_eq!(error, PlanError::NamelessStage { plan });
+    fn a_plan_that_cannot_be_run_is_refused_with_the_reason() {
+        let refused = |spoil: &dyn Fn(&mut Plan), expected: &str| {
+            let mut plan = training();
+            spoil(&mut plan);
+            assert_eq!(check(&plan).unwrap_err().to_string(), expected);
+        };
+        refused(
+            &|plan| plan.stages.clear(),
+            "the plan `train` has no stages",
+        );
+        let error = "a stage of the plan `train` has no name";
+        refused(&|plan| plan.stages[1].name.clear(), error);
         for taken in ["batch", "model"] {
-            let error = spoilt(|plan| plan.stages[3].name = taken.into());
-            let stage = stage(taken);
-            assert_eq!(error, PlanError::SameName { stage });
+            let error = format!("two stages are named `{taken}`");
+            refused(&|plan| plan.stages[3].name = taken.into(), &error);
         }
-        let error = spoilt(|plan| plan.stages[1].workers = Setting::fixed(0));
-        let featurize = stage("featurize");
-        assert_eq!(
-            error,
-            PlanError::NoWorkers {
-                stage: featurize.clone()
-            }
-        );
-        let error = spoilt(|plan| plan.stages[1].buffer = Setting::from(0));
-        assert_eq!(error, PlanError::NoBuffer { stage: featurize });
-    }
+        let error = "stage `featurize` has no workers";
+        refused(&|plan| plan.stages[1].workers = Setting::fixed(0), error);
+        let error = "the buffer behind stage `featurize` holds nothing";
+        refused(&|plan| plan.stages[1].buffer = Setting::from(0), error);
 
-    #[test]
-    fn budgets_must_be_known_hold_something_and_be_entered_once() {
-        let error = spoilt(|plan| plan.budgets[0].bytes = 0);
-        assert_eq!(
-            error,
-            PlanError::EmptyBudget {
-                budget: "host".into()
-            }
+        refused(
+            &|plan| plan.budgets[0].bytes = 0,
+            "budget `host` has no bytes",
         );
-        let error = spoilt(|plan| plan.budgets[1].name = "host".into());
-        assert_eq!(
-            error,
-            PlanError::SameBudget {
-                budget: "host".into()
-            }
-        );
-        let error = spoilt(|plan| plan.stages[3].budget = Some("disk".into()));
-        assert!(matches!(error, PlanError::UnknownBudget { user, .. } if user == "transfer"));
+        let error = "two budgets are named `host`";
+        refused(&|plan| plan.budgets[1].name = "host".into(), error);
+        let error = "`transfer` uses the budget `disk`, which the plan does not name";
+        refused(&|plan| plan.stages[3].budget = Some("disk".into()), error);
         // Out of the host's budget and in again: the way in could wait for the way back.
-        let error = spoilt(|plan| {
+        let in_again = |plan: &mut Plan| {
             plan.stages[2].budget = None;
             plan.stages[3].budget = Some("host".into());
-        });
-        assert!(
-            matches!(error, PlanError::BudgetEnteredTwice { stage, .. } if stage == "transfer")
-        );
-    }
-
-    #[test]
-    fn slots_must_fit_into_their_budget() {
-        let slots =
-            |change: fn(&mut SlotsPlan)| spoilt(|plan| change(plan.slots.as_mut().unwrap()));
-        assert_eq!(slots(|slots| slots.ahead.value = 0), PlanError::NoSlots);
-        let error = slots(|slots| slots.ahead.value = 4);
-        assert!(matches!(
-            error,
-            PlanError::SlotsBeyondBudget { places: 5, .. }
-        ));
-        let error = slots(|slots| slots.bytes_each = u64::MAX);
-        assert!(matches!(error, PlanError::SlotsBeyondBudget { .. }));
-        let error = slots(|slots| slots.budget = Some("device 9".into()));
-        assert!(matches!(error, PlanError::UnknownBudget { user, .. } if user == "slots"));
-    }
-
-    #[test]
-    fn the_start_delay_is_a_time_span() {
-        for seconds in [-1.0, f64::NAN, f64::INFINITY] {
-            let error = spoilt(|plan| plan.start_delay_seconds = seconds);
-            assert!(matches!(error, PlanError::BadStartDelay { .. }));
-        }
-    }
-
-    #[test]
-    fn the_workers_of_a_plan_that_adapts_are_within_its_limit_unless_all_are_fixed() {
-        let error = spoilt(|plan| plan.adapt.as_mut().unwrap().most_workers = 8);
-        let beyond = PlanError::WorkersBeyondLimit {
-            workers: 9,
-            fixed: 6,
-            most: 8,
         };
-        assert_eq!(error, beyond);
+        let error = "stage `transfer` comes back to the budget `host` after another: bytes are granted \
+                     where items enter a budget, so a pipeline may enter each only once";
+        refused(&in_again, error);
+
+        let error = "slots need at least one place ahead of the one in training";
+        refused(&|plan| slots(plan).ahead.value = 0, error);
+        let error =
+            "5 slots of 50000000 bytes do not fit into the budget `device 0` of 200000000 bytes";
+        refused(&|plan| slots(plan).ahead.value = 4, error);
+        let error = "4 slots of 18446744073709551615 bytes do not fit into the budget `device 0` of \
+                     200000000 bytes";
+        refused(&|plan| slots(plan).bytes_each = u64::MAX, error);
+        let error = "`slots` uses the budget `device 9`, which the plan does not name";
+        refused(&|plan| slots(plan).budget = Some("device 9".into()), error);
+
+        for (seconds, shown) in [(-1.0, "-1"), (f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
+            let error = format!("the longest wait at the start, {shown} s, is not a time span");
+            refused(&|plan| plan.start_delay_seconds = seconds, &error);
+        }
+        let error =
+            "the plan asks for 9 workers and 6 of them are fixed, but the controller may use 8";
+        refused(&|plan| plan.adapt.as_mut().unwrap().most_workers = 8, error);
+    }
+
+    #[test]
+    fn what_the_user_fixed_may_exceed_the_limit_of_a_plan_that_adapts() {
         let mut plan = training();
         plan.adapt.as_mut().unwrap().most_workers = 8;
         for stage in &mut plan.stages {
             stage.workers.fixed = true;
         }
-        assert_eq!(check(&plan), Ok(()), "what the user fixed is respected");
+        assert_eq!(check(&plan), Ok(()));
     }
 }

@@ -18,15 +18,15 @@ pub(crate) struct Pool {
     stage: String,
     target: AtomicUsize,
     present: AtomicUsize,
-    state: Mutex<State>,
-    /// Let go when the pool is stopped: it holds what the workers work on.
+    state: Mutex<PoolState>,
+    /// Dropped when the pool is stopped: it holds what the workers work on.
     body: Mutex<Option<Body>>,
     /// Called when the last worker has gone.
     all_gone: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// One for each worker number that was ever used; a number is used again when it is free.
     meters: Vec<Arc<Meter>>,
     taken: Vec<bool>,
@@ -60,15 +60,15 @@ impl Pool {
             return Ok(());
         };
         self.target.store(workers.max(1), Relaxed);
-        // A thread's stack is only given back when it is joined; these have nothing left to do.
+        // A thread's stack is only freed when it is joined; these have nothing left to do.
         for ended in state.threads.extract_if(.., |thread| thread.is_finished()) {
             let _ = ended.join();
         }
         while self.present.load(Relaxed) < workers {
-            let number = state.taken.iter().position(|taken| !taken);
-            let number = number.unwrap_or_else(|| {
+            let free = state.taken.iter().position(|taken| !taken);
+            let number = free.unwrap_or_else(|| {
                 state.taken.push(false);
-                state.meters.push(Arc::new(Meter::new()));
+                state.meters.push(Arc::default());
                 state.taken.len() - 1
             });
             let (pool, body) = (Arc::clone(self), Arc::clone(&body));
@@ -116,18 +116,18 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// What the worker tells its time with.
+    /// What the worker keeps time with.
     pub(crate) fn watch(&self, recorder: &Recorder) -> Watch {
         let lane = recorder.lane(&self.pool.stage, self.number);
         Watch::new(Arc::clone(&self.meter), lane, recorder.clone())
     }
 
-    /// Whether there are more workers than wanted; whoever is told so must go.
+    /// Whether there are more workers than wanted; if so this one must go.
     pub(crate) fn is_surplus(&self) -> bool {
         self.leaves_if(|present, target| present > target)
     }
 
-    /// Whether there are others to go on without this worker; if so it must go.
+    /// Whether there are others to continue without this worker; if so it must go.
     pub(crate) fn leaves_it_to_others(&self) -> bool {
         self.leaves_if(|present, _| present > 1)
     }
@@ -172,10 +172,10 @@ mod tests {
 
     use super::*;
 
-    /// A pool whose workers do nothing but ask whether they are surplus, once for each word.
+    /// A pool whose workers do nothing but check whether they are surplus, once for each new signal.
     struct Idle {
         pool: Arc<Pool>,
-        words: Arc<(Mutex<u64>, Condvar)>,
+        signal: Arc<(Mutex<u64>, Condvar)>,
         closed: Arc<AtomicU64>,
     }
 
@@ -186,89 +186,88 @@ mod tests {
             let pool = Pool::new("idle", move || {
                 count.fetch_add(1, Relaxed);
             });
-            let words = Arc::new((Mutex::new(0), Condvar::new()));
-            let heard = Arc::clone(&words);
+            let signal = Arc::new((Mutex::new(0), Condvar::new()));
+            let received = Arc::clone(&signal);
             let body = move |presence: &Presence| {
-                let (word, said) = &*heard;
+                let (value, changed) = &*received;
                 let mut last = 0;
                 while !presence.is_surplus() && last < u64::MAX {
-                    let next = said.wait_while(lock(word), |word| *word == last);
+                    let next = changed.wait_while(lock(value), |value| *value == last);
                     last = *next.unwrap();
                 }
             };
             pool.start(workers, Arc::new(body)).unwrap();
             Idle {
                 pool,
-                words,
+                signal,
                 closed,
             }
         }
 
-        fn say(&self, word: u64) {
-            *lock(&self.words.0) = word;
-            self.words.1.notify_all();
+        fn send(&self, signal: u64) {
+            *lock(&self.signal.0) = signal;
+            self.signal.1.notify_all();
         }
 
-        fn set_workers(&self, workers: usize, word: u64) {
+        fn set_workers(&self, workers: usize, signal: u64) {
             self.pool.set_workers(workers).unwrap();
-            self.say(word);
+            self.send(signal);
+            self.wait_for(workers);
+        }
+
+        fn wait_for(&self, workers: usize) {
             while self.pool.workers() != workers {
                 std::thread::yield_now();
             }
         }
-    }
 
-    impl Drop for Idle {
-        fn drop(&mut self) {
-            self.say(u64::MAX);
+        fn stop(&self) {
+            self.send(u64::MAX);
             for thread in self.pool.stop() {
                 thread.join().unwrap();
             }
         }
     }
 
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            self.stop();
+        }
+    }
+
     #[test]
-    fn the_last_worker_to_go_tells_it() {
+    fn the_last_worker_to_go_reports_it() {
         let idle = Idle::start(4);
         idle.set_workers(1, 1);
         assert_eq!(idle.closed.load(Relaxed), 0, "one is still there");
-        idle.say(u64::MAX);
-        while idle.pool.workers() > 0 {
-            std::thread::yield_now();
-        }
-        for thread in idle.pool.stop() {
-            thread.join().unwrap();
-        }
+        idle.send(u64::MAX);
+        idle.wait_for(0);
+        idle.stop();
         assert!(idle.closed.load(Relaxed) >= 1);
     }
 
     #[test]
-    fn threads_that_have_ended_are_let_go_of_however_often_their_number_changes() {
+    fn threads_that_have_ended_are_joined_however_often_their_number_changes() {
         let idle = Idle::start(1);
-        for word in 1..200 {
-            idle.set_workers(1 + word as usize % 3, word);
+        for signal in 1..200 {
+            idle.set_workers(1 + signal as usize % 3, signal);
         }
         let mut most = lock(&idle.pool.state).threads.len();
         while most > 3 {
-            // The last ones may be on their way out.
+            // The last ones may be about to end.
             idle.pool.set_workers(2).unwrap();
             assert!(most < 50, "{most} threads were kept");
             most = lock(&idle.pool.state).threads.len();
-            idle.say(1000 + most as u64);
+            idle.send(1000 + most as u64);
         }
-        assert!(
-            idle.pool.meters().len() <= 5,
-            "worker numbers are used again"
-        );
+        let numbers = idle.pool.meters().len();
+        assert!(numbers <= 5, "worker numbers are used again");
     }
 
     #[test]
     fn a_pool_that_was_stopped_starts_nobody() {
         let idle = Idle::start(2);
-        idle.say(u64::MAX);
-        for thread in idle.pool.stop() {
-            thread.join().unwrap();
-        }
+        idle.stop();
         idle.pool.set_workers(5).unwrap();
         assert_eq!(idle.pool.workers(), 0);
     }

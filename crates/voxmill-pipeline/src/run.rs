@@ -2,24 +2,24 @@
 //! are joined.
 
 use std::fmt;
-use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use voxmill_sync::lock;
 use voxmill_telemetry::event::{Event, GateReason, Wait};
 
 use crate::assembly::Flow;
 use crate::budget::Reservation;
-use crate::buffer::{Filled, Level, Tap};
-use crate::control::{Control, Shared};
-use crate::counters::Snapshot;
-use crate::item::{Content, Envelope, Failure, Gap};
+use crate::buffer::{FillLevel, Filled};
+use crate::control::{Control, RunShared};
+use crate::counters::RunSnapshot;
+use crate::item::{Content, Envelope, Gap, RunFailure};
 use crate::meter::{Doing, Meter, Watch};
 use crate::monitor::{Monitor, record_levels};
 use crate::plan::Plan;
-use crate::position::{Position, Progress};
-use crate::slots::{Place, Training};
+use crate::resume::ResumePoint;
+use crate::slots::{Slot, Training};
 
 /// What the consumer gets for a number.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum Delivery<T> {
 }
 
 /// An item in the consumer's hands. Dropping it frees its bytes and its slot; only
-/// [`done`](Delivered::done) moves the position on, so a step that fails is not taken for done.
+/// [`done`](Delivered::done) moves the resume point, so a step that fails is not taken for done.
 #[derive(Debug)]
 pub struct Delivered<T> {
     item: T,
@@ -41,9 +41,9 @@ pub struct Delivered<T> {
 #[derive(Debug)]
 pub struct Receipt {
     number: u64,
-    progress: Arc<Progress>,
+    done: Arc<Mutex<ResumePoint>>,
     bytes: Option<Reservation>,
-    place: Option<Place<Training>>,
+    slot: Option<Slot<Training>>,
 }
 
 impl<T> Delivered<T> {
@@ -51,7 +51,7 @@ impl<T> Delivered<T> {
         self.receipt.number
     }
 
-    /// The item, and the receipt that says so when it is done.
+    /// The item, and the receipt that marks it as done.
     pub fn into_parts(self) -> (T, Receipt) {
         (self.item, self.receipt)
     }
@@ -80,13 +80,9 @@ impl<T> DerefMut for Delivered<T> {
 }
 
 impl Receipt {
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The item is done: a run that is resumed begins behind it.
     pub fn done(self) {
-        self.progress.mark_done(self.number);
+        lock(&self.done).mark_done(self.number);
     }
 
     /// The bytes that the item still holds.
@@ -96,72 +92,55 @@ impl Receipt {
 
     /// The slot that the item is in.
     pub fn place(&self) -> Option<u32> {
-        self.place.as_ref().map(Place::number)
+        self.slot.as_ref().map(Slot::number)
     }
-}
-
-/// Where the consumer's items come from.
-enum Outlet<T> {
-    Tap(Tap<Envelope<T>>),
-    Inline(Box<dyn FnMut() -> Option<Envelope<T>> + Send>),
-    /// Nothing comes any more, and nothing is held any more.
-    Ended,
 }
 
 /// A pipeline that is being run, as the consumer sees it: an iterator.
 ///
-/// The consumer must let go of an item before it waits for the next (as a `for` loop does) or have
+/// The consumer must drop an item before it waits for the next (as a `for` loop does) or have
 /// slots and a budget large enough for all that it holds: bytes that it keeps are bytes that nobody
 /// else gets.
 pub struct Running<T> {
-    outlet: Outlet<T>,
-    control: Control,
+    /// Nothing once the run has ended: nothing is held any more.
+    flow: Option<Flow<T>>,
+    pub(crate) control: Control,
     watch: Watch,
     /// The number of the item that the consumer has in hand.
     in_hand: Option<u64>,
     gate_open: bool,
-    ended: bool,
     cancelled_before_end: bool,
-    monitor: Option<Monitor>,
+    /// Adapts the run and records its levels, if there is anything for it to do.
+    pub(crate) monitor: Option<Monitor>,
 }
 
 impl<T> fmt::Debug for Running<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running")
             .field("plan", &self.control.shared.plan.name)
-            .field("position", &self.position())
+            .field("resume_point", &self.resume_point())
             .finish_non_exhaustive()
     }
 }
 
 impl<T> Running<T> {
-    pub(crate) fn new(flow: Flow<T>, shared: Arc<Shared>, position: Position) -> Running<T> {
-        let consumer = Arc::new(Meter::new());
+    pub(crate) fn new(flow: Flow<T>, shared: Arc<RunShared>, from: ResumePoint) -> Running<T> {
+        let consumer = Arc::<Meter>::default();
         let recorder = shared.recorder.clone();
         let lane = recorder.lane(&shared.plan.consumer, 0);
         Running {
-            outlet: match flow {
-                Flow::Buffer(buffer) => Outlet::Tap(Tap::new(buffer)),
-                Flow::Inline(take) => Outlet::Inline(take),
-            },
+            flow: Some(flow),
             watch: Watch::new(Arc::clone(&consumer), lane, recorder),
             in_hand: None,
             gate_open: shared.plan.start_delay_seconds <= 0.0 || !shared.plan.overlap,
             control: Control {
                 shared,
                 consumer,
-                progress: Arc::new(Progress::from(position)),
+                done: Arc::new(Mutex::new(from)),
             },
-            ended: false,
             cancelled_before_end: false,
             monitor: None,
         }
-    }
-
-    /// Starts the thread that adapts the run and records its levels, if there is anything for it to do.
-    pub(crate) fn watch_over(&mut self) -> io::Result<()> {
-        self.monitor = Monitor::start(&self.control)?;
-        Ok(())
     }
 
     pub fn control(&self) -> Control {
@@ -173,8 +152,8 @@ impl<T> Running<T> {
     }
 
     /// What is done so far: enough to resume.
-    pub fn position(&self) -> Position {
-        self.control.position()
+    pub fn resume_point(&self) -> ResumePoint {
+        self.control.resume_point()
     }
 
     /// Whether the items ended because the run was cancelled, not because there are no more.
@@ -182,13 +161,13 @@ impl<T> Running<T> {
         self.cancelled_before_end
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> RunSnapshot {
         self.control.snapshot()
     }
 
     /// Takes everything that comes and counts it as done: for pipelines that end in a sink. How many items
     /// came, and the gaps among them.
-    pub fn finish(&mut self) -> Result<(u64, Vec<Gap>), Failure> {
+    pub fn finish(&mut self) -> Result<(u64, Vec<Gap>), RunFailure> {
         let (mut items, mut gaps) = (0, Vec::new());
         for delivery in self {
             match delivery? {
@@ -203,17 +182,17 @@ impl<T> Running<T> {
     }
 
     fn open_gate(&mut self) {
-        let Outlet::Tap(tap) = &self.outlet else {
+        let Some(Flow::Tap(tap)) = &self.flow else {
             return;
         };
         let buffer = tap.buffer();
         let plan = &self.control.shared.plan;
         let longest = Duration::from_secs_f64(plan.start_delay_seconds);
         let ahead = plan.slots.as_ref().map(|slots| slots.ahead.value);
-        let full = |level: Level| level.items >= ahead.unwrap_or(level.capacity);
-        let since = self.watch.waits(Doing::Starved);
+        let full = |level: FillLevel| level.items >= ahead.unwrap_or(level.capacity);
+        let since = self.watch.now(Doing::Starved);
         let filled = buffer.wait_for(full, longest);
-        let waited = self.control.recorder().now().since(since);
+        let waited = self.control.shared.recorder.now().since(since);
         self.watch.waited(Some(since), Wait::Input, None);
         let reason = match filled {
             Filled::Enough => GateReason::Full,
@@ -221,7 +200,7 @@ impl<T> Running<T> {
             Filled::TimeOver => GateReason::Delay,
             Filled::Cancelled => return,
         };
-        self.control.recorder().record(Event::GateOpened {
+        self.control.shared.recorder.record(Event::GateOpened {
             reason,
             waited,
             ready: buffer.level().items as u64,
@@ -232,58 +211,31 @@ impl<T> Running<T> {
         if self.control.shared.is_cancelled() {
             return None;
         }
-        let watch = &self.watch;
-        match &mut self.outlet {
-            Outlet::Inline(take) => watch.waiting_for_input(take),
-            Outlet::Tap(tap) => {
-                let mut since = None;
-                let envelope = tap.next(|| since = Some(watch.waits(Doing::Starved)));
-                let number = envelope.as_ref().map(|envelope| envelope.number);
-                watch.waited(since, Wait::Input, number);
-                watch.level(tap.buffer());
-                envelope
-            }
-            Outlet::Ended => None,
-        }
+        self.flow.as_mut()?.next(&self.watch)
     }
 
-    fn deliver(&mut self, item: T, envelope: Envelope<()>) -> Delivery<T> {
-        self.in_hand = Some(envelope.number);
-        self.watch.item_begins();
-        Delivery::Item(Delivered {
-            item,
-            receipt: Receipt {
-                number: envelope.number,
-                progress: Arc::clone(&self.control.progress),
-                bytes: envelope.bytes,
-                place: envelope.place.map(Place::train),
-            },
-        })
-    }
-
-    /// Ends all threads; each finishes the item in its hands first. Whatever the run held is let go,
+    /// Ends all threads; each finishes the item in its hands first. Whatever the run held is released,
     /// also where somebody keeps a [`Control`].
     fn end(&mut self) {
         if let Some(number) = self.in_hand.take() {
             self.watch.item_ends(number);
         }
         self.monitor = None;
-        // However short the run was, its log says how full things were.
+        // However short the run was, its log records how full things were.
         record_levels(&self.control, &self.control.snapshot());
         self.cancelled_before_end = self.control.shared.is_cancelled();
         self.control.shared.cancel();
-        self.outlet = Outlet::Ended;
-        self.ended = true;
+        self.flow = None;
         for thread in self.control.shared.stop_threads() {
             // A worker contains the panics of the caller's functions. Should it panic all the same,
-            // there is nobody left to tell but the panic hook, which has spoken.
+            // the panic hook has reported it.
             let _ = thread.join();
         }
     }
 }
 
 impl<T> Iterator for Running<T> {
-    type Item = Result<Delivery<T>, Failure>;
+    type Item = Result<Delivery<T>, RunFailure>;
 
     /// `None` after the last item, after a failure, or when the run was cancelled; all threads are
     /// joined by then.
@@ -291,29 +243,22 @@ impl<T> Iterator for Running<T> {
         if let Some(number) = self.in_hand.take() {
             self.watch.item_ends(number);
         }
-        if self.ended {
-            return None;
-        }
+        self.flow.as_ref()?;
         if !self.gate_open {
             self.gate_open = true;
             self.open_gate();
         }
         loop {
-            let Some(Envelope {
-                number,
-                content,
-                bytes,
-                place,
-            }) = self.take()
-            else {
+            let Some(envelope) = self.take() else {
                 self.end();
                 return None;
             };
-            match content {
+            let number = envelope.number;
+            match envelope.content {
                 Content::DoneBefore => {}
                 Content::Gap(gap) => {
                     self.watch.passes();
-                    self.control.progress.mark_done(number);
+                    lock(&self.control.done).mark_done(number);
                     return Some(Ok(Delivery::Gap(Gap { number, ..gap })));
                 }
                 Content::Failed(failure) => {
@@ -321,13 +266,15 @@ impl<T> Iterator for Running<T> {
                     return Some(Err(failure));
                 }
                 Content::Item(item) => {
-                    let rest = Envelope {
+                    self.in_hand = Some(number);
+                    self.watch.item_begins();
+                    let receipt = Receipt {
                         number,
-                        content: Content::Item(()),
-                        bytes,
-                        place,
+                        done: Arc::clone(&self.control.done),
+                        bytes: envelope.bytes,
+                        slot: envelope.slot.map(Slot::train),
                     };
-                    return Some(Ok(self.deliver(item, rest)));
+                    return Some(Ok(Delivery::Item(Delivered { item, receipt })));
                 }
             }
         }
@@ -336,7 +283,7 @@ impl<T> Iterator for Running<T> {
 
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.flow.is_some() {
             self.end();
         }
     }

@@ -1,43 +1,27 @@
 //! Where a pipeline begins: items get their numbers, and what was done before is skipped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use voxmill_telemetry::event::FaultKind;
 
 use crate::group::{EmptyGroup, Groups};
-use crate::item::{BoxError, Content, Envelope};
-use crate::position::Position;
+use crate::item::{BoxError, Content, Envelope, catch_panic};
+use crate::resume::ResumePoint;
 use crate::stage::Stage;
 
 /// The items of a source.
 pub(crate) type Items<T> = Box<dyn Iterator<Item = Result<T, BoxError>> + Send>;
 
 /// Numbers the items of a source.
-pub(crate) struct Source<T> {
-    stage: Arc<Stage>,
-    items: Items<T>,
-    next: u64,
-    done_before: DoneBefore,
-    ended: bool,
+pub(crate) struct NumberedSource<T> {
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) items: Items<T>,
+    pub(crate) next: u64,
+    pub(crate) done_before: DoneBefore,
+    pub(crate) ended: bool,
 }
 
-impl<T> Source<T> {
-    pub(crate) fn new(
-        stage: Arc<Stage>,
-        items: Items<T>,
-        first: u64,
-        done_before: DoneBefore,
-    ) -> Source<T> {
-        Source {
-            stage,
-            items,
-            next: first,
-            done_before,
-            ended: false,
-        }
-    }
-
+impl<T> NumberedSource<T> {
     pub(crate) fn next(&mut self) -> Option<Envelope<T>> {
         if self.ended {
             return None;
@@ -45,9 +29,9 @@ impl<T> Source<T> {
         let number = self.next;
         self.next += 1;
         // What panicked in the middle of a step cannot be asked for the next one.
-        catch_unwind(AssertUnwindSafe(|| self.item(number))).unwrap_or_else(|panic| {
+        catch_panic(|| self.item(number)).unwrap_or_else(|panic| {
             self.ended = true;
-            Some(self.stage.escaped(number, &*panic))
+            Some(self.stage.escaped(number, panic))
         })
     }
 
@@ -69,27 +53,25 @@ impl<T> Source<T> {
     }
 }
 
-/// Which items of the source went into what was done beyond the position of a resumed run.
+/// Which items of the source went into what was done beyond the resume point of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct DoneBefore {
-    position: Position,
+    point: ResumePoint,
     /// From the source's items to the consumer's numbers, with the group that was found last.
     groups: Vec<(Groups, u64)>,
 }
 
 impl DoneBefore {
-    pub(crate) fn new(position: &Position, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+    pub(crate) fn new(point: &ResumePoint, groups: Vec<Groups>, firsts: &[u64]) -> DoneBefore {
+        let firsts = firsts[1..].iter().copied();
         DoneBefore {
-            position: position.clone(),
-            groups: groups
-                .into_iter()
-                .zip(firsts[1..].iter().copied())
-                .collect(),
+            point: point.clone(),
+            groups: groups.into_iter().zip(firsts).collect(),
         }
     }
 
     fn contains(&mut self, item: u64) -> Result<bool, EmptyGroup> {
-        if self.position.beyond.is_empty() {
+        if self.point.beyond.is_empty() {
             return Ok(false);
         }
         let mut number = item;
@@ -97,6 +79,6 @@ impl DoneBefore {
             *found = groups.find(number, *found)?;
             number = *found;
         }
-        Ok(self.position.is_done(number))
+        Ok(self.point.is_done(number))
     }
 }

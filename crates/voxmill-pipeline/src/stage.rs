@@ -2,9 +2,7 @@
 //!
 //! The same code serves a worker thread and a pipeline without overlap.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,10 +10,10 @@ use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind, Wait};
 use voxmill_telemetry::recorder::{Naming, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
-use crate::item::{BoxError, Content, Envelope, Failure, Gap, ItemFault, panic_message};
-use crate::meter::{Doing, Watch};
+use crate::item::{BoxError, Content, Envelope, Gap, ItemFault, RunFailure, catch_panic};
+use crate::meter::Watch;
 use crate::plan::{AfterError, OnError};
-use crate::slots::{NoPlace, Place, Preparing, Slots};
+use crate::slots::{NoSlot, Preparing, Slot, Slots};
 
 type Function<T, U> = Box<dyn FnMut(T) -> Result<U, BoxError> + Send>;
 type MakeFunction<T, U> = Arc<dyn Fn() -> Result<Function<T, U>, BoxError> + Send + Sync>;
@@ -24,9 +22,9 @@ type SizeOf<T> = Arc<dyn Fn(&T) -> u64 + Send + Sync>;
 /// The function of a stage, and what the pipeline must know of it.
 pub struct Work<T, U> {
     make: MakeFunction<T, U>,
-    reserve: Option<SizeOf<T>>,
+    pub(crate) reserve: Option<SizeOf<T>>,
     keep: Option<SizeOf<U>>,
-    copy: Option<fn(&T) -> T>,
+    pub(crate) copy: Option<fn(&T) -> T>,
 }
 
 impl<T, U> Clone for Work<T, U> {
@@ -95,7 +93,7 @@ impl<T: 'static, U: 'static> Work<T, U> {
         }
     }
 
-    /// The bytes that the result takes; the rest of the reservation is given back.
+    /// The bytes that the result takes; the rest of the reservation is released.
     pub fn keeping(self, bytes: impl Fn(&U) -> u64 + Send + Sync + 'static) -> Work<T, U> {
         Work {
             keep: Some(Arc::new(bytes)),
@@ -130,14 +128,6 @@ impl<T: 'static, U: 'static> Work<T, U> {
             make: Arc::new(make),
             ..self
         }
-    }
-
-    pub(crate) fn can_retry(&self) -> bool {
-        self.copy.is_some()
-    }
-
-    pub(crate) fn can_reserve(&self) -> bool {
-        self.reserve.is_some()
     }
 }
 
@@ -185,23 +175,18 @@ impl Stage {
             return self.stop(fault);
         }
         let skipped = self.faults.skipped.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.faults.max_skipped {
-            Some(most) if skipped > most => {
-                self.report(&fault, FaultAction::Stopped);
-                Content::Failed(Failure::TooManySkipped {
-                    skipped,
-                    most,
-                    last: fault,
-                })
-            }
-            _ => {
-                self.report(&fault, FaultAction::Skipped);
-                Content::Gap(Gap {
-                    number: fault.item,
-                    fault,
-                })
-            }
+        if let Some(most) = self.faults.max_skipped.filter(|most| skipped > *most) {
+            self.report(&fault, FaultAction::Stopped);
+            let last = fault;
+            return Content::Failed(RunFailure::TooManySkipped {
+                skipped,
+                most,
+                last,
+            });
         }
+        self.report(&fault, FaultAction::Skipped);
+        let number = fault.item;
+        Content::Gap(Gap { number, fault })
     }
 
     /// Whether items have to ask before they are worked on.
@@ -220,13 +205,13 @@ impl Stage {
     /// The end of the run, whatever the policy.
     pub(crate) fn stop<U>(&self, fault: Arc<ItemFault>) -> Content<U> {
         self.report(&fault, FaultAction::Stopped);
-        Content::Failed(Failure::Item(fault))
+        Content::Failed(RunFailure::Item(fault))
     }
 
     /// The caller's code also runs where an item is copied or dropped, or an error is put into words.
-    /// A panic there ends the run: were the item just gone, others would wait for it for ever.
-    pub(crate) fn escaped<U>(&self, number: u64, panic: &(dyn Any + Send)) -> Envelope<U> {
-        let fault = self.fault(number, FaultKind::Panic, panic_message(panic));
+    /// A panic there ends the run: were the item just gone, others would wait for it forever.
+    pub(crate) fn escaped<U>(&self, number: u64, panic: String) -> Envelope<U> {
+        let fault = self.fault(number, FaultKind::Panic, panic);
         Envelope::new(number, self.stop(fault))
     }
 
@@ -251,15 +236,15 @@ impl Stage {
 
 /// Room that an item got before it is worked on.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Granted {
     bytes: Option<Reservation>,
-    place: Option<Place<Preparing>>,
+    slot: Option<Slot<Preparing>>,
 }
 
 /// What became of the request for room.
-pub(crate) enum Asked<T, U> {
-    /// Go on with it.
-    Admitted(u64, T, Room, Option<Reservation>),
+pub(crate) enum Admission<T, U> {
+    /// To be worked on.
+    Admitted(u64, T, Granted, Option<Reservation>),
     /// There is nothing to work on; this is passed along.
     Passed(Envelope<U>),
     Cancelled,
@@ -289,10 +274,10 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         self.function.is_err()
     }
 
-    /// Says that the run goes on without this worker, and why.
+    /// Reports that the run continues without this worker, and why.
     pub(crate) fn report_why_not(&mut self) {
         if let Err(error) = &mut self.function {
-            let error = error.take().unwrap_or_else(|| "not set up".into());
+            let error = why_not(error);
             let fault = ItemFault {
                 stage: self.stage.name.clone(),
                 item: 0,
@@ -306,20 +291,15 @@ impl<T: 'static, U: 'static> Worker<T, U> {
 
     /// Asks for the bytes and the place that the item will need. Must be called in item order where
     /// order is kept. With `patient` off, room that is not there at once is refused.
-    pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
+    pub(crate) fn ask(&self, envelope: Envelope<T>, patient: bool) -> Admission<T, U> {
         let number = envelope.number;
-        catch_unwind(AssertUnwindSafe(|| self.ask_for(envelope, patient)))
-            .unwrap_or_else(|panic| Asked::Passed(self.stage.escaped(number, &*panic)))
+        catch_panic(|| self.ask_for(envelope, patient))
+            .unwrap_or_else(|panic| Admission::Passed(self.stage.escaped(number, panic)))
     }
 
-    fn ask_for(&self, envelope: Envelope<T>, patient: bool) -> Asked<T, U> {
-        let Envelope {
-            number,
-            content,
-            bytes: held,
-            ..
-        } = envelope;
-        let item = match content {
+    fn ask_for(&self, envelope: Envelope<T>, patient: bool) -> Admission<T, U> {
+        let (number, held) = (envelope.number, envelope.bytes);
+        let item = match envelope.content {
             Content::Item(item) => item,
             Content::Gap(gap) => return self.without_item(number, Content::Gap(gap), held),
             Content::Failed(failure) => {
@@ -331,38 +311,30 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             let fault = self.stage.fault(number, kind, error);
             self.without_item(number, self.stage.after(fault), None)
         };
-        let mut room = Room::default();
+        let mut room = Granted::default();
         if let (Some(budget), Some(size)) = (&self.stage.enters, &self.work.reserve) {
-            let need = match catch_unwind(AssertUnwindSafe(|| size(&item))) {
+            let need = match catch_panic(|| size(&item)) {
                 Ok(need) => need,
-                Err(panic) => return refused(FaultKind::Panic, panic_message(&*panic).into()),
+                Err(panic) => return refused(FaultKind::Panic, panic.into()),
             };
-            let mut since = None;
-            let granted = if patient {
-                budget.reserve(need, || since = Some(self.watch.waits(Doing::ShortOfRoom)))
-            } else {
-                budget.try_reserve(need)
+            let ask = |before: &mut dyn FnMut()| match patient {
+                true => budget.reserve(need, before),
+                false => budget.try_reserve(need),
             };
-            self.watch.waited(since, Wait::Bytes, Some(number));
-            match granted {
+            match self.watch.asks_for_room(Wait::Bytes, number, ask) {
                 Ok(bytes) => room.bytes = Some(bytes),
-                Err(Refused::Cancelled) => return Asked::Cancelled,
+                Err(Refused::Cancelled) => return Admission::Cancelled,
                 Err(too_large) => return refused(FaultKind::TooLarge, too_large.into()),
             }
         }
         if let Some(slots) = &self.stage.slots {
-            let mut since = None;
-            let place = if patient {
-                slots.acquire(number, || {
-                    since = Some(self.watch.waits(Doing::ShortOfRoom))
-                })
-            } else {
-                slots.try_acquire(number)
+            let ask = |before: &mut dyn FnMut()| match patient {
+                true => slots.acquire(number, before),
+                false => slots.try_acquire(number),
             };
-            self.watch.waited(since, Wait::Slot, Some(number));
-            match place {
-                Ok(place) => room.place = Some(place),
-                Err(NoPlace::Cancelled) => return Asked::Cancelled,
+            match self.watch.asks_for_room(Wait::Slot, number, ask) {
+                Ok(slot) => room.slot = Some(slot),
+                Err(NoSlot::Cancelled) => return Admission::Cancelled,
                 // The consumer keeps all places: skipping items would not free one.
                 Err(none) => {
                     let fault = self.stage.fault(number, FaultKind::Error, none);
@@ -370,7 +342,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 }
             }
         }
-        Asked::Admitted(number, item, room, held)
+        Admission::Admitted(number, item, room, held)
     }
 
     /// Nothing to work on. In a budget it still holds a reservation, of nothing: a group may wait for
@@ -380,43 +352,37 @@ impl<T: 'static, U: 'static> Worker<T, U> {
         number: u64,
         content: Content<U>,
         held: Option<Reservation>,
-    ) -> Asked<T, U> {
+    ) -> Admission<T, U> {
         let bytes = match &self.stage.enters {
             Some(budget) => Some(budget.reserve_nothing()),
             None => held.filter(|_| self.stage.holds_on),
         };
-        Asked::Passed(Envelope {
+        Admission::Passed(Envelope {
             bytes,
             ..Envelope::new(number, content)
         })
     }
 
-    /// Counts an envelope with nothing to work on in it.
-    pub(crate) fn pass(&self, envelope: Envelope<U>) -> Envelope<U> {
-        self.watch.passes();
-        envelope
-    }
-
-    /// Runs the function.
-    pub(crate) fn process(
-        &mut self,
-        number: u64,
-        item: T,
-        room: Room,
-        held: Option<Reservation>,
-    ) -> Envelope<U> {
+    /// Runs the function if an item was admitted. `None`: the run was cancelled.
+    pub(crate) fn process(&mut self, admission: Admission<T, U>) -> Option<Envelope<U>> {
+        let (number, item, room, held) = match admission {
+            Admission::Admitted(number, item, room, held) => (number, item, room, held),
+            Admission::Passed(envelope) => {
+                self.watch.passes();
+                return Some(envelope);
+            }
+            Admission::Cancelled => return None,
+        };
         let stage = Arc::clone(&self.stage);
-        catch_unwind(AssertUnwindSafe(|| {
-            self.process_in(number, item, room, held)
-        }))
-        .unwrap_or_else(|panic| stage.escaped(number, &*panic))
+        let envelope = catch_panic(|| self.process_in(number, item, room, held));
+        Some(envelope.unwrap_or_else(|panic| stage.escaped(number, panic)))
     }
 
     fn process_in(
         &mut self,
         number: u64,
         item: T,
-        room: Room,
+        room: Granted,
         held: Option<Reservation>,
     ) -> Envelope<U> {
         self.watch.item_begins();
@@ -427,15 +393,13 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             // Left the budget: what it held goes when this function ends.
             (None, false) => None,
         };
+        let fault = |kind, error: BoxError| self.stage.fault(number, kind, error);
         let outcome = outcome.and_then(|result| {
             if let (Some(keep), Some(bytes)) = (&self.work.keep, &mut bytes) {
-                let size = catch_unwind(AssertUnwindSafe(|| keep(&result))).map_err(|panic| {
-                    self.stage
-                        .fault(number, FaultKind::Panic, panic_message(&*panic))
-                })?;
-                bytes
-                    .shrink_to(size)
-                    .map_err(|error| self.stage.fault(number, FaultKind::Outgrown, error))?;
+                let size = catch_panic(|| keep(&result));
+                let size = size.map_err(|panic| fault(FaultKind::Panic, panic.into()))?;
+                let kept = bytes.shrink_to(size);
+                kept.map_err(|error| fault(FaultKind::Outgrown, error.into()))?;
             }
             Ok(result)
         });
@@ -445,7 +409,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
                 number,
                 content: Content::Item(result),
                 bytes,
-                place: room.place.map(Place::ready),
+                slot: room.slot.map(Slot::ready),
             },
             Err(fault) => {
                 if let Some(bytes) = &mut bytes {
@@ -467,7 +431,7 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             let function = match &mut self.function {
                 Ok(function) => function,
                 Err(error) => {
-                    let error = error.take().unwrap_or_else(|| "not set up".into());
+                    let error = why_not(error);
                     return Err(self.stage.fault(number, FaultKind::Setup, error));
                 }
             };
@@ -478,31 +442,31 @@ impl<T: 'static, U: 'static> Worker<T, U> {
             let Some(this_try) = std::mem::replace(&mut item, copy) else {
                 unreachable!("an item is kept for each try that is left")
             };
-            match catch_unwind(AssertUnwindSafe(|| function(this_try))) {
+            match catch_panic(|| function(this_try)) {
                 Ok(Ok(result)) => return Ok(result),
                 Ok(Err(error)) if item.is_some() => {
                     tries_left -= 1;
                     let fault = self.stage.fault(number, FaultKind::Error, error);
                     self.stage.report(&fault, FaultAction::Retried);
                 }
-                Ok(Err(error)) => {
-                    return Err(self.stage.fault(number, FaultKind::Error, error));
-                }
+                Ok(Err(error)) => return Err(self.stage.fault(number, FaultKind::Error, error)),
                 Err(panic) => {
                     // Its state may be half changed.
                     self.function = make(&self.work);
-                    let said = panic_message(&*panic);
-                    return Err(self.stage.fault(number, FaultKind::Panic, said));
+                    return Err(self.stage.fault(number, FaultKind::Panic, panic));
                 }
             }
         }
     }
 }
 
-/// A worker that cannot be set up says so with the first item that it takes.
+/// Why a worker could not be set up; reported once.
+fn why_not(error: &mut Option<BoxError>) -> BoxError {
+    error.take().unwrap_or_else(|| "not set up".into())
+}
+
+/// A worker that cannot be set up reports it with the first item that it takes.
 fn make<T, U>(work: &Work<T, U>) -> Result<Function<T, U>, Option<BoxError>> {
-    match catch_unwind(AssertUnwindSafe(|| (work.make)())) {
-        Ok(made) => made.map_err(Some),
-        Err(panic) => Err(Some(panic_message(&*panic).into())),
-    }
+    let made = catch_panic(|| (work.make)());
+    made.unwrap_or_else(|panic| Err(panic.into())).map_err(Some)
 }

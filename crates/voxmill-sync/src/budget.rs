@@ -1,31 +1,31 @@
 //! Bytes that may be in flight, in host memory or on a device.
 //!
-//! An item reserves its largest size before it is made, carries the reservation along, and gives it
-//! back when it is dropped; on the way it can only shrink. Requests are served in the order in which
+//! An item reserves its largest size before it is made, carries the reservation along, and releases
+//! it when it is dropped; on the way it can only shrink. Requests are served in the order in which
 //! they come, and a stage asks for its items in item order while it holds the right to take the next
 //! one. If bytes were granted in the order of arrival at the budget instead, a later item could take
-//! the bytes that an earlier one needs, and then wait for that earlier one for ever.
+//! the bytes that an earlier one needs, and then wait for that earlier one forever.
 
-use crate::primitives::{Arc, Mutex, MutexGuard, Thread, Waiting, lock, once, thread, wake};
+use crate::primitives::{Arc, Mutex, MutexGuard, WaitList, lock, once, wait, wake};
 
 #[derive(Debug)]
 pub struct Budget {
     name: String,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
-#[derive(Debug)]
-struct State {
+#[derive(Debug, Default)]
+struct BudgetState {
     limit: u64,
     in_use: u64,
-    /// Reservations, even of no bytes, that go on without anything else being admitted. Not those of
-    /// an unfinished group's members, nor that of slots.
+    /// Reservations, even of no bytes, that continue without anything else being admitted. Not those
+    /// of an unfinished group's members, nor that of slots.
     moving: usize,
     peak: u64,
     cancelled: bool,
     next_ticket: u64,
     now_serving: u64,
-    waiting: Waiting<u64>,
+    waiting: WaitList<u64>,
 }
 
 /// Why bytes were not granted.
@@ -41,7 +41,7 @@ pub enum Refused {
     },
     #[error(
         "needs {need} bytes, but of the {limit} bytes of the budget `{budget}` {parked} are held by \
-         what cannot go on without it"
+         what cannot continue without it"
     )]
     Stuck {
         budget: String,
@@ -60,9 +60,9 @@ pub struct Outgrown {
     pub actual: u64,
 }
 
-/// What a look at a budget says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetUsage {
+    pub name: String,
     pub in_use: u64,
     pub limit: u64,
     /// The most that was ever in use.
@@ -81,15 +81,9 @@ impl Budget {
     pub fn new(name: impl Into<String>, limit: u64) -> Arc<Budget> {
         Arc::new(Budget {
             name: name.into(),
-            state: Mutex::new(State {
+            state: Mutex::new(BudgetState {
                 limit,
-                in_use: 0,
-                moving: 0,
-                peak: 0,
-                cancelled: false,
-                next_ticket: 0,
-                now_serving: 0,
-                waiting: Waiting::new(),
+                ..BudgetState::default()
             }),
         })
     }
@@ -118,11 +112,7 @@ impl Budget {
                 return self.leave(state, outcome);
             }
             before_waiting();
-            state.waiting.register(ticket);
-            drop(state);
-            thread::park();
-            state = lock(&self.state);
-            state.waiting.forget_this_thread();
+            state = wait(&self.state, state, |s| &mut s.waiting, ticket, None);
         }
     }
 
@@ -130,20 +120,13 @@ impl Budget {
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, Refused> {
         let mut state = lock(&self.state);
         let outcome = self.decide(&mut state, bytes);
-        outcome.unwrap_or_else(|| {
-            Err(Refused::Stuck {
-                budget: self.name.clone(),
-                need: bytes,
-                limit: state.limit,
-                parked: state.in_use,
-            })
-        })
+        outcome.unwrap_or_else(|| self.stuck(&state, bytes))
     }
 
     /// `None`: bytes will come free, so waiting helps.
     fn decide(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut BudgetState,
         bytes: u64,
     ) -> Option<Result<Reservation, Refused>> {
         if bytes > state.limit {
@@ -157,17 +140,19 @@ impl Budget {
         if state.in_use.saturating_add(bytes) <= state.limit {
             return Some(Ok(self.grant(state, bytes)));
         }
-        (state.moving == 0).then(|| {
-            Err(Refused::Stuck {
-                budget: self.name.clone(),
-                need: bytes,
-                limit: state.limit,
-                parked: state.in_use,
-            })
+        (state.moving == 0).then(|| self.stuck(state, bytes))
+    }
+
+    fn stuck(&self, state: &BudgetState, need: u64) -> Result<Reservation, Refused> {
+        Err(Refused::Stuck {
+            budget: self.name.clone(),
+            need,
+            limit: state.limit,
+            parked: state.in_use,
         })
     }
 
-    fn grant(self: &Arc<Self>, state: &mut State, bytes: u64) -> Reservation {
+    fn grant(self: &Arc<Self>, state: &mut BudgetState, bytes: u64) -> Reservation {
         state.in_use += bytes;
         state.peak = state.peak.max(state.in_use);
         state.moving += 1;
@@ -183,22 +168,23 @@ impl Budget {
         self.grant(&mut lock(&self.state), 0)
     }
 
-    /// The one being served goes, with what it got; the next in line is told.
+    /// The one being served goes, with what it got; the next in line is woken.
     fn leave(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, BudgetState>,
         outcome: Result<Reservation, Refused>,
     ) -> Result<Reservation, Refused> {
         state.now_serving += 1;
-        let next = self.whose_turn(&mut state);
-        drop(state);
-        wake(next);
+        self.wake_next(state);
         outcome
     }
 
-    fn whose_turn(&self, state: &mut State) -> Option<Thread> {
+    /// Releases the lock and wakes the one whose turn it is.
+    fn wake_next(&self, mut state: MutexGuard<'_, BudgetState>) {
         let serving = state.now_serving;
-        state.waiting.take_first(|&ticket| ticket == serving)
+        let next = state.waiting.take_first(|&ticket| ticket == serving);
+        drop(state);
+        wake(next);
     }
 
     /// May be called at any time. A lower limit takes nothing away; it only lets nobody in until
@@ -207,7 +193,7 @@ impl Budget {
         self.change(|state| state.limit = limit);
     }
 
-    /// Everyone who waits is let go with [`Refused::Cancelled`].
+    /// Everyone who waits gets [`Refused::Cancelled`].
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.cancelled = true;
@@ -216,22 +202,21 @@ impl Budget {
         wake(all);
     }
 
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> BudgetUsage {
         let state = lock(&self.state);
-        Usage {
+        BudgetUsage {
+            name: self.name.clone(),
             in_use: state.in_use,
             limit: state.limit,
             peak: state.peak,
         }
     }
 
-    /// After any change, the one whose turn it is looks again.
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    /// After any change, the one whose turn it is checks again.
+    fn change(&self, change: impl FnOnce(&mut BudgetState)) {
         let mut state = lock(&self.state);
         change(&mut state);
-        let next = self.whose_turn(&mut state);
-        drop(state);
-        wake(next);
+        self.wake_next(state);
     }
 }
 
@@ -240,11 +225,7 @@ impl Reservation {
         self.bytes
     }
 
-    pub fn is_of(&self, budget: &Arc<Budget>) -> bool {
-        Arc::ptr_eq(&self.budget, budget)
-    }
-
-    /// Gives back what the item turned out not to need.
+    /// Releases what the item turned out not to need.
     pub fn shrink_to(&mut self, bytes: u64) -> Result<(), Outgrown> {
         let Some(surplus) = self.bytes.checked_sub(bytes) else {
             return Err(Outgrown {
@@ -260,17 +241,13 @@ impl Reservation {
         Ok(())
     }
 
-    /// Says whether these bytes can only come free once further items are admitted. When all
-    /// reservations are of that kind, a request that does not fit is refused instead of waiting for
-    /// ever.
+    /// Sets whether these bytes can only come free once further items are admitted. When all
+    /// reservations are of that kind, a request that does not fit is refused instead of waiting.
     pub fn set_parked(&mut self, parked: bool) {
         if parked != self.parked {
-            self.budget.change(|state| {
-                if parked {
-                    state.moving -= 1;
-                } else {
-                    state.moving += 1;
-                }
+            self.budget.change(|state| match parked {
+                true => state.moving -= 1,
+                false => state.moving += 1,
             });
             self.parked = parked;
         }
@@ -303,12 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back_when_a_reservation_shrinks_or_is_dropped() {
+    fn bytes_are_released_when_a_reservation_shrinks_or_is_dropped() {
         let budget = Budget::new("host", 10);
         let mut first = budget.reserve(8, must_not_wait).unwrap();
         first.shrink_to(3).unwrap();
         let second = budget.reserve(7, must_not_wait).unwrap();
-        assert!(first.is_of(&budget) && first.bytes() == 3 && second.bytes() == 7);
+        assert!(first.bytes() == 3 && second.bytes() == 7);
         drop((first, second));
         let usage = budget.usage();
         assert_eq!((usage.in_use, usage.peak, usage.limit), (0, 10, 10));
@@ -319,29 +296,23 @@ mod tests {
         let budget = Budget::new("host", 10);
         let mut small = budget.reserve(2, must_not_wait).unwrap();
         let error = small.shrink_to(3).unwrap_err();
-        let said = "takes 3 bytes of the budget `host`, and had reserved 2";
-        assert_eq!(error.to_string(), said);
+        let message = "takes 3 bytes of the budget `host`, and had reserved 2";
+        assert_eq!(error.to_string(), message);
         assert_eq!(small.bytes(), 2);
     }
 
     #[test]
-    fn more_than_there_is_in_all_is_refused_at_once() {
+    fn more_than_the_limit_is_refused_at_once() {
         let budget = Budget::new("host", 10);
         let refused = budget.reserve(11, must_not_wait).unwrap_err();
-        assert!(matches!(
-            refused,
-            Refused::TooLarge {
-                need: 11,
-                limit: 10,
-                ..
-            }
-        ));
+        let message = "needs 11 bytes, and the whole budget `host` is 10 bytes";
+        assert_eq!(refused.to_string(), message);
         assert!(budget.reserve(u64::MAX, must_not_wait).is_err());
         assert_eq!(budget.usage().in_use, 0);
     }
 
     #[test]
-    fn without_patience_it_is_now_or_never() {
+    fn try_reserve_does_not_wait() {
         let budget = Budget::new("host", 10);
         let _held = budget.try_reserve(6).unwrap();
         assert!(matches!(budget.try_reserve(5), Err(Refused::Stuck { .. })));

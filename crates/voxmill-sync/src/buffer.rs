@@ -13,29 +13,28 @@ use std::time::{Duration, Instant};
 
 use voxmill_telemetry::plan::Order;
 
-use crate::primitives::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed};
-use crate::primitives::{Thread, Waiting, lock, once, thread, wake};
-use crate::primitives::{park_timeout, spin_until, yield_until};
+use crate::primitives::{Arc, Hint, Mutex, MutexGuard, Thread, WaitList};
+use crate::primitives::{lock, once, wait, wait_briefly, wake};
 
 #[derive(Debug)]
 pub struct Buffer<T> {
     name: String,
     order: Order,
-    state: Mutex<State<T>>,
-    hints: Hints,
+    state: Mutex<BufferState<T>>,
+    hints: BufferHints,
 }
 
-/// What a thread that is about to wait may look at without the lock. Far from the rest in memory, so
-/// that looking does not slow down those who work.
+/// Far from the rest in memory, so that reading them does not slow down those who work.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Hints {
-    next_is_here: AtomicBool,
-    room_below: AtomicU64,
+struct BufferHints {
+    /// 1 or 0.
+    next_is_here: Hint,
+    room_below: Hint,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct BufferState<T> {
     /// Where order is kept, place `i` belongs to number `front + i` and may still be empty.
     queue: VecDeque<Option<T>>,
     front: u64,
@@ -48,30 +47,17 @@ struct State<T> {
     /// Nobody wants more.
     cancelled: bool,
     /// Numbers that wait for room.
-    pushers: Waiting<u64>,
-    poppers: Waiting<()>,
+    pushers: WaitList<u64>,
+    poppers: WaitList<()>,
 }
 
-/// What a look into a buffer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct FillLevel {
     pub items: usize,
     pub capacity: usize,
 }
 
-impl Hints {
-    fn set(&self, next_is_here: bool, room_below: u64) {
-        // Most often nothing changed, and then nobody's copy is touched.
-        if self.next_is_here.load(Relaxed) != next_is_here {
-            self.next_is_here.store(next_is_here, Relaxed);
-        }
-        if self.room_below.load(Relaxed) != room_below {
-            self.room_below.store(room_below, Relaxed);
-        }
-    }
-}
-
-impl<T> State<T> {
+impl<T> BufferState<T> {
     /// Numbers below this have room.
     fn room_below(&self, order: Order) -> u64 {
         match order {
@@ -85,8 +71,8 @@ impl<T> State<T> {
         matches!(self.queue.front(), Some(Some(_)))
     }
 
-    fn level(&self) -> Level {
-        Level {
+    fn level(&self) -> FillLevel {
+        FillLevel {
             items: self.filled + self.in_taps,
             capacity: self.capacity,
         }
@@ -100,7 +86,7 @@ impl<T> Buffer<T> {
         Buffer {
             name: name.into(),
             order,
-            state: Mutex::new(State {
+            state: Mutex::new(BufferState {
                 queue: VecDeque::new(),
                 front: first,
                 filled: 0,
@@ -108,12 +94,12 @@ impl<T> Buffer<T> {
                 capacity: capacity.max(1),
                 closed: false,
                 cancelled: false,
-                pushers: Waiting::new(),
-                poppers: Waiting::new(),
+                pushers: WaitList::default(),
+                poppers: WaitList::default(),
             }),
-            hints: Hints {
-                next_is_here: AtomicBool::new(false),
-                room_below: AtomicU64::new(u64::MAX),
+            hints: BufferHints {
+                next_is_here: Hint::new(0),
+                room_below: Hint::new(u64::MAX),
             },
         }
     }
@@ -126,26 +112,19 @@ impl<T> Buffer<T> {
     /// more. `before_waiting` is called at most once, when there is no room at once; it must not touch
     /// the buffer.
     pub fn push(&self, number: u64, item: T, before_waiting: impl FnOnce()) -> Result<(), T> {
-        let may_go = |state: &State<T>| state.cancelled || number < state.room_below(self.order);
+        let may_go =
+            |state: &BufferState<T>| state.cancelled || number < state.room_below(self.order);
         let mut before_waiting = once(before_waiting);
         let mut state = lock(&self.state);
         if !may_go(&state) {
             drop(state);
-            let ready = || number < self.hints.room_below.load(Relaxed);
-            spin_until(ready);
-            if !ready() {
-                before_waiting();
-                yield_until(ready);
-            }
+            let ready = || number < self.hints.room_below.get();
+            wait_briefly(ready, &mut before_waiting);
             state = lock(&self.state);
         }
         while !may_go(&state) {
             before_waiting();
-            state.pushers.register(number);
-            drop(state);
-            thread::park();
-            state = lock(&self.state);
-            state.pushers.forget_this_thread();
+            state = wait(&self.state, state, |s| &mut s.pushers, number, None);
         }
         if state.cancelled {
             return Err(item);
@@ -166,11 +145,12 @@ impl<T> Buffer<T> {
         Ok(())
     }
 
-    /// Hands the lock back and wakes whoever can go on now.
-    fn wake_ready(&self, mut state: MutexGuard<'_, State<T>>) {
+    /// Releases the lock and wakes whoever can continue now.
+    fn wake_ready(&self, mut state: MutexGuard<'_, BufferState<T>>) {
         let here = state.next_is_here();
         let below = state.room_below(self.order);
-        self.hints.set(here, below);
+        self.hints.next_is_here.set(here.into());
+        self.hints.room_below.set(below);
         let popper = match here {
             true => state.poppers.take_first(|()| true),
             false => None,
@@ -200,19 +180,19 @@ impl<T> Buffer<T> {
         let mut state = lock(&self.state);
         state.closed = true;
         let poppers = state.poppers.take_all();
-        self.hints.next_is_here.store(true, Relaxed);
+        self.hints.next_is_here.set(1);
         drop(state);
         wake(poppers);
     }
 
-    /// Nobody wants more: everyone who waits is let go, and what is here is dropped.
+    /// Nobody wants more: everyone who waits is released, and what is here is dropped.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.cancelled = true;
         let dropped = std::mem::take(&mut state.queue);
         state.filled = 0;
-        self.hints.next_is_here.store(true, Relaxed);
-        self.hints.room_below.store(u64::MAX, Relaxed);
+        self.hints.next_is_here.set(1);
+        self.hints.room_below.set(u64::MAX);
         let threads = everyone(&mut state);
         drop(state);
         wake(threads);
@@ -228,20 +208,19 @@ impl<T> Buffer<T> {
     pub fn set_capacity(&self, capacity: usize) {
         let mut state = lock(&self.state);
         state.capacity = capacity.max(1);
-        let below = state.room_below(self.order);
-        self.hints.room_below.store(below, Relaxed);
+        self.hints.room_below.set(state.room_below(self.order));
         // Whoever still has no room registers again. Who waits for items may watch for a full buffer.
         let threads = everyone(&mut state);
         drop(state);
         wake(threads);
     }
 
-    pub fn level(&self) -> Level {
+    pub fn level(&self) -> FillLevel {
         lock(&self.state).level()
     }
 
     /// Waits until there is `enough` here, no more will come, or the time is over.
-    pub fn wait_for(&self, enough: impl Fn(Level) -> bool, longest: Duration) -> Filled {
+    pub fn wait_for(&self, enough: impl Fn(FillLevel) -> bool, longest: Duration) -> Filled {
         let deadline = Instant::now() + longest;
         let mut state = lock(&self.state);
         loop {
@@ -259,16 +238,12 @@ impl<T> Buffer<T> {
                 return Filled::TimeOver;
             }
             // A push wakes one of those that wait for items; this is the only one while it waits.
-            state.poppers.register(());
-            drop(state);
-            park_timeout(left);
-            state = lock(&self.state);
-            state.poppers.forget_this_thread();
+            state = wait(&self.state, state, |s| &mut s.poppers, (), Some(left));
         }
     }
 }
 
-fn everyone<T>(state: &mut State<T>) -> Vec<Thread> {
+fn everyone<T>(state: &mut BufferState<T>) -> Vec<Thread> {
     let mut threads = state.poppers.take_all();
     threads.extend(state.pushers.take_all());
     threads
@@ -317,7 +292,8 @@ impl<T> Tap<T> {
             return Some(item);
         }
         let buffer = &self.buffer;
-        let may_go = |state: &State<T>| state.cancelled || state.closed || state.next_is_here();
+        let may_go =
+            |state: &BufferState<T>| state.cancelled || state.closed || state.next_is_here();
         let mut before_waiting = once(before_waiting);
         let mut state = lock(&buffer.state);
         if self.owed > 0 {
@@ -329,21 +305,13 @@ impl<T> Tap<T> {
         }
         if !may_go(&state) {
             drop(state);
-            let ready = || buffer.hints.next_is_here.load(Relaxed);
-            spin_until(ready);
-            if !ready() {
-                before_waiting();
-                yield_until(ready);
-            }
+            let ready = || buffer.hints.next_is_here.get() == 1;
+            wait_briefly(ready, &mut before_waiting);
             state = lock(&buffer.state);
         }
         while !may_go(&state) {
             before_waiting();
-            state.poppers.register(());
-            drop(state);
-            thread::park();
-            state = lock(&buffer.state);
-            state.poppers.forget_this_thread();
+            state = wait(&buffer.state, state, |s| &mut s.poppers, (), None);
         }
         if state.cancelled || !state.next_is_here() {
             debug_assert!(state.filled == 0, "a gap before {} items", state.filled);
@@ -383,72 +351,67 @@ mod tests {
         panic!("there is no need to wait");
     }
 
+    /// A buffer that these numbers were put into, as items.
+    fn filled(
+        order: Order,
+        capacity: usize,
+        first: u64,
+        numbers: impl IntoIterator<Item = u64>,
+    ) -> Arc<Buffer<u64>> {
+        let buffer = Arc::new(Buffer::new("test", order, capacity, first));
+        for number in numbers {
+            buffer.push(number, number, must_not_wait).unwrap();
+        }
+        buffer
+    }
+
     fn pop<T>(buffer: &Arc<Buffer<T>>) -> Option<T> {
         Tap::new(Arc::clone(buffer)).next(must_not_wait)
     }
 
     #[test]
-    fn early_items_wait_in_their_places_for_the_one_that_is_late() {
-        let buffer = Arc::new(Buffer::new("test", Order::Kept, 3, 10));
-        for number in [12, 11, 10] {
-            buffer.push(number, number, must_not_wait).unwrap();
+    fn items_leave_in_number_order_or_as_they_came() {
+        for (order, first, pushed, expected) in [
+            (Order::Kept, 10, [12, 11, 10], [10, 11, 12]),
+            (Order::Free, 0, [7, 3, 9], [7, 3, 9]),
+        ] {
+            let buffer = filled(order, 3, first, pushed);
+            buffer.close();
+            let out: Vec<_> = std::iter::from_fn(|| pop(&buffer)).collect();
+            assert_eq!(out, expected, "{order:?}");
         }
-        buffer.close();
-        let out: Vec<_> = std::iter::from_fn(|| pop(&buffer)).collect();
-        assert_eq!(out, [10, 11, 12]);
-    }
-
-    #[test]
-    fn where_order_is_free_items_leave_as_they_came() {
-        let buffer = Arc::new(Buffer::new("test", Order::Free, 3, 0));
-        for number in [7, 3, 9] {
-            buffer.push(number, number, must_not_wait).unwrap();
-        }
-        buffer.close();
-        let out: Vec<_> = std::iter::from_fn(|| pop(&buffer)).collect();
-        assert_eq!(out, [7, 3, 9]);
     }
 
     #[test]
     fn the_next_item_to_leave_has_room_even_in_a_buffer_that_is_full_beyond_it() {
-        let buffer = Arc::new(Buffer::new("test", Order::Kept, 4, 0));
-        for number in 1..4 {
-            buffer.push(number, number, must_not_wait).unwrap();
-        }
+        let buffer = filled(Order::Kept, 4, 0, 1..4);
         buffer.set_capacity(1);
         buffer.push(0, 0, must_not_wait).unwrap();
         let level = buffer.level();
-        assert_eq!(
-            (level.items, level.capacity),
-            (4, 1),
-            "nothing was thrown out"
-        );
+        assert_eq!((level.items, level.capacity), (4, 1), "nothing was lost");
         assert_eq!(pop(&buffer), Some(0));
     }
 
     #[test]
     fn a_cancelled_buffer_drops_what_it_holds_and_takes_no_more() {
-        let item = std::sync::Arc::new(());
+        let item = Arc::new(());
         let buffer = Arc::new(Buffer::new("test", Order::Kept, 2, 0));
         buffer.push(0, item.clone(), must_not_wait).unwrap();
         buffer.cancel();
-        assert_eq!(std::sync::Arc::strong_count(&item), 1);
+        assert_eq!(Arc::strong_count(&item), 1);
         assert!(buffer.push(1, item, must_not_wait).is_err());
         assert_eq!(pop(&buffer), None);
     }
 
     #[test]
     fn waiting_for_a_level_ends_with_the_level_the_time_or_the_items() {
-        let buffer = Arc::new(Buffer::new("test", Order::Kept, 2, 0));
-        let full = |level: Level| level.items == level.capacity;
-        let soon = Duration::from_millis(1);
+        let buffer = filled(Order::Kept, 2, 0, []);
+        let full = |level: FillLevel| level.items == level.capacity;
+        let (soon, late) = (Duration::from_millis(1), Duration::from_secs(1000));
         assert_eq!(buffer.wait_for(full, soon), Filled::TimeOver);
         buffer.push(0, 0, must_not_wait).unwrap();
         buffer.push(1, 1, must_not_wait).unwrap();
-        assert_eq!(
-            buffer.wait_for(full, Duration::from_secs(1000)),
-            Filled::Enough
-        );
+        assert_eq!(buffer.wait_for(full, late), Filled::Enough);
         assert_eq!(pop(&buffer), Some(0));
         buffer.close();
         assert_eq!(buffer.wait_for(full, soon), Filled::NoMore);
@@ -456,17 +419,11 @@ mod tests {
 
     #[test]
     fn what_a_tap_has_in_hand_still_counts_against_the_capacity() {
-        let buffer = Arc::new(Buffer::new("test", Order::Kept, 16, 0));
-        for number in 0..16 {
-            buffer.push(number, number, must_not_wait).unwrap();
-        }
+        let buffer = filled(Order::Kept, 16, 0, 0..16);
         let mut tap = Tap::new(Arc::clone(&buffer));
         assert_eq!(tap.next(must_not_wait), Some(0));
-        assert_eq!(
-            buffer.level().items,
-            15,
-            "it took 0 and 1, and 1 still counts"
-        );
+        let level = buffer.level().items;
+        assert_eq!(level, 15, "it took 0 and 1, and 1 still counts");
         assert_eq!(tap.next(must_not_wait), Some(1));
         assert_eq!(tap.next(must_not_wait), Some(2));
         assert_eq!(buffer.level().items, 13);

@@ -25,20 +25,20 @@ use voxmill_telemetry::event::SlotState;
 use voxmill_telemetry::recorder::{Lane, Recorder};
 
 use crate::budget::{Budget, Refused, Reservation};
-use crate::primitives::{Arc, Mutex, Waiting, lock, once, thread, wake};
+use crate::primitives::{Arc, Mutex, WaitList, lock, once, wait, wake};
 
 #[derive(Debug)]
 pub struct Slots {
-    state: Mutex<State>,
+    state: Mutex<SlotsState>,
     recorder: Recorder,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotsState {
     /// Numbers of free places, the one freed last on top: its memory is warm.
     free: Vec<u32>,
     cancelled: bool,
-    waiting: Waiting<()>,
+    waiting: WaitList<()>,
     lane: Lane,
     /// Held for as long as the slots exist.
     _bytes: Option<Reservation>,
@@ -46,7 +46,7 @@ struct State {
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoPlace {
+pub enum NoSlot {
     #[error("the run was cancelled")]
     Cancelled,
     #[error("all slots are taken, and nobody else is there to free one")]
@@ -62,14 +62,14 @@ pub struct Training;
 
 /// A place that is taken, in the state `S`.
 #[derive(Debug)]
-pub struct Place<S> {
-    taken: Taken,
+pub struct Slot<S> {
+    guard: SlotGuard,
     state: PhantomData<S>,
 }
 
 /// Frees its place when dropped.
 #[derive(Debug)]
-struct Taken {
+struct SlotGuard {
     slots: Arc<Slots>,
     place: u32,
     item: u64,
@@ -95,10 +95,10 @@ impl Slots {
 
     fn with_bytes(places: usize, bytes: Option<Reservation>, recorder: Recorder) -> Arc<Slots> {
         Arc::new(Slots {
-            state: Mutex::new(State {
+            state: Mutex::new(SlotsState {
                 free: (0..places.max(1) as u32).rev().collect(),
                 cancelled: false,
-                waiting: Waiting::new(),
+                waiting: WaitList::default(),
                 lane: recorder.lane("slots", 0),
                 _bytes: bytes,
             }),
@@ -111,57 +111,45 @@ impl Slots {
         self: &Arc<Self>,
         item: u64,
         before_waiting: impl FnOnce(),
-    ) -> Result<Place<Preparing>, NoPlace> {
-        self.acquire_or(item, true, before_waiting)
-    }
-
-    /// A place if there is one now.
-    pub fn try_acquire(self: &Arc<Self>, item: u64) -> Result<Place<Preparing>, NoPlace> {
-        self.acquire_or(item, false, || ())
-    }
-
-    fn acquire_or(
-        self: &Arc<Self>,
-        item: u64,
-        patient: bool,
-        before_waiting: impl FnOnce(),
-    ) -> Result<Place<Preparing>, NoPlace> {
+    ) -> Result<Slot<Preparing>, NoSlot> {
         let mut before_waiting = once(before_waiting);
         let mut state = lock(&self.state);
         loop {
-            if state.cancelled {
-                return Err(NoPlace::Cancelled);
+            match self.take(&mut state, item) {
+                Err(NoSlot::AllTaken) => before_waiting(),
+                taken_or_cancelled => return taken_or_cancelled,
             }
-            if let Some(place) = state.free.pop() {
-                let at = self.recorder.now();
-                state.lane.slot(place, item, at, SlotState::Preparing);
-                drop(state);
-                return Ok(Place {
-                    taken: Taken {
-                        slots: Arc::clone(self),
-                        place,
-                        item,
-                    },
-                    state: PhantomData,
-                });
-            }
-            if !patient {
-                return Err(NoPlace::AllTaken);
-            }
-            before_waiting();
-            state.waiting.register(());
-            drop(state);
-            thread::park();
-            state = lock(&self.state);
-            state.waiting.forget_this_thread();
+            state = wait(&self.state, state, |s| &mut s.waiting, (), None);
         }
+    }
+
+    /// A place if there is one now.
+    pub fn try_acquire(self: &Arc<Self>, item: u64) -> Result<Slot<Preparing>, NoSlot> {
+        self.take(&mut lock(&self.state), item)
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        state: &mut SlotsState,
+        item: u64,
+    ) -> Result<Slot<Preparing>, NoSlot> {
+        if state.cancelled {
+            return Err(NoSlot::Cancelled);
+        }
+        let place = state.free.pop().ok_or(NoSlot::AllTaken)?;
+        let at = self.recorder.now();
+        state.lane.slot(place, item, at, SlotState::Preparing);
+        let slots = Arc::clone(self);
+        let guard = SlotGuard { slots, place, item };
+        let state = PhantomData;
+        Ok(Slot { guard, state })
     }
 
     pub fn free(&self) -> usize {
         lock(&self.state).free.len()
     }
 
-    /// Everyone who waits for a place is let go.
+    /// Everyone who waits for a place gets an error.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
         state.cancelled = true;
@@ -169,43 +157,41 @@ impl Slots {
         drop(state);
         wake(all);
     }
+}
 
-    fn moved(&self, place: u32, item: u64, to: SlotState) {
-        let at = self.recorder.now();
-        lock(&self.state).lane.slot(place, item, at, to);
+impl Slot<Preparing> {
+    pub fn ready(self) -> Slot<Ready> {
+        self.guard.moved_to(SlotState::Ready)
     }
 }
 
-impl Place<Preparing> {
-    pub fn ready(self) -> Place<Ready> {
-        self.taken.moved_to(SlotState::Ready)
+impl Slot<Ready> {
+    pub fn train(self) -> Slot<Training> {
+        self.guard.moved_to(SlotState::Training)
     }
 }
 
-impl Place<Ready> {
-    pub fn train(self) -> Place<Training> {
-        self.taken.moved_to(SlotState::Training)
-    }
-}
-
-impl<S> Place<S> {
+impl<S> Slot<S> {
     /// Which of the places it is.
     pub fn number(&self) -> u32 {
-        self.taken.place
+        self.guard.place
     }
 }
 
-impl Taken {
-    fn moved_to<S>(self, to: SlotState) -> Place<S> {
-        self.slots.moved(self.place, self.item, to);
-        Place {
-            taken: self,
+impl SlotGuard {
+    fn moved_to<S>(self, to: SlotState) -> Slot<S> {
+        let at = self.slots.recorder.now();
+        let state = lock(&self.slots.state);
+        state.lane.slot(self.place, self.item, at, to);
+        drop(state);
+        Slot {
+            guard: self,
             state: PhantomData,
         }
     }
 }
 
-impl Drop for Taken {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         let at = self.slots.recorder.now();
         let mut state = lock(&self.slots.state);
@@ -234,14 +220,14 @@ mod tests {
     fn the_place_freed_last_is_used_next() {
         let slots = Slots::new(3, Recorder::off());
         let [first, second, third] = [0, 1, 2].map(|item| slots.acquire(item, || ()).unwrap());
-        assert_eq!(slots.try_acquire(3).unwrap_err(), NoPlace::AllTaken);
+        assert_eq!(slots.try_acquire(3).unwrap_err(), NoSlot::AllTaken);
         let warm = second.number();
         drop((first, third, second));
         assert_eq!(slots.try_acquire(4).unwrap().number(), warm);
     }
 
     #[test]
-    fn bytes_are_taken_when_slots_are_made_and_given_back_with_the_last_of_them() {
+    fn bytes_are_reserved_with_the_slots_and_released_with_the_last_of_them() {
         let budget = Budget::new("device", 35);
         assert!(Slots::within(4, 10, &budget, Recorder::off()).is_err());
         let slots = Slots::within(3, 10, &budget, Recorder::off()).unwrap();
@@ -250,8 +236,8 @@ mod tests {
             assert_eq!(budget.usage().in_use, 30);
             drop(place.ready().train());
         }
-        // They never come free while the run goes on: waiting for them is refused.
-        let refused = budget.reserve(6, || panic!("waits for ever")).unwrap_err();
+        // They never come free while the run continues: waiting for them is refused.
+        let refused = budget.reserve(6, || panic!("waits forever")).unwrap_err();
         assert!(matches!(refused, Refused::Stuck { parked: 30, .. }));
         let last = slots.acquire(11, || ()).unwrap();
         drop(slots);

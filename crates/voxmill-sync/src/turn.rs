@@ -1,4 +1,4 @@
-//! A thing that one thread at a time may have, for as long as it likes.
+//! A value that one thread at a time may have, for as long as it likes.
 //!
 //! Unlike a mutex it may be held while its holder sleeps, and handing it back wakes at most one of those
 //! who wait, and none while one is already on its way: where turns are short, waking somebody for each
@@ -6,41 +6,39 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::primitives::{AtomicBool, Mutex, Ordering::Relaxed, Waiting};
-use crate::primitives::{lock, once, spin_until, thread, wake};
+use crate::primitives::{Hint, Mutex, WaitList, lock, once, spin_until, wait, wake};
 
 #[derive(Debug)]
 pub struct Turnstile<T> {
-    state: Mutex<State<T>>,
-    /// What can be seen without the lock. Only a hint.
-    free: AtomicBool,
+    state: Mutex<TurnState<T>>,
+    is_free: Hint,
 }
 
 #[derive(Debug)]
-struct State<T> {
-    /// Gone while somebody has it.
-    thing: Option<T>,
-    waiting: Waiting<()>,
+struct TurnState<T> {
+    /// `None` while somebody has it.
+    value: Option<T>,
+    waiting: WaitList<()>,
     /// One who waited was woken and has not looked yet.
     somebody_comes: bool,
 }
 
-/// The thing, until this is dropped.
+/// The value, until this is dropped.
 #[derive(Debug)]
 pub struct Turn<'a, T> {
     turnstile: &'a Turnstile<T>,
-    thing: Option<T>,
+    value: Option<T>,
 }
 
 impl<T> Turnstile<T> {
-    pub fn new(thing: T) -> Turnstile<T> {
+    pub fn new(value: T) -> Turnstile<T> {
         Turnstile {
-            state: Mutex::new(State {
-                thing: Some(thing),
-                waiting: Waiting::new(),
+            state: Mutex::new(TurnState {
+                value: Some(value),
+                waiting: WaitList::default(),
                 somebody_comes: false,
             }),
-            free: AtomicBool::new(true),
+            is_free: Hint::new(1),
         }
     }
 
@@ -48,25 +46,21 @@ impl<T> Turnstile<T> {
     pub fn take(&self, before_waiting: impl FnOnce()) -> Turn<'_, T> {
         let mut before_waiting = once(before_waiting);
         let mut state = lock(&self.state);
-        if state.thing.is_none() {
+        if state.value.is_none() {
             drop(state);
-            spin_until(|| self.free.load(Relaxed));
+            spin_until(|| self.is_free.get() == 1);
             state = lock(&self.state);
         }
-        while state.thing.is_none() {
+        while state.value.is_none() {
             before_waiting();
-            state.waiting.register(());
-            drop(state);
-            thread::park();
-            state = lock(&self.state);
-            state.waiting.forget_this_thread();
+            state = wait(&self.state, state, |s| &mut s.waiting, (), None);
             // Whoever was on its way is here; the next to hand back wakes another.
             state.somebody_comes = false;
         }
-        self.free.store(false, Relaxed);
+        self.is_free.set(0);
         Turn {
             turnstile: self,
-            thing: state.thing.take(),
+            value: state.value.take(),
         }
     }
 }
@@ -74,8 +68,8 @@ impl<T> Turnstile<T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let mut state = lock(&self.turnstile.state);
-        state.thing = self.thing.take();
-        self.turnstile.free.store(true, Relaxed);
+        state.value = self.value.take();
+        self.turnstile.is_free.set(1);
         let next = match state.somebody_comes {
             true => None,
             false => state.waiting.take_first(|()| true),
@@ -86,22 +80,18 @@ impl<T> Drop for Turn<'_, T> {
     }
 }
 
+const HELD: &str = "it is only handed back at the end";
+
 impl<T> Deref for Turn<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        match &self.thing {
-            Some(thing) => thing,
-            None => unreachable!("it is only handed back at the end"),
-        }
+        self.value.as_ref().expect(HELD)
     }
 }
 
 impl<T> DerefMut for Turn<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        match &mut self.thing {
-            Some(thing) => thing,
-            None => unreachable!("it is only handed back at the end"),
-        }
+        self.value.as_mut().expect(HELD)
     }
 }

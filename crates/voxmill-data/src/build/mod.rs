@@ -10,7 +10,7 @@ use voxmill_telemetry::stage::StageId;
 use crate::cache::{Added, Cache, CacheError, CacheWriter, ClipView, Fingerprint, clip_bytes};
 use crate::features::{AudioFeatures, Levels, TextFeatures};
 use crate::manifest::{Clip, QuarantineEntry};
-use voxmill_pipeline::item::Failure;
+use voxmill_pipeline::item::RunFailure;
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting};
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_pipeline::stage::Work;
@@ -51,7 +51,7 @@ pub enum BuildError {
     #[error("cannot start the workers")]
     Start(#[from] StartError),
     #[error(transparent)]
-    Run(#[from] Failure),
+    Run(#[from] RunFailure),
 }
 
 /// Clips that may wait for the writer. While it syncs a shard, some tenths of a second, the workers

@@ -1,7 +1,7 @@
 //! Batches for a plain loop: an iterator that knows where to resume.
 
-use voxmill_pipeline::item::Failure;
-use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::item::RunFailure;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::{Delivery, Receipt, Running};
 use voxmill_telemetry::recorder::Recorder;
 
@@ -21,7 +21,7 @@ pub struct Batches<'a> {
 impl Loader {
     /// Batches from a position on: to the end of `epochs` epochs (counted from the first), or without end.
     pub fn batches(&self, from: Position, epochs: Option<u64>) -> Result<Batches<'_>, LoaderError> {
-        let from = PipelinePosition::at(self.batches_before(from));
+        let from = ResumePoint::at(self.batches_before(from));
         Ok(Batches {
             loader: self,
             running: self.start(from, epochs, Recorder::off())?,
@@ -34,7 +34,7 @@ impl Batches<'_> {
     /// What to hand to [`Loader::batches`] to resume. A batch counts as done when the next one is asked for.
     /// In unordered mode it is the first batch that is not done.
     pub fn position(&self) -> Position {
-        self.loader.position(self.running.position().next)
+        self.loader.position(self.running.resume_point().next)
     }
 
     /// The batch handed out last is done, though no further one is wanted now.
@@ -46,7 +46,7 @@ impl Batches<'_> {
 }
 
 impl Iterator for Batches<'_> {
-    type Item = Result<Batch, Failure>;
+    type Item = Result<Batch, RunFailure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.finish_batch();

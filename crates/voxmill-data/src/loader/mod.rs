@@ -21,7 +21,7 @@ use voxmill_audio::Effort;
 use voxmill_audio::{AudioSettingsError, Framing};
 use voxmill_pipeline::group::{Group, Groups};
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan};
-use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Running;
 use voxmill_pipeline::stage::Work;
 use voxmill_pipeline::{Pipeline, StartError};
@@ -239,13 +239,13 @@ impl Loader {
 
     /// The split once, in the order of epoch 0: the same batches each time. May run beside others.
     pub fn one_pass(&self, recorder: Recorder) -> Result<Running<Batch>, LoaderError> {
-        self.start(PipelinePosition::default(), Some(1), recorder)
+        self.start(ResumePoint::default(), Some(1), recorder)
     }
 
     /// Batches from a position on: to the end of `epochs` epochs (counted from the first), or without end.
     pub fn start(
         &self,
-        from: PipelinePosition,
+        from: ResumePoint,
         epochs: Option<u64>,
         recorder: Recorder,
     ) -> Result<Running<Batch>, LoaderError> {
@@ -255,7 +255,7 @@ impl Loader {
     /// The same with a last stage, `prepare`, that brings batches to a device: its results are in slots.
     pub fn start_with<T: Send + 'static>(
         &self,
-        from: PipelinePosition,
+        from: ResumePoint,
         epochs: Option<u64>,
         prepare: Work<Batch, T>,
         recorder: Recorder,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use voxmill_audio::{AudioSettings, LogMel};
 use voxmill_pipeline::plan::Order;
-use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_telemetry::recorder::Recorder;
 
@@ -155,7 +155,7 @@ fn of_waveforms(
 }
 
 fn two_epochs_of(feed: &Loader) -> Vec<Batch> {
-    let running = feed.start(PipelinePosition::default(), Some(2), Recorder::off());
+    let running = feed.start(ResumePoint::default(), Some(2), Recorder::off());
     taken(running.unwrap())
 }
 
@@ -273,12 +273,12 @@ fn resumed_it_gives_exactly_the_rest() {
     for done in [0, 1, 4, all.len() - 1, all.len()] {
         let position = feed.position(done as u64);
         assert_eq!(feed.batches_before(position), done as u64);
-        let from = PipelinePosition::at(feed.batches_before(position));
+        let from = ResumePoint::at(feed.batches_before(position));
         let rest = taken(feed.start(from, Some(2), Recorder::off()).unwrap());
         assert!(rest == all[done..]);
     }
     // Without an end it continues into later epochs; the pipeline counts batches.
-    let from = PipelinePosition::at(all.len() as u64);
+    let from = ResumePoint::at(all.len() as u64);
     let mut endless = feed.start(from, None, Recorder::off()).unwrap();
     for more in 1..=all.len() {
         let Some(Ok(Delivery::Item(batch))) = endless.next() else {
@@ -286,7 +286,7 @@ fn resumed_it_gives_exactly_the_rest() {
         };
         assert!(batch.position.epoch >= 2);
         batch.done();
-        assert_eq!(endless.position().next, (all.len() + more) as u64);
+        assert_eq!(endless.resume_point().next, (all.len() + more) as u64);
     }
 }
 
@@ -402,7 +402,7 @@ fn validation_gives_the_same_batches_each_time_beside_a_running_pipeline() {
     let data = Tones::new();
     let store = data.store(data.cached(), ROOMY);
     let mut train = training(&store, settings(2))
-        .start(PipelinePosition::default(), None, Recorder::off())
+        .start(ResumePoint::default(), None, Recorder::off())
         .unwrap();
     let held_out = feed(&store, Split::Validation, settings(1));
     let first = taken(held_out.one_pass(Recorder::off()).unwrap());

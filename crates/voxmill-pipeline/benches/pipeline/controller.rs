@@ -1,15 +1,8 @@
 //! The controller finds the workers that a load needs, and goes back where more of them hurt.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{AdaptPlan, Plan, Setting};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::event::DecidedChange;
-use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
+use super::*;
 
 pub(crate) fn run() {
     println!(
@@ -21,12 +14,7 @@ pub(crate) fn run() {
         16,
         600,
         Duration::from_millis(10),
-        || {
-            Work::new(|item| {
-                sleep(Duration::from_millis(80));
-                Ok::<u64, Infallible>(item)
-            })
-        },
+        || each(|_| sleep(Duration::from_millis(80))),
     );
     println!(
         "\nA stage that computes 2 ms an item, and whose workers slow each other down from the third on:\n"
@@ -39,12 +27,11 @@ pub(crate) fn run() {
 fn contended() -> Work<u64, u64> {
     static AT_WORK: AtomicUsize = AtomicUsize::new(0);
     let rounds = rounds_in(Duration::from_millis(2));
-    Work::new(move |item| {
+    each(move |_| {
         let at_work = AT_WORK.fetch_add(1, Ordering::Relaxed) + 1;
         let slower = 1.0 + 0.34 * (at_work.saturating_sub(2) * at_work) as f64;
         compute((rounds as f64 * slower) as u64);
         AT_WORK.fetch_sub(1, Ordering::Relaxed);
-        Ok::<u64, Infallible>(item)
     })
 }
 
@@ -79,7 +66,7 @@ fn compare(
     println!("| setting | items a second |\n|---|---|");
     let mut best = (0.0, 0);
     for &workers in fixed {
-        let rate = Trial::new(Setting::fixed(workers), None, items / 4, using).run(work());
+        let (rate, _) = one_run(Setting::fixed(workers), None, items / 4, using, work());
         println!("| {workers} workers, fixed | {rate:.1} |");
         best = if rate > best.0 { (rate, workers) } else { best };
     }
@@ -87,78 +74,54 @@ fn compare(
         most_workers: most_workers + 1,
         most_buffered: 64,
     };
-    let mut trial = Trial::new(Setting::from(start), Some(adapt), items, using);
-    let rate = trial.run(work());
+    let (rate, decisions) = one_run(Setting::from(start), Some(adapt), items, using, work());
     println!("| from {start} workers, adapting; its second half | {rate:.1} |");
     println!(
-        "\nagainst the best fixed setting ({} workers): {:.3} × (at least 0.95 asked)\n",
+        "\ncompared with the best fixed setting ({} workers): {:.3} × (at least 0.95 asked)\n",
         best.1,
         rate / best.0
     );
-    let mut settled = 0;
-    for (seconds, decision) in &trial.decisions {
-        println!("- {seconds:.1} s: {decision}");
-        settled += usize::from(decision.contains("Settled"));
+    for decision in &decisions {
+        println!("- {decision}");
     }
-    println!("\nsettled {settled} times");
+    let settled = decisions.iter().filter(|line| line.contains("Settled"));
+    println!("\nsettled {} times", settled.count());
 }
 
-struct Trial {
+/// Items a second in the second half, and what the controller decided.
+fn one_run(
     workers: Setting,
     adapt: Option<AdaptPlan>,
     items: u64,
     using: Duration,
-    decisions: Vec<(f64, String)>,
-}
-
-impl Trial {
-    fn new(workers: Setting, adapt: Option<AdaptPlan>, items: u64, using: Duration) -> Trial {
-        Trial {
-            workers,
-            adapt,
-            items,
-            using,
-            decisions: Vec::new(),
-        }
-    }
-
-    /// Items a second in the second half.
-    fn run(&mut self, work: Work<u64, u64>) -> f64 {
-        let recorder = Recorder::start(RecorderOptions::default()).expect("no file to open");
-        let items = self.items;
-        let plan = Plan {
-            adapt: self.adapt,
-            ..Plan::new("controller", "use")
-        };
-        let running = Pipeline::source(plan, "numbers", move |from| {
-            (from..items).map(Ok::<_, Infallible>)
-        })
+    work: Work<u64, u64>,
+) -> (f64, Vec<String>) {
+    let recorder = Recorder::start(RecorderOptions::default()).expect("no file to open");
+    let plan = Plan {
+        adapt,
+        ..Plan::new("controller", "use")
+    };
+    let running = numbers(plan, items)
         .buffer(Setting::fixed(8))
         .stage("make", work)
-        .workers(self.workers)
+        .workers(workers)
         .buffer(Setting::from(8))
         .start(recorder.clone())
         .expect("the plan is good");
-        let mut half = Instant::now();
-        for (number, item) in running.enumerate() {
-            if number as u64 == items / 2 {
-                half = Instant::now();
-            }
-            sleep(self.using);
-            drop(item);
+    let mut half = Instant::now();
+    for (number, item) in running.enumerate() {
+        if number as u64 == items / 2 {
+            half = Instant::now();
         }
-        let rate = (items - items / 2) as f64 / half.elapsed().as_secs_f64();
-        recorder.finish().expect("no file to write");
-        for (at, decision) in recorder.stats().decisions {
-            let change = match decision.change {
-                DecidedChange::Settled => "Settled".to_owned(),
-                other => format!("{other:?}"),
-            };
-            self.decisions.push((
-                at.seconds(),
-                format!("{} {change}: {}", decision.subject, decision.reason),
-            ));
-        }
-        rate
+        sleep(using);
+        drop(item);
     }
+    let rate = (items - items / 2) as f64 / half.elapsed().as_secs_f64();
+    recorder.finish().expect("no file to write");
+    let decisions = recorder.stats().decisions.into_iter();
+    let decisions = decisions.map(|(at, it)| {
+        let (subject, change, reason) = (it.subject, it.change, it.reason);
+        format!("{:.1} s: {subject} {change:?}: {reason}", at.seconds())
+    });
+    (rate, decisions.collect())
 }

@@ -2,13 +2,8 @@
 //! and through the same graph made by hand with crossbeam channels, in turns.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::time::{Duration, Instant};
 
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{Plan, Setting};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
+use super::*;
 
 const ITEMS: u64 = 1_000_000;
 const CAPACITY: usize = 128;
@@ -29,7 +24,7 @@ pub(crate) fn run() {
             );
             ratios.push(ratio);
         }
-        println!("| {workers}, median | | | {:.2} |", super::median(&ratios));
+        println!("| {workers}, median | | | {:.2} |", median(&ratios));
     }
     println!("\nasked: at most 2 ×");
 }
@@ -37,15 +32,12 @@ pub(crate) fn run() {
 fn ours(workers: usize) -> Duration {
     let plan = Plan::new("handoff", "consumer");
     let begin = Instant::now();
-    let running = Pipeline::source(plan, "source", |from| {
-        (from..ITEMS).map(Ok::<_, Infallible>)
-    })
-    .buffer(Setting::fixed(CAPACITY))
-    .stage("no-op", Work::new(Ok::<u64, Infallible>))
-    .workers(Setting::fixed(workers))
-    .buffer(Setting::fixed(CAPACITY))
-    .start(Recorder::off())
-    .expect("the plan is good");
+    let pipeline = numbers(plan, ITEMS)
+        .buffer(Setting::fixed(CAPACITY))
+        .stage("no-op", pass())
+        .workers(Setting::fixed(workers))
+        .buffer(Setting::fixed(CAPACITY));
+    let running = start(pipeline);
     let count = running.map(|item| assert!(item.is_ok())).count();
     assert_eq!(count as u64, ITEMS);
     begin.elapsed()

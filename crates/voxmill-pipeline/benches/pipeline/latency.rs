@@ -1,35 +1,24 @@
 //! How long after it is there an item reaches a consumer that sleeps, and how soon a new pipeline delivers.
 
-use std::convert::Infallible;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{Plan, Setting};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
+use super::*;
 
 pub(crate) fn run() {
     wake_up();
     first_item();
 }
 
-/// The source makes an item every 2 ms and says when; by then everyone behind it is asleep.
+/// The source makes an item every 2 ms and stamps it; by then everyone behind it is asleep.
 fn wake_up() {
     let plan = Plan::new("latency", "consumer");
-    let running = Pipeline::source(plan, "clock", |_| {
+    let pipeline = Pipeline::source(plan, "clock", |_| {
         (0..500).map(|_| {
             sleep(Duration::from_millis(2));
             Ok::<_, Infallible>(Instant::now())
         })
-    })
-    .start(Recorder::off())
-    .expect("the plan is good");
-    let mut waits: Vec<f64> = running
+    });
+    let mut waits: Vec<f64> = start(pipeline)
         .filter_map(|made| match made {
-            Ok(voxmill_pipeline::run::Delivery::Item(made)) => {
-                Some(made.elapsed().as_secs_f64() * 1e6)
-            }
+            Ok(Delivery::Item(made)) => Some(made.elapsed().as_secs_f64() * 1e6),
             _ => None,
         })
         .collect();
@@ -47,26 +36,19 @@ fn first_item() {
     let mut times = Vec::new();
     for _ in 0..50 {
         let plan = Plan::new("first", "consumer");
-        let pass = || Work::new(Ok::<u64, Infallible>);
         let begin = Instant::now();
-        let mut running = Pipeline::source(plan, "source", |from| {
-            (from..1000).map(Ok::<u64, Infallible>)
-        })
-        .stage("a", pass())
-        .workers(Setting::fixed(4))
-        .stage("b", pass())
-        .workers(Setting::fixed(4))
-        .stage("c", pass())
-        .workers(Setting::fixed(4))
-        .start(Recorder::off())
-        .expect("the plan is good");
+        let mut pipeline = numbers(plan, 1000);
+        for stage in ["a", "b", "c"] {
+            pipeline = pipeline.stage(stage, pass()).workers(Setting::fixed(4));
+        }
+        let mut running = start(pipeline);
         assert!(running.next().is_some());
         times.push(begin.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
     println!(
         "from build to first item, three stages of 4 workers: median {:.2} ms, longest of 50 {:.2} ms (below 5 asked)",
-        super::median(&times),
+        median(&times),
         times[times.len() - 1]
     );
 }

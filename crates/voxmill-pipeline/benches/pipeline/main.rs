@@ -7,6 +7,16 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
+use std::convert::Infallible;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use voxmill_pipeline::Pipeline;
+use voxmill_pipeline::plan::{AdaptPlan, AfterError, Plan, Setting, SlotsPlan};
+use voxmill_pipeline::run::{Delivery, Running};
+use voxmill_pipeline::stage::Work;
+use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
+
 mod controller;
 mod draw;
 mod handoff;
@@ -36,6 +46,41 @@ fn main() {
             println!("\n## {name}\n");
             run();
         }
+    }
+}
+
+/// Numbers from a source that costs nothing.
+fn numbers(plan: Plan, count: u64) -> Pipeline<u64> {
+    Pipeline::source(plan, "source", move |from| {
+        (from..count).map(Ok::<_, Infallible>)
+    })
+}
+
+/// Does something with each number and hands it on.
+fn each(run: impl Fn(u64) + Send + Sync + 'static) -> Work<u64, u64> {
+    Work::new(move |number| {
+        run(number);
+        Ok::<_, Infallible>(number)
+    })
+}
+
+fn pass() -> Work<u64, u64> {
+    each(|_| ())
+}
+
+fn start<T: Send + 'static>(pipeline: Pipeline<T>) -> Running<T> {
+    pipeline.start(Recorder::off()).expect("the plan is good")
+}
+
+/// A plan with places ahead whose bytes nobody counts.
+fn with_slots(name: &str, ahead: usize) -> Plan {
+    Plan {
+        slots: Some(SlotsPlan {
+            ahead: Setting::fixed(ahead),
+            bytes_each: 0,
+            budget: None,
+        }),
+        ..Plan::new(name, "train")
     }
 }
 

@@ -1,13 +1,6 @@
 //! Load 20, preprocess 10, transfer 15 and train 150 ms: one after another, and overlapped.
 
-use std::convert::Infallible;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{Plan, Setting, SlotsPlan};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
+use super::*;
 
 const LOAD_MS: u64 = 20;
 const PREPROCESS_MS: u64 = 10;
@@ -26,39 +19,25 @@ pub(crate) fn run() {
         overlapped.push(milliseconds_a_step(true));
         println!("| overlapped | {:.2} |", overlapped[overlapped.len() - 1]);
     }
-    let ratio = super::median(&overlapped) / TRAIN_MS as f64;
+    let ratio = median(&overlapped) / TRAIN_MS as f64;
     println!("\nmedian: {ratio:.4} × the train stage (at most 1.01 asked)");
-}
-
-fn sleeping(milliseconds: u64) -> Work<u64, u64> {
-    Work::new(move |item| {
-        sleep(Duration::from_millis(milliseconds));
-        Ok::<_, Infallible>(item)
-    })
 }
 
 fn milliseconds_a_step(overlap: bool) -> f64 {
     let plan = Plan {
         overlap,
-        slots: Some(SlotsPlan {
-            ahead: Setting::fixed(3),
-            bytes_each: 0,
-            budget: None,
-        }),
-        ..Plan::new("overlap", "train")
+        ..with_slots("overlap", 3)
     };
-    let one = Setting::fixed(1);
-    let running = Pipeline::source(plan, "batches", |from| {
-        (from..STEPS as u64).map(Ok::<_, Infallible>)
-    })
-    .stage("load", sleeping(LOAD_MS))
-    .workers(one)
-    .stage("preprocess", sleeping(PREPROCESS_MS))
-    .workers(one)
-    .stage("transfer", sleeping(TRANSFER_MS))
-    .workers(one)
-    .start(Recorder::off())
-    .expect("the plan is good");
+    let mut pipeline = numbers(plan, STEPS as u64);
+    for (stage, milliseconds) in [
+        ("load", LOAD_MS),
+        ("preprocess", PREPROCESS_MS),
+        ("transfer", TRANSFER_MS),
+    ] {
+        let work = each(move |_| sleep(Duration::from_millis(milliseconds)));
+        pipeline = pipeline.stage(stage, work).workers(Setting::fixed(1));
+    }
+    let running = start(pipeline);
     let mut ends = Vec::new();
     for item in running {
         let item = item.expect("nothing fails");

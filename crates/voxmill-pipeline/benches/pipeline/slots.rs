@@ -1,20 +1,13 @@
 //! 20/10/135/150 ms with log-normal jitter on every stage: how many slots it takes to ride it out.
 //!
-//! Time is scaled down tenfold. A run is held against what its slowest stage took in sum, as measured:
+//! Time is scaled down tenfold. A run is compared with what its slowest stage took in sum, as measured:
 //! sleeping takes a little longer than asked for, and that is part of the stage.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{Plan, Setting, SlotsPlan};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
 
 use super::draw::log_normal;
+use super::*;
 
 const MEANS_MS: [f64; 4] = [20.0, 10.0, 135.0, 150.0];
 const SCALE: f64 = 0.1;
@@ -24,7 +17,7 @@ const ITEMS: u64 = 2000;
 pub(crate) fn run() {
     println!("| slots | seconds | slowest stage, seconds | ratio |\n|---|---|---|---|");
     for slots in [1, 2, 3, 5, 10] {
-        let (took, slowest) = with_slots(slots);
+        let (took, slowest) = run_with(slots);
         println!(
             "| {slots} | {:.2} | {:.2} | {:.3} |",
             took.as_secs_f64(),
@@ -33,7 +26,7 @@ pub(crate) fn run() {
         );
     }
     println!(
-        "\nasked: at most 1.05 with 3 slots; queueing theory says about 1.20 with 1 and 1.08 with 2"
+        "\nasked: at most 1.05 with 3 slots; queueing theory gives about 1.20 with 1 and 1.08 with 2"
     );
 }
 
@@ -47,37 +40,23 @@ fn rest(stage: usize, item: u64, realised: &Realised) {
     realised[stage].fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
 }
 
-fn with_slots(slots: usize) -> (Duration, Duration) {
+fn run_with(slots: usize) -> (Duration, Duration) {
     let realised = Realised::default();
     let resting = |stage| {
         let realised = Arc::clone(&realised);
-        Work::new(move |item: u64| {
-            rest(stage, item, &realised);
-            Ok::<_, Infallible>(item)
-        })
-    };
-    let plan = Plan {
-        slots: Some(SlotsPlan {
-            ahead: Setting::fixed(slots),
-            bytes_each: 0,
-            budget: None,
-        }),
-        ..Plan::new("slots", "train")
+        each(move |item| rest(stage, item, &realised))
     };
     let one = Setting::fixed(1);
     let begin = Instant::now();
-    let running = Pipeline::source(plan, "batches", |from| {
-        (from..ITEMS).map(Ok::<_, Infallible>)
-    })
-    .stage("load", resting(0))
-    .workers(one)
-    .stage("preprocess", resting(1))
-    .workers(one)
-    .buffer(Setting::fixed(50))
-    .stage("transfer", resting(2))
-    .workers(one)
-    .start(Recorder::off())
-    .expect("the plan is good");
+    let pipeline = numbers(with_slots("slots", slots), ITEMS)
+        .stage("load", resting(0))
+        .workers(one)
+        .stage("preprocess", resting(1))
+        .workers(one)
+        .buffer(Setting::fixed(50))
+        .stage("transfer", resting(2))
+        .workers(one);
+    let running = start(pipeline);
     for (number, item) in running.enumerate() {
         rest(3, number as u64, &realised);
         drop(item);

@@ -1,16 +1,10 @@
 //! Ten million items through stages that fail and panic now and then, while workers, buffers and the
 //! budget are changed all the time.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{AfterError, Plan, Setting};
-use voxmill_pipeline::run::Delivery;
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
+use super::*;
 
 const ITEMS: u64 = 10_000_000;
 const BUDGET: u64 = 10_000;
@@ -25,22 +19,20 @@ pub(crate) fn run() {
     });
     let fails = fails.reserving(|item| 1 + item % 100).retrying();
     let begin = Instant::now();
-    let running = Pipeline::source(plan, "source", |from| {
-        (from..ITEMS).map(Ok::<_, Infallible>)
-    })
-    .buffer(Setting::fixed(64))
-    .budget("host", BUDGET)
-    .stage("fail", fails)
-    .workers(Setting::fixed(2))
-    .buffer(Setting::fixed(64))
-    .in_budget("host")
-    .on_error(1, AfterError::Skip)
-    .stage("pass", Work::new(Ok::<u64, Infallible>))
-    .workers(Setting::fixed(2))
-    .buffer(Setting::fixed(64))
-    .in_budget("host")
-    .start(Recorder::off())
-    .expect("the plan is good");
+    let (workers, buffer) = (Setting::fixed(2), Setting::fixed(64));
+    let pipeline = numbers(plan, ITEMS)
+        .buffer(buffer)
+        .budget("host", BUDGET)
+        .stage("fail", fails)
+        .workers(workers)
+        .buffer(buffer)
+        .in_budget("host")
+        .on_error(1, AfterError::Skip)
+        .stage("pass", pass())
+        .workers(workers)
+        .buffer(buffer)
+        .in_budget("host");
+    let running = start(pipeline);
     let control = running.control();
     let ended = Arc::new(AtomicBool::new(false));
     let changes = {
@@ -56,7 +48,7 @@ pub(crate) fn run() {
                     .and(control.set_budget("host", BUDGET - 1000 * value as u64));
                 done.expect("changes are taken");
                 changes += 1;
-                std::thread::sleep(Duration::from_millis(10));
+                sleep(Duration::from_millis(10));
             }
             changes
         })

@@ -1,18 +1,12 @@
 //! What being watched costs: a pipeline that computes some 10,000 items a second, with and without a record.
 //!
 //! Wall time on a shared machine scatters by more than the effect, so the CPU time of the whole process
-//! is shown beside it: it holds the workers' part and the collecting thread's.
+//! is shown next to it: it holds the workers' part and the collecting thread's.
 
-use std::convert::Infallible;
-use std::time::Instant;
-
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::plan::{Plan, Setting};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 use voxmill_telemetry::trace::TraceOptions;
 
 use super::controller::{compute, rounds_in};
+use super::*;
 
 /// Some five seconds: the collecting thread writes once a second, and its part must be in it.
 const ITEMS: u64 = 50_000;
@@ -20,20 +14,15 @@ const ROUNDS: usize = 9;
 
 pub(crate) fn run() {
     // Two workers that take 200 µs for an item make 10,000 items a second where there are two cores.
-    let rounds = rounds_in(std::time::Duration::from_micros(200));
+    let rounds = rounds_in(Duration::from_micros(200));
     let folder = tempfile::tempdir().expect("a folder for logs");
     let log = Some(folder.path().join("events.jsonl"));
     let trace = Some(TraceOptions::new(folder.path().join("trace.json")));
+    let with = |log, trace| Some(RecorderOptions { log, trace });
     let modes = [
         ("no record", None),
-        (
-            "log",
-            Some(RecorderOptions {
-                log: log.clone(),
-                trace: None,
-            }),
-        ),
-        ("log and trace", Some(RecorderOptions { log, trace })),
+        ("log", with(log.clone(), None)),
+        ("log and trace", with(log, trace)),
     ];
     let mut rates = [const { Vec::new() }; 3];
     let mut cpu = [const { Vec::new() }; 3];
@@ -48,34 +37,27 @@ pub(crate) fn run() {
         "| record | items a second, median | CPU, µs an item, median | more CPU, median of paired rounds |\n|---|---|---|---|"
     );
     for (mode, (name, _)) in modes.iter().enumerate() {
-        let paired: Vec<f64> = cpu[mode]
-            .iter()
-            .zip(&cpu[0])
+        let pairs = cpu[mode].iter().zip(&cpu[0]);
+        let paired: Vec<f64> = pairs
             .map(|(with, without)| (with / without - 1.0) * 100.0)
             .collect();
         println!(
             "| {name} | {:.0} | {:.2} | {:+.2} % |",
-            super::median(&rates[mode]),
-            super::median(&cpu[mode]),
-            super::median(&paired)
+            median(&rates[mode]),
+            median(&cpu[mode]),
+            median(&paired)
         );
     }
-    let lost: Vec<f64> = rates[1]
-        .iter()
-        .zip(&rates[0])
+    let pairs = rates[1].iter().zip(&rates[0]);
+    let lost: Vec<f64> = pairs
         .map(|(with, without)| (1.0 - with / without) * 100.0)
         .collect();
     println!(
         "\nthroughput lost to the log, median of {ROUNDS} paired rounds: {:+.2} % (below 1 asked)",
-        super::median(&lost)
+        median(&lost)
     );
-    println!(
-        "all rounds: {}",
-        lost.iter()
-            .map(|lost| format!("{lost:+.1}"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
+    let rounds: Vec<_> = lost.iter().map(|lost| format!("{lost:+.1}")).collect();
+    println!("all rounds: {}", rounds.join(", "));
 }
 
 fn one_run(options: Option<RecorderOptions>, rounds: u64) -> (f64, f64) {
@@ -84,23 +66,16 @@ fn one_run(options: Option<RecorderOptions>, rounds: u64) -> (f64, f64) {
         Recorder::start(options).expect("files can be made")
     });
     let (begin, cpu) = (Instant::now(), cpu_ticks());
-    let running = Pipeline::source(plan, "numbers", |from| {
-        (from..ITEMS).map(Ok::<_, Infallible>)
-    })
-    .buffer(Setting::fixed(32))
-    .stage(
-        "make",
-        Work::new(move |item| {
-            compute(rounds);
-            Ok::<u64, Infallible>(item)
-        }),
-    )
-    .workers(Setting::fixed(2))
-    .buffer(Setting::fixed(32))
-    .stage("pass", Work::new(Ok::<u64, Infallible>))
-    .buffer(Setting::fixed(32))
-    .start(recorder.clone())
-    .expect("the plan is good");
+    let buffer = Setting::fixed(32);
+    let running = numbers(plan, ITEMS)
+        .buffer(buffer)
+        .stage("make", each(move |_| compute(rounds)))
+        .workers(Setting::fixed(2))
+        .buffer(buffer)
+        .stage("pass", pass())
+        .buffer(buffer)
+        .start(recorder.clone())
+        .expect("the plan is good");
     assert_eq!(running.count() as u64, ITEMS);
     recorder.flush().expect("files can be written");
     let rate = ITEMS as f64 / begin.elapsed().as_secs_f64();

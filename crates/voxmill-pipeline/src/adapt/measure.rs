@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::counters::{Snapshot, StageCounters};
+use crate::counters::{RunSnapshot, StageCounters};
 
-/// So many standard errors are no chance, even to one who looks often.
+/// A difference of this many standard errors is no chance, however often it is checked.
 pub(super) const CERTAIN: f64 = 4.0;
 /// A slice holds this many items of the consumer, or lasts [`LONG_SLICE`] with at least one.
 const SLICE_ITEMS: u64 = 8;
@@ -24,15 +24,15 @@ const ENOUGH_TIME: Duration = Duration::from_secs(20);
 /// A load is watched in windows of at least so many items and so much time.
 const LASTING_ITEMS: u64 = 8 * WINDOW_ITEMS;
 const LASTING_TIME: Duration = Duration::from_secs(2);
-/// A rate known this well needs no longer look.
+/// A rate known this well need not be measured longer.
 const SMALL_ERROR: f64 = 0.01;
 /// A buffer that filled or drained by more than this share of the items that passed hides the
-/// stage behind or before it: the measurement begins again, but not for ever.
+/// stage behind or before it: the measurement begins again, but not endlessly.
 const DRIFT: f64 = 0.2;
 const MOST_RESTARTS: usize = 8;
 /// Slices are put together into at most so many groups, since neighbours resemble each other.
 const GROUPS: usize = 10;
-/// Where an item that is counted whole lies between two looks is chance: its variance, for the
+/// Where an item that is counted whole lies between two snapshots is chance: its variance, for the
 /// two ends together. It does not grow with the number of slices.
 const COUNTING_VARIANCE: f64 = 1.0 / 6.0;
 
@@ -54,23 +54,23 @@ impl Estimate {
 /// Snapshots of one setting, cut into slices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measurement {
-    cuts: Vec<Snapshot>,
+    cuts: Vec<RunSnapshot>,
 }
 
-/// Takes snapshots, leaves out what still belongs to the setting before, and says when there is
+/// Takes snapshots, leaves out what still belongs to the setting before, and knows when there is
 /// enough to judge.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct MeasureWindow {
     measurement: Measurement,
     /// The first snapshot after the last change, while the pipeline gets used to it.
-    settling: Option<Snapshot>,
+    settling: Option<RunSnapshot>,
     settled_in: bool,
     restarts: usize,
 }
 
-impl Meter {
+impl MeasureWindow {
     /// Adds a snapshot. True when the measurement has grown and may be judged.
-    pub(super) fn add(&mut self, snapshot: &Snapshot, asked: &Settings) -> bool {
+    pub(super) fn add(&mut self, snapshot: &RunSnapshot, asked: &Settings) -> bool {
         if !self.settled_in {
             let first = self.settling.get_or_insert_with(|| snapshot.clone());
             let items = passed(first, snapshot);
@@ -102,7 +102,7 @@ impl Meter {
 
     /// A setting was changed: what comes next is of the new one, after a while.
     pub(super) fn after_change(&mut self) {
-        *self = Meter::default();
+        *self = MeasureWindow::default();
     }
 
     /// Nothing was changed: a new measurement follows the last one without a gap.
@@ -114,7 +114,7 @@ impl Meter {
 }
 
 impl Measurement {
-    fn cut(&mut self, snapshot: &Snapshot) -> bool {
+    fn cut(&mut self, snapshot: &RunSnapshot) -> bool {
         let Some(last) = self.cuts.last() else {
             self.cuts.push(snapshot.clone());
             return false;
@@ -138,14 +138,14 @@ impl Measurement {
             || took >= LONGEST_WINDOW
     }
 
-    /// Looking longer would not say much more.
+    /// Measuring longer would not add much.
     pub(super) fn is_sure(&self) -> bool {
         self.rate().error <= SMALL_ERROR
             || self.items() >= ENOUGH_ITEMS
             || self.took() >= ENOUGH_TIME
     }
 
-    /// As `is_sure`, and long enough not to take a passing mood for a change.
+    /// As `is_sure`, and long enough not to take a brief fluctuation for a change.
     pub(super) fn is_lasting(&self) -> bool {
         let lasts = self.items() >= LASTING_ITEMS && self.took() >= LASTING_TIME;
         self.is_sure() && (lasts || self.took() >= ENOUGH_TIME)
@@ -160,7 +160,7 @@ impl Measurement {
         })
     }
 
-    fn ends(&self) -> (&Snapshot, &Snapshot) {
+    fn ends(&self) -> (&RunSnapshot, &RunSnapshot) {
         (&self.cuts[0], &self.cuts[self.cuts.len() - 1])
     }
 
@@ -176,39 +176,30 @@ impl Measurement {
 
     /// Items of the consumer in a second.
     pub(super) fn rate(&self) -> Estimate {
-        self.ratio(
-            |before, after| passed(before, after) as f64,
-            |before, after| after.at.saturating_sub(before.at).as_secs_f64(),
-            COUNTING_VARIANCE,
-        )
+        let items = |before: &_, after: &_| passed(before, after) as f64;
+        self.ratio(items, seconds, COUNTING_VARIANCE)
     }
 
     /// The share of its time in which the consumer did not wait.
     pub(super) fn fed(&self) -> Estimate {
-        let seconds =
-            |before: &Snapshot, after: &Snapshot| after.at.saturating_sub(before.at).as_secs_f64();
-        let starved = |snapshot: &Snapshot| consumer(snapshot).starved.as_secs_f64();
-        self.ratio(
-            |before, after| seconds(before, after) - (starved(after) - starved(before)),
-            seconds,
-            0.0,
-        )
+        let starved = |snapshot: &RunSnapshot| consumer(snapshot).starved.as_secs_f64();
+        let fed = |before: &RunSnapshot, after: &RunSnapshot| {
+            seconds(before, after) - (starved(after) - starved(before))
+        };
+        self.ratio(fed, seconds, 0.0)
     }
 
     /// Seconds that an item of the stage is in a worker's hands.
     pub(super) fn service(&self, stage: usize) -> Estimate {
-        self.ratio(
-            |before, after| {
-                let (before, after) = (&before.stages[stage], &after.stages[stage]);
-                after.working.saturating_sub(before.working).as_secs_f64()
-            },
-            |before, after| {
-                after.stages[stage]
-                    .items
-                    .saturating_sub(before.stages[stage].items) as f64
-            },
-            0.0,
-        )
+        let working = |before: &RunSnapshot, after: &RunSnapshot| {
+            let (before, after) = (&before.stages[stage], &after.stages[stage]);
+            after.working.saturating_sub(before.working).as_secs_f64()
+        };
+        let items = |before: &RunSnapshot, after: &RunSnapshot| {
+            let (before, after) = (&before.stages[stage], &after.stages[stage]);
+            after.items.saturating_sub(before.items) as f64
+        };
+        self.ratio(working, items, 0.0)
     }
 
     /// The share of all its workers' time that a stage spent in one way, between 0 and 1.
@@ -227,8 +218,8 @@ impl Measurement {
     /// The ratio of two sums over slices, with the error that the slices' scatter shows.
     fn ratio(
         &self,
-        above: impl Fn(&Snapshot, &Snapshot) -> f64,
-        below: impl Fn(&Snapshot, &Snapshot) -> f64,
+        above: impl Fn(&RunSnapshot, &RunSnapshot) -> f64,
+        below: impl Fn(&RunSnapshot, &RunSnapshot) -> f64,
         counting_variance: f64,
     ) -> Estimate {
         let unknown = Estimate {
@@ -266,10 +257,14 @@ impl Measurement {
 
 /// Items of the consumer between two snapshots. Counters are read while workers count, so nothing
 /// here relies on their order.
-fn passed(before: &Snapshot, after: &Snapshot) -> u64 {
+fn passed(before: &RunSnapshot, after: &RunSnapshot) -> u64 {
     consumer(after).items.saturating_sub(consumer(before).items)
 }
 
-fn consumer(snapshot: &Snapshot) -> &StageCounters {
+fn seconds(before: &RunSnapshot, after: &RunSnapshot) -> f64 {
+    after.at.saturating_sub(before.at).as_secs_f64()
+}
+
+fn consumer(snapshot: &RunSnapshot) -> &StageCounters {
     &snapshot.stages[snapshot.stages.len() - 1]
 }

@@ -4,13 +4,13 @@
 //! 1. It measures the pipeline with one setting, for as long as the scatter of the measure asks for, and
 //!    is content if the consumer waits less than 2 % of its time.
 //! 2. Otherwise it tries the change that promises most: workers for the slowest stages, as many as the
-//!    ratio of busy times says and, once the budget is used up, from stages with a surplus; or larger
+//!    ratio of busy times suggests and, once the budget is used up, from stages with a surplus; or larger
 //!    buffers where a buffer was full at one time and empty at another.
 //! 3. It measures again and takes the change back unless the consumer is served better beyond the noise;
 //!    a setting that was left is not tried again, and a stage that more workers do not help is tried
 //!    with fewer.
-//! 4. When nothing untried promises a gain, it settles, and says what limits.
-//! 5. It looks again only when the rate, a stage's time for an item or the consumer's waiting differs
+//! 4. When nothing untried promises a gain, it settles, and reports what limits.
+//! 5. It searches again only when the rate, a stage's time for an item or the consumer's waiting differs
 //!    clearly, twice in a row, from what it was when it settled.
 //!
 //! It has no clock, no thread and no randomness: the same snapshots give the same decisions.
@@ -30,21 +30,21 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::DecidedChange;
 
-use crate::counters::Snapshot;
+use crate::counters::RunSnapshot;
 use crate::plan::Plan;
-pub use decision::{Action, Change};
-use decision::{actions, without_action};
-use measure::{CERTAIN, Estimate, Measurement, Meter};
+use decision::{Action, actions};
+pub(crate) use decision::{Adjusted, Adjustment};
+use measure::{CERTAIN, Estimate, MeasureWindow, Measurement};
 use settings::{Bounds, Settings};
-use settled::Reference;
-use trial::{FED, Kind, Load, Scaling, Trial, percent};
+use settled::Baseline;
+use trial::{FED, Load, StageScaling, Trial, TrialKind, TrialSearch, percent};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;
-/// Standard errors that a difference must exceed when there is no more time to look longer; before,
-/// it must be [`CERTAIN`], so that looking often does not find one by chance.
+/// Standard errors that a difference must exceed when there is no more time to measure; before,
+/// it must be [`CERTAIN`], so that checking often does not find one by chance.
 const AT_LAST: f64 = 2.0;
-/// A predicted gain of so many standard errors is tried without looking longer: a fifth of it
+/// A predicted gain of so many standard errors is tried without measuring longer: a fifth of it
 /// would still be seen.
 const LARGE_GAIN: f64 = 10.0;
 /// A loss that is not more may be paid for a worker less: others may make more of it.
@@ -59,30 +59,30 @@ const IN_A_ROW: u32 = 2;
 const MOST_TRIALS: usize = 40;
 /// A known setting whose rate is now another by more than this share has another load.
 const OTHER_LOAD: f64 = 0.1;
-const SHORTEST_LOOK: Duration = Duration::from_millis(50);
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Decides from snapshots what to change. See the head of this file for how.
 #[derive(Clone, Debug)]
-pub struct Controller {
+pub(crate) struct Controller {
     bounds: Bounds,
     /// What was asked for last; unknown before the first snapshot.
     now: Option<Settings>,
-    meter: Meter,
+    window: MeasureWindow,
     phase: Phase,
     /// Settings that were left for a better one.
     tried: Vec<Settings>,
-    scaling: Vec<Scaling>,
+    scaling: Vec<StageScaling>,
     trials: usize,
     /// A large predicted gain may be tried before the measure is sure.
     hasty: bool,
-    look: Duration,
+    interval: Duration,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
     /// With the rate that this setting had before another one was tried and left.
-    Looking {
+    Searching {
         again: Option<Estimate>,
     },
     Trying {
@@ -91,7 +91,7 @@ enum Phase {
         trial: Trial,
     },
     Settled {
-        reference: Reference,
+        baseline: Baseline,
         changed: u32,
     },
 }
@@ -99,69 +99,66 @@ enum Phase {
 impl Controller {
     /// `single` lists stages that cannot have more than one worker; the source is one anyhow.
     /// `None` where the plan does not adapt or its stages do not overlap.
-    pub fn new(plan: &Plan, single: &[usize]) -> Option<Controller> {
+    pub(crate) fn new(plan: &Plan, single: &[usize]) -> Option<Controller> {
         let bounds = Bounds::new(plan, single)?;
         Some(Controller {
-            scaling: vec![Scaling::Unknown; bounds.stages.len()],
+            scaling: vec![StageScaling::Unknown; bounds.stages.len()],
             bounds,
             now: None,
-            meter: Meter::default(),
-            phase: Phase::Looking { again: None },
+            window: MeasureWindow::default(),
+            phase: Phase::Searching { again: None },
             tried: Vec::new(),
             trials: 0,
             hasty: true,
-            look: SHORTEST_LOOK,
+            interval: SHORTEST_INTERVAL,
         })
     }
 
     /// After this time, and not much earlier, another snapshot is of use.
-    pub fn next_look(&self) -> Duration {
-        self.look
+    pub(crate) fn next_snapshot(&self) -> Duration {
+        self.interval
     }
 
-    /// Takes the pipeline's state and says what to change. Actions are to be carried out in their order:
+    /// Takes the pipeline's state and decides what to change. Actions are to be carried out in their order:
     /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
-    pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<Change> {
-        if snapshot.stages.len() != self.bounds.stages.len() + 1 {
-            return Vec::new();
-        }
-        if snapshot.stages.iter().any(|stage| stage.workers == 0) {
-            // The run is ending.
+    pub(crate) fn observe(&mut self, snapshot: &RunSnapshot) -> Vec<Adjustment> {
+        let is_ending = snapshot.stages.iter().any(|stage| stage.workers == 0);
+        if is_ending || snapshot.stages.len() != self.bounds.stages.len() + 1 {
             return Vec::new();
         }
         let bounds = &self.bounds;
         let asked = self.now.get_or_insert_with(|| bounds.settings_in(snapshot));
-        if !self.meter.add(snapshot, asked) {
+        if !self.window.add(snapshot, asked) {
             return Vec::new();
         }
         // What the engine could not do is not there.
         *asked = bounds.settings_in(snapshot);
         let now = asked.clone();
-        let measured = self.meter.measurement().clone();
+        let measured = self.window.measurement().clone();
         let rate = measured.rate();
         if rate.value > 0.0 {
             let slice = Duration::from_secs_f64((8.0 / rate.value).min(60.0));
-            self.look = slice.clamp(SHORTEST_LOOK, LONGEST_LOOK);
+            self.interval = slice.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         }
         match self.phase.clone() {
-            Phase::Looking { again } => self.look_again(&now, &measured, again),
+            Phase::Searching { again } => self.search_again(&now, &measured, again),
             Phase::Trying {
                 before,
                 measured_before,
                 trial,
             } => self.judge(&now, &measured, &before, &measured_before, &trial),
-            Phase::Settled { reference, changed } => self.watch(&measured, reference, changed),
+            Phase::Settled { baseline, changed } => self.watch(&measured, baseline, changed),
         }
     }
 
     /// Back at a setting that is known: a trial was judged against a load that is no more, if the
     /// rate is now another.
-    fn look_again(
+    fn search_again(
         &mut self,
         now: &Settings,
         measured: &Measurement,
         known: Option<Estimate>,
-    ) -> Vec<Change> {
+    ) -> Vec<Adjustment> {
         if let Some(known) = known {
             if !measured.is_sure() {
                 return Vec::new();
@@ -169,21 +166,21 @@ impl Controller {
             if measured.rate().differs_from(known, OTHER_LOAD) {
                 self.forget();
             }
-            self.phase = Phase::Looking { again: None };
+            self.phase = Phase::Searching { again: None };
         }
-        self.look_for_more(now, measured)
+        self.search(now, measured)
     }
 
     fn forget(&mut self) {
         self.tried.clear();
-        self.scaling.fill(Scaling::Unknown);
+        self.scaling.fill(StageScaling::Unknown);
     }
 
-    fn look_for_more(&mut self, now: &Settings, measured: &Measurement) -> Vec<Change> {
+    fn search(&mut self, now: &Settings, measured: &Measurement) -> Vec<Adjustment> {
         let rate = measured.rate();
         if rate.value <= 0.0 {
             // The pipeline stands still: a pause, or the end. Nothing can be learnt from it.
-            self.meter.again();
+            self.window.again();
             return Vec::new();
         }
         let load = Load::of(measured, self.bounds.stages.len());
@@ -191,17 +188,24 @@ impl Controller {
         let trial = if fed || self.trials >= MOST_TRIALS {
             None
         } else {
-            trial::next(&self.bounds, now, &load, &self.scaling, &self.tried)
+            let search = TrialSearch {
+                bounds: &self.bounds,
+                now,
+                load: &load,
+                scaling: &self.scaling,
+                tried: &self.tried,
+            };
+            search.next()
         };
         let large = |trial: &Trial| self.hasty && trial.predicted - 1.0 > LARGE_GAIN * rate.error;
         if !measured.is_sure() && !trial.as_ref().is_some_and(large) {
             return Vec::new();
         }
         let Some(trial) = trial else {
-            if !measured.is_lasting() {
-                return Vec::new();
-            }
-            return vec![self.settle(now, measured, &load)];
+            return match measured.is_lasting() {
+                true => vec![self.settle(now, measured, &load)],
+                false => Vec::new(),
+            };
         };
         self.trials += 1;
         let changes = self.go(now, &trial.to, |action| trial.decision(action));
@@ -220,27 +224,26 @@ impl Controller {
         before: &Settings,
         measured_before: &Measurement,
         trial: &Trial,
-    ) -> Vec<Change> {
+    ) -> Vec<Adjustment> {
         // A larger buffer acts through the consumer's waiting alone, and waiting is not blurred by
-        // how uneven the consumer itself is. Workers may also slow others down: only the rate tells.
+        // how uneven the consumer itself is. Workers may also slow others down: only the rate shows it.
         // A buffer that is too large also costs less than a worker too many.
         let (quantity, at_last): (fn(&Measurement) -> Estimate, f64) = match trial.kind {
-            Kind::Capacity => (Measurement::fed, 1.0),
-            Kind::Workers | Kind::Fewer => (Measurement::rate, AT_LAST),
+            TrialKind::Capacity => (Measurement::fed, 1.0),
+            TrialKind::Workers | TrialKind::Fewer => (Measurement::rate, AT_LAST),
         };
         let (then, after) = (quantity(measured_before), quantity(measured));
         let gain = after.value / then.value - 1.0;
         let noise = after.error.hypot(then.error);
         let sure = measured.is_sure();
         let bound = NEGLIGIBLE.max(noise * if sure { at_last } else { CERTAIN });
-        let better = gain > bound;
-        let worse = gain < -bound;
+        let (better, worse) = (gain > bound, gain < -bound);
         if !sure && !better && !worse {
             return Vec::new();
         }
-        let meagre = trial.kind == Kind::Workers && gain < MEAGRE * (trial.predicted - 1.0);
-        let keep = better && !meagre || trial.kind == Kind::Fewer && gain > -PRICE_OF_FEWER;
-        // A gain that is lost in the noise of a hasty look deserves a second try.
+        let meagre = trial.kind == TrialKind::Workers && gain < MEAGRE * (trial.predicted - 1.0);
+        let keep = better && !meagre || trial.kind == TrialKind::Fewer && gain > -PRICE_OF_FEWER;
+        // A gain that is lost in the noise of a hasty measurement deserves a second try.
         let conclusive = keep || gain <= 0.0 || measured_before.is_sure();
         if conclusive {
             self.learn(before, measured, gain, keep, trial);
@@ -248,28 +251,26 @@ impl Controller {
         if keep {
             // Workers that were only added may turn out to be in the way, and go again; not where they
             // brought so much that another load would have to explain it.
-            let added = trial.kind == Kind::Workers && !trial.gives_away(before);
+            let added = trial.kind == TrialKind::Workers && !trial.gives_away(before);
             if !added || gain > OTHER_LOAD {
                 self.tried.push(before.clone());
             }
             self.hasty = true;
-            self.phase = Phase::Looking { again: None };
+            self.phase = Phase::Searching { again: None };
             // The measure of the trial is that of the setting now in force.
-            return self.look_for_more(now, measured);
+            return self.search(now, measured);
         }
         if conclusive {
             self.tried.push(trial.to.clone());
         }
         self.hasty = false;
-        self.phase = Phase::Looking {
+        self.phase = Phase::Searching {
             again: Some(measured_before.rate()),
         };
-        let verdict = if worse {
-            "worse"
-        } else if better {
-            "hardly better"
-        } else {
-            "no better beyond the noise"
+        let verdict = match (worse, better) {
+            (true, _) => "worse",
+            (false, true) => "hardly better",
+            (false, false) => "no better beyond the noise",
         };
         let reason = format!(
             "{verdict}: {:.1} items/s instead of {:.1}, `{}` waited {} of the time instead of {} (noise {})",
@@ -280,7 +281,7 @@ impl Controller {
             percent(1.0 - measured_before.fed().value),
             percent(noise * at_last),
         );
-        self.go(now, before, |action| (action.back(), reason.clone()))
+        self.go(now, before, |action| (action.change(true), reason.clone()))
     }
 
     /// Remembers what more workers did for the stages that got them.
@@ -292,13 +293,13 @@ impl Controller {
         keep: bool,
         trial: &Trial,
     ) {
-        if trial.kind == Kind::Fewer && keep {
+        if trial.kind == TrialKind::Fewer && keep {
             // What was no help while these were in the way may be one now.
             for stage in (0..self.scaling.len()).filter(|&stage| stage != trial.about) {
-                self.scaling[stage] = Scaling::Unknown;
+                self.scaling[stage] = StageScaling::Unknown;
             }
         }
-        if trial.kind != Kind::Workers {
+        if trial.kind != TrialKind::Workers {
             return;
         }
         let load = Load::of(measured, self.bounds.stages.len());
@@ -311,51 +312,52 @@ impl Controller {
             }
             let saturated = load.is_saturated(stage);
             if keep && gain >= PAYS * (trial.predicted - 1.0) {
-                self.scaling[stage] = Scaling::Pays;
+                self.scaling[stage] = StageScaling::Pays;
             } else if keep && saturated {
-                self.scaling[stage] = Scaling::Doubtful;
+                self.scaling[stage] = StageScaling::Doubtful;
             } else if saturated && alone && workers == from + 1 {
-                self.scaling[stage] = Scaling::Exhausted { workers, gain };
+                self.scaling[stage] = StageScaling::Exhausted { workers, gain };
             }
         }
     }
 
-    fn watch(&mut self, measured: &Measurement, reference: Reference, changed: u32) -> Vec<Change> {
+    fn watch(
+        &mut self,
+        measured: &Measurement,
+        baseline: Baseline,
+        changed: u32,
+    ) -> Vec<Adjustment> {
         if !measured.is_lasting() {
             return Vec::new();
         }
-        let difference = reference.difference(&self.bounds, measured);
-        self.meter.again();
+        let difference = baseline.difference(&self.bounds, measured);
+        self.window.again();
         let changed = difference.as_ref().map_or(0, |_| changed + 1);
-        self.phase = Phase::Settled { reference, changed };
+        self.phase = Phase::Settled { baseline, changed };
         let Some(reason) = difference.filter(|_| changed >= IN_A_ROW) else {
             return Vec::new();
         };
-        self.phase = Phase::Looking { again: None };
+        self.phase = Phase::Searching { again: None };
         self.forget();
         self.trials = 0;
         self.hasty = true;
-        vec![without_action(
-            String::new(),
-            DecidedChange::Reopened,
-            reason,
-        )]
+        let change = DecidedChange::Reopened;
+        vec![Adjustment::new(None, String::new(), change, reason)]
     }
 
-    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Change {
-        let reference = Reference::of(measured, self.bounds.stages.len());
+    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Adjustment {
+        let baseline = Baseline::of(measured, self.bounds.stages.len());
         self.phase = Phase::Settled {
-            reference,
+            baseline,
             changed: 0,
         };
-        self.meter.again();
-        let subject = if load.waits < FED {
-            String::new()
-        } else {
-            self.bounds.stages[load.limiting()].name.clone()
+        self.window.again();
+        let subject = match load.waits < FED {
+            true => String::new(),
+            false => self.bounds.stages[load.limiting()].name.clone(),
         };
         let reason = settled::why(&self.bounds, now, load, &self.scaling);
-        without_action(subject, DecidedChange::Settled, reason)
+        Adjustment::new(None, subject, DecidedChange::Settled, reason)
     }
 
     /// Goes from one setting to another.
@@ -364,13 +366,14 @@ impl Controller {
         from: &Settings,
         to: &Settings,
         decide: impl Fn(Action) -> (DecidedChange, String),
-    ) -> Vec<Change> {
+    ) -> Vec<Adjustment> {
         self.now = Some(to.clone());
-        self.meter.after_change();
-        let name = |action: Action| self.bounds.stages[action.stage()].name.clone();
-        let changes = actions(from, to).into_iter();
-        changes
-            .map(|action| action.decided(name(action), decide(action)))
-            .collect()
+        self.window.after_change();
+        let adjustment = |action: Action| {
+            let (change, reason) = decide(action);
+            let subject = self.bounds.stages[action.stage].name.clone();
+            Adjustment::new(Some(action), subject, change, reason)
+        };
+        actions(from, to).into_iter().map(adjustment).collect()
     }
 }

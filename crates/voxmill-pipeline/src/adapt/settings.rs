@@ -1,6 +1,6 @@
 //! What the controller may move, and within which limits.
 
-use crate::counters::Snapshot;
+use crate::counters::{RunSnapshot, StageCounters};
 use crate::plan::Plan;
 
 /// Workers and buffer capacity of every stage of the plan, in its order.
@@ -13,14 +13,14 @@ pub(super) struct Settings {
 /// What does not change while a plan runs.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
-    pub(super) stages: Vec<Stage>,
+    pub(super) stages: Vec<StageBounds>,
     pub(super) consumer: String,
     pub(super) most_workers: usize,
     pub(super) most_buffered: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct StageBounds {
     pub(super) name: String,
     pub(super) workers: Hold,
     pub(super) capacity: Hold,
@@ -42,19 +42,23 @@ impl Bounds {
     pub(super) fn new(plan: &Plan, single: &[usize]) -> Option<Bounds> {
         let adapt = plan.adapt.filter(|_| plan.overlap)?;
         let last = plan.stages.len().checked_sub(1)?;
-        let stages = plan.stages.iter().enumerate().map(|(index, stage)| Stage {
-            name: stage.name.clone(),
-            workers: match () {
-                () if index == 0 || single.contains(&index) => Hold::Single,
-                () if stage.workers.fixed => Hold::Fixed,
-                () => Hold::Free,
-            },
-            capacity: match () {
-                () if index == last && plan.slots.is_some() => Hold::Slots,
-                () if stage.buffer.fixed => Hold::Fixed,
-                () => Hold::Free,
-            },
-        });
+        let stages = plan
+            .stages
+            .iter()
+            .enumerate()
+            .map(|(index, stage)| StageBounds {
+                name: stage.name.clone(),
+                workers: match () {
+                    () if index == 0 || single.contains(&index) => Hold::Single,
+                    () if stage.workers.fixed => Hold::Fixed,
+                    () => Hold::Free,
+                },
+                capacity: match () {
+                    () if index == last && plan.slots.is_some() => Hold::Slots,
+                    () if stage.buffer.fixed => Hold::Fixed,
+                    () => Hold::Free,
+                },
+            });
         Some(Bounds {
             stages: stages.collect(),
             consumer: plan.consumer.clone(),
@@ -63,8 +67,8 @@ impl Bounds {
         })
     }
 
-    /// Takes over what the engine says is in force.
-    pub(super) fn settings_in(&self, snapshot: &Snapshot) -> Settings {
+    /// Takes over what is in force in the engine.
+    pub(super) fn settings_in(&self, snapshot: &RunSnapshot) -> Settings {
         let stages = &snapshot.stages[..self.stages.len()];
         Settings {
             workers: stages.iter().map(|stage| stage.workers).collect(),
@@ -78,14 +82,11 @@ impl Settings {
         self.workers.iter().sum()
     }
 
-    pub(super) fn are_in_force(&self, snapshot: &Snapshot) -> bool {
-        let workers = self.workers.iter().zip(&snapshot.stages);
-        let capacity = self.capacity.iter().zip(&snapshot.stages);
-        workers
-            .into_iter()
-            .all(|(asked, stage)| *asked == stage.workers)
-            && capacity
-                .into_iter()
-                .all(|(asked, stage)| *asked == stage.capacity)
+    pub(super) fn are_in_force(&self, snapshot: &RunSnapshot) -> bool {
+        let in_force = |(stage, counters): (usize, &StageCounters)| {
+            counters.workers == self.workers[stage] && counters.capacity == self.capacity[stage]
+        };
+        let stages = &snapshot.stages[..self.workers.len()];
+        stages.iter().enumerate().all(in_force)
     }
 }

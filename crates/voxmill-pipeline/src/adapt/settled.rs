@@ -1,8 +1,8 @@
-//! When nothing more is to be gained: why, and what would make it worth looking again.
+//! When nothing more is to be gained: why, and what would make it worth searching again.
 
 use super::measure::{CERTAIN, Estimate, Measurement};
-use super::settings::{Bounds, Hold, Settings, Stage};
-use super::trial::{FED, Load, Scaling, percent};
+use super::settings::{Bounds, Hold, Settings};
+use super::trial::{FED, Load, StageScaling, percent};
 
 /// A rate or a time for an item that differs by this share is another load.
 const CLEAR_CHANGE: f64 = 0.2;
@@ -11,15 +11,15 @@ const CLEAR_WAITING: f64 = 0.08;
 
 /// The load at the time of settling.
 #[derive(Clone, Debug)]
-pub(super) struct Reference {
+pub(super) struct Baseline {
     rate: Estimate,
     services: Vec<Estimate>,
     fed: Estimate,
 }
 
-impl Reference {
-    pub(super) fn of(measured: &Measurement, stages: usize) -> Reference {
-        Reference {
+impl Baseline {
+    pub(super) fn of(measured: &Measurement, stages: usize) -> Baseline {
+        Baseline {
             rate: measured.rate(),
             services: (0..stages).map(|stage| measured.service(stage)).collect(),
             fed: measured.fed(),
@@ -32,28 +32,27 @@ impl Reference {
         if load.waits < FED {
             return None;
         }
-        let rate = measured.rate();
+        let (name, rate) = (&bounds.consumer, measured.rate());
         if rate.differs_from(self.rate, CLEAR_CHANGE) {
             return Some(format!(
-                "`{}` now takes {:.1} items/s; it took {:.1} when the settings were found",
-                bounds.consumer, rate.value, self.rate.value
+                "`{name}` now takes {:.1} items/s; it took {:.1} when the settings were found",
+                rate.value, self.rate.value
             ));
         }
         let (fed, then) = (measured.fed(), self.fed);
         let noise = CERTAIN * (fed.value * fed.error).hypot(then.value * then.error);
         if then.value - fed.value > CLEAR_WAITING.max(noise) {
             return Some(format!(
-                "`{}` now waits {} of the time; it waited {} when the settings were found",
-                bounds.consumer,
+                "`{name}` now waits {} of the time; it waited {} when the settings were found",
                 percent(1.0 - fed.value),
                 percent(1.0 - then.value)
             ));
         }
-        let services = (0..).zip(&self.services);
-        services.into_iter().find_map(|(stage, &then)| {
-            let service = measured.service(stage);
-            // What a stage with time to spare does changes nothing for the others.
-            (load.is_saturated(stage) && service.differs_from(then, CLEAR_CHANGE)).then(|| {
+        // What a stage with time to spare does changes nothing for the others.
+        let mut saturated = (0..self.services.len()).filter(|&stage| load.is_saturated(stage));
+        saturated.find_map(|stage| {
+            let (service, then) = (measured.service(stage), self.services[stage]);
+            service.differs_from(then, CLEAR_CHANGE).then(|| {
                 format!(
                     "`{}` now works {:.1} ms on an item; it worked {:.1} ms when the settings were found",
                     bounds.stages[stage].name,
@@ -66,45 +65,39 @@ impl Reference {
 }
 
 /// What limits, and why nothing more is tried.
-pub(super) fn why(bounds: &Bounds, now: &Settings, load: &Load, scaling: &[Scaling]) -> String {
-    let waits = format!(
-        "`{}` waited {} of the time",
-        bounds.consumer,
-        percent(load.waits)
-    );
+pub(super) fn why(
+    bounds: &Bounds,
+    now: &Settings,
+    load: &Load,
+    scaling: &[StageScaling],
+) -> String {
+    let share = percent(load.waits);
+    let waits = format!("`{}` waited {share} of the time", bounds.consumer);
     if load.waits < FED {
         return format!("feeding is not the limit: {waits}");
     }
     let limiting = load.limiting();
-    let Stage {
-        name,
-        workers: hold,
-        ..
-    } = &bounds.stages[limiting];
-    let workers = now.workers[limiting];
-    let limits = format!("`{name}` limits with {}", count(workers, "worker"));
     if load.busy[limiting] < 1.0 - load.waits || !load.is_saturated(limiting) {
-        return format!(
-            "{waits} because the stages are uneven; {}",
-            why_no_capacity(bounds, now, load)
-        );
+        let why = why_no_capacity(bounds, now, load);
+        return format!("{waits} because the stages are uneven; {why}");
     }
-    let why = match (hold, scaling[limiting]) {
+    let stage = &bounds.stages[limiting];
+    let why = match (stage.workers, scaling[limiting]) {
         (Hold::Single | Hold::Slots, _) => "it cannot have more".to_owned(),
         (Hold::Fixed, _) => "the user fixed their number".to_owned(),
-        (Hold::Free, Scaling::Exhausted { workers, gain }) => {
+        (Hold::Free, StageScaling::Exhausted { workers, gain }) => {
             format!("with {workers} the rate changed by {:+.1} %", gain * 100.0)
         }
         (Hold::Free, _) if now.total_workers() >= bounds.most_workers => {
-            format!(
-                "the budget of {} is used up",
-                count(bounds.most_workers, "worker")
-            )
+            let most = count(bounds.most_workers, "worker");
+            format!("the budget of {most} is used up")
         }
         (Hold::Free, _) => "nothing that was tried brought more".to_owned(),
     };
     format!(
-        "{limits}, busy {} of the time: {why}; {waits}",
+        "`{}` limits with {}, busy {} of the time: {why}; {waits}",
+        stage.name,
+        count(now.workers[limiting], "worker"),
         percent(load.busy[limiting])
     )
 }
@@ -116,13 +109,8 @@ fn why_no_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> String {
     let worst = stages
         .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))
         .unwrap_or(0);
-    let Stage {
-        name,
-        capacity: hold,
-        ..
-    } = &bounds.stages[worst];
-    let capacity = now.capacity[worst];
-    match hold {
+    let (name, capacity) = (&bounds.stages[worst].name, now.capacity[worst]);
+    match bounds.stages[worst].capacity {
         Hold::Slots => format!("the {} ahead are set by the plan", count(capacity, "slot")),
         _ if load.short_of_room[worst] > load.blocked[worst] => format!(
             "`{name}` was short of bytes for {} of the time, so larger buffers cannot help",

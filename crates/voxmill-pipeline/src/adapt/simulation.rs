@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Action;
-use crate::counters::{Snapshot, StageCounters};
+use super::{Action, Adjusted};
+use crate::counters::{RunSnapshot, StageCounters};
 
 /// How long an item takes: log-normal with this mean and variation (std/mean), times a slowdown.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct ServiceTime {
     pub(super) milliseconds: f64,
     pub(super) variation: f64,
     pub(super) slowdown: Slowdown,
@@ -22,29 +22,21 @@ pub(super) enum Slowdown {
     None,
     /// Needs a core of the machine for all of its time.
     Cpu,
-    /// The factor for one worker of the stage at work, for two, and so on; the last one goes on.
+    /// The factor for one worker of the stage at work, for two, and so on; the last one holds for all others.
     Crowd(Vec<f64>),
 }
 
-impl Work {
-    pub(super) fn steady(milliseconds: f64) -> Work {
-        Work {
-            milliseconds,
-            variation: 0.0,
-            slowdown: Slowdown::None,
-        }
-    }
-
-    pub(super) fn uneven(milliseconds: f64, variation: f64) -> Work {
-        Work {
+impl ServiceTime {
+    pub(super) fn uneven(milliseconds: f64, variation: f64) -> ServiceTime {
+        ServiceTime {
             milliseconds,
             variation,
             slowdown: Slowdown::None,
         }
     }
 
-    pub(super) fn slowed(self, slowdown: Slowdown) -> Work {
-        Work { slowdown, ..self }
+    pub(super) fn slowed(self, slowdown: Slowdown) -> ServiceTime {
+        ServiceTime { slowdown, ..self }
     }
 }
 
@@ -53,17 +45,17 @@ impl Work {
 pub(super) struct Simulation {
     now: u64,
     /// The consumer is the last.
-    stages: Vec<Stage>,
+    stages: Vec<SimStage>,
     /// Cores, and what each worker beyond them costs everybody, as a share.
     cores: (usize, f64),
     random: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Stage {
-    work: Work,
+struct SimStage {
+    work: ServiceTime,
     wanted: usize,
-    workers: Vec<Worker>,
+    workers: Vec<SimWorker>,
     capacity: usize,
     /// Finished items that wait behind the stage, by number.
     buffer: BTreeSet<u64>,
@@ -72,34 +64,34 @@ struct Stage {
     counters: StageCounters,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Worker {
-    Starved {
-        since: u64,
-    },
+#[derive(Clone, Copy, Debug)]
+enum SimWorker {
+    Starved,
     /// `left` is the time it will still take at full speed.
     Working {
-        since: u64,
         left: f64,
         item: u64,
     },
     Blocked {
-        since: u64,
         item: u64,
     },
 }
 
 impl Simulation {
     /// Stages as (work, workers, capacity); the consumer has one worker.
-    pub(super) fn new(stages: &[(Work, usize, usize)], consumer: Work, seed: u64) -> Simulation {
+    pub(super) fn new(
+        stages: &[(ServiceTime, usize, usize)],
+        consumer: ServiceTime,
+        seed: u64,
+    ) -> Simulation {
         let consumer = (consumer, 1, 0);
         let stages = stages
             .iter()
             .chain([&consumer])
-            .map(|(work, workers, capacity)| Stage {
+            .map(|(work, workers, capacity)| SimStage {
                 work: work.clone(),
                 wanted: *workers,
-                workers: vec![Worker::Starved { since: 0 }; *workers],
+                workers: vec![SimWorker::Starved; *workers],
                 capacity: *capacity,
                 buffer: BTreeSet::new(),
                 taken: 0,
@@ -114,10 +106,8 @@ impl Simulation {
     }
 
     pub(super) fn with_cores(self, cores: usize, penalty: f64) -> Simulation {
-        Simulation {
-            cores: (cores, penalty),
-            ..self
-        }
+        let cores = (cores, penalty);
+        Simulation { cores, ..self }
     }
 
     pub(super) fn workers(&self, stage: usize) -> usize {
@@ -137,16 +127,15 @@ impl Simulation {
         self.stages[self.stages.len() - 1].counters.items
     }
 
-    pub(super) fn set_work(&mut self, stage: usize, work: Work) {
+    pub(super) fn set_work(&mut self, stage: usize, work: ServiceTime) {
         self.stages[stage].work = work;
     }
 
     pub(super) fn set_workers(&mut self, stage: usize, workers: usize) {
-        let now = self.now;
         let stage = &mut self.stages[stage];
         stage.wanted = workers;
-        while stage.workers.len() < workers {
-            stage.workers.push(Worker::Starved { since: now });
+        if stage.workers.len() < workers {
+            stage.workers.resize(workers, SimWorker::Starved);
         }
     }
 
@@ -155,9 +144,9 @@ impl Simulation {
     }
 
     pub(super) fn apply(&mut self, action: Action) {
-        match action {
-            Action::Workers { stage, to, .. } => self.set_workers(stage, to),
-            Action::Capacity { stage, to, .. } => self.set_capacity(stage, to),
+        match action.what {
+            Adjusted::Workers => self.set_workers(action.stage, action.to),
+            Adjusted::Capacity => self.set_capacity(action.stage, action.to),
         }
     }
 
@@ -172,20 +161,20 @@ impl Simulation {
             let mut step = end - self.now;
             for (stage, speed) in self.stages.iter().zip(&speeds) {
                 for worker in &stage.workers {
-                    if let Worker::Working { left, .. } = worker {
+                    if let SimWorker::Working { left, .. } = worker {
                         step = step.min((left / speed).ceil() as u64);
                     }
                 }
             }
             self.now += step;
             for (stage, speed) in self.stages.iter_mut().zip(&speeds) {
-                stage.work_for(step as f64 * speed, self.now);
+                stage.pass_time(step, *speed);
             }
         }
     }
 
     /// How fast each worker of a stage is while as many are at work as now.
-    fn speed(&self, stage: &Stage) -> f64 {
+    fn speed(&self, stage: &SimStage) -> f64 {
         match &stage.work.slowdown {
             Slowdown::None => 1.0,
             Slowdown::Crowd(factors) => {
@@ -193,11 +182,9 @@ impl Simulation {
                 1.0 / factors[others.min(factors.len() - 1)]
             }
             Slowdown::Cpu => {
-                let on_cpu = self
-                    .stages
-                    .iter()
-                    .filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
-                let running = on_cpu.map(Stage::at_work).sum::<usize>();
+                let stages = self.stages.iter();
+                let on_cpu = stages.filter(|s| matches!(s.work.slowdown, Slowdown::Cpu));
+                let running = on_cpu.map(SimStage::at_work).sum::<usize>();
                 let (cores, penalty) = self.cores;
                 let beyond = running.saturating_sub(cores) as f64;
                 (cores as f64 / running as f64).min(1.0) / (1.0 + penalty * beyond)
@@ -205,47 +192,37 @@ impl Simulation {
         }
     }
 
-    /// Hands finished items on, lets workers go that are too many, and takes what is there.
+    /// Hands finished items on, removes workers that are too many, and takes what is there.
     fn move_items(&mut self, index: usize) -> bool {
         let mut moved = false;
-        let now = self.now;
         let is_consumer = index + 1 == self.stages.len();
         for place in 0..self.stages[index].workers.len() {
             let stage = &mut self.stages[index];
-            if let Worker::Blocked { since, item } = stage.workers[place]
+            if let SimWorker::Blocked { item } = stage.workers[place]
                 && (is_consumer || item < stage.taken + stage.capacity as u64)
             {
-                stage.counters.blocked += Duration::from_nanos(now - since);
                 stage.counters.items += 1;
                 if !is_consumer {
                     stage.buffer.insert(item);
                 }
-                stage.workers[place] = Worker::Starved { since: now };
+                stage.workers[place] = SimWorker::Starved;
                 moved = true;
             }
         }
         for place in (0..self.stages[index].workers.len()).rev() {
             let stage = &mut self.stages[index];
-            let Worker::Starved { since } = stage.workers[place] else {
+            if !matches!(stage.workers[place], SimWorker::Starved) {
                 continue;
-            };
+            }
             if stage.workers.len() > stage.wanted {
-                stage.counters.starved += Duration::from_nanos(now - since);
                 stage.workers.swap_remove(place);
                 continue;
             }
-            let Some(item) = self.take(index) else {
-                continue;
-            };
-            let left = self.draw(index);
-            let stage = &mut self.stages[index];
-            stage.counters.starved += Duration::from_nanos(now - since);
-            stage.workers[place] = Worker::Working {
-                since: now,
-                left,
-                item,
-            };
-            moved = true;
+            if let Some(item) = self.take(index) {
+                let left = self.draw(index);
+                self.stages[index].workers[place] = SimWorker::Working { left, item };
+                moved = true;
+            }
         }
         moved
     }
@@ -253,10 +230,8 @@ impl Simulation {
     fn take(&mut self, index: usize) -> Option<u64> {
         let Some(before) = index.checked_sub(1) else {
             let source = &self.stages[0];
-            let in_hand = source
-                .workers
-                .iter()
-                .filter(|w| !matches!(w, Worker::Starved { .. }));
+            let workers = source.workers.iter();
+            let in_hand = workers.filter(|w| !matches!(w, SimWorker::Starved));
             return Some(source.counters.items + in_hand.count() as u64);
         };
         let before = &mut self.stages[before];
@@ -269,14 +244,9 @@ impl Simulation {
 
     /// The time that an item takes at full speed.
     fn draw(&mut self, index: usize) -> f64 {
-        let Work {
-            milliseconds,
-            variation,
-            ..
-        } = self.stages[index].work;
-        let spread = (1.0 + variation * variation).ln();
-        let chance = (spread.sqrt() * self.normal() - spread / 2.0).exp();
-        milliseconds * 1e6 * chance
+        let work = &self.stages[index].work;
+        let (mean, spread) = (work.milliseconds * 1e6, (1.0 + work.variation.powi(2)).ln());
+        mean * (spread.sqrt() * self.normal() - spread / 2.0).exp()
     }
 
     fn normal(&mut self) -> f64 {
@@ -293,25 +263,14 @@ impl Simulation {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let stages = self.stages.iter().map(|stage| {
-            let mut counters = stage.counters.clone();
-            for worker in &stage.workers {
-                let (sum, since) = match worker {
-                    Worker::Starved { since } => (&mut counters.starved, since),
-                    Worker::Working { since, .. } => (&mut counters.working, since),
-                    Worker::Blocked { since, .. } => (&mut counters.blocked, since),
-                };
-                *sum += Duration::from_nanos(self.now - since);
-            }
-            StageCounters {
-                workers: stage.workers.len(),
-                buffered: stage.buffer.len(),
-                capacity: stage.capacity,
-                ..counters
-            }
+    pub(super) fn snapshot(&self) -> RunSnapshot {
+        let stages = self.stages.iter().map(|stage| StageCounters {
+            workers: stage.workers.len(),
+            buffered: stage.buffer.len(),
+            capacity: stage.capacity,
+            ..stage.counters.clone()
         });
-        Snapshot {
+        RunSnapshot {
             at: Duration::from_nanos(self.now),
             stages: stages.collect(),
             budgets: Vec::new(),
@@ -319,24 +278,25 @@ impl Simulation {
     }
 }
 
-impl Stage {
+impl SimStage {
     fn at_work(&self) -> usize {
-        let at_work = |worker: &&Worker| matches!(worker, Worker::Working { .. });
+        let at_work = |worker: &&SimWorker| matches!(worker, SimWorker::Working { .. });
         self.workers.iter().filter(at_work).count()
     }
 
-    fn work_for(&mut self, done: f64, now: u64) {
+    fn pass_time(&mut self, step: u64, speed: f64) {
+        let span = Duration::from_nanos(step);
         for worker in &mut self.workers {
-            let Worker::Working { since, left, item } = worker else {
-                continue;
-            };
-            *left -= done;
-            if *left <= 0.0 {
-                self.counters.working += Duration::from_nanos(now - *since);
-                *worker = Worker::Blocked {
-                    since: now,
-                    item: *item,
-                };
+            match worker {
+                SimWorker::Starved => self.counters.starved += span,
+                SimWorker::Blocked { .. } => self.counters.blocked += span,
+                SimWorker::Working { left, item } => {
+                    self.counters.working += span;
+                    *left -= step as f64 * speed;
+                    if *left <= 0.0 {
+                        *worker = SimWorker::Blocked { item: *item };
+                    }
+                }
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Which change is worth trying next: worker counts and capacities that the measures speak for.
 
+use std::time::Duration;
+
 use super::measure::Measurement;
 use super::settings::{Bounds, Hold, Settings};
+use crate::counters::StageCounters;
 
 /// A consumer that waits less than this is the limit itself.
 pub(super) const FED: f64 = 0.02;
@@ -24,7 +27,7 @@ const BOTH_ENDS: f64 = 0.01;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) to: Settings,
-    pub(super) kind: Kind,
+    pub(super) kind: TrialKind,
     /// The stage that limits.
     pub(super) about: usize,
     /// The rate it may lead to, as a multiple of today's.
@@ -41,7 +44,7 @@ impl Trial {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TrialKind {
     Workers,
     Capacity,
     /// Fewer workers for a stage that more did not help: they may be in each other's way.
@@ -50,7 +53,7 @@ pub(super) enum Kind {
 
 /// What is known of a stage's workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scaling {
+pub(super) enum StageScaling {
     Unknown,
     /// More workers brought most of what was predicted.
     Pays,
@@ -63,7 +66,7 @@ pub(super) enum Scaling {
     },
 }
 
-/// What a measurement says of each stage, as shares of its workers' time.
+/// What was measured of each stage, as shares of its workers' time.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) busy: Vec<f64>,
@@ -76,10 +79,9 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) fn of(measured: &Measurement, stages: usize) -> Load {
-        let each = |way: fn(&crate::counters::StageCounters) -> std::time::Duration| {
-            (0..stages)
-                .map(|stage| measured.share(stage, way))
-                .collect()
+        let each = |way: fn(&StageCounters) -> Duration| {
+            let shares = (0..stages).map(|stage| measured.share(stage, way));
+            shares.collect()
         };
         Load {
             busy: each(|stage| stage.working),
@@ -128,196 +130,202 @@ impl Load {
     }
 }
 
-/// The untried change with the greatest predicted gain.
-pub(super) fn next(
-    bounds: &Bounds,
-    now: &Settings,
-    load: &Load,
-    scaling: &[Scaling],
-    tried: &[Settings],
-) -> Option<Trial> {
-    let (_, today) = load.lowest_reach(now, &now.workers);
-    let need = load.need();
-    let free = |stage: usize| bounds.stages[stage].workers == Hold::Free;
-    let steps = |stage: usize| free(stage) && !matches!(scaling[stage], Scaling::Exhausted { .. });
-    let jumps = |stage: usize| steps(stage) && scaling[stage] != Scaling::Doubtful;
-    let one_step = need.min(today * ONE_STEP);
-    let mut trials = Vec::new();
-    trials.extend(more_workers(bounds, now, load, &jumps, need));
-    trials.extend(more_workers(bounds, now, load, &steps, one_step));
-    trials.extend(more_capacity(bounds, now, load));
-    trials.extend(headroom(bounds, now, load, &steps));
-    let untried = |trial: &Trial| !tried.contains(&trial.to);
-    trials.retain(|trial| trial.predicted >= WORTH_TRYING && untried(trial));
-    let best = trials.into_iter().reduce(|best, other| {
-        if other.predicted > best.predicted {
-            other
-        } else {
-            best
-        }
-    });
-    best.or_else(|| fewer_workers(bounds, now, load, scaling, untried))
+/// What the next trial is chosen from.
+pub(super) struct TrialSearch<'a> {
+    pub(super) bounds: &'a Bounds,
+    pub(super) now: &'a Settings,
+    pub(super) load: &'a Load,
+    pub(super) scaling: &'a [StageScaling],
+    /// Settings that are not tried again.
+    pub(super) tried: &'a [Settings],
 }
 
-/// Gives workers to whichever stage has the lowest reach, one by one, until the lowest is enough.
-/// Several stages may be equally slow, and then only all of them together make a difference.
-fn more_workers(
-    bounds: &Bounds,
-    now: &Settings,
-    load: &Load,
-    movable: &impl Fn(usize) -> bool,
-    target: f64,
-) -> Option<Trial> {
-    let (limiting, today) = load.lowest_reach(now, &now.workers);
-    let mut workers = now.workers.clone();
-    loop {
-        let (slowest, reach) = load.lowest_reach(now, &workers);
-        if reach >= target * (1.0 - FED) || !movable(slowest) {
-            break;
-        }
-        if workers.iter().sum::<usize>() >= bounds.most_workers {
-            let left = |stage: usize| load.reach(now, stage, workers[stage] - 1);
-            let giver = (0..workers.len())
-                .filter(|&s| s != slowest && bounds.stages[s].workers == Hold::Free)
-                .filter(|&s| workers[s] > 1 && left(s) > COMFORT * reach)
-                .max_by(|&a, &b| left(a).total_cmp(&left(b)));
-            let Some(giver) = giver else { break };
-            workers[giver] -= 1;
-        }
-        workers[slowest] += 1;
+impl TrialSearch<'_> {
+    /// The untried change with the greatest predicted gain.
+    pub(super) fn next(&self) -> Option<Trial> {
+        let (_, today) = self.load.lowest_reach(self.now, &self.now.workers);
+        let need = self.load.need();
+        let exhausted = |stage| matches!(self.scaling[stage], StageScaling::Exhausted { .. });
+        let steps = |stage: usize| self.is_free(stage) && !exhausted(stage);
+        let jumps = |stage: usize| steps(stage) && self.scaling[stage] != StageScaling::Doubtful;
+        let one_step = need.min(today * ONE_STEP);
+        let trials = [
+            self.more_workers(&jumps, need),
+            self.more_workers(&steps, one_step),
+            self.more_capacity(),
+            self.headroom(&steps),
+        ];
+        let trials = trials.into_iter().flatten();
+        let best = trials
+            .filter(|trial| trial.predicted >= WORTH_TRYING && self.is_untried(trial))
+            .reduce(|best, other| match other.predicted > best.predicted {
+                true => other,
+                false => best,
+            });
+        best.or_else(|| self.fewer_workers())
     }
-    // Where the workers ran out between equals, those who got one in vain give it back.
-    let (_, reached) = load.lowest_reach(now, &workers);
-    for (stage, given) in workers.iter_mut().enumerate() {
-        while *given > now.workers[stage] && load.reach(now, stage, *given - 1) >= reached {
-            *given -= 1;
-        }
+
+    fn is_free(&self, stage: usize) -> bool {
+        self.bounds.stages[stage].workers == Hold::Free
     }
-    let predicted = (reached.min(load.need()) / today).max(1.0);
-    (workers != now.workers).then(|| Trial {
-        kind: Kind::Workers,
-        about: limiting,
-        predicted,
-        reason: format!(
-            "`{}` limits: its workers were busy {} of the time, and `{}` waited {}; {:.2} times the rate is expected",
-            bounds.stages[limiting].name,
-            percent(load.busy[limiting]),
-            bounds.consumer,
-            percent(load.waits),
+
+    fn is_untried(&self, trial: &Trial) -> bool {
+        !self.tried.contains(&trial.to)
+    }
+
+    fn name(&self, stage: usize) -> &str {
+        &self.bounds.stages[stage].name
+    }
+
+    /// Gives workers to whichever stage has the lowest reach, one by one, until the lowest is enough.
+    /// Several stages may be equally slow, and then only all of them together make a difference.
+    fn more_workers(&self, movable: &impl Fn(usize) -> bool, target: f64) -> Option<Trial> {
+        let (now, load) = (self.now, self.load);
+        let (limiting, today) = load.lowest_reach(now, &now.workers);
+        let mut workers = now.workers.clone();
+        loop {
+            let (slowest, reach) = load.lowest_reach(now, &workers);
+            if reach >= target * (1.0 - FED) || !movable(slowest) {
+                break;
+            }
+            if workers.iter().sum::<usize>() >= self.bounds.most_workers {
+                let left = |stage: usize| load.reach(now, stage, workers[stage] - 1);
+                let giver = (0..workers.len())
+                    .filter(|&s| s != slowest && self.is_free(s))
+                    .filter(|&s| workers[s] > 1 && left(s) > COMFORT * reach)
+                    .max_by(|&a, &b| left(a).total_cmp(&left(b)));
+                let Some(giver) = giver else { break };
+                workers[giver] -= 1;
+            }
+            workers[slowest] += 1;
+        }
+        // Where the workers ran out between equals, those who got one in vain give it back.
+        let (_, reached) = load.lowest_reach(now, &workers);
+        for (stage, given) in workers.iter_mut().enumerate() {
+            while *given > now.workers[stage] && load.reach(now, stage, *given - 1) >= reached {
+                *given -= 1;
+            }
+        }
+        let predicted = (reached.min(load.need()) / today).max(1.0);
+        (workers != now.workers).then(|| Trial {
+            kind: TrialKind::Workers,
+            about: limiting,
             predicted,
-        ),
-        to: Settings { workers, capacity: now.capacity.clone() },
-    })
-}
-
-/// Raises the buffers that were full at one time and empty at another, and so lost time at both ends.
-fn more_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> Option<Trial> {
-    let lost = |buffer: usize| load.lost_at(buffer);
-    let grown = |buffer: usize| {
-        (2 * now.capacity[buffer]).clamp(8.min(bounds.most_buffered), bounds.most_buffered)
-    };
-    let may_grow = |buffer: usize| {
-        bounds.stages[buffer].capacity == Hold::Free
-            && 2 * grown(buffer) >= 3 * now.capacity[buffer]
-            && load.short_of_room[buffer] <= load.blocked[buffer]
-            && lost(buffer) >= BOTH_ENDS
-    };
-    let buffers = (0..now.capacity.len()).filter(|&buffer| may_grow(buffer));
-    let worst = buffers
-        .clone()
-        .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))?;
-    let mut capacity = now.capacity.clone();
-    for buffer in buffers.filter(|&buffer| lost(buffer) >= lost(worst) / 2.0) {
-        capacity[buffer] = grown(buffer);
-    }
-    // Without any waiting, whoever is busiest would be busy all the time.
-    let busiest = load.busy[load.limiting()].max(1.0 - load.waits);
-    Some(Trial {
-        to: Settings {
-            workers: now.workers.clone(),
-            capacity,
-        },
-        kind: Kind::Capacity,
-        about: worst,
-        predicted: 1.0 / busiest.max(0.01),
-        reason: format!(
-            "the stages are fast enough in the mean but uneven: `{}` was blocked {} of the time by a full \
-             buffer, those behind starved {} of the time, and `{}` waited {}",
-            bounds.stages[worst].name,
-            percent(load.blocked[worst]),
-            percent(load.starved_behind(worst)),
-            bounds.consumer,
-            percent(load.waits),
-        ),
-    })
-}
-
-/// One worker more than the mean needs, where unevenness makes the consumer wait. The gain can
-/// only be guessed: half of what is lost.
-fn headroom(
-    bounds: &Bounds,
-    now: &Settings,
-    load: &Load,
-    movable: &impl Fn(usize) -> bool,
-) -> Option<Trial> {
-    let stage = load.limiting();
-    if !movable(stage) || load.is_saturated(stage) || now.total_workers() >= bounds.most_workers {
-        return None;
-    }
-    let mut to = now.clone();
-    to.workers[stage] += 1;
-    Some(Trial {
-        to,
-        kind: Kind::Workers,
-        about: stage,
-        predicted: (1.0 + (load.need() - 1.0) / 2.0).min(1.1),
-        reason: format!(
-            "`{}` is the busiest stage with {}, and `{}` waited {} of the time: a worker more may even it out",
-            bounds.stages[stage].name,
-            percent(load.busy[stage]),
-            bounds.consumer,
-            percent(load.waits),
-        ),
-    })
-}
-
-/// Fewer workers for a busy stage, the busiest first. It need not be the one that limits: on a
-/// machine with few cores, workers are in the way of other stages too.
-fn fewer_workers(
-    bounds: &Bounds,
-    now: &Settings,
-    load: &Load,
-    scaling: &[Scaling],
-    untried: impl Fn(&Trial) -> bool,
-) -> Option<Trial> {
-    let limiting = load.limiting();
-    if !load.is_saturated(limiting) {
-        return None;
-    }
-    let mut stages: Vec<usize> = (0..bounds.stages.len())
-        .filter(|&stage| bounds.stages[stage].workers == Hold::Free && now.workers[stage] > 1)
-        .filter(|&stage| load.busy[stage] >= IN_THE_WAY && scaling[stage] != Scaling::Pays)
-        .collect();
-    stages.sort_by(|&a, &b| load.busy[b].total_cmp(&load.busy[a]));
-    let trials = stages.into_iter().map(|stage| {
-        let workers = now.workers[stage];
-        let mut to = now.clone();
-        to.workers[stage] -= (workers / 4).max(1);
-        Trial {
-            to,
-            kind: Kind::Fewer,
-            about: stage,
-            predicted: 1.0,
             reason: format!(
-                "`{}` limits and more workers are no help: the {workers} of `{}`, busy {} of the time, may \
-                 be in the way",
-                bounds.stages[limiting].name,
-                bounds.stages[stage].name,
-                percent(load.busy[stage]),
+                "`{}` limits: its workers were busy {} of the time, and `{}` waited {}; \
+                 {predicted:.2} times the rate is expected",
+                self.name(limiting),
+                percent(load.busy[limiting]),
+                self.bounds.consumer,
+                percent(load.waits),
             ),
+            to: Settings {
+                workers,
+                capacity: now.capacity.clone(),
+            },
+        })
+    }
+
+    /// Raises the buffers that were full at one time and empty at another, and so lost time at both ends.
+    fn more_capacity(&self) -> Option<Trial> {
+        let (bounds, now, load) = (self.bounds, self.now, self.load);
+        let lost = |buffer: usize| load.lost_at(buffer);
+        let most = bounds.most_buffered;
+        let grown = |buffer: usize| (2 * now.capacity[buffer]).clamp(8.min(most), most);
+        let may_grow = |buffer: usize| {
+            bounds.stages[buffer].capacity == Hold::Free
+                && 2 * grown(buffer) >= 3 * now.capacity[buffer]
+                && load.short_of_room[buffer] <= load.blocked[buffer]
+                && lost(buffer) >= BOTH_ENDS
+        };
+        let buffers = (0..now.capacity.len()).filter(|&buffer| may_grow(buffer));
+        let worst = buffers
+            .clone()
+            .max_by(|&a, &b| lost(a).total_cmp(&lost(b)))?;
+        let mut to = now.clone();
+        for buffer in buffers.filter(|&buffer| lost(buffer) >= lost(worst) / 2.0) {
+            to.capacity[buffer] = grown(buffer);
         }
-    });
-    trials.into_iter().find(|trial| untried(trial))
+        // Without any waiting, whoever is busiest would be busy all the time.
+        let busiest = load.busy[load.limiting()].max(1.0 - load.waits);
+        Some(Trial {
+            to,
+            kind: TrialKind::Capacity,
+            about: worst,
+            predicted: 1.0 / busiest.max(0.01),
+            reason: format!(
+                "the stages are fast enough in the mean but uneven: `{}` was blocked {} of the time by a \
+                 full buffer, those behind starved {} of the time, and `{}` waited {}",
+                self.name(worst),
+                percent(load.blocked[worst]),
+                percent(load.starved_behind(worst)),
+                bounds.consumer,
+                percent(load.waits),
+            ),
+        })
+    }
+
+    /// One worker more than the mean needs, where unevenness makes the consumer wait. The gain can
+    /// only be guessed: half of what is lost.
+    fn headroom(&self, movable: &impl Fn(usize) -> bool) -> Option<Trial> {
+        let (now, load) = (self.now, self.load);
+        let stage = load.limiting();
+        let used_up = now.total_workers() >= self.bounds.most_workers;
+        if !movable(stage) || load.is_saturated(stage) || used_up {
+            return None;
+        }
+        let mut to = now.clone();
+        to.workers[stage] += 1;
+        Some(Trial {
+            to,
+            kind: TrialKind::Workers,
+            about: stage,
+            predicted: (1.0 + (load.need() - 1.0) / 2.0).min(1.1),
+            reason: format!(
+                "`{}` is the busiest stage with {}, and `{}` waited {} of the time: a worker more may \
+                 even it out",
+                self.name(stage),
+                percent(load.busy[stage]),
+                self.bounds.consumer,
+                percent(load.waits),
+            ),
+        })
+    }
+
+    /// Fewer workers for a busy stage, the busiest first. It need not be the one that limits: on a
+    /// machine with few cores, workers are in the way of other stages too.
+    fn fewer_workers(&self) -> Option<Trial> {
+        let (now, load) = (self.now, self.load);
+        let limiting = load.limiting();
+        if !load.is_saturated(limiting) {
+            return None;
+        }
+        let mut stages: Vec<usize> = (0..now.workers.len())
+            .filter(|&stage| self.is_free(stage) && now.workers[stage] > 1)
+            .filter(|&stage| load.busy[stage] >= IN_THE_WAY)
+            .filter(|&stage| self.scaling[stage] != StageScaling::Pays)
+            .collect();
+        stages.sort_by(|&a, &b| load.busy[b].total_cmp(&load.busy[a]));
+        let mut trials = stages.into_iter().map(|stage| {
+            let workers = now.workers[stage];
+            let mut to = now.clone();
+            to.workers[stage] -= (workers / 4).max(1);
+            Trial {
+                to,
+                kind: TrialKind::Fewer,
+                about: stage,
+                predicted: 1.0,
+                reason: format!(
+                    "`{}` limits and more workers are no help: the {workers} of `{}`, busy {} of the \
+                     time, may be in the way",
+                    self.name(limiting),
+                    self.name(stage),
+                    percent(load.busy[stage]),
+                ),
+            }
+        });
+        trials.find(|trial| self.is_untried(trial))
+    }
 }
 
 pub(super) fn percent(share: f64) -> String {

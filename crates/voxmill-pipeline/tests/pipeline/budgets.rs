@@ -1,21 +1,6 @@
 //! Bytes in flight: admitted before they are allocated, in item order, never more than there may be.
 
-use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
-use voxmill_pipeline::group::{Group, Groups};
-use voxmill_pipeline::item::Failure;
-use voxmill_pipeline::plan::{AfterError, Plan, Setting};
-use voxmill_pipeline::run::Delivery;
-use voxmill_pipeline::stage::Work;
-use voxmill_pipeline::{Pipeline, StartError};
-use voxmill_telemetry::event::FaultKind;
-use voxmill_telemetry::recorder::Recorder;
-
-use crate::basics::{items, numbers, pass, start};
-use crate::watchdog::{ON_PURPOSE, watch};
+use crate::common::*;
 
 /// Numbers that are loaded by some workers within a budget.
 fn loading(
@@ -43,26 +28,21 @@ fn loaded(
         .in_budget("host")
 }
 
-fn plan() -> Plan {
-    Plan::new("budgets", "consumer")
+fn batching(loaded: Pipeline<u64>, size: usize) -> Pipeline<Group<u64>> {
+    loaded.batch("batch", Groups::of(size)).in_budget("host")
 }
 
-fn both() -> [Plan; 2] {
-    [true, false].map(|overlap| Plan { overlap, ..plan() })
+fn plans() -> [Plan; 2] {
+    both(plan("budgets"))
 }
 
 #[test]
 fn in_use_never_exceeds_the_budget_and_comes_back_to_nothing() {
-    let _watched = watch("peak");
-    for plan in both() {
+    for plan in plans() {
         let load = pass().reserving(|number| 1 + number % 5);
-        let pipeline = loading(plan, 200, load, 4, 10);
-        let mut running = start(pipeline);
+        let mut running = start(loading(plan, 200, load, 4, 10));
         for delivery in running.by_ref() {
-            let Ok(Delivery::Item(item)) = delivery else {
-                panic!("{delivery:?}");
-            };
-            let (number, receipt) = item.into_parts();
+            let (number, receipt) = item(delivery).into_parts();
             assert_eq!(receipt.bytes(), 1 + number % 5);
         }
         let budget = &running.snapshot().budgets[0];
@@ -73,113 +53,85 @@ fn in_use_never_exceeds_the_budget_and_comes_back_to_nothing() {
 
 #[test]
 fn bytes_are_granted_in_item_order_however_late_an_early_item_is() {
-    let _watched = watch("admission in order");
     // There is room for two. The first item is not done before four others had every chance to
     // take its bytes; were they granted to whoever comes, all would wait for item 0 for ever.
     for round in 0..20 {
         let started = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&started);
-        let work = Work::new(move |number: u64| {
+        let work = each(move |number| {
             count.fetch_add(1, SeqCst);
             if number.is_multiple_of(5) {
                 std::thread::sleep(Duration::from_micros(200 * round));
             }
-            Ok::<_, Infallible>(number)
         });
-        let pipeline = loading(plan(), 25, work.reserving(|_| 1), 5, 2);
-        assert_eq!(items(start(pipeline)), (0..25).collect::<Vec<_>>());
+        let pipeline = loading(plan("budgets"), 25, work.reserving(|_| 1), 5, 2);
+        assert_eq!(items(start(pipeline)), up_to(25));
         assert_eq!(started.load(SeqCst), 25);
     }
 }
 
 #[test]
 fn an_item_larger_than_the_whole_budget_is_an_error_of_its_own() {
-    let _watched = watch("too large");
     let size = |number: &u64| if *number == 3 { 11 } else { 4 };
-    for plan in both() {
-        let mut running = start(loading(plan, 9, pass().reserving(size), 2, 10));
+    for plan in plans() {
+        let pipeline = || loading(plan.clone(), 9, pass().reserving(size), 2, 10);
+        let mut running = start(pipeline());
         assert_eq!(running.by_ref().take(3).filter(Result::is_ok).count(), 3);
-        let Some(Err(Failure::Item(fault))) = running.next() else {
-            panic!("no failure");
-        };
+        let fault = fault(running.next().unwrap().err());
         assert_eq!((fault.kind, fault.item), (FaultKind::TooLarge, 3));
-        let said = fault.error.to_string();
-        assert_eq!(
-            said,
-            "needs 11 bytes, and the whole budget `host` is 10 bytes"
-        );
-    }
-    for plan in both() {
-        let skipping = loading(plan, 9, pass().reserving(size), 2, 10);
-        let mut running = start(skipping.on_error(0, AfterError::Skip));
-        let (items, gaps) = running.finish().unwrap();
+        let message = "needs 11 bytes, and the whole budget `host` is 10 bytes";
+        assert_eq!(fault.error.to_string(), message);
+
+        let (items, gaps) = start(pipeline().on_error(0, AfterError::Skip))
+            .finish()
+            .unwrap();
         assert_eq!((items, gaps.len(), gaps[0].number), (8, 1, 3));
     }
 }
 
 #[test]
 fn an_item_that_outgrows_what_it_reserved_is_an_error() {
-    let _watched = watch("outgrown");
-    for plan in both() {
+    for plan in plans() {
         let work = pass().reserving(|_| 4).keeping(|number| *number);
-        let mut running = start(loading(plan, 9, work, 2, 10));
-        let failure = running.finish().unwrap_err();
-        assert!(matches!(failure, Failure::Item(fault)
-            if fault.kind == FaultKind::Outgrown && fault.item == 5));
+        let fault = fault(start(loading(plan, 9, work, 2, 10)).finish().unwrap_err());
+        assert_eq!((fault.kind, fault.item), (FaultKind::Outgrown, 5));
     }
 }
 
 #[test]
-fn what_an_item_does_not_need_is_given_back_while_it_still_waits() {
-    let _watched = watch("keeping");
+fn what_an_item_does_not_need_is_released_while_it_still_waits() {
     // Each reserves all there is and keeps a tenth of it: the buffer can fill all the same.
-    let pipeline = loading(plan(), 8, pass().reserving(|_| 10).keeping(|_| 0), 2, 10);
-    let mut running = start(pipeline);
-    while running.snapshot().stages[1].buffered < 8 {
-        std::thread::yield_now();
-    }
+    let work = pass().reserving(|_| 10).keeping(|_| 0);
+    let mut running = start(loading(plan("budgets"), 8, work, 2, 10));
+    wait_until(|| running.snapshot().stages[1].buffered >= 8);
     assert_eq!(running.finish().unwrap().0, 8);
 }
 
 #[test]
 fn a_size_that_panics_is_an_error_of_its_item() {
-    let _watched = watch("size panics");
-    for plan in both() {
-        let size = |number: &u64| {
-            assert!(*number != 2, "{ON_PURPOSE}");
-            1
+    for plan in plans() {
+        let panics_at = |bad: u64| {
+            move |number: &u64| {
+                assert!(*number != bad, "{ON_PURPOSE}");
+                1
+            }
         };
-        let work = pass().reserving(size).keeping(|number| {
-            assert!(*number != 4, "{ON_PURPOSE}");
-            1
-        });
+        let work = pass().reserving(panics_at(2)).keeping(panics_at(4));
         let skipping = loading(plan, 9, work, 2, 10).on_error(0, AfterError::Skip);
-        let mut running = start(skipping);
-        let (items, gaps) = running.finish().unwrap();
+        let (items, gaps) = start(skipping).finish().unwrap();
         assert_eq!(items, 7);
-        let gaps: Vec<_> = gaps
-            .iter()
-            .map(|gap| (gap.number, gap.fault.kind))
-            .collect();
-        assert_eq!(gaps, [(2, FaultKind::Panic), (4, FaultKind::Panic)]);
+        let expected = [(2, FaultKind::Panic), (4, FaultKind::Panic)];
+        assert_eq!(numbers_and_kinds(&gaps), expected);
     }
-}
-
-fn batching(loaded: Pipeline<u64>, size: usize) -> Pipeline<Group<u64>> {
-    loaded.batch("batch", Groups::of(size)).in_budget("host")
 }
 
 #[test]
 fn a_batch_holds_the_bytes_of_its_members_until_it_is_done() {
-    let _watched = watch("group bytes");
-    for plan in both() {
+    for plan in plans() {
         let load = pass().reserving(|number| 1 + number % 3);
         let mut running = start(batching(loading(plan, 12, load, 3, 12), 3));
         for batch in running.by_ref() {
-            let Ok(Delivery::Item(batch)) = batch else {
-                panic!("{batch:?}");
-            };
-            assert_eq!(batch.into_parts().1.bytes(), 1 + 2 + 3);
+            assert_eq!(item(batch).into_parts().1.bytes(), 1 + 2 + 3);
         }
         let budget = &running.snapshot().budgets[0];
         assert!(budget.peak <= 12 && budget.in_use == 0, "{budget:?}");
@@ -188,40 +140,48 @@ fn a_batch_holds_the_bytes_of_its_members_until_it_is_done() {
 
 #[test]
 fn a_batch_that_does_not_fit_is_an_error_and_not_a_hang() {
-    let _watched = watch("stuck");
-    for plan in both() {
+    for plan in plans() {
         let pipeline = batching(loading(plan, 12, pass().reserving(|_| 1), 3, 3), 4);
-        let Err(Failure::Item(fault)) = start(pipeline).finish() else {
-            panic!("no failure");
-        };
+        let fault = fault(start(pipeline).finish().unwrap_err());
         assert_eq!((fault.kind, fault.item), (FaultKind::TooLarge, 3));
-        let said = fault.error.to_string();
-        assert!(said.contains("cannot go on without it"), "{said}");
+        let message = fault.error.to_string();
+        assert!(message.contains("cannot continue without it"), "{message}");
     }
+}
+
+/// Sizes of four items, of which item 2 needs the whole budget; and what another stage calls to wait
+/// until item 2 has asked for it.
+fn asking(
+    sizes: [u64; 4],
+    load: Work<u64, u64>,
+) -> (Work<u64, u64>, impl Fn() + Send + Sync + 'static) {
+    let (asks, asked) = mpsc::channel();
+    let asked = Mutex::new(asked);
+    let load = load.reserving(move |number| {
+        if *number == 2 {
+            asks.send(()).unwrap();
+        }
+        sizes[*number as usize]
+    });
+    let linger = move || {
+        asked.lock().unwrap().recv().unwrap();
+        // Time to give up in, for those who would.
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    (load, linger)
 }
 
 #[test]
 fn members_without_bytes_that_are_still_on_their_way_are_waited_for() {
-    let _watched = watch("not stuck: no bytes");
     // The batch of 0 and 1 holds a byte and waits for item 1, which holds none. Item 2 needs both
     // bytes: it must wait for that batch, not give up because all bytes wait.
-    let (asks, asked) = mpsc::channel();
-    let asked = std::sync::Mutex::new(asked);
-    let load = pass().reserving(move |number| {
-        if *number == 2 {
-            asks.send(()).unwrap();
-        }
-        [1, 0, 2, 0][*number as usize]
-    });
-    let linger = Work::new(move |number: u64| {
+    let (load, linger) = asking([1, 0, 2, 0], pass());
+    let linger = each(move |number| {
         if number == 1 {
-            asked.lock().unwrap().recv().unwrap();
-            // Time to give up in, for those who would.
-            std::thread::sleep(Duration::from_millis(20));
+            linger();
         }
-        Ok::<_, Infallible>(number)
     });
-    let lingering = loading(plan(), 4, load, 2, 2)
+    let lingering = loading(plan("budgets"), 4, load, 2, 2)
         .stage("linger", linger)
         .in_budget("host");
     assert_eq!(start(batching(lingering, 2)).finish().unwrap().0, 2);
@@ -231,27 +191,17 @@ fn members_without_bytes_that_are_still_on_their_way_are_waited_for() {
 fn gaps_that_are_still_on_their_way_are_waited_for() {
     // As above, but item 1 is skipped: before it enters the budget, or within it.
     for source_fails in [true, false] {
-        let _watched = watch("not stuck: gaps");
-        let (asks, asked) = mpsc::channel();
-        let asked = std::sync::Mutex::new(asked);
-        let source = Pipeline::source(plan(), "numbers", move |from| {
+        let source = Pipeline::source(plan("budgets"), "numbers", move |from| {
             (from..4).map(move |number| match number {
                 1 if source_fails => Err("bad"),
                 number => Ok(number),
             })
         });
-        let load = Work::new(|number: u64| if number == 1 { Err("bad") } else { Ok(number) });
-        let load = load.reserving(move |number| {
-            if *number == 2 {
-                asks.send(()).unwrap();
-            }
-            [1, 1, 2, 0][*number as usize]
-        });
+        let (load, linger) = asking([1, 1, 2, 0], failing_at(&[1]));
         // A batch of one gap is something to work on again.
         let linger = Work::new(move |group: Group<u64>| {
             if group.members[0].is_err() {
-                asked.lock().unwrap().recv().unwrap();
-                std::thread::sleep(Duration::from_millis(20));
+                linger();
             }
             Ok::<_, Infallible>(group)
         });
@@ -270,19 +220,12 @@ fn gaps_that_are_still_on_their_way_are_waited_for() {
 
 #[test]
 fn bytes_are_free_when_the_item_leaves_the_budget() {
-    let _watched = watch("leaving");
     // The whole budget is one item; behind it stands a stage that is not within it.
-    for plan in both() {
+    for plan in plans() {
         let held = Arc::new(AtomicBool::new(false));
-        let (takes, leaves) = (Arc::clone(&held), Arc::clone(&held));
-        let load = Work::new(move |number: u64| {
-            assert!(!takes.swap(true, SeqCst), "two items at once");
-            Ok::<_, Infallible>(number)
-        });
-        let write = Work::new(move |number: u64| {
-            leaves.store(false, SeqCst);
-            Ok::<_, Infallible>(number)
-        });
+        let (takes, leaves) = (Arc::clone(&held), held);
+        let load = each(move |_| assert!(!takes.swap(true, SeqCst), "two items at once"));
+        let write = each(move |_| leaves.store(false, SeqCst));
         let pipeline = loading(plan, 20, load.reserving(|_| 1), 2, 1).stage("write", write);
         // All are kept by the consumer: none of them holds a byte.
         let kept: Vec<_> = start(pipeline).map(Result::unwrap).collect();
@@ -291,12 +234,10 @@ fn bytes_are_free_when_the_item_leaves_the_budget() {
 }
 
 #[test]
-fn a_pipeline_that_cannot_say_its_sizes_is_refused() {
-    let refused = loading(plan(), 1, pass(), 1, 10);
-    let refused = refused.start(Recorder::off()).unwrap_err();
-    assert!(matches!(refused, StartError::ReservesNothing { .. }));
-    let source = numbers(plan(), 1).in_budget("host");
-    let refused = loaded(source, pass().reserving(|_| 1), 1, 10);
-    let refused = refused.start(Recorder::off()).unwrap_err();
-    assert!(matches!(refused, StartError::SourceInBudget { .. }));
+fn a_pipeline_that_does_not_know_its_sizes_is_refused() {
+    let error = refused(loading(plan("budgets"), 1, pass(), 1, 10));
+    assert!(matches!(error, StartError::ReservesNothing { .. }));
+    let source = numbers(plan("budgets"), 1).in_budget("host");
+    let error = refused(loaded(source, pass().reserving(|_| 1), 1, 10));
+    assert!(matches!(error, StartError::SourceInBudget(_)));
 }

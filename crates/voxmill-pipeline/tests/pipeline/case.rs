@@ -1,21 +1,14 @@
 //! A random pipeline, and what must come out of it.
 //!
 //! Whether an item fails, how large it is and how long it takes are functions of the case, the stage
-//! and the item's number. So a plain loop without threads can say what must come out.
+//! and the item's number. So a plain loop without threads computes what must come out.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
 
 use voxmill_pipeline::control::Control;
-use voxmill_pipeline::item::Failure;
-use voxmill_pipeline::plan::{AfterError, BudgetPlan, Order, Plan, Setting, SlotsPlan};
-use voxmill_pipeline::position::Position;
-use voxmill_pipeline::run::Delivery;
-use voxmill_telemetry::recorder::Recorder;
 
-use crate::things::{Gauges, Parts, pipeline};
+use crate::common::*;
+use crate::test_items::{Gauges, Parts, pipeline};
 
 /// The largest item, in bytes of the host budget.
 const LARGEST: u64 = 10;
@@ -34,7 +27,7 @@ pub(crate) struct Case {
     pub(crate) slots_ahead: Option<usize>,
     pub(crate) max_skipped: Option<u64>,
     pub(crate) end: End,
-    pub(crate) changes: Vec<(Duration, Change)>,
+    pub(crate) changes: Vec<(Duration, LiveChange)>,
     pub(crate) salt: u64,
 }
 
@@ -62,7 +55,7 @@ pub(crate) enum End {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
+pub(crate) enum LiveChange {
     Workers(usize, usize),
     Capacity(usize, usize),
     /// As a multiple of what is needed at least, like the case's own.
@@ -148,7 +141,7 @@ impl Case {
     /// The budget, in the multiples it has in the course of the run.
     fn budget_times(&self) -> impl Iterator<Item = u64> {
         let changes = self.changes.iter().filter_map(|(_, change)| match change {
-            Change::Budget(times) => Some(*times),
+            LiveChange::Budget(times) => Some(*times),
             _ => None,
         });
         self.budget
@@ -215,17 +208,14 @@ pub(crate) const SOURCE: usize = 99;
 pub(crate) struct Out {
     /// By the consumer's number; nothing for a gap.
     delivered: Vec<(u64, Option<Parts>)>,
-    failure: Option<Failure>,
-    position: Position,
+    failure: Option<RunFailure>,
+    resume_point: ResumePoint,
 }
 
-/// Runs the case from a position on and checks everything but what came out.
-pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: usize) -> Out {
+/// Runs the case from there on and checks everything but what came out.
+pub(crate) fn run(case: &Arc<Case>, from: ResumePoint, end: End, more_workers: usize) -> Out {
     let gauges = Arc::new(Gauges::default());
-    let mut running = pipeline(case, more_workers, &gauges)
-        .resume_at(position)
-        .start(Recorder::off())
-        .unwrap();
+    let mut running = start(pipeline(case, more_workers, &gauges).resume_at(from));
     let mut out = Out::default();
     let over = Arc::new(AtomicU64::new(0));
     let changer = {
@@ -247,25 +237,23 @@ pub(crate) fn run(case: &Arc<Case>, position: Position, end: End, more_workers: 
             Some(Ok(Delivery::Gap(gap))) => out.delivered.push((gap.number, None)),
             Some(Ok(Delivery::Item(item))) => {
                 assert_eq!(item.number(), item.number);
-                out.delivered
-                    .push((item.number(), Some(item.parts.clone())));
+                let parts = Some(item.parts.clone());
+                out.delivered.push((item.number(), parts));
                 item.done();
             }
         }
     }
-    out.position = running.position();
+    out.resume_point = running.resume_point();
     drop(running);
     // Whoever cancels drops what was in the buffers.
     over.store(1, SeqCst);
     changer.thread().unpark();
     changer.join().unwrap();
+    let left = [&gauges.workers, &gauges.items, &gauges.bytes].map(|it| it.now.load(SeqCst));
     assert_eq!(
-        gauges.workers.now.load(SeqCst),
-        0,
-        "workers were not joined"
+        left, [0; 3],
+        "workers not joined, items and bytes not released"
     );
-    assert_eq!(gauges.things.now.load(SeqCst), 0, "items were not dropped");
-    assert_eq!(gauges.bytes.now.load(SeqCst), 0);
     let limits = case.budget_times().map(|times| case.budget_bytes(times));
     let most = limits.max().unwrap_or(0);
     assert!(gauges.bytes.peak.load(SeqCst) <= most, "above the budget");
@@ -279,9 +267,8 @@ fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
         End::Cancel(after) => Some(Instant::now() + after),
         _ => None,
     };
-    let has_come = |at: Option<Instant>| at.is_some_and(|at| Instant::now() >= at);
     while over.load(SeqCst) == 0 {
-        if has_come(cancel_at) {
+        if cancel_at.is_some_and(|at| Instant::now() >= at) {
             return control.cancel();
         }
         let Some((pause, change)) = changes.next() else {
@@ -294,9 +281,9 @@ fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
         let name = |stage: &usize| stage_name(stage % case.stages.len().max(1));
         // Refusals (no such stage, no overlap, slots) are part of it.
         let _ = match change {
-            Change::Workers(stage, workers) => control.set_workers(&name(stage), *workers),
-            Change::Capacity(stage, items) => control.set_capacity(&name(stage), *items),
-            Change::Budget(times) => control.set_budget("host", case.budget_bytes(*times)),
+            LiveChange::Workers(stage, workers) => control.set_workers(&name(stage), *workers),
+            LiveChange::Capacity(stage, items) => control.set_capacity(&name(stage), *items),
+            LiveChange::Budget(times) => control.set_budget("host", case.budget_bytes(*times)),
         };
         std::thread::park_timeout(*pause);
     }
@@ -304,31 +291,31 @@ fn change(case: &Case, control: &Control, end: End, over: &AtomicU64) {
 
 /// What there must be for a number.
 #[derive(Clone, Debug, PartialEq)]
-enum Content {
+enum Expected {
     Item(Parts),
     Gap,
     Failed,
 }
 
-/// What must come out, said by a loop; and how many items are skipped on the way.
-fn expected(case: &Case) -> (Vec<Content>, u64) {
+/// What must come out, computed by a loop; and how many items are skipped on the way.
+fn expected(case: &Case) -> (Vec<Expected>, u64) {
     let mut skipped = 0;
     let mut after = |then: AfterError| match then {
         AfterError::Skip => {
             skipped += 1;
-            Content::Gap
+            Expected::Gap
         }
-        AfterError::Stop => Content::Failed,
+        AfterError::Stop => Expected::Failed,
     };
     let mut all = Vec::new();
     for number in 0..case.items {
         let content = match case.trouble(SOURCE, number, &case.source) {
-            None => Content::Item(vec![(number, true)]),
-            Some(Trouble::Panics) => Content::Failed,
+            None => Expected::Item(vec![(number, true)]),
+            Some(Trouble::Panics) => Expected::Failed,
             Some(Trouble::Errors(_)) => after(case.source.then),
         };
         all.push(content);
-        if all.last() == Some(&Content::Failed) {
+        if all.last() == Some(&Expected::Failed) {
             break;
         }
     }
@@ -343,7 +330,7 @@ fn expected(case: &Case) -> (Vec<Content>, u64) {
         for (number, content) in all.iter_mut().enumerate() {
             let trouble = case.trouble(index, number as u64, of);
             let retries = case.retries(index, of);
-            if matches!(content, Content::Item(_)) {
+            if matches!(content, Expected::Item(_)) {
                 match trouble {
                     None => {}
                     Some(Trouble::Errors(times)) if times <= retries => {}
@@ -355,29 +342,30 @@ fn expected(case: &Case) -> (Vec<Content>, u64) {
     (all, skipped)
 }
 
-fn packed(first: u64, members: &[Content]) -> Content {
+fn packed(first: u64, members: &[Expected]) -> Expected {
     let mut parts = Vec::new();
     for (number, member) in (first..).zip(members) {
         match member {
-            Content::Item(of) => parts.extend(of),
-            Content::Gap => parts.push((number, false)),
-            Content::Failed => return Content::Failed,
+            Expected::Item(of) => parts.extend(of),
+            Expected::Gap => parts.push((number, false)),
+            Expected::Failed => return Expected::Failed,
         }
     }
-    Content::Item(parts)
+    Expected::Item(parts)
 }
 
 /// Runs the case, resumes it if it ended early, and checks what came out of both together.
 pub(crate) fn check(case: Case) {
+    let _watched = watch(format!("{case:?}"));
     let case = Arc::new(case);
     let (expected, skipped) = expected(&case);
-    let first = run(&case, Position::default(), case.end, 0);
+    let first = run(&case, ResumePoint::default(), case.end, 0);
     let too_many = case.max_skipped.is_some_and(|most| skipped > most);
-    let fails = expected.contains(&Content::Failed);
+    let fails = expected.contains(&Expected::Failed);
     let mut delivered = first.delivered;
     let mut failure = first.failure;
     if failure.is_none() && !matches!(case.end, End::Finish) {
-        let second = run(&case, first.position, End::Finish, 1);
+        let second = run(&case, first.resume_point, End::Finish, 1);
         delivered.extend(second.delivered);
         failure = second.failure;
     } else if matches!(case.end, End::Finish) && too_many {
@@ -391,22 +379,19 @@ pub(crate) fn check(case: Case) {
         if case.order == Order::Kept || !case.overlap {
             assert_eq!(number, place as u64, "out of order");
         }
-        let content = content.map_or(Content::Gap, Content::Item);
+        let content = content.map_or(Expected::Gap, Expected::Item);
         if !case.may_not_fit() {
             assert_eq!(content, expected[number as usize], "item {number}");
         }
-        assert!(
-            by_number.insert(number, content).is_none(),
-            "{number} came twice"
-        );
+        let before = by_number.insert(number, content);
+        assert!(before.is_none(), "{number} came twice");
     }
     if failure.is_none() {
         assert!(!fails || case.may_not_fit(), "a failure was swallowed");
         assert_eq!(by_number.len(), expected.len(), "items were lost");
     } else if case.order == Order::Kept && !too_many && !case.may_not_fit() {
-        let first = expected
-            .iter()
-            .position(|content| *content == Content::Failed);
+        let mut all = expected.iter();
+        let first = all.position(|content| *content == Expected::Failed);
         assert_eq!(Some(by_number.len()), first, "all before the failure come");
     }
 }

@@ -1,40 +1,37 @@
 //! However a run ends, its threads are joined; and while it waits it uses no CPU.
 
-use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::group::Groups;
-use voxmill_pipeline::plan::{Order, Plan, Setting};
-use voxmill_pipeline::run::Delivery;
-use voxmill_pipeline::stage::Work;
-
-use crate::basics::{numbers, pass, slots, start};
+use crate::common::*;
 use crate::threads;
-use crate::watchdog::{ON_PURPOSE, watch};
 
 /// Endless numbers through two stages; the names of all stages begin with `prefix`.
 fn endless(prefix: &str, plan: Plan) -> Pipeline<u64> {
     let name = |stage: &str| format!("{prefix}{stage}");
-    Pipeline::source(plan, &name("s"), |from| (from..).map(Ok::<_, Infallible>))
+    source(plan, &name("s"), u64::MAX, |_| ())
         .stage(&name("a"), pass())
         .workers(Setting::fixed(3))
         .stage(&name("b"), pass())
         .workers(Setting::fixed(2))
 }
 
-fn plan() -> Plan {
-    Plan::new("ending", "consumer")
+/// Endless numbers that four workers load within a budget of one.
+fn short_of_bytes(prefix: &str, plan: Plan) -> Pipeline<u64> {
+    source(plan, &format!("{prefix}s"), u64::MAX, |_| ())
+        .budget("host", 1)
+        .stage(&format!("{prefix}a"), pass().reserving(|_| 1))
+        .workers(Setting::fixed(4))
+        .in_budget("host")
+}
+
+fn ending() -> Plan {
+    plan("ending")
 }
 
 #[test]
 fn dropping_a_run_joins_all_its_threads() {
-    let _watched = watch("drop");
-    for order in [Order::Kept, Order::Free] {
-        let mut running = start(endless("drop-", Plan { order, ..plan() }));
+    for plan in orders(ending()) {
+        let mut running = start(endless("drop-", plan));
         threads::wait_for("drop-", 6);
         running.next().unwrap().unwrap();
         drop(running);
@@ -44,36 +41,30 @@ fn dropping_a_run_joins_all_its_threads() {
 
 #[test]
 fn threads_are_joined_when_the_last_item_was_taken_even_if_the_run_is_kept() {
-    let _watched = watch("natural end");
-    let pipeline = Pipeline::source(plan(), "end-s", |from| {
-        (from..50).map(Ok::<u64, Infallible>)
-    });
-    let pipeline = pipeline.stage("end-a", pass()).workers(Setting::fixed(4));
-    let mut running = start(pipeline);
+    let pipeline = source(ending(), "end-s", 50, |_| ()).stage("end-a", pass());
+    let mut running = start(pipeline.workers(Setting::fixed(4)));
     assert_eq!(running.finish().unwrap().0, 50);
     threads::wait_for("end-", 0);
-    assert_eq!(running.position().next, 50);
+    assert_eq!(running.resume_point().next, 50);
     assert!(!running.was_cancelled());
 }
 
 #[test]
 fn a_pipeline_that_was_not_started_has_no_threads() {
-    drop(endless("idle-pipeline-", plan()));
+    drop(endless("idle-pipeline-", ending()));
     assert!(threads::named("idle-pipeline-").is_empty());
 }
 
 #[test]
 fn items_in_hand_are_finished_before_a_drop_returns() {
-    let _watched = watch("in hand");
     let (begun, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
-    let work = Work::new(move |number: u64| {
+    let work = each(move |_| {
         begins.fetch_add(1, SeqCst);
         std::thread::sleep(Duration::from_millis(1));
         ends.fetch_add(1, SeqCst);
-        Ok::<_, Infallible>(number)
     });
-    let slow = numbers(plan(), 1000).stage("slow", work);
+    let slow = numbers(ending(), 1000).stage("slow", work);
     let mut running = start(slow.workers(Setting::fixed(4)));
     running.next().unwrap().unwrap();
     drop(running);
@@ -81,25 +72,14 @@ fn items_in_hand_are_finished_before_a_drop_returns() {
 }
 
 #[test]
-fn whoever_waits_for_bytes_or_slots_is_let_go() {
-    let _watched = watch("drop while all wait for room");
+fn whoever_waits_for_bytes_or_slots_is_released() {
     let plan = Plan {
         slots: Some(slots(1)),
-        ..plan()
+        ..ending()
     };
     for takes in [0, 1, 5] {
-        let source = Pipeline::source(plan.clone(), "room-s", |from| {
-            (from..).map(Ok::<u64, Infallible>)
-        });
-        let mut running = start(
-            source
-                .budget("host", 1)
-                .stage("room-a", pass().reserving(|_| 1))
-                .workers(Setting::fixed(4))
-                .in_budget("host")
-                .stage("room-b", pass())
-                .workers(Setting::fixed(4)),
-        );
+        let pipeline = short_of_bytes("room-", plan.clone()).stage("room-b", pass());
+        let mut running = start(pipeline.workers(Setting::fixed(4)));
         assert_eq!(running.by_ref().take(takes).count(), takes);
         drop(running);
         threads::wait_for("room-", 0);
@@ -108,16 +88,12 @@ fn whoever_waits_for_bytes_or_slots_is_let_go() {
 
 #[test]
 fn another_thread_can_cancel_while_the_consumer_waits() {
-    let _watched = watch("cancel");
     let (never, blocks) = mpsc::channel::<()>();
-    let source = Pipeline::source(plan(), "cancel-s", move |from| {
-        (from..).map(move |number: u64| {
-            if number == 3 {
-                // Until the other end is dropped.
-                let _ = blocks.recv();
-            }
-            Ok::<_, Infallible>(number)
-        })
+    let source = source(ending(), "cancel-s", u64::MAX, move |number| {
+        if number == 3 {
+            // Until the other end is dropped.
+            let _ = blocks.recv();
+        }
     });
     let mut running = start(source);
     let control = running.control();
@@ -133,9 +109,7 @@ fn another_thread_can_cancel_while_the_consumer_waits() {
 
 #[test]
 fn without_overlap_cancelling_ends_the_run_as_well() {
-    let _watched = watch("cancel without overlap");
-    let overlap = false;
-    let mut running = start(endless("", Plan { overlap, ..plan() }));
+    let mut running = start(endless("", without_overlap(ending())));
     running.next().unwrap().unwrap();
     running.control().cancel();
     assert!(running.next().is_none());
@@ -143,10 +117,9 @@ fn without_overlap_cancelling_ends_the_run_as_well() {
 }
 
 #[test]
-fn a_cancelled_run_never_passes_half_a_batch_for_a_whole_one() {
-    let _watched = watch("cancel and batches");
+fn a_cancelled_run_never_delivers_half_a_batch_as_a_whole_one() {
     for round in 0..300 {
-        let pipeline = numbers(plan(), 10_000)
+        let pipeline = numbers(ending(), 10_000)
             .stage("work", pass())
             .workers(Setting::fixed(2))
             .batch("batch", Groups::of(5))
@@ -158,10 +131,7 @@ fn a_cancelled_run_never_passes_half_a_batch_for_a_whole_one() {
             control.cancel();
         });
         for batch in running {
-            match batch.unwrap() {
-                Delivery::Item(batch) => assert_eq!(batch.members.len(), 5),
-                Delivery::Gap(gap) => panic!("{gap:?}"),
-            }
+            assert_eq!(item(batch).members.len(), 5);
         }
         canceller.join().unwrap();
     }
@@ -169,36 +139,29 @@ fn a_cancelled_run_never_passes_half_a_batch_for_a_whole_one() {
 
 #[test]
 fn a_sink_that_stops_early_ends_the_run_with_its_error() {
-    let _watched = watch("sink stops");
-    for overlap in [true, false] {
-        let plan = Plan { overlap, ..plan() };
-        let written = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&written);
-        let write = Work::new(move |_: u64| match count.fetch_add(1, SeqCst) {
+    for plan in both(ending()) {
+        let written = AtomicU64::new(0);
+        let write = Work::new(move |_: u64| match written.fetch_add(1, SeqCst) {
             7 => Err("the disk is full"),
             _ => Ok(()),
         });
         let mut running = start(numbers(plan, 1000).stage("write", write));
         let failure = running.finish().unwrap_err();
         assert_eq!(failure.to_string(), "stage `write` failed at item 7");
-        assert_eq!(running.position().next, 7);
+        assert_eq!(running.resume_point().next, 7);
     }
 }
 
 #[test]
 fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
-    let _watched = watch("consumer panics");
-    let mut running = start(endless("panics-", plan()));
-    let Some(Ok(Delivery::Item(first))) = running.next() else {
-        panic!("no item");
-    };
-    first.done();
+    let mut running = start(endless("panics-", ending()));
+    next_item(&mut running).done();
     let consumer = catch_unwind(AssertUnwindSafe(|| {
         let _second = running.next();
         panic!("{ON_PURPOSE}");
     }));
     assert!(consumer.is_err());
-    assert_eq!(running.position().next, 1);
+    assert_eq!(running.resume_point().next, 1);
     let unwinds = catch_unwind(AssertUnwindSafe(move || {
         let _running = running;
         panic!("{ON_PURPOSE}");
@@ -208,9 +171,9 @@ fn a_consumer_that_panics_leaves_no_threads_and_did_not_do_its_item() {
 }
 
 /// Panics when it is dropped where nobody has marked it as fine.
-struct Grumpy(bool);
+struct PanicsOnDrop(bool);
 
-impl Drop for Grumpy {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         assert!(self.0, "{ON_PURPOSE}: dropped");
     }
@@ -218,57 +181,34 @@ impl Drop for Grumpy {
 
 #[test]
 fn items_that_panic_when_they_are_dropped_do_not_keep_threads_from_being_joined() {
-    let _watched = watch("panic in drop");
-    let source = Pipeline::source(plan(), "grumpy-s", |_| {
-        std::iter::repeat_with(|| Ok::<_, Infallible>(Grumpy(false)))
+    let source = Pipeline::source(ending(), "grumpy-s", |_| {
+        std::iter::repeat_with(|| Ok::<_, Infallible>(PanicsOnDrop(false)))
     });
-    let grumpy = source
+    let pipeline = source
         .buffer(Setting::fixed(4))
-        .stage("grumpy-a", Work::new(Ok::<Grumpy, Infallible>))
+        .stage("grumpy-a", Work::new(Ok::<PanicsOnDrop, Infallible>))
         .workers(Setting::fixed(3));
-    let mut running = start(grumpy);
+    let mut running = start(pipeline);
     for delivery in running.by_ref().take(10) {
-        match delivery.unwrap() {
-            Delivery::Item(mut item) => item.0 = true,
-            Delivery::Gap(gap) => panic!("{gap:?}"),
-        }
+        item(delivery).0 = true;
     }
-    while running.snapshot().stages[0].buffered < 4 {
-        std::thread::yield_now();
-    }
+    wait_until(|| running.snapshot().stages[0].buffered >= 4);
     drop(running);
     threads::wait_for("grumpy-", 0);
 }
 
 #[test]
 fn a_run_that_waits_uses_no_cpu() {
-    let _watched = watch("idle");
     // All three kinds of waiting: an empty buffer in front, a full one behind, and no bytes left.
-    let (never, blocks) = mpsc::channel::<()>();
-    let source = Pipeline::source(plan(), "idle1-s", move |_| {
-        std::iter::from_fn(move || {
-            let _ = blocks.recv();
-            None::<Result<u64, Infallible>>
-        })
-    });
-    let starved = source.stage("idle1-a", pass());
+    let (never, blocks) = mpsc::channel();
+    let starved = silent(ending(), "idle1-s", blocks).stage("idle1-a", pass());
     let starved = start(starved.workers(Setting::fixed(4)));
-    let blocked = start(endless("idle2-", plan()));
-    let source = Pipeline::source(plan(), "idle3-s", |from| {
-        (from..).map(Ok::<u64, Infallible>)
-    });
-    let short = source
-        .budget("host", 1)
-        .stage("idle3-a", pass().reserving(|_| 1))
-        .workers(Setting::fixed(4))
-        .in_budget("host");
-    let short = start(short);
+    let blocked = start(endless("idle2-", ending()));
+    let short = start(short_of_bytes("idle3-", ending()));
     threads::wait_for("idle", 16);
     let used = || {
-        threads::named("idle")
-            .iter()
-            .map(|(_, ticks)| ticks)
-            .sum::<u64>()
+        let threads = threads::named("idle");
+        threads.iter().map(|(_, ticks)| ticks).sum::<u64>()
     };
     // They come to rest, and then the kernel's account of them stands still. One tick is 10 ms of
     // CPU: a single thread that polled would use 50 of them.

@@ -1,35 +1,25 @@
-//! A process that is killed at any moment goes on where it was.
+//! A process that is killed at any moment resumes where it was.
 //!
 //! The test starts itself again as a child that runs a pipeline and, as a trainer would, writes down what
-//! it has done and stores its position from time to time. The parent kills it without warning, again
+//! it has done and stores its resume point from time to time. The parent kills it without warning, again
 //! and again, until all is done.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use voxmill_pipeline::group::Groups;
-use voxmill_pipeline::plan::{Order, Plan, Setting};
-use voxmill_pipeline::position::Position;
-use voxmill_pipeline::run::Delivery;
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
-
-use crate::basics::numbers;
-use crate::watchdog::watch;
+use crate::common::*;
 
 const DIRECTORY: &str = "VOXMILL_KILL_TEST_DIRECTORY";
 const BATCHES: u64 = 400;
 const STORE_EVERY: usize = 7;
 
-fn stored(directory: &Path) -> Position {
+fn stored(directory: &Path) -> ResumePoint {
     match fs::read_to_string(directory.join("position.json")) {
         Ok(json) => serde_json::from_str(&json).unwrap(),
-        Err(_) => Position::default(),
+        Err(_) => ResumePoint::default(),
     }
 }
 
@@ -47,39 +37,26 @@ fn child() {
         return;
     };
     let directory = PathBuf::from(directory);
-    let position = stored(&directory);
-    let order = match directory.ends_with("free") {
-        true => Order::Free,
-        false => Order::Kept,
-    };
-    let plan = Plan {
-        order,
-        ..Plan::new("kill", "consumer")
+    let from = stored(&directory);
+    let [kept, free] = orders(plan("kill"));
+    let plan = match directory.ends_with("free") {
+        true => free,
+        false => kept,
     };
     // Another number each time.
-    let workers = Setting::fixed(1 + position.next as usize % 4);
-    let work = Work::new(|number: u64| {
-        std::thread::sleep(Duration::from_micros(number * 7919 % 200));
-        Ok::<_, Infallible>(number)
-    });
-    let mut running = numbers(plan, 3 * BATCHES)
+    let workers = Setting::fixed(1 + from.next as usize % 4);
+    let work = each(|number| std::thread::sleep(Duration::from_micros(number * 7919 % 200)));
+    let pipeline = numbers(plan, 3 * BATCHES)
         .stage("work", work)
         .workers(workers)
-        .batch("batch", Groups::of(3))
-        .resume_at(position)
-        .start(Recorder::off())
-        .unwrap();
+        .batch("batch", Groups::of(3));
+    let mut running = start(pipeline.resume_at(from));
     let mut log = fs::OpenOptions::new();
-    let mut log = log
-        .create(true)
-        .append(true)
-        .open(directory.join("done"))
-        .unwrap();
+    log.create(true).append(true);
+    let mut log = log.open(directory.join("done")).unwrap();
     let mut since_stored = 0;
     while let Some(delivery) = running.next() {
-        let Ok(Delivery::Item(batch)) = delivery else {
-            panic!("{delivery:?}");
-        };
+        let batch = item(delivery);
         assert_eq!(batch.members.len(), 3);
         log.write_all(format!("{}\n", batch.number()).as_bytes())
             .unwrap();
@@ -87,16 +64,16 @@ fn child() {
         since_stored += 1;
         if since_stored == STORE_EVERY {
             since_stored = 0;
-            store(&directory, &running.position());
+            store(&directory, &running.resume_point());
         }
     }
-    store(&directory, &running.position());
+    store(&directory, &running.resume_point());
 }
 
-/// There is always a whole position on disk: the old one or the new one.
-fn store(directory: &Path, position: &Position) {
+/// There is always a whole resume point on disk: the old one or the new one.
+fn store(directory: &Path, point: &ResumePoint) {
     let new = directory.join("position.new");
-    fs::write(&new, serde_json::to_string(position).unwrap()).unwrap();
+    fs::write(&new, serde_json::to_string(point).unwrap()).unwrap();
     fs::rename(new, directory.join("position.json")).unwrap();
 }
 
@@ -136,7 +113,7 @@ fn kill_until_done(directory: &Path, seed: u64) -> usize {
         let redone = &after[known.len()..];
         assert!(
             redone.iter().all(|number| !before.is_done(*number)),
-            "done again although its position was stored: {before:?}, {redone:?}"
+            "done again although it was stored as done: {before:?}, {redone:?}"
         );
         if ended.is_some() || status.success() {
             assert!(status.success(), "the child failed by itself");
@@ -161,8 +138,8 @@ fn killed_at_any_moment_nothing_is_lost_and_only_what_was_not_stored_is_done_aga
             let done = done(&directory);
             let once: BTreeSet<u64> = done.iter().copied().collect();
             assert_eq!(once, (0..BATCHES).collect());
-            assert_eq!(stored(&directory), Position::at(BATCHES));
-            // Each kill costs at most what was done since the last stored position.
+            assert_eq!(stored(&directory), ResumePoint::at(BATCHES));
+            // Each kill costs at most what was done since the last stored resume point.
             assert!(done.len() - once.len() <= kills * STORE_EVERY);
             fs::remove_dir_all(directory.parent().unwrap()).unwrap();
         }

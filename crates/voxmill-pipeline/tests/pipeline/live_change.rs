@@ -1,40 +1,23 @@
 //! Workers, buffers and budgets that change while items are under way.
 
-use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::sync::Barrier;
 
-use voxmill_pipeline::Pipeline;
 use voxmill_pipeline::control::ChangeError;
-use voxmill_pipeline::group::Groups;
-use voxmill_pipeline::plan::{Order, Plan, Setting};
-use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::recorder::Recorder;
 
-use crate::basics::{items, numbers, pass, slots, start};
+use crate::common::*;
 use crate::threads;
-use crate::watchdog::watch;
-
-fn plan() -> Plan {
-    Plan::new("live", "consumer")
-}
 
 /// `workers` of its first stage.
 fn pipeline(plan: Plan, prefix: &str, workers: usize, count: u64) -> Pipeline<u64> {
     let name = |stage: &str| format!("{prefix}{stage}");
-    let slow = |number: u64| {
+    let slow = each(|number| {
         if number.is_multiple_of(5) {
             std::thread::sleep(Duration::from_micros(50));
         }
-        Ok::<_, Infallible>(number)
-    };
+    });
     numbers(plan, count)
         .budget("host", 20)
-        .stage(
-            &name("a"),
-            Work::new(slow).reserving(|number| 1 + number % 4),
-        )
+        .stage(&name("a"), slow.reserving(|number| 1 + number % 4))
         .workers(Setting::from(workers))
         .in_budget("host")
         .stage(&name("b"), pass())
@@ -43,10 +26,9 @@ fn pipeline(plan: Plan, prefix: &str, workers: usize, count: u64) -> Pipeline<u6
 
 #[test]
 fn changes_in_mid_run_lose_repeat_and_reorder_nothing() {
-    let _watched = watch("live changes");
-    for order in [Order::Kept, Order::Free] {
-        let running = pipeline(Plan { order, ..plan() }, "lc-", 1, 5000);
-        let running = start(running);
+    for plan in orders(plan("live")) {
+        let order = plan.order;
+        let running = start(pipeline(plan, "lc-", 1, 5000));
         let control = running.control();
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
@@ -67,36 +49,28 @@ fn changes_in_mid_run_lose_repeat_and_reorder_nothing() {
         if order == Order::Free {
             out.sort_unstable();
         }
-        assert_eq!(out, (0..5000).collect::<Vec<_>>());
+        assert_eq!(out, up_to(5000));
         threads::wait_for("lc-", 0);
     }
 }
 
 #[test]
 fn more_workers_really_work_side_by_side() {
-    let _watched = watch("more workers");
     // Four items have to be in hand at once, or none gets on.
-    let all_four = Arc::new(Barrier::new(4));
-    let work = Work::new(move |number: u64| {
+    let all_four = Barrier::new(4);
+    let work = each(move |_| {
         all_four.wait();
-        Ok::<_, Infallible>(number)
     });
-    let running = numbers(plan(), 40)
-        .stage("more", work)
-        .buffer(Setting::fixed(4))
-        .start(Recorder::off())
-        .unwrap();
+    let pipeline = numbers(plan("live"), 40).stage("more", work);
+    let running = start(pipeline.buffer(Setting::fixed(4)));
     running.control().set_workers("more", 4).unwrap();
     assert_eq!(running.snapshot().stages[1].workers, 4);
-    assert_eq!(items(running), (0..40).collect::<Vec<_>>());
+    assert_eq!(items(running), up_to(40));
 }
 
 #[test]
 fn surplus_workers_go_and_their_threads_end() {
-    let _watched = watch("fewer workers");
-    let mut running = pipeline(plan(), "few-", 6, u64::MAX)
-        .start(Recorder::off())
-        .unwrap();
+    let mut running = start(pipeline(plan("live"), "few-", 6, u64::MAX));
     threads::wait_for("few-a", 6);
     let control = running.control();
     control.set_workers("few-a", 2).unwrap();
@@ -107,40 +81,21 @@ fn surplus_workers_go_and_their_threads_end() {
     // They are used again, and so are their numbers.
     control.set_workers("few-a", 3).unwrap();
     threads::wait_for("few-a", 3);
-    let mut names: Vec<_> = threads::named("few-a")
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), 3);
+    let names = threads::named("few-a").into_iter().map(|(name, _)| name);
+    assert_eq!(names.collect::<std::collections::BTreeSet<_>>().len(), 3);
     drop(running);
     threads::wait_for("few-", 0);
 }
 
 #[test]
 fn a_larger_buffer_is_filled_and_a_smaller_one_drains() {
-    let _watched = watch("capacity");
-    let made = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&made);
-    let work = Work::new(move |number: u64| {
-        count.fetch_add(1, SeqCst);
-        Ok::<_, Infallible>(number)
-    });
-    let mut running = numbers(plan(), 100)
-        .stage("work", work)
-        .buffer(Setting::fixed(2))
-        .start(Recorder::off())
-        .unwrap();
-    let buffered =
-        |running: &voxmill_pipeline::run::Running<u64>| running.snapshot().stages[1].buffered;
-    while buffered(&running) < 2 {
-        std::thread::yield_now();
-    }
+    let (made, work) = counting();
+    let pipeline = numbers(plan("live"), 100).stage("work", work);
+    let mut running = start(pipeline.buffer(Setting::fixed(2)));
+    let buffered = |running: &Running<u64>| running.snapshot().stages[1].buffered;
+    wait_until(|| buffered(&running) >= 2);
     running.control().set_capacity("work", 30).unwrap();
-    while buffered(&running) < 30 {
-        std::thread::yield_now();
-    }
+    wait_until(|| buffered(&running) >= 30);
     running.control().set_capacity("work", 1).unwrap();
     for _ in 0..29 {
         running.next().unwrap().unwrap();
@@ -153,40 +108,38 @@ fn a_larger_buffer_is_filled_and_a_smaller_one_drains() {
 
 #[test]
 fn changes_that_make_no_sense_are_refused() {
-    let _watched = watch("refused changes");
-    let mut plan = plan();
-    plan.slots = Some(slots(2));
-    let running = pipeline(plan.clone(), "no-", 1, 10)
-        .start(Recorder::off())
-        .unwrap();
+    let plan = Plan {
+        slots: Some(slots(2)),
+        ..plan("live")
+    };
+    let running = start(pipeline(plan.clone(), "no-", 1, 10));
     let control = running.control();
-    let refused = control.set_workers("no-c", 1).unwrap_err();
-    assert!(matches!(refused, ChangeError::NoStage { name } if name == "no-c"));
-    let refused = control.set_workers("no-a", 0).unwrap_err();
-    assert!(matches!(refused, ChangeError::Zero));
-    let refused = control.set_capacity("no-a", 0).unwrap_err();
-    assert!(matches!(refused, ChangeError::Zero));
-    let refused = control.set_budget("host", 0).unwrap_err();
-    assert!(matches!(refused, ChangeError::Zero));
-    let refused = control.set_budget("device", 1).unwrap_err();
-    assert!(matches!(refused, ChangeError::NoBudget { .. }));
-    let refused = control.set_workers("numbers", 2).unwrap_err();
-    assert!(matches!(refused, ChangeError::OneWorkerOnly { .. }));
-    let refused = control.set_capacity("no-b", 9).unwrap_err();
-    assert!(matches!(refused, ChangeError::Slots { .. }));
+    let error = control.set_workers("no-c", 1).unwrap_err();
+    assert!(matches!(error, ChangeError::NoStage(name) if name == "no-c"));
+    for zero in [
+        control.set_workers("no-a", 0),
+        control.set_capacity("no-a", 0),
+        control.set_budget("host", 0),
+    ] {
+        assert!(matches!(zero, Err(ChangeError::Zero)), "{zero:?}");
+    }
+    let error = control.set_budget("device", 1).unwrap_err();
+    assert!(matches!(error, ChangeError::NoBudget(_)));
+    let error = control.set_workers("numbers", 2).unwrap_err();
+    assert!(matches!(error, ChangeError::OneWorkerOnly(_)));
+    let error = control.set_capacity("no-b", 9).unwrap_err();
+    assert!(matches!(error, ChangeError::Slots(_)));
     assert_eq!(items(running).len(), 10);
 
-    plan.overlap = false;
-    let running = pipeline(plan, "no-", 1, 10).start(Recorder::off()).unwrap();
-    let refused = running.control().set_workers("no-a", 2).unwrap_err();
-    assert!(matches!(refused, ChangeError::NoOverlap));
+    let running = start(pipeline(without_overlap(plan), "no-", 1, 10));
+    let error = running.control().set_workers("no-a", 2).unwrap_err();
+    assert!(matches!(error, ChangeError::NoOverlap));
     assert_eq!(items(running).len(), 10);
 }
 
 #[test]
 fn changes_after_the_end_do_nothing() {
-    let _watched = watch("late changes");
-    let pipeline = numbers(plan(), 10)
+    let pipeline = numbers(plan("live"), 10)
         .stage("late-a", pass())
         .batch("batch", Groups::of(3));
     let mut running = start(pipeline);
@@ -203,17 +156,14 @@ fn changes_after_the_end_do_nothing() {
 
 #[test]
 fn a_stage_that_is_through_can_still_be_changed() {
-    let _watched = watch("changes when a stage is through");
-    let pipeline = numbers(plan(), 10)
+    let pipeline = numbers(plan("live"), 10)
         .buffer(Setting::fixed(20))
         .stage("thru-a", pass())
         .buffer(Setting::fixed(20));
     let running = start(pipeline);
     // All ten are made and the workers are gone; nobody has taken one yet.
-    while running.snapshot().stages[1].workers > 0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| running.snapshot().stages[1].workers == 0);
     running.control().set_workers("thru-a", 3).unwrap();
-    assert_eq!(items(running), (0..10).collect::<Vec<_>>());
+    assert_eq!(items(running), up_to(10));
     threads::wait_for("thru-", 0);
 }

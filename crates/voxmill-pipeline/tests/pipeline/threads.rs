@@ -1,4 +1,4 @@
-//! What the kernel says of this process's threads.
+//! What the kernel reports of this process's threads.
 //!
 //! Tests of one binary run side by side, so each names its stages with a prefix of its own. Names are
 //! cut to 15 bytes.
@@ -11,7 +11,7 @@ pub(crate) fn named(prefix: &str) -> Vec<(String, u64)> {
     tasks
         .filter_map(|task| {
             let task = task.unwrap().path();
-            // A thread may end while we look.
+            // A thread may end meanwhile.
             let name = fs::read_to_string(task.join("comm")).ok()?;
             let name = name.trim_end().to_owned();
             let stat = fs::read_to_string(task.join("stat")).ok()?;
@@ -24,7 +24,7 @@ pub(crate) fn named(prefix: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Comes back when there are as many as wanted; the watchdog is there for when that never is.
+/// Returns when there are as many as wanted; the watchdog is there for when that never is.
 pub(crate) fn wait_for(prefix: &str, count: usize) {
     while named(prefix).len() != count {
         std::thread::yield_now();

@@ -1,8 +1,9 @@
-//! A hang must be a failure that says what hung, not a job that runs into its time limit.
+//! A hang must be a failure that names what hung, not a job that runs into its time limit.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Condvar, Mutex, Once, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Far beyond what any run here takes, even on a busy machine.
@@ -18,28 +19,40 @@ pub(crate) struct Watched(u64);
 pub(crate) fn watch(what: impl Into<String>) -> Watched {
     static START: Once = Once::new();
     START.call_once(|| {
-        std::thread::Builder::new()
-            .name("watchdog".into())
-            .spawn(bark)
-            .unwrap();
+        silence_expected_panics();
+        let thread = std::thread::Builder::new().name("watchdog".into());
+        thread.spawn(abort_what_hangs).unwrap();
     });
-    silence_expected_panics();
-    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watched = watched();
     let id = watched.last_key_value().map_or(0, |(id, _)| id + 1);
     watched.insert(id, (Instant::now() + LONGEST, what.into()));
     CHANGED.notify_one();
     Watched(id)
 }
 
+thread_local! {
+    static THIS_TEST: RefCell<Option<Watched>> = const { RefCell::new(None) };
+}
+
+/// Watches the test of this thread until it ends, or starts something else that is to be watched.
+pub(crate) fn watch_this_test(what: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    THIS_TEST.set(Some(watch(format!("{test}, pipeline `{what}`"))));
+}
+
 impl Drop for Watched {
     fn drop(&mut self) {
-        let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.remove(&self.0);
+        watched().remove(&self.0);
     }
 }
 
-fn bark() {
-    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+fn watched() -> MutexGuard<'static, BTreeMap<u64, (Instant, String)>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn abort_what_hangs() {
+    let mut watched = watched();
     loop {
         let now = Instant::now();
         if let Some((_, what)) = watched.values().find(|(until, _)| *until <= now) {
@@ -56,19 +69,16 @@ fn bark() {
     }
 }
 
-/// What panics on purpose begins its message with this word.
+/// What panics on purpose begins its message with this.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
 /// Hundreds of panics that belong to the tests would hide the one that does not.
 fn silence_expected_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let speak = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let said = panic.payload_as_str().unwrap_or_default();
-            if !said.starts_with(ON_PURPOSE) {
-                speak(panic);
-            }
-        }));
-    });
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload_as_str().unwrap_or_default();
+        if !message.starts_with(ON_PURPOSE) {
+            report(panic);
+        }
+    }));
 }

@@ -81,7 +81,7 @@ impl Feed for PipelineFeed<'_> {
     }
 
     fn position(&self) -> Value {
-        let position = self.running.as_ref().map(Running::position);
+        let position = self.running.as_ref().map(Running::resume_point);
         serde_json::to_value(position).unwrap_or(Value::Null)
     }
 

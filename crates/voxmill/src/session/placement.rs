@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Delivery;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::PrepareOn;
@@ -179,8 +179,7 @@ fn pass(
         augment: settings.devices.augment,
         seed: 0,
     })?;
-    let mut running =
-        batches.start_with(PipelinePosition::default(), None, stage, Recorder::off())?;
+    let mut running = batches.start_with(ResumePoint::default(), None, stage, Recorder::off())?;
     // The device may still be at work on a batch that it gave: the last one is waited for.
     let mut take = |most: u64| -> anyhow::Result<u64> {
         let begin = Instant::now();

@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::super::simulation::{Simulation, Slowdown, Work};
-use super::{Run, best_rate, plan};
+use super::super::simulation::{ServiceTime, Simulation, Slowdown};
+use super::{AdaptRun, best_rate, plan, steady};
 use crate::plan::Plan;
 
 /// A pipeline of a source, one to three stages and a consumer, with what the controller may use.
 #[derive(Clone, Debug)]
 struct AnyPipeline {
-    stages: Vec<(Work, usize, usize)>,
-    consumer: Work,
+    stages: Vec<(ServiceTime, usize, usize)>,
+    consumer: ServiceTime,
     cores: usize,
     penalty: f64,
     spare_workers: usize,
@@ -35,10 +35,10 @@ impl AnyPipeline {
     }
 }
 
-/// Crowds that gain a little with every worker for ever are left out: what is lost in the noise is
+/// Crowds that gain a little with every further worker are left out: what is lost in the noise is
 /// taken back, so there the controller ends earlier than the best. So are those that lose so much
 /// by one more worker that the same setting has two rates, depending on how it began.
-fn any_work(most_variation: f64) -> impl Strategy<Value = Work> {
+fn any_work(most_variation: f64) -> impl Strategy<Value = ServiceTime> {
     let slowdown = prop_oneof![
         2 => Just(Slowdown::None),
         1 => Just(Slowdown::Cpu),
@@ -53,35 +53,26 @@ fn any_work(most_variation: f64) -> impl Strategy<Value = Work> {
     ];
     (2.0..60.0_f64, 0.0..most_variation, slowdown).prop_map(
         |(milliseconds, variation, slowdown)| {
-            Work::uneven(milliseconds, variation).slowed(slowdown)
+            ServiceTime::uneven(milliseconds, variation).slowed(slowdown)
         },
     )
 }
 
-fn any_pipeline(most_stages: usize, most_variation: f64) -> impl Strategy<Value = AnyPipeline> {
-    let stage = (any_work(most_variation), 1..4_usize, 1..6_usize);
-    let source = (0.5..20.0_f64, 1..6_usize)
-        .prop_map(|(milliseconds, capacity)| (Work::steady(milliseconds), 1, capacity));
-    (
-        source,
-        prop::collection::vec(stage, 1..=most_stages),
-        (1.0..30.0_f64, 0.0..most_variation),
-        (1..5_usize, 0.0..0.3_f64),
-        (0..4_usize, 6..20_usize),
-        any::<u64>(),
-    )
-        .prop_map(|(source, mut stages, consumer, cores, spare, seed)| {
-            stages.insert(0, source);
-            AnyPipeline {
-                stages,
-                consumer: Work::uneven(consumer.0, consumer.1),
-                cores: cores.0,
-                penalty: cores.1,
-                spare_workers: spare.0,
-                most_buffered: spare.1,
-                seed,
-            }
-        })
+prop_compose! {
+    fn any_pipeline(most_stages: usize, most_variation: f64)(
+        source in (0.5..20.0_f64, 1..6_usize),
+        mut stages in prop::collection::vec(
+            (any_work(most_variation), 1..4_usize, 1..6_usize), 1..=most_stages
+        ),
+        consumer in (1.0..30.0_f64, 0.0..most_variation),
+        (cores, penalty) in (1..5_usize, 0.0..0.3_f64),
+        (spare_workers, most_buffered) in (0..4_usize, 6..20_usize),
+        seed in any::<u64>(),
+    ) -> AnyPipeline {
+        stages.insert(0, (steady(source.0), 1, source.1));
+        let consumer = ServiceTime::uneven(consumer.0, consumer.1);
+        AnyPipeline { stages, consumer, cores, penalty, spare_workers, most_buffered, seed }
+    }
 }
 
 /// The pipelines are random but always the same: what is seen beyond the noise is chance, and a test
@@ -100,7 +91,7 @@ fn settings() -> ProptestConfig {
 proptest! {
     #![proptest_config(settings())]
 
-    /// `Run` checks each change on the way: the limits, and that it starts from what is there.
+    /// `AdaptRun` checks each change on the way: the limits, and that it starts from what is there.
     #[test]
     fn any_steady_load_is_settled_for_and_left_alone(pipeline in any_pipeline(3, 0.6), fixed in any::<[bool; 8]>()) {
         let mut plan = pipeline.plan();
@@ -108,13 +99,13 @@ proptest! {
             stage.workers.fixed = fixed[0];
             stage.buffer.fixed = fixed[1];
         }
-        let mut run = Run::new(pipeline.simulation(), &plan);
+        let mut run = AdaptRun::new(pipeline.simulation(), &plan);
         run.settle();
         let windows = run.simulation.consumed() / 30;
-        prop_assert!(windows < 600, "{windows} windows: {}", run.story());
+        prop_assert!(windows < 600, "{windows} windows: {}", run.history());
         let changes = run.changes.len();
         run.windows(100);
-        prop_assert_eq!(run.changes.len(), changes, "{}", run.story());
+        prop_assert_eq!(run.changes.len(), changes, "{}", run.history());
         for (stage, fixed) in fixed.chunks(2).take(pipeline.stages.len()).enumerate() {
             let (_, workers, capacity) = pipeline.stages[stage];
             prop_assert!(!fixed[0] || run.simulation.workers(stage) == workers);
@@ -126,12 +117,12 @@ proptest! {
     fn the_end_is_near_the_best_fixed_setting(pipeline in any_pipeline(2, 0.1)) {
         let plan = pipeline.plan();
         let (best, workers) = best_rate(&pipeline.simulation(), plan.adapt.unwrap());
-        let mut run = Run::new(pipeline.simulation(), &plan);
+        let mut run = AdaptRun::new(pipeline.simulation(), &plan);
         run.settle();
         prop_assert!(
             run.rate() > 0.93 * best,
             "{:.1} items/s with {:?}, but {best:.1} with {workers:?}: {}",
-            run.rate(), run.simulation.all_workers(), run.story()
+            run.rate(), run.simulation.all_workers(), run.history()
         );
     }
 }

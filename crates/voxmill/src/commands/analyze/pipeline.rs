@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use voxmill_analysis::data_side::Capacity;
 use voxmill_analysis::timing::Spread;
 use voxmill_data::manifest::Split;
-use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Delivery;
 use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 
@@ -74,7 +74,7 @@ impl DataPipeline<'_> {
             };
             let feed = self.feed(warm, ours)?;
             let began = Instant::now();
-            let running = feed.start(PipelinePosition::default(), Some(1), recorder.clone());
+            let running = feed.start(ResumePoint::default(), Some(1), recorder.clone());
             let mut some = 0;
             for delivery in running.map_err(of_loader)? {
                 if let Delivery::Item(batch) = delivery? {
@@ -124,7 +124,7 @@ impl DataPipeline<'_> {
         let step = Duration::from_secs_f64(step_ms / 1e3);
         let feed = self.feed(warm, loader_settings(self.settings))?;
         let mut running = feed
-            .start(PipelinePosition::default(), None, Recorder::off())
+            .start(ResumePoint::default(), None, Recorder::off())
             .map_err(of_loader)?;
         let (mut waits, mut clips) = (Vec::new(), 0);
         let began = Instant::now();

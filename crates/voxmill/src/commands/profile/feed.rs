@@ -14,7 +14,7 @@ use voxmill_analysis::run::phase;
 use voxmill_data::batch::Batch;
 use voxmill_data::batch_plan::Position;
 use voxmill_pipeline::control::Control;
-use voxmill_pipeline::position::Position as PipelinePosition;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::event::Event;
@@ -171,12 +171,12 @@ impl<'a> ProfileFeed<'a> {
             phase::NO_OVERLAP => {}
             phase::FLOOR if self.start_of_run.is_some() => {}
             phase::RUN => {
-                let done = self.one_by_one.take().map_or(0, |r| r.position().next);
+                let done = self.one_by_one.take().map_or(0, |r| r.resume_point().next);
                 let prepare = self
                     .start_of_run
                     .take()
                     .ok_or("the pipeline was started before")?;
-                let from = PipelinePosition::at(done);
+                let from = ResumePoint::at(done);
                 let recorder = self.recorder.clone();
                 self.pipeline = Some(self.batches.start_with(from, None, prepare, recorder)?);
             }

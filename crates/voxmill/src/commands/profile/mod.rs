@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde_json::Value;
 use voxmill_analysis::profile::Profile;
 use voxmill_data::LoaderSettings;
-use voxmill_pipeline::position::Position;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_report::terminal::profile_text;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Checkpoints;
@@ -149,7 +149,7 @@ fn measure(
         let prepare = session.prepare_stage(&training)?;
         // Its stages would be taken for those of the run.
         let off = Recorder::off();
-        let running = one_by_one.start_with(Position::default(), None, prepare, off);
+        let running = one_by_one.start_with(ResumePoint::default(), None, prepare, off);
         feed.one_by_one = Some(running.map_err(of_loader)?);
     }
     feed.start_of_run = Some(session.prepare_stage(&training)?);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use voxmill_pipeline::position::Position;
+use voxmill_pipeline::resume::ResumePoint;
 use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::train::{TrainOptions, Trainer};
 
@@ -91,7 +91,7 @@ pub(super) fn begin(
     options: TrainOptions,
     resumed: Option<&Resumed>,
     run: &Path,
-) -> anyhow::Result<(Trainer, Position)> {
+) -> anyhow::Result<(Trainer, ResumePoint)> {
     let settings = &session.settings;
     let fingerprint = plan.loader.plan().fingerprint();
     let stored = json!({
@@ -130,7 +130,7 @@ pub(super) fn begin(
         } => from_other_voice(path, options, voice, stored, speakers, device)?,
         _ => Trainer::new(options, voice, stored, speakers, device),
     };
-    Ok((training, Position::default()))
+    Ok((training, ResumePoint::default()))
 }
 
 /// What makes the losses differ from those of a run that was never stopped.

@@ -1,17 +1,9 @@
-//! What travels on a random pipeline and counts itself, and the stages that do to it what the case says.
+//! The items of a random pipeline, which count themselves, and the stages that do to them what the case asks.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-
-use voxmill_pipeline::Pipeline;
-use voxmill_pipeline::group::{Group, Groups};
-use voxmill_pipeline::item::BoxError;
-use voxmill_pipeline::plan::Setting;
-use voxmill_pipeline::stage::Work;
 
 use crate::case::{Case, SOURCE, StageCase, Trouble, batch_name, stage_name};
-use crate::watchdog::ON_PURPOSE;
+use crate::common::*;
 
 /// What there is now of something, and the most there ever was.
 #[derive(Debug, Default)]
@@ -44,14 +36,26 @@ impl Drop for Counted {
     }
 }
 
-/// What travels. It knows which numbers of the source it is made of, and counts itself.
+/// It knows which numbers of the source it is made of, and counts itself.
 #[derive(Debug)]
-pub(crate) struct Thing {
+pub(crate) struct TestItem {
     pub(crate) number: u64,
     pub(crate) parts: Parts,
     bytes: Vec<Counted>,
     place: Option<Counted>,
     _alive: Counted,
+}
+
+impl TestItem {
+    fn new(number: u64, parts: Parts, items: &Arc<Gauge>) -> TestItem {
+        TestItem {
+            number,
+            parts,
+            bytes: Vec::new(),
+            place: None,
+            _alive: items.count(1),
+        }
+    }
 }
 
 /// Numbers, and whether there was an item for them.
@@ -61,36 +65,36 @@ pub(crate) type Parts = Vec<(u64, bool)>;
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) workers: Arc<Gauge>,
-    pub(crate) things: Arc<Gauge>,
+    pub(crate) items: Arc<Gauge>,
     pub(crate) bytes: Arc<Gauge>,
     pub(crate) places: Arc<Gauge>,
 }
 
-/// What one stage does to a thing, whether it came as one or was just made of a group.
+/// What one stage does to an item, whether it came as one or was just made of a group.
 #[derive(Clone)]
-struct Doer {
+struct StageWork {
     case: Arc<Case>,
     index: usize,
     gauges: Arc<Gauges>,
     tries: Arc<Mutex<HashMap<u64, u32>>>,
 }
 
-impl Doer {
+impl StageWork {
     fn of(&self) -> &StageCase {
         &self.case.stages[self.index]
     }
 
-    fn work_on(&self, mut thing: Thing) -> Result<Thing, BoxError> {
-        let (case, index, number) = (&self.case, self.index, thing.number);
+    fn work_on(&self, mut item: TestItem) -> Result<TestItem, BoxError> {
+        let (case, index, number) = (&self.case, self.index, item.number);
         let enters = case.enters_budget(index);
         if enters {
             let bytes = case.largest_bytes(index, number);
-            thing.bytes = vec![self.gauges.bytes.count(bytes)];
+            item.bytes = vec![self.gauges.bytes.count(bytes)];
         } else if !case.is_in_budget(index) {
-            thing.bytes.clear();
+            item.bytes.clear();
         }
         if case.slots_ahead.is_some() && index + 1 == case.stages.len() {
-            thing.place = Some(self.gauges.places.count(1));
+            item.place = Some(self.gauges.places.count(1));
         }
         case.takes_a_while(index, number, self.of());
         match case.trouble(index, number, self.of()) {
@@ -106,27 +110,22 @@ impl Doer {
             None => {}
         }
         if enters {
-            let less = thing.bytes[0].1.div_ceil(2);
-            thing.bytes[0].shrink_to(less);
+            let less = item.bytes[0].1.div_ceil(2);
+            item.bytes[0].shrink_to(less);
         }
-        Ok(thing)
+        Ok(item)
     }
 
-    fn pack(&self, group: Group<Thing>) -> Thing {
+    fn pack(&self, group: Group<TestItem>) -> TestItem {
         let size = self.of().batch.unwrap();
-        let mut packed = Thing {
-            number: group_number(&group, size),
-            parts: Vec::new(),
-            bytes: Vec::new(),
-            place: None,
-            _alive: self.gauges.things.count(1),
-        };
+        let number = group_number(&group, size);
+        let mut packed = TestItem::new(number, Vec::new(), &self.gauges.items);
         for member in group.members {
             match member {
-                Ok(thing) => {
-                    assert_eq!(thing.number / size, packed.number);
-                    packed.parts.extend(thing.parts);
-                    packed.bytes.extend(thing.bytes);
+                Ok(item) => {
+                    assert_eq!(item.number / size, packed.number);
+                    packed.parts.extend(item.parts);
+                    packed.bytes.extend(item.bytes);
                 }
                 Err(gap) => packed.parts.push((gap.number, false)),
             }
@@ -137,44 +136,38 @@ impl Doer {
     fn work<T: 'static>(
         &self,
         number: impl Fn(&T) -> u64 + Send + Sync + 'static,
-        make: impl Fn(&Doer, T) -> Thing + Send + Sync + Clone + 'static,
-    ) -> Work<T, Thing> {
-        let doer = self.clone();
+        make: impl Fn(&StageWork, T) -> TestItem + Send + Sync + Clone + 'static,
+    ) -> Work<T, TestItem> {
+        let stage_work = self.clone();
         let work = Work::with_state(move || {
-            let (doer, make) = (doer.clone(), make.clone());
-            let alive = doer.gauges.workers.count(1);
+            let (stage_work, make) = (stage_work.clone(), make.clone());
+            let alive = stage_work.gauges.workers.count(1);
             Ok::<_, BoxError>(move |item| {
                 let _ = &alive;
-                doer.work_on(make(&doer, item))
+                stage_work.work_on(make(&stage_work, item))
             })
         });
         if self.case.enters_budget(self.index) {
             let (case, index) = (Arc::clone(&self.case), self.index);
             work.reserving(move |item| case.largest_bytes(index, number(item)))
-                .keeping(|thing: &Thing| thing.bytes.iter().map(|bytes| bytes.1).sum())
+                .keeping(|item: &TestItem| item.bytes.iter().map(|bytes| bytes.1).sum())
         } else {
             work
         }
     }
 }
 
-fn group_number(group: &Group<Thing>, size: u64) -> u64 {
+fn group_number(group: &Group<TestItem>, size: u64) -> u64 {
     match &group.members[0] {
-        Ok(thing) => thing.number / size,
+        Ok(item) => item.number / size,
         Err(gap) => gap.number / size,
     }
 }
 
-impl Clone for Thing {
-    fn clone(&self) -> Thing {
+impl Clone for TestItem {
+    fn clone(&self) -> TestItem {
         assert!(self.bytes.is_empty() && self.place.is_none());
-        Thing {
-            number: self.number,
-            parts: self.parts.clone(),
-            bytes: Vec::new(),
-            place: None,
-            _alive: self._alive.0.count(1),
-        }
+        TestItem::new(self.number, self.parts.clone(), &self._alive.0)
     }
 }
 
@@ -182,7 +175,7 @@ pub(crate) fn pipeline(
     case: &Arc<Case>,
     more_workers: usize,
     gauges: &Arc<Gauges>,
-) -> Pipeline<Thing> {
+) -> Pipeline<TestItem> {
     let (from_case, from_gauges) = (Arc::clone(case), Arc::clone(gauges));
     let mut pipeline = Pipeline::source(case.plan(), "source", move |from| {
         let alive = from_gauges.workers.count(1);
@@ -192,19 +185,17 @@ pub(crate) fn pipeline(
             match from_case.trouble(SOURCE, number, source) {
                 Some(Trouble::Panics) => panic!("{ON_PURPOSE}: the source"),
                 Some(Trouble::Errors(_)) => Err(format!("no item {number}")),
-                None => Ok(Thing {
+                None => Ok(TestItem::new(
                     number,
-                    parts: vec![(number, true)],
-                    bytes: Vec::new(),
-                    place: None,
-                    _alive: from_gauges.things.count(1),
-                }),
+                    vec![(number, true)],
+                    &from_gauges.items,
+                )),
             }
         })
     });
     pipeline = planned(pipeline, &case.source, false);
     for (index, of) in case.stages.iter().enumerate() {
-        let doer = Doer {
+        let stage_work = StageWork {
             case: Arc::clone(case),
             index,
             gauges: Arc::clone(gauges),
@@ -213,14 +204,14 @@ pub(crate) fn pipeline(
         let name = stage_name(index);
         pipeline = match of.batch {
             None => {
-                let work = doer.work(|thing: &Thing| thing.number, |_, thing| thing);
+                let work = stage_work.work(|item: &TestItem| item.number, |_, item| item);
                 let retries = case.retries(index, of);
                 let work = if retries > 0 { work.retrying() } else { work };
                 pipeline.stage(&name, work)
             }
             Some(size) => {
-                let number = move |group: &Group<Thing>| group_number(group, size);
-                let work = doer.work(number, |doer, group| doer.pack(group));
+                let number = move |group: &Group<TestItem>| group_number(group, size);
+                let work = stage_work.work(number, |stage_work, group| stage_work.pack(group));
                 let batch = pipeline.batch(&batch_name(index), Groups::of(size as usize));
                 planned(batch, of, case.batch_is_in_budget(index)).stage(&name, work)
             }
