@@ -11,7 +11,7 @@ use super::{AudioError, AudioHeader};
 
 /// Where the samples lie and how each is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Data {
+pub(super) struct SampleData {
     start: u64,
     encoding: Encoding,
 }
@@ -49,6 +49,9 @@ struct Format {
 /// largest of 31 or 32 bits.
 const UNKNOWN_SIZE: u32 = 0x7fff_0000;
 
+/// A chunk's name and size, and of `fmt ` as much as says anything.
+const CHUNK_BYTES: usize = 8 + 40;
+
 /// More chunks before the samples than any real file has.
 const MAX_CHUNKS: usize = 64;
 
@@ -57,7 +60,7 @@ pub(super) fn read_header(
     file: &mut File,
     head: &[u8],
     file_bytes: u64,
-) -> Result<(AudioHeader, Data), AudioError> {
+) -> Result<(AudioHeader, SampleData), AudioError> {
     if head.get(8..12) != Some(b"WAVE") {
         return Err(AudioError::UnknownFormat);
     }
@@ -65,14 +68,13 @@ pub(super) fn read_header(
     let mut format = None;
     let mut position = 12;
     for _ in 0..MAX_CHUNKS {
-        // A chunk's name and size, and of `fmt ` as much as says anything.
-        let mut bytes = [0; 8 + 40];
-        let chunk = match head.get(position as usize..position as usize + bytes.len()) {
+        let mut bytes = Vec::new();
+        let chunk = match head.get(position as usize..position as usize + CHUNK_BYTES) {
             Some(chunk) => chunk,
             None => {
                 file.seek(SeekFrom::Start(position))?;
-                let length = read_up_to(file, &mut bytes)?;
-                &bytes[..length]
+                read_up_to(CHUNK_BYTES, file, &mut bytes)?;
+                &bytes
             }
         };
         let Some(size) = u32_at(chunk, 4) else {
@@ -94,9 +96,8 @@ pub(super) fn read_header(
                     channels: format.channels,
                     samples,
                 };
-                let encoding = format.encoding;
-                let start = body;
-                return Ok((header, Data { start, encoding }));
+                let (start, encoding) = (body, format.encoding);
+                return Ok((header, SampleData { start, encoding }));
             }
             _ => {}
         }
@@ -171,15 +172,11 @@ fn parse_format(bytes: &[u8]) -> Result<Format, AudioError> {
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes[at.min(bytes.len())..]
-        .first_chunk()
-        .map(|bytes| u16::from_le_bytes(*bytes))
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes[at.min(bytes.len())..]
-        .first_chunk()
-        .map(|bytes| u32::from_le_bytes(*bytes))
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// Appends the mean of the channels, reading through `scratch` so that the file's size does not
@@ -187,7 +184,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 pub(super) fn decode_mono(
     file: &mut File,
     header: &AudioHeader,
-    data: Data,
+    data: SampleData,
     scratch: &mut Vec<u8>,
     mono: &mut Vec<f32>,
 ) -> Result<(), AudioError> {
@@ -199,11 +196,10 @@ pub(super) fn decode_mono(
     file.seek(SeekFrom::Start(data.start))?;
     while left > 0 {
         let blocks = left.min(blocks_per_read as u64) as usize;
-        scratch.resize(blocks * block, 0);
-        let length = read_up_to(file, scratch)?;
-        if length < scratch.len() {
+        read_up_to(blocks * block, file, scratch)?;
+        if scratch.len() < blocks * block {
             // The file shrank since its header was read.
-            let got = header.samples - left + (length / block) as u64;
+            let got = header.samples - left + (scratch.len() / block) as u64;
             let expected = header.samples;
             return Err(AudioError::Truncated { expected, got });
         }

@@ -22,6 +22,7 @@ use rustfft::{Fft, FftPlanner};
 use super::framing::centred;
 use super::mel::{Aligned, LANES, half_hann};
 use super::settings::{AudioSettings, AudioSettingsError};
+use super::vectors::with_wide_vectors;
 use magnitudes::MelInversion;
 
 /// Rounds after which more are not heard.
@@ -76,7 +77,7 @@ impl Spectrum {
 }
 
 /// What is known of one clip between two rounds.
-struct Clip {
+struct ClipState {
     /// Frame after frame; an odd last frame has a silent partner.
     magnitudes: Vec<f32>,
     /// The spectrum that each frame had in the round before.
@@ -163,14 +164,12 @@ impl GriffinLim {
         clip.samples
     }
 
-    fn clip(&mut self, log_mel: &[f32], frames: usize) -> Clip {
+    fn clip(&mut self, log_mel: &[f32], frames: usize) -> ClipState {
         let bins = self.inversion.bins().len();
         let even_frames = frames.next_multiple_of(2);
         let mut magnitudes = vec![0.0; even_frames * bins];
-        for (log_mel, magnitudes) in log_mel
-            .chunks(LANES * self.n_mels)
-            .zip(magnitudes.chunks_mut(LANES * bins))
-        {
+        let eights = log_mel.chunks(LANES * self.n_mels);
+        for (log_mel, magnitudes) in eights.zip(magnitudes.chunks_mut(LANES * bins)) {
             self.inversion.eight_frames(log_mel, magnitudes);
         }
 
@@ -183,7 +182,7 @@ impl GriffinLim {
                 *sum += 4.0 * half * half;
             }
         }
-        Clip {
+        ClipState {
             magnitudes,
             previous: vec![Spectrum::silent(bins); even_frames],
             samples: vec![0.0; samples],
@@ -195,36 +194,12 @@ impl GriffinLim {
         }
     }
 
-    /// Wider vectors do the same sums in the same order: the bits are those of the plain path.
-    #[cfg(target_arch = "x86_64")]
-    fn round(&mut self, clip: &mut Clip, first: bool) {
-        #[target_feature(enable = "avx2")]
-        fn with_avx2(this: &mut GriffinLim, clip: &mut Clip, first: bool) {
-            this.round_on_any_machine(clip, first);
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            #[expect(
-                unsafe_code,
-                reason = "a function for AVX2 may only run where there is AVX2"
-            )]
-            // SAFETY: the processor has just been asked.
-            unsafe {
-                with_avx2(self, clip, first);
-            }
-        } else {
-            self.round_on_any_machine(clip, first);
-        }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn round(&mut self, clip: &mut Clip, first: bool) {
-        self.round_on_any_machine(clip, first);
-    }
+    with_wide_vectors!(GriffinLim: round = round_on_any_machine(clip: &mut ClipState, first: bool));
 
     /// Phases of the present samples (in the first round: random ones) and the magnitudes of the
     /// clip make the next samples.
     #[inline(always)]
-    fn round_on_any_machine(&mut self, clip: &mut Clip, first: bool) {
+    fn round_on_any_machine(&mut self, clip: &mut ClipState, first: bool) {
         let bins = self.inversion.bins().len();
         clip.overlapped.fill(0.0);
         let magnitudes = clip.magnitudes.chunks_exact(2 * bins);
@@ -252,13 +227,9 @@ impl GriffinLim {
 
     #[inline(always)]
     fn analyse(&mut self, samples: &[f32], pair: usize) {
-        let under = centred(
-            samples,
-            2 * pair * self.hop_length,
-            self.hop_length + self.n_fft,
-            self.n_fft / 2,
-            &mut self.reflected,
-        );
+        let start = 2 * pair * self.hop_length;
+        let under = start..start + self.hop_length + self.n_fft;
+        let under = centred(samples, under, self.n_fft / 2, &mut self.reflected);
         let (a, b) = (&under[..self.n_fft], &under[self.hop_length..]);
         let window = &*self.analysis_window;
         for (((z, window), a), b) in self.pair.iter_mut().zip(window).zip(a).zip(b) {
@@ -280,7 +251,7 @@ impl GriffinLim {
         for ((sum, z), window) in a.iter_mut().zip(&*self.pair).zip(window) {
             *sum += window * z.re;
         }
-        let b = &mut overlapped[(2 * pair + 1) * self.hop_length..];
+        let b = &mut a[self.hop_length..];
         for ((sum, z), window) in b.iter_mut().zip(&*self.pair).zip(window) {
             *sum += window * z.im;
         }
