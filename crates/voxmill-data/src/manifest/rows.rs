@@ -30,7 +30,7 @@ pub struct ManifestFile {
     pub shown: Arc<str>,
 }
 
-/// A row whose own words are in order; its audio has not been looked at.
+/// A row that is in order; its audio has not been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub source: Arc<ManifestFile>,
@@ -52,7 +52,7 @@ pub struct Rows {
     pub folder: PathBuf,
     /// In the order of the files; one element for each line that is neither blank nor a header.
     pub rows: Vec<Result<Row, QuarantineEntry>>,
-    /// What a person may want to know of how the folder was read.
+    /// What a user may want to know of how the folder was read.
     pub notes: Vec<String>,
 }
 
@@ -157,15 +157,15 @@ fn parse(
             parse_row(line, columns, speakers)
         };
         rows.push(match parsed {
-            Ok(words) => Ok(Row {
+            Ok(fields) => Ok(Row {
                 source: Arc::clone(source),
                 row: number,
-                id: words.name.id.into(),
-                text: words.text.into(),
-                speaker: words.speaker,
-                language: words.language,
+                id: fields.name.id,
+                text: fields.text.into(),
+                speaker: fields.speaker,
+                language: fields.language,
                 split,
-                extension: words.name.extension,
+                extension: fields.name.extension,
             }),
             Err((reason, detail)) => {
                 let id = String::from_utf8_lossy(columns.id_of_bytes(line));
@@ -177,15 +177,15 @@ fn parse(
     if rows.is_empty() {
         return Err(FileFault::Empty);
     }
-    if delimiters.pipes == 0 {
+    if delimiters.0[0] == 0 {
         return Err(FileFault::WrongDelimiter(delimiters.likely()));
     }
     Ok(rows)
 }
 
-/// What a row says, without where it stands.
-struct Words<'a> {
-    name: ClipName<'a>,
+/// The content of a row, without its place.
+struct ParsedRow<'a> {
+    name: ClipName,
     text: &'a str,
     speaker: Arc<str>,
     language: Option<Language>,
@@ -195,53 +195,46 @@ fn parse_row<'a>(
     line: &'a [u8],
     columns: &Columns,
     speakers: &mut HashSet<Arc<str>>,
-) -> Result<Words<'a>, (Reason, String)> {
+) -> Result<ParsedRow<'a>, (Reason, String)> {
     if let Some(at) = line.iter().position(|&byte| byte == 0) {
         let detail = format!("byte {} of the row is NUL", at + 1);
         return Err((Reason::NUL_BYTE, detail));
     }
     let line = std::str::from_utf8(line).map_err(|error| {
         let at = error.valid_up_to();
-        let detail = format!(
-            "byte {} of the row (0x{:02x}) is not UTF-8",
-            at + 1,
-            line[at]
-        );
+        let (number, byte) = (at + 1, line[at]);
+        let detail = format!("byte {number} of the row (0x{byte:02x}) is not UTF-8");
         (Reason::INVALID_UTF8, detail)
     })?;
     if !line.contains('|') {
         return Err((Reason::TOO_FEW_COLUMNS, "the row has no `|`".to_owned()));
     }
     let fields = columns.fields(line);
-    if fields.count > columns.len() {
+    let (count, known) = (fields.count, columns.len());
+    if count > known {
         let detail = format!(
-            "{} columns where {} are known: a header row may name more, and a text may not contain `|`",
-            fields.count,
-            columns.len()
+            "{count} columns where {known} are known: a header row may name more, and a text may not contain `|`"
         );
         return Err((Reason::TOO_MANY_COLUMNS, detail));
     }
     let name = ClipName::parse(fields.id)?;
-    let text = if fields.normalized.is_empty() {
-        fields.text
-    } else {
-        fields.normalized
+    let text = match fields.normalized {
+        "" => fields.text,
+        normalized => normalized,
     };
     if text.is_empty() {
         return Err((Reason::EMPTY_TEXT, "the row has no text".to_owned()));
     }
     let language = match fields.language {
-        "" => None,
-        code => Some(
-            code.parse::<Language>()
-                .map_err(|error| (Reason::UNKNOWN_LANGUAGE, error.to_string()))?,
-        ),
+        "" => Ok(None),
+        code => code.parse::<Language>().map(Some),
     };
+    let language = language.map_err(|error| (Reason::UNKNOWN_LANGUAGE, error.to_string()))?;
     let speaker = match fields.speaker {
         "" => DEFAULT_SPEAKER,
         name => name,
     };
-    Ok(Words {
+    Ok(ParsedRow {
         name,
         text,
         speaker: intern(speakers, speaker),
@@ -259,35 +252,24 @@ fn intern(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
     new
 }
 
-/// Rows in which each delimiter occurs: tells a file with another one from an odd row.
+/// Rows in which `|`, tabs, semicolons and commas occur: distinguishes a file with another delimiter
+/// from an odd row.
 #[derive(Default)]
-struct Delimiters {
-    pipes: usize,
-    tabs: usize,
-    semicolons: usize,
-    commas: usize,
-}
+struct Delimiters([usize; 4]);
 
 impl Delimiters {
     fn count(&mut self, line: &[u8]) {
         // A file that has `|` anywhere is separated by it: nothing more to find out.
-        if self.pipes > 0 {
-            return;
+        if self.0[0] == 0 {
+            for (count, delimiter) in self.0.iter_mut().zip(b"|\t;,") {
+                *count += usize::from(line.contains(delimiter));
+            }
         }
-        self.pipes += usize::from(line.contains(&b'|'));
-        self.tabs += usize::from(line.contains(&b'\t'));
-        self.semicolons += usize::from(line.contains(&b';'));
-        self.commas += usize::from(line.contains(&b','));
     }
 
     /// Texts have commas of their own, so those count only when nothing else does.
     fn likely(&self) -> Option<&'static str> {
-        let Delimiters {
-            tabs,
-            semicolons,
-            commas,
-            ..
-        } = *self;
+        let [_, tabs, semicolons, commas] = self.0;
         if tabs > 0 && tabs >= semicolons {
             Some("tabs")
         } else if semicolons > commas {
@@ -316,19 +298,12 @@ fn quarantine_duplicates(rows: &mut [Result<Row, QuarantineEntry>]) {
         let (Ok(first), Ok(row)) = (&rows[first], &rows[index]) else {
             continue;
         };
-        let detail = format!(
-            "the id is that of row {} of {}",
-            first.row, first.source.shown
-        );
-        let entry = QuarantineEntry::new(
-            &row.source,
-            row.row,
-            &row.id,
-            "",
-            Reason::DUPLICATE_ID,
-            detail,
-        );
-        rows[index] = Err(entry);
+        let (number, file) = (first.row, &first.source.shown);
+        let detail = format!("the id is that of row {number} of {file}");
+        let (source, id, reason) = (&row.source, &row.id, Reason::DUPLICATE_ID);
+        rows[index] = Err(QuarantineEntry::new(
+            source, row.row, id, "", reason, detail,
+        ));
     }
 }
 
