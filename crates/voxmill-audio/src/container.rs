@@ -1,4 +1,4 @@
-//! What kind of file it is, told by its first bytes (never by its name), and what its header says.
+//! What kind of file it is, by its first bytes (never by its name), and what its header says.
 //!
 //! Scanning a dataset reads thousands of headers, so wav, flac and ogg are read here with one or
 //! two small reads each; a decoder library's probe reads and allocates much more.

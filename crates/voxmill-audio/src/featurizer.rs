@@ -90,7 +90,7 @@ impl Featurizer {
         })
     }
 
-    /// A clip's samples at the target rate, for whoever makes frames of them elsewhere.
+    /// A clip's samples at the target rate, for frames that are computed elsewhere.
     pub fn waveform(&mut self, path: &Path) -> Result<Vec<f32>, AudioError> {
         self.read(path)?;
         // Given away, not copied: the next clip finds its memory as fast as a copy would.
@@ -102,7 +102,7 @@ impl Featurizer {
         self.effort
     }
 
-    /// Decode, measure, resample, trim, normalise: `samples` is then all that frames are made of.
+    /// Decode, measure, resample, trim, normalise: `samples` is then all that frames are computed from.
     fn read(&mut self, path: &Path) -> Result<Levels, AudioError> {
         self.effort = Effort::default();
         let began = Instant::now();

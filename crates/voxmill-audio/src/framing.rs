@@ -26,12 +26,12 @@ impl Framing {
         self.n_fft.div_ceil(self.hop)
     }
 
-    /// Whole hops that have room for so many frames: rows of this width can be cut at every hop.
+    /// Samples of the whole hops that hold this many frames: rows of this width can be cut at every hop.
     pub fn row_width(&self, frames: usize) -> usize {
         (frames + self.overlap() - 1) * self.hop
     }
 
-    /// Whole frames in so many samples that are laid out.
+    /// Whole frames in a number of samples that are laid out.
     pub fn frames_in(&self, samples: usize) -> usize {
         samples
             .checked_sub(self.n_fft)

@@ -42,6 +42,20 @@ pub use wav_bytes::wav_bytes;
 /// Counts up whenever any file may give other frames than before: cached ones are then remade.
 pub const AUDIO_VERSION: u32 = 1;
 
+/// `Debug` with these fields alone: plans of transforms and buffers say nothing.
+macro_rules! debug_fields {
+    ($type:ident: $($field:ident),*) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($type));
+                $(shown.field(stringify!($field), &self.$field);)*
+                shown.finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use debug_fields;
+
 /// What an audio file's header says, before anything is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AudioHeader {

@@ -3,12 +3,10 @@
 //! The filter is a long windowed sinc, applied by Fourier transform. Its delay is half a block, so
 //! blocks are kept even: an odd one would shift the clip by half a sample.
 
-use std::fmt;
-
 use rubato::audioadapter_buffers::direct::SequentialSlice;
 use rubato::{Fft, FixedSync, Resampler as _, WindowFunction};
 
-use super::AudioError;
+use super::{AudioError, debug_fields};
 
 /// Resamples clips to one rate; keeps a filter for each rate it has met lately.
 pub struct Resampler {
@@ -24,13 +22,7 @@ const FILTERS_KEPT: usize = 4;
 /// Input samples of a block: long enough that the filter passes 97 % of the band (tested).
 const BLOCK_SAMPLES: usize = 2048;
 
-impl fmt::Debug for Resampler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resampler")
-            .field("to_hz", &self.to_hz)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Resampler: to_hz);
 
 impl Resampler {
     pub fn new(to_hz: u32) -> Self {

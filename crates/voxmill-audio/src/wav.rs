@@ -38,13 +38,6 @@ impl Encoding {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Format {
-    sample_rate: u32,
-    channels: u16,
-    encoding: Encoding,
-}
-
 /// A program that wrote to a pipe could not fill in the sizes: it leaves 0 or a number near the
 /// largest of 31 or 32 bits.
 const UNKNOWN_SIZE: u32 = 0x7fff_0000;
@@ -87,16 +80,13 @@ pub(super) fn read_header(
                 format = Some(parse_format(&chunk[8..8 + length])?);
             }
             b"data" => {
-                let format = format.ok_or(AudioError::BadHeader("wav without a format"))?;
+                let no_format = AudioError::BadHeader("wav without a format");
+                let (mut header, encoding): (AudioHeader, Encoding) = format.ok_or(no_format)?;
                 let riff_open = riff_size == 0 || riff_size >= UNKNOWN_SIZE;
-                let samples =
-                    count_samples(format, size, riff_open, file_bytes.saturating_sub(body))?;
-                let header = AudioHeader {
-                    sample_rate: format.sample_rate,
-                    channels: format.channels,
-                    samples,
-                };
-                let (start, encoding) = (body, format.encoding);
+                let block = encoding.bytes() * u64::from(header.channels);
+                let available = file_bytes.saturating_sub(body) / block;
+                header.samples = count_samples(size, block, riff_open, available)?;
+                let start = body;
                 return Ok((header, SampleData { start, encoding }));
             }
             _ => {}
@@ -110,23 +100,15 @@ pub(super) fn read_header(
     Err(AudioError::BadHeader("wav without samples"))
 }
 
-fn count_samples(
-    format: Format,
-    size: u32,
-    riff_open: bool,
-    available: u64,
-) -> Result<u64, AudioError> {
-    let block = format.encoding.bytes() * u64::from(format.channels);
+/// Samples by the chunk's size, where it states one, of those that are in the file.
+fn count_samples(size: u32, block: u64, riff_open: bool, got: u64) -> Result<u64, AudioError> {
     let size_unknown = size >= UNKNOWN_SIZE || (size == 0 && riff_open);
     let expected = u64::from(size) / block;
-    let got = available / block;
-    if size_unknown {
-        return Ok(got);
+    match got < expected {
+        _ if size_unknown => Ok(got),
+        true => Err(AudioError::Truncated { expected, got }),
+        false => Ok(expected),
     }
-    if got < expected {
-        return Err(AudioError::Truncated { expected, got });
-    }
-    Ok(expected)
 }
 
 const PCM: u16 = 1;
@@ -135,7 +117,8 @@ const EXTENSIBLE: u16 = 0xfffe;
 /// What follows the two bytes of format in an extensible header's identifier.
 const EXTENSIBLE_SUFFIX: [u8; 14] = [0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
 
-fn parse_format(bytes: &[u8]) -> Result<Format, AudioError> {
+/// The header has no samples yet.
+fn parse_format(bytes: &[u8]) -> Result<(AudioHeader, Encoding), AudioError> {
     let field = |at| u16_at(bytes, at).ok_or(AudioError::BadHeader("wav format too short"));
     let mut tag = field(0)?;
     let channels = field(2)?;
@@ -164,11 +147,12 @@ fn parse_format(bytes: &[u8]) -> Result<Format, AudioError> {
     if u64::from(block_align) != encoding.bytes() * u64::from(channels) {
         return Err(AudioError::BadHeader("block size does not fit the format"));
     }
-    Ok(Format {
+    let header = AudioHeader {
         sample_rate,
         channels,
-        encoding,
-    })
+        samples: 0,
+    };
+    Ok((header, encoding))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

@@ -82,7 +82,7 @@ pub enum Sound {
     },
     /// Samples with what clips are padded with already in place: frame `t` of a row is the `n_fft`
     /// samples from its sample `t * hop` on. Frames beyond a row's count see the end of its last ones:
-    /// whoever computes frames of all has to mask those.
+    /// frames that are computed from them must be masked.
     Samples {
         framing: Framing,
         /// rows × [`Framing::row_width`] of the shape's frames.

@@ -15,13 +15,13 @@ mod golden;
 mod natural_log;
 mod tables;
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
+use super::debug_fields;
 use super::framing::{Framing, centred};
 use super::settings::{AudioSettings, AudioSettingsError};
 use super::vectors::with_wide_vectors;
@@ -49,14 +49,7 @@ pub struct LogMel {
     mel: Vec<[f32; LANES]>,
 }
 
-impl fmt::Debug for LogMel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogMel")
-            .field("framing", &self.framing)
-            .field("n_mels", &self.n_mels)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(LogMel: framing, n_mels);
 
 impl LogMel {
     pub fn new(settings: &AudioSettings) -> Result<Self, AudioSettingsError> {
@@ -158,7 +151,7 @@ fn window_pair(window: &[f64], a: &[f32], b: &[f32], frames: &mut [Complex<f64>]
 }
 
 /// The squared magnitudes of both frames of a pair. A real signal's spectrum is symmetric and an
-/// imaginary one's antisymmetric, so sums and differences of mirrored bins tell them apart.
+/// imaginary one's antisymmetric, so sums and differences of mirrored bins separate them.
 #[inline(always)]
 fn power_of_pair(
     spectra: &[Complex<f64>],

@@ -1,7 +1,7 @@
 //! From log-mel frames back to sound, without a trained model: fast Griffin-Lim.
 //!
-//! Log-mel frames hold no phases. Griffin-Lim begins with random ones and goes to and fro: make
-//! the sound, look at the phases that it really has, keep those, put the magnitudes back. A share
+//! Log-mel frames hold no phases. Griffin-Lim begins with random ones and iterates: compute the
+//! sound, take the phases that it really has, put the magnitudes back. A share
 //! of the last change is added on top (Perraudin, Balazs and Søndergaard's "fast" variant), which
 //! gets in 32 rounds where the plain one does not get in hundreds. Words survive; the voice sounds
 //! phasey.
@@ -9,7 +9,7 @@
 //! One round is one pass over the clip: two frames share a complex transform forth and back, and
 //! all that is kept of them is the last spectrum. Single precision is enough, for nothing here is
 //! compared with another program's values. The first phases are a fixed function of frame and bin,
-//! so one machine always makes the same samples of the same frames.
+//! so one machine always computes the same samples from the same frames.
 
 mod magnitudes;
 
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
+use super::debug_fields;
 use super::framing::centred;
 use super::mel::{Aligned, LANES, half_hann};
 use super::settings::{AudioSettings, AudioSettingsError};
@@ -32,7 +33,7 @@ const MOMENTUM: f32 = 0.99;
 /// Where hardly any window reaches, nothing is divided by nearly nothing.
 const LEAST_WINDOW_SUM: f32 = 1e-3;
 
-/// Log-mel frames → samples, at the rate that the frames were made at.
+/// Log-mel frames → samples, at the rate of the frames.
 pub trait Vocoder: fmt::Debug + Send {
     /// `log_mel` is natural logarithms, not normalised, frame after frame.
     fn waveform(&mut self, log_mel: &[f32]) -> Vec<f32>;
@@ -89,15 +90,7 @@ struct ClipState {
     gain: Vec<f32>,
 }
 
-impl fmt::Debug for GriffinLim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GriffinLim")
-            .field("n_fft", &self.n_fft)
-            .field("hop_length", &self.hop_length)
-            .field("n_mels", &self.n_mels)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(GriffinLim: n_fft, hop_length, n_mels);
 
 impl Vocoder for GriffinLim {
     fn waveform(&mut self, log_mel: &[f32]) -> Vec<f32> {
@@ -145,7 +138,7 @@ impl GriffinLim {
     /// The sound of log-mel frames (natural logarithms, not normalised, frame after frame), after
     /// this many rounds; [`ITERATIONS`] is the usual number.
     ///
-    /// Gives `(frames - 1) * hop_length` samples, of which [`super::LogMel`] makes as many frames
+    /// Gives `(frames - 1) * hop_length` samples, of which [`super::LogMel`] computes as many frames
     /// again; so no frame and a single frame give none. Samples may exceed 1.0 where the frames
     /// are louder than any recording.
     ///
@@ -259,7 +252,7 @@ impl GriffinLim {
 }
 
 /// A real signal's spectrum is symmetric and an imaginary one's antisymmetric, so sums and
-/// differences of mirrored bins tell two frames apart.
+/// differences of mirrored bins separate two frames.
 #[inline(always)]
 fn take_apart(pair: &[Complex<f32>], bins: std::ops::Range<usize>, spectra: &mut [Spectrum; 2]) {
     let mirrored = &pair[pair.len() - bins.end + 1..=pair.len() - bins.start];

@@ -51,8 +51,8 @@ pub struct Position {
 /// One of `world` processes that train together: it takes every `world`-th batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
-    number: u32,
-    world: u32,
+    pub(crate) number: u32,
+    pub(crate) world: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,14 +75,6 @@ impl Rank {
             true => Ok(Rank { number, world }),
             false => Err(RankError { number, world }),
         }
-    }
-
-    pub fn number(self) -> u32 {
-        self.number
-    }
-
-    pub fn world(self) -> u32 {
-        self.world
     }
 }
 

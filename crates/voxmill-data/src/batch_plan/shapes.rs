@@ -80,7 +80,7 @@ impl FrameBudget {
     fn rows(&self, frames: u32) -> u64 {
         let per_row = u128::from(frames) * self.clips;
         let nearest = (2 * self.frames + per_row) / (2 * per_row);
-        // Where that is beyond 32 bits there are not so many clips either.
+        // Where that is beyond 32 bits there are not that many clips either.
         nearest.clamp(1, u32::MAX.into()) as u64
     }
 

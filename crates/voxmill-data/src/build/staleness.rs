@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cache::{AudioStamp, Cache, Fingerprint, Freshness, Hash128, Reason};
+use crate::cache::{AudioStamp, Cache, Fingerprint, Freshness, Hash128, RebuildReason};
 use crate::manifest::Clip;
 use rayon::prelude::*;
 
@@ -60,7 +60,7 @@ pub(crate) fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerp
 #[derive(Debug)]
 pub struct Stale {
     pub clip: usize,
-    pub reason: Reason,
+    pub reason: RebuildReason,
     pub(super) fingerprint: Fingerprint,
     /// The frames in the cache are good; only the text must be redone.
     pub(super) audio_fresh: bool,

@@ -22,7 +22,7 @@ impl Hash128 {
         Hash128(xxh3_128(bytes).to_be_bytes())
     }
 
-    /// The text part of a fingerprint: all that the front-end is told about a clip.
+    /// The text part of a fingerprint: all that the front-end gets of a clip.
     pub fn of_text(raw: &str, language: Option<Language>) -> Self {
         let mut hasher = Xxh3::new();
         // A language code has no zero byte, so the two parts cannot be confused.
@@ -124,7 +124,7 @@ pub struct FeatureSettings {
 pub enum Freshness {
     Reuse,
     Rebuild {
-        reason: Reason,
+        reason: RebuildReason,
         /// The mel in the cache is good: only the text half must be redone.
         audio_fresh: bool,
     },
@@ -141,7 +141,7 @@ impl Freshness {
 
 /// Why a clip is rebuilt. Ordered, so that callers can count by reason in a `BTreeMap`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum RebuildReason {
     New,
     AudioChanged,
     /// `--verify` was asked for and the clip was stored without a content hash.
@@ -160,21 +160,21 @@ pub enum Reason {
     DamagedShard,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RebuildReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::New => f.write_str("new"),
-            Reason::AudioChanged => f.write_str("audio changed"),
-            Reason::AudioUnverified => f.write_str("stored without a content hash"),
-            Reason::TextChanged => f.write_str("text changed"),
-            Reason::SettingChanged { name, old, new } => {
+            RebuildReason::New => f.write_str("new"),
+            RebuildReason::AudioChanged => f.write_str("audio changed"),
+            RebuildReason::AudioUnverified => f.write_str("stored without a content hash"),
+            RebuildReason::TextChanged => f.write_str("text changed"),
+            RebuildReason::SettingChanged { name, old, new } => {
                 let [old, new] = [old, new].map(|value| value.as_deref().unwrap_or("none"));
                 write!(f, "setting {name} changed from {old} to {new}")
             }
-            Reason::VersionChanged { old, new } => {
+            RebuildReason::VersionChanged { old, new } => {
                 write!(f, "cache version changed from {old} to {new}")
             }
-            Reason::DamagedShard => f.write_str("damaged shard"),
+            RebuildReason::DamagedShard => f.write_str("damaged shard"),
         }
     }
 }
@@ -189,7 +189,7 @@ pub(super) fn compare(
     let audio_cause = first_difference(&old.audio, &new.audio)
         .or_else(|| audio_difference(&old_print.audio, &new_print.audio));
     let audio_fresh = audio_cause.is_none();
-    let text_changed = || (old_print.text != new_print.text).then_some(Reason::TextChanged);
+    let text_changed = || (old_print.text != new_print.text).then_some(RebuildReason::TextChanged);
     let cause = audio_cause
         .or_else(|| first_difference(&old.text, &new.text))
         .or_else(text_changed);
@@ -202,24 +202,24 @@ pub(super) fn compare(
     }
 }
 
-fn audio_difference(old: &AudioStamp, new: &AudioStamp) -> Option<Reason> {
+fn audio_difference(old: &AudioStamp, new: &AudioStamp) -> Option<RebuildReason> {
     let same_stat = (old.bytes, old.modified_ns) == (new.bytes, new.modified_ns);
     match (old.content, new.content) {
-        (Some(old), Some(new)) => (old != new).then_some(Reason::AudioChanged),
-        (None, Some(_)) if same_stat => Some(Reason::AudioUnverified),
-        _ => (!same_stat).then_some(Reason::AudioChanged),
+        (Some(old), Some(new)) => (old != new).then_some(RebuildReason::AudioChanged),
+        (None, Some(_)) if same_stat => Some(RebuildReason::AudioUnverified),
+        _ => (!same_stat).then_some(RebuildReason::AudioChanged),
     }
 }
 
 fn first_difference(
     old: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
-) -> Option<Reason> {
+) -> Option<RebuildReason> {
     // Nearly always, and asked for every clip.
     if old == new {
         return None;
     }
-    let changed = |name: &String| Reason::SettingChanged {
+    let changed = |name: &String| RebuildReason::SettingChanged {
         name: name.clone(),
         old: old.get(name).cloned(),
         new: new.get(name).cloned(),
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    fn rebuild(reason: Reason, audio_fresh: bool) -> Freshness {
+    fn rebuild(reason: RebuildReason, audio_fresh: bool) -> Freshness {
         Freshness::Rebuild {
             reason,
             audio_fresh,
@@ -264,7 +264,7 @@ mod tests {
         let old = settings(&[("hop_length", "256"), ("n_fft", "1024")]);
         let new = settings(&[("hop_length", "300"), ("n_fft", "1024")]);
         let clip = print(None);
-        let changed = |new: Option<&str>| Reason::SettingChanged {
+        let changed = |new: Option<&str>| RebuildReason::SettingChanged {
             name: "hop_length".to_owned(),
             old: Some("256".to_owned()),
             new: new.map(str::to_owned),
@@ -285,12 +285,12 @@ mod tests {
         let mut other = clip;
         other.text = Hash128::of_text("two", None);
         let freshness = compare((&clip, &old), (&other, &old));
-        assert_eq!(freshness, rebuild(Reason::TextChanged, true));
+        assert_eq!(freshness, rebuild(RebuildReason::TextChanged, true));
         let mut new = old.clone();
         new.text.insert("lexicon".to_owned(), "mine".to_owned());
         assert!(matches!(
             compare((&clip, &old), (&clip, &new)),
-            Freshness::Rebuild { reason: Reason::SettingChanged { name, .. }, audio_fresh: true } if name == "lexicon"
+            Freshness::Rebuild { reason: RebuildReason::SettingChanged { name, .. }, audio_fresh: true } if name == "lexicon"
         ));
     }
 
@@ -305,10 +305,14 @@ mod tests {
         let [plain, a, b] = [None, Some("a"), Some("b")].map(print);
         for (stored, now, expected) in [
             (a, plain, Freshness::Reuse),
-            (a, b, rebuild(Reason::AudioChanged, false)),
+            (a, b, rebuild(RebuildReason::AudioChanged, false)),
             (a, touched(Some("a")), Freshness::Reuse),
-            (a, touched(None), rebuild(Reason::AudioChanged, false)),
-            (plain, a, rebuild(Reason::AudioUnverified, false)),
+            (
+                a,
+                touched(None),
+                rebuild(RebuildReason::AudioChanged, false),
+            ),
+            (plain, a, rebuild(RebuildReason::AudioUnverified, false)),
         ] {
             let freshness = compare((&stored, &settings), (&now, &settings));
             assert_eq!(freshness, expected, "{stored:?} {now:?}");

@@ -68,7 +68,7 @@ impl CacheWriter {
         worth.map(|(shard, _)| shard.record.name.number).collect()
     }
 
-    /// Copies a shard's live rows into the shard being written, under the settings they were made
+    /// Copies a shard's live rows into the shard being written, under the settings they were computed
     /// with. Returns how many clips were lost to damage.
     fn rewrite(&mut self, number: u64) -> Result<usize, CacheError> {
         let Some(shard) = self.cache.shards.get(&number) else {
@@ -85,7 +85,10 @@ impl CacheWriter {
         for (id, entry) in rows {
             let content = content.as_ref().ok();
             match content.and_then(|content| content.clip(&id, &entry)) {
-                Some(clip) => self.append(&id, &entry.fingerprint, &clip, &settings)?,
+                Some(clip) => {
+                    let appended = self.append(&id, &entry.fingerprint, &clip, &settings);
+                    appended.map_err(|error| self.failed(error))?;
+                }
                 None => {
                     self.remove(&id);
                     damaged += 1;

@@ -12,7 +12,7 @@ use super::arrow_file::map;
 use super::clip::ClipView;
 use super::columns::Entry;
 use super::error::{CacheError, DamagedShard, Warning};
-use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, Reason, compare};
+use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, RebuildReason, compare};
 use super::index::{self, Index};
 use super::layout::{FileName, Listing};
 use super::shard::Shard;
@@ -193,12 +193,12 @@ impl Cache {
         };
         let Some(entry) = self.entries.get(id) else {
             let new = FORMAT_VERSION;
-            let version = |old| Reason::VersionChanged { old, new };
-            return rebuild(self.older_version.map_or(Reason::New, version));
+            let version = |old| RebuildReason::VersionChanged { old, new };
+            return rebuild(self.older_version.map_or(RebuildReason::New, version));
         };
         let shard = self.shard_of(entry);
         if shard.known_damage().is_some() {
-            return rebuild(Reason::DamagedShard);
+            return rebuild(RebuildReason::DamagedShard);
         }
         let stored = (&entry.fingerprint, &*shard.record.settings);
         compare(stored, (now, settings))

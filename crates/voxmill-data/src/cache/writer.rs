@@ -140,7 +140,8 @@ impl CacheWriter {
             }
         }
         let settings = Arc::clone(&self.settings);
-        self.append(id, fingerprint, &clip, &settings)?;
+        let appended = self.append(id, fingerprint, &clip, &settings);
+        appended.map_err(|error| self.failed(error))?;
         Ok(Added::Stored)
     }
 
@@ -157,17 +158,6 @@ impl CacheWriter {
 
     /// Appends to the shard being written, or starts one where settings differ or there is none.
     pub(super) fn append(
-        &mut self,
-        id: &str,
-        fingerprint: &Fingerprint,
-        clip: &ClipView<'_>,
-        settings: &Arc<FeatureSettings>,
-    ) -> Result<(), CacheError> {
-        let appended = self.try_append(id, fingerprint, clip, settings);
-        appended.map_err(|error| CacheError::writing(&self.cache.dir, error))
-    }
-
-    fn try_append(
         &mut self,
         id: &str,
         fingerprint: &Fingerprint,
@@ -214,8 +204,11 @@ impl CacheWriter {
     /// Finishes the shard being written, then the index: after this, all that was added survives
     /// whatever happens. Without changes, nothing is written.
     pub fn commit(&mut self) -> Result<(), CacheError> {
-        let committed = self.try_commit();
-        committed.map_err(|error| CacheError::writing(&self.cache.dir, error))
+        self.try_commit().map_err(|error| self.failed(error))
+    }
+
+    pub(super) fn failed(&self, error: ArrowError) -> CacheError {
+        CacheError::writing(&self.cache.dir, error)
     }
 
     fn try_commit(&mut self) -> Result<(), ArrowError> {

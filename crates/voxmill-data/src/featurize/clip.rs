@@ -15,7 +15,8 @@ pub struct ClipFeaturizer {
     featurizer: Featurizer,
     delays: InjectedDelays,
     clips: u64,
-    effort: Effort,
+    /// What the last clip took.
+    pub(crate) effort: Effort,
 }
 
 impl ClipFeaturizer {
@@ -63,11 +64,6 @@ impl ClipFeaturizer {
         let samples = self.featurizer.waveform(path);
         self.measure();
         samples
-    }
-
-    /// What the last clip took.
-    pub(crate) fn effort(&self) -> Effort {
-        self.effort
     }
 
     fn measure(&mut self) {

@@ -64,7 +64,7 @@ pub(crate) fn audio_features(
         fingerprint,
         features,
         kept: false,
-        effort: featurizer.effort(),
+        effort: featurizer.effort,
     })
 }
 

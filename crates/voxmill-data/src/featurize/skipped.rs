@@ -10,7 +10,7 @@ use crate::manifest::{Clip, QuarantineEntry, Reason};
 /// Why a clip is left out that alone is larger than the memory budget.
 pub const TOO_LARGE: &str = "does not fit into memory";
 
-/// A bad clip is data, not a fault of the work; whoever reads the log wants to see it all the same.
+/// A bad clip is data, not a fault of the work; a reader of the log wants to see it all the same.
 pub(crate) fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
     Event::Fault(Fault {
         stage: StageId::Featurize.name().to_owned(),

@@ -67,7 +67,7 @@ impl Epochs {
     }
 
     fn world(&self) -> u64 {
-        u64::from(self.rank.world())
+        u64::from(self.rank.world)
     }
 
     fn first_batch(&self, epoch: u64) -> u64 {
@@ -165,7 +165,7 @@ impl Epochs {
         before.push(so_far + epoch.rows);
     }
 
-    /// Planned when first asked for, by whoever asks.
+    /// Planned when first asked for.
     pub(super) fn epoch(&self, epoch: u64) -> Arc<Epoch> {
         let mut recent = lock(&self.recent);
         if let Some(known) = recent.iter().find(|known| known.plan.epoch == epoch) {
@@ -195,8 +195,8 @@ impl Epochs {
 impl Epoch {
     /// This rank's batch of a round.
     fn batch(&self, round: usize) -> &PlannedBatch {
-        let begins = self.first_batch as usize + round * self.rank.world() as usize;
-        let own = self.plan.batches.get(begins + self.rank.number() as usize);
+        let begins = self.first_batch as usize + round * self.rank.world as usize;
+        let own = self.plan.batches.get(begins + self.rank.number as usize);
         own.unwrap_or(self.plan.masked())
     }
 }

@@ -113,7 +113,7 @@ impl Loader {
         batch_settings: BatchSettings,
         settings: LoaderSettings,
     ) -> Result<Loader, LoaderError> {
-        Loader::of(store, split, batch_settings, settings, None)
+        Loader::planned(store, split, batch_settings, settings, None)
     }
 
     /// The same batches with samples in place of log-mel frames: for a device that computes frames itself.
@@ -124,10 +124,10 @@ impl Loader {
         settings: LoaderSettings,
     ) -> Result<Loader, LoaderError> {
         let framing = Some(store.recipe().audio.framing());
-        Loader::of(store, split, batch_settings, settings, framing)
+        Loader::planned(store, split, batch_settings, settings, framing)
     }
 
-    fn of(
+    fn planned(
         store: &Arc<FeatureStore>,
         split: Split,
         batch_settings: BatchSettings,
@@ -285,11 +285,11 @@ impl Loader {
         let [named, reserved, computed, first_rows, collated, batch_bytes] =
             std::array::from_fn(|_| Arc::clone(rows));
         let store = Arc::clone(&rows.store);
-        let delays = settings.delays;
+        let delays = settings.delays.unwrap_or_default();
         let worker = AtomicUsize::new(0);
         let featurize = Work::with_state(move || {
             let audio = &computed.store.recipe().audio;
-            let mut featurizer = ClipFeaturizer::with_delays(audio, delays.unwrap_or_default())?;
+            let mut featurizer = ClipFeaturizer::with_delays(audio, delays)?;
             let worker = worker.fetch_add(1, Ordering::Relaxed);
             let lanes = StageId::PARTS.map(|part| part_recorder.lane(part.name(), worker));
             let (rows, clock) = (Arc::clone(&computed), part_recorder.clone());
@@ -306,10 +306,6 @@ impl Loader {
             Ok::<_, Infallible>(row)
         });
         let collate = Work::new(move |group| Ok::<_, Infallible>(collated.collate(group)));
-        let (featurize, collate) = match delays {
-            None => (featurize, collate),
-            Some(delays) => (delays.of_rows(featurize), delays.of_collate(collate)),
-        };
         let buckets = rows.plan.buckets().iter();
         let most_rows = buckets.map(|bucket| bucket.shape.rows).max();
         let most_rows = most_rows.unwrap_or(1) as usize;
@@ -317,9 +313,11 @@ impl Loader {
             value,
             fixed: !settings.adapt,
         };
-        let featurize = featurize
+        let featurize = delays
+            .of_rows(featurize)
             .reserving(move |number| reserved.most_for_a_row(*number))
             .keeping(FeaturizedRow::bytes);
+        let collate = delays.of_collate(collate);
         let collate = collate.keeping(move |batch| batch_bytes.held_by(batch));
         let groups = Groups::beginning_at(move |batch| first_rows.epochs.first_row(batch));
         Pipeline::source(self.whole_run(most_rows), "rows", numbers)
@@ -531,7 +529,7 @@ impl RowSource {
             let laid_out = store.with_waveform(number, featurizer, |samples| {
                 layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
             })?;
-            work.efforts.push(featurizer.effort());
+            work.efforts.push(featurizer.effort);
             return Ok(laid_out);
         }
         let (frames, new) = store.with_mel(number, featurizer, |mel| {

@@ -167,7 +167,11 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
         assert!(data.two_epochs(&cold, settings(workers)) == plain, "cold");
         drop(cold);
         let warm = data.store(data.cached(), ROOMY);
-        assert_eq!(warm.found_in_cache(), CLIPS - 5, "what the first run made");
+        assert_eq!(
+            warm.found_in_cache(),
+            CLIPS - 5,
+            "what the first run computed"
+        );
         assert!(data.two_epochs(&warm, settings(workers)) == plain, "warm");
         assert_eq!((warm.files_decoded(), warm.notes()), (0, vec![]));
         let nothing_held = data.store(None, 0);

@@ -5,7 +5,7 @@
 //! text, and so are quote characters.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufRead, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,9 +71,7 @@ pub fn read_rows(folder: &Path, given: Option<Split>) -> Result<Rows, ManifestEr
             folder: folder.to_owned(),
             shown: path.to_string_lossy().into(),
         });
-        let reader = open(&path)?;
-        let parsed = parse(reader, &source, split, &mut speakers);
-        rows.append(&mut parsed.map_err(|fault| fault.in_file(path))?);
+        rows.extend(parse(open(&path)?, path, &source, split, &mut speakers)?);
     }
     quarantine_duplicates(&mut rows);
     Ok(Rows {
@@ -83,34 +81,17 @@ pub fn read_rows(folder: &Path, given: Option<Split>) -> Result<Rows, ManifestEr
     })
 }
 
-/// What is wrong with a manifest file as a whole.
-#[derive(Debug)]
-enum FileFault {
-    Io(io::Error),
-    Utf16,
-    Empty,
-    WrongDelimiter(Option<&'static str>),
-    Header(String),
-}
-
-impl FileFault {
-    fn in_file(self, file: PathBuf) -> ManifestError {
-        match self {
-            FileFault::Io(source) => ManifestError::Io { path: file, source },
-            FileFault::Utf16 => ManifestError::Utf16 { file },
-            FileFault::Empty => ManifestError::Empty { file },
-            FileFault::WrongDelimiter(likely) => ManifestError::WrongDelimiter { file, likely },
-            FileFault::Header(problem) => ManifestError::Header { file, problem },
-        }
-    }
-}
-
 fn parse(
     mut reader: impl BufRead,
+    file: PathBuf,
     source: &Arc<ManifestFile>,
     split: Option<Split>,
     speakers: &mut HashSet<Arc<str>>,
-) -> Result<Vec<Result<Row, QuarantineEntry>>, FileFault> {
+) -> Result<Vec<Result<Row, QuarantineEntry>>, ManifestError> {
+    let io_error = |source| ManifestError::Io {
+        path: file.clone(),
+        source,
+    };
     let mut rows = Vec::new();
     let mut columns = None;
     let mut delimiters = Delimiters::default();
@@ -120,13 +101,13 @@ fn parse(
         buffer.clear();
         let limit = MAX_LINE_BYTES as u64 + 1;
         let read = (&mut reader).take(limit).read_until(b'\n', &mut buffer);
-        if read.map_err(FileFault::Io)? == 0 {
+        if read.map_err(io_error)? == 0 {
             break;
         }
         let ended = buffer.last() == Some(&b'\n');
         let too_long = !ended && buffer.len() > MAX_LINE_BYTES;
         if too_long {
-            reader.skip_until(b'\n').map_err(FileFault::Io)?;
+            reader.skip_until(b'\n').map_err(io_error)?;
         }
         number = number.saturating_add(1);
         let mut line = buffer.as_slice();
@@ -134,7 +115,7 @@ fn parse(
         line = line.strip_suffix(b"\r").unwrap_or(line);
         if number == 1 {
             if line.starts_with(b"\xff\xfe") || line.starts_with(b"\xfe\xff") {
-                return Err(FileFault::Utf16);
+                return Err(ManifestError::Utf16 { file });
             }
             line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         }
@@ -144,9 +125,13 @@ fn parse(
         delimiters.count(line);
         if columns.is_none() {
             let header = std::str::from_utf8(line).ok();
-            if let Some(found) = header.and_then(Columns::from_header) {
-                columns = Some(found.map_err(FileFault::Header)?);
-                continue;
+            match header.and_then(Columns::from_header) {
+                Some(Err(problem)) => return Err(ManifestError::Header { file, problem }),
+                Some(Ok(named)) => {
+                    columns = Some(named);
+                    continue;
+                }
+                None => {}
             }
         }
         let columns = columns.get_or_insert_with(Columns::ljspeech);
@@ -175,10 +160,11 @@ fn parse(
         });
     }
     if rows.is_empty() {
-        return Err(FileFault::Empty);
+        return Err(ManifestError::Empty { file });
     }
     if delimiters.0[0] == 0 {
-        return Err(FileFault::WrongDelimiter(delimiters.likely()));
+        let likely = delimiters.likely();
+        return Err(ManifestError::WrongDelimiter { file, likely });
     }
     Ok(rows)
 }

@@ -195,7 +195,7 @@ impl FeatureStore {
 
     /// What a user should know about the cache, each thing once.
     pub fn notes(&self) -> Vec<String> {
-        lock(&self.updater).notes().to_vec()
+        lock(&self.updater).notes.clone()
     }
 
     /// Clips without features, as far as is known by now, in the manifest's order.

@@ -50,7 +50,7 @@ pub(crate) struct CacheUpdater {
     /// Written, but not yet to be found by readers.
     unpublished: HashSet<usize>,
     pub(crate) unpublished_bytes: u64,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl CacheUpdater {
@@ -69,10 +69,6 @@ impl CacheUpdater {
 
     pub(crate) fn is_on(&self) -> bool {
         self.home.is_some()
-    }
-
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     pub(crate) fn note(&mut self, note: String) {

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use tempfile::{TempDir, tempdir};
 use voxmill_data::cache::{
-    Added, Cache, CacheError, CacheWriter, ClipView, Freshness, Hash128, Reason, WriterOptions,
-    clip_bytes,
+    Added, Cache, CacheError, CacheWriter, ClipView, Freshness, Hash128, RebuildReason,
+    WriterOptions, clip_bytes,
 };
 
 use super::{
@@ -27,14 +27,14 @@ fn fill(writer: &mut CacheWriter, count: usize, version: i64) {
     writer.commit().unwrap();
 }
 
-/// A cache of so many clips of version 1, in shards of four.
+/// A cache of `count` clips of version 1, in shards of four.
 fn filled(count: usize) -> TempDir {
     let dir = tempdir().unwrap();
     fill(&mut writer(&dir, 4), count, 1);
     dir
 }
 
-fn rebuild_reason(cache: &Cache, id: &str, clip: &Synthetic) -> Option<Reason> {
+fn rebuild_reason(cache: &Cache, id: &str, clip: &Synthetic) -> Option<RebuildReason> {
     match cache.freshness(id, &clip.fingerprint, &settings()) {
         Freshness::Reuse => None,
         Freshness::Rebuild { reason, .. } => Some(reason),
@@ -97,8 +97,8 @@ fn one_changed_clip_rebuilds_one_clip() {
     let changed = Synthetic::new("clip-003", 2, 7);
     let cache = open(&dir);
     let reason = |id| rebuild_reason(&cache, id, &changed);
-    assert_eq!(reason("clip-003"), Some(Reason::AudioChanged));
-    assert_eq!(reason("clip-999"), Some(Reason::New));
+    assert_eq!(reason("clip-003"), Some(RebuildReason::AudioChanged));
+    assert_eq!(reason("clip-999"), Some(RebuildReason::New));
 
     let mut writer = writer(&dir, 4);
     add(&mut writer, "clip-003", 2, 7);
@@ -118,7 +118,7 @@ fn when_only_the_text_changed_the_mel_is_copied() {
     let mut print = old.fingerprint;
     print.text = Hash128::of_text("other", None);
     let freshness = cache.freshness("clip-000", &print, &settings());
-    let (reason, audio_fresh) = (Reason::TextChanged, true);
+    let (reason, audio_fresh) = (RebuildReason::TextChanged, true);
     let expected = Freshness::Rebuild {
         reason,
         audio_fresh,
@@ -223,7 +223,10 @@ fn an_older_cache_is_rebuilt_and_says_so() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join("index-v0-1-x.arrow"), b"from the past").unwrap();
     let reason = rebuild_reason(&open(&dir), "a", &Synthetic::new("a", 1, 5));
-    assert_eq!(reason, Some(Reason::VersionChanged { old: 0, new: 1 }));
+    assert_eq!(
+        reason,
+        Some(RebuildReason::VersionChanged { old: 0, new: 1 })
+    );
     drop(writer(&dir, 4));
     assert!(files(&dir, "index-v0").is_empty());
 }
@@ -375,7 +378,7 @@ fn deleted_clips_are_collected() {
     assert_eq!(cache.len(), 16);
     assert!(cache.entries().all(|(id, _)| keep(id)));
     assert_all_hold(&cache, 1, 50);
-    // Who opened it before still reads what there was.
+    // A reader that opened it before still reads what there was.
     assert_all_hold(&reader, 1, 50);
     let again = writer.gc(keep).unwrap();
     assert_eq!((again.clips_removed, again.bytes_freed), (0, 0));
@@ -419,7 +422,7 @@ fn collection_keeps_the_settings_of_stale_rows() {
     assert_eq!(fresh("clip-000"), Freshness::Reuse);
     assert!(matches!(
         fresh("clip-001"),
-        Freshness::Rebuild { reason: Reason::SettingChanged { name, .. }, audio_fresh: false } if name == "hop_length"
+        Freshness::Rebuild { reason: RebuildReason::SettingChanged { name, .. }, audio_fresh: false } if name == "hop_length"
     ));
     assert_holds(&cache, "clip-001", 1, 5);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use voxmill_data::cache::{Cache, CacheWriter, Freshness, Reason, Warning};
+use voxmill_data::cache::{Cache, CacheWriter, Freshness, RebuildReason, Warning};
 
 use super::{Synthetic, add, assert_holds, fast_dir, files, open, settings, writer};
 
@@ -40,7 +40,7 @@ fn freshness(cache: &Cache, id: &str) -> Freshness {
 }
 
 const DAMAGED: Freshness = Freshness::Rebuild {
-    reason: Reason::DamagedShard,
+    reason: RebuildReason::DamagedShard,
     audio_fresh: false,
 };
 

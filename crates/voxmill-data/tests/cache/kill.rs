@@ -81,7 +81,7 @@ fn nothing_committed_is_lost_to_kill_9() {
 #[test]
 #[ignore = "the child process of nothing_committed_is_lost_to_kill_9"]
 fn rewrites_all_clips_until_killed() {
-    let mut writer = writer(&child_dir(), 7);
+    let mut writer = writer(child_dir(), 7);
     let version_of = |(_, entry): (&str, &Entry)| entry.fingerprint.audio.modified_ns;
     let versions = writer.cache().entries().map(version_of);
     let mut version = versions.max().unwrap_or(0);

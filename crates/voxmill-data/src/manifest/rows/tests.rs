@@ -10,8 +10,8 @@ fn source() -> Arc<ManifestFile> {
 }
 
 /// Parses a manifest of these bytes, duplicates and all.
-fn rows_of(bytes: &[u8]) -> Result<Vec<Result<Row, QuarantineEntry>>, FileFault> {
-    let mut rows = parse(bytes, &source(), None, &mut HashSet::new())?;
+fn rows_of(bytes: &[u8]) -> Result<Vec<Result<Row, QuarantineEntry>>, ManifestError> {
+    let mut rows = parse(bytes, PathBuf::new(), &source(), None, &mut HashSet::new())?;
     quarantine_duplicates(&mut rows);
     Ok(rows)
 }
@@ -152,19 +152,25 @@ fn an_absurd_id_is_shown_in_part() {
 #[test]
 fn whole_files_that_are_no_manifest_are_errors() {
     let fault = |bytes: &[u8]| rows_of(bytes).unwrap_err();
-    assert!(matches!(fault(b""), FileFault::Empty));
-    assert!(matches!(fault(b"\xef\xbb\xbf\r\n\n"), FileFault::Empty));
-    assert!(matches!(fault(b"id|text\n"), FileFault::Empty));
-    assert!(matches!(fault(b"\xff\xfea\0|\0"), FileFault::Utf16));
+    assert!(matches!(fault(b""), ManifestError::Empty { .. }));
+    assert!(matches!(
+        fault(b"\xef\xbb\xbf\r\n\n"),
+        ManifestError::Empty { .. }
+    ));
+    assert!(matches!(fault(b"id|text\n"), ManifestError::Empty { .. }));
+    assert!(matches!(
+        fault(b"\xff\xfea\0|\0"),
+        ManifestError::Utf16 { .. }
+    ));
     let delimiter = |text: &str| match rows_of(text.as_bytes()) {
-        Err(FileFault::WrongDelimiter(likely)) => likely,
+        Err(ManifestError::WrongDelimiter { likely, .. }) => likely,
         other => panic!("{other:?}"),
     };
     assert_eq!(delimiter("a,\"Well, yes\"\nb,No\n"), Some("commas"));
     assert_eq!(delimiter("a\tWell, yes\nb\tNo\n"), Some("tabs"));
     assert_eq!(delimiter("a;Well, yes\nb;No\n"), Some("semicolons"));
     assert_eq!(delimiter("hello\n"), None);
-    let FileFault::Header(problem) = fault(b"id|words|speaker\na|b|c\n") else {
+    let ManifestError::Header { problem, .. } = fault(b"id|words|speaker\na|b|c\n") else {
         panic!();
     };
     assert_eq!(problem, "has no `text` column");
@@ -331,11 +337,11 @@ proptest! {
                     prop_assert!(ids.insert(&row.id), "{} twice", row.id);
                 }
             }
-            Err(FileFault::Empty) => prop_assert!(lines.len() <= 1),
-            Err(FileFault::WrongDelimiter(_)) => prop_assert!(!bytes.contains(&b'|')),
-            Err(FileFault::Utf16) => prop_assert!(bytes[0] >= 0xfe),
-            Err(FileFault::Header(_)) => {}
-            Err(FileFault::Io(error)) => prop_assert!(false, "{error}"),
+            Err(ManifestError::Empty { .. }) => prop_assert!(lines.len() <= 1),
+            Err(ManifestError::WrongDelimiter { .. }) => prop_assert!(!bytes.contains(&b'|')),
+            Err(ManifestError::Utf16 { .. }) => prop_assert!(bytes[0] >= 0xfe),
+            Err(ManifestError::Header { .. }) => {}
+            Err(error) => prop_assert!(false, "{error}"),
         }
     }
 }
