@@ -42,7 +42,7 @@ pub use wav_bytes::wav_bytes;
 /// Counts up whenever any file may give other frames than before: cached ones are then remade.
 pub const AUDIO_VERSION: u32 = 1;
 
-/// `Debug` with these fields alone: plans of transforms and buffers say nothing.
+/// `Debug` with these fields alone: tables and buffers are left out.
 macro_rules! debug_fields {
     ($type:ident: $($field:ident),*) => {
         impl std::fmt::Debug for $type {

@@ -103,8 +103,8 @@ impl AudioSettings {
         if let Some(trim_db) = self.trim_db.filter(|&db| !(db > 0.0 && db.is_finite())) {
             return Err(Error::Trim(trim_db));
         }
-        let quieter = |lufs: &f32| !(-70.0..=0.0).contains(lufs);
-        if let Some(lufs) = self.loudness_lufs.filter(quieter) {
+        let is_outside = |lufs: &f32| !(-70.0..=0.0).contains(lufs);
+        if let Some(lufs) = self.loudness_lufs.filter(is_outside) {
             return Err(Error::Loudness(lufs));
         }
         if !(self.max_seconds > 0.0 && self.max_seconds <= 3600.0) {

@@ -85,8 +85,11 @@ fn unpack_from(bytes: &[u8], dir: &Path) -> Result<DemoCorpus, DemoError> {
     }
     if is_absent_or_empty(dir)? {
         let unfinished = sibling(dir, "unfinished");
-        if unfinished.exists() {
-            fs::remove_dir_all(&unfinished).map_err(|e| write_error(&unfinished, e))?;
+        match fs::remove_dir_all(&unfinished) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(write_error(&unfinished, e));
+            }
+            _ => {}
         }
         let written = write_missing(&pack, &marker, &unfinished)?;
         fs::rename(&unfinished, dir).map_err(|e| write_error(dir, e))?;

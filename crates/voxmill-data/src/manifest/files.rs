@@ -93,12 +93,12 @@ pub(super) fn choose_files(
 /// for ever, so it has to be a file.
 pub(super) fn open(path: &Path) -> Result<BufReader<File>, ManifestError> {
     let file = path.to_owned();
-    match fs::metadata(path).map(|metadata| metadata.is_file()) {
+    let opened = match fs::metadata(path).map(|metadata| metadata.is_file()) {
         Ok(false) => return Err(ManifestError::NotAFile { file }),
         is_file => is_file.and_then(|_| File::open(path)),
-    }
-    .map(|file| BufReader::with_capacity(1 << 16, file))
-    .map_err(|source| ManifestError::Io { path: file, source })
+    };
+    let opened = opened.map_err(|source| ManifestError::Io { path: file, source })?;
+    Ok(BufReader::with_capacity(1 << 16, opened))
 }
 
 /// A few names of what is in a folder, for the message that misses something there.

@@ -354,7 +354,8 @@ impl FeatureStore {
             let clip = &self.clips[new.clip];
             match &self.texts[new.clip] {
                 Text::Computed(text) => updater.add(&clip.id, new, text),
-                // Its shard has proved damaged.
+                // Its shard has proved damaged. A text that is bad by now is left out: adding it to the bad
+                // clips needs the updater.
                 _ => {
                     if let Ok(text) = text_features(clip, &self.recipe) {
                         updater.add(&clip.id, new, &text);
