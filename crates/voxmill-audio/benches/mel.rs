@@ -3,11 +3,12 @@
 //!
 //!     cargo bench -p voxmill-audio --bench mel
 //!
-//! The clips are those of `VOXMILL_BENCH_CLIPS`, or LJ Speech's beside the project, or else a
-//! fixture; `tools/python/mel_bench.py` times librosa on the same ones.
+//! `tools/python/mel_bench.py` times librosa on the same clips.
+
+mod common;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -19,41 +20,24 @@ use voxmill_audio::{
     AudioSettings, Featurizer, LogMel, Resampler, Waveform, decode_mono, read_header,
 };
 
+use common::clips;
+
 fn main() {
     divan::main();
 }
 
-fn clips() -> Vec<PathBuf> {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::var_os("VOXMILL_BENCH_CLIPS").map_or_else(
-        || package.join("../../../shared/data/ljspeech-32/wavs"),
-        PathBuf::from,
-    );
-    let mut clips: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.expect("readable folder").path())
-        .collect();
-    clips.sort();
-    if clips.is_empty() {
-        clips.push(package.join("data/fixtures/audio/mel/voice.wav"));
-    }
-    clips
-}
-
-fn waveforms() -> Vec<Waveform> {
-    let decode = |path: PathBuf| decode_mono(&path).expect("a readable clip");
-    clips().into_iter().map(decode).collect()
-}
-
 fn seconds() -> ItemsCount {
-    let seconds = |path: PathBuf| read_header(&path).expect("a header").seconds();
-    ItemsCount::new(clips().into_iter().map(seconds).sum::<f64>() as usize)
+    let clips = clips();
+    let headers = clips
+        .iter()
+        .map(|path| read_header(path).expect("a header"));
+    ItemsCount::new(headers.map(|header| header.seconds()).sum::<f64>() as usize)
 }
 
 #[divan::bench]
 fn log_mel(bencher: Bencher<'_, '_>) {
-    let waveforms = waveforms();
+    let decode = |path| decode_mono(path).expect("a readable clip");
+    let waveforms: Vec<Waveform> = clips().iter().map(|path| decode(path)).collect();
     let mut log_mel = LogMel::new(&AudioSettings::default()).expect("valid defaults");
     let mut frames = Vec::new();
     bencher.counter(seconds()).bench_local(|| {
@@ -64,49 +48,39 @@ fn log_mel(bencher: Bencher<'_, '_>) {
     });
 }
 
+fn each_clip<T>(bencher: Bencher<'_, '_>, items: ItemsCount, mut work: impl FnMut(&Path) -> T) {
+    let clips = clips();
+    bencher.counter(items).bench_local(|| {
+        for clip in &clips {
+            divan::black_box(work(clip));
+        }
+    });
+}
+
 /// Everything that `prepare` does with a clip's audio: read, decode, levels, log-mel.
 #[divan::bench]
 fn featurize(bencher: Bencher<'_, '_>) {
-    let clips = clips();
     let mut featurizer = Featurizer::new(&AudioSettings::default()).expect("valid defaults");
-    bencher.counter(seconds()).bench_local(|| {
-        for clip in &clips {
-            divan::black_box(featurizer.featurize(clip).expect("a readable clip"));
-        }
-    });
+    let featurize = |clip: &Path| featurizer.featurize(clip).expect("a readable clip");
+    each_clip(bencher, seconds(), featurize);
 }
 
 #[divan::bench]
 fn headers(bencher: Bencher<'_, '_>) {
-    let clips = clips();
-    bencher
-        .counter(ItemsCount::new(clips.len()))
-        .bench_local(|| {
-            for clip in &clips {
-                divan::black_box(read_header(clip).expect("a header"));
-            }
-        });
+    let files = ItemsCount::new(clips().len());
+    each_clip(bencher, files, |clip| read_header(clip).expect("a header"));
 }
 
 #[divan::bench]
 fn decode_wav(bencher: Bencher<'_, '_>) {
-    let clips = clips();
-    bencher.counter(seconds()).bench_local(|| {
-        for clip in &clips {
-            divan::black_box(decode_mono(clip).expect("a readable clip"));
-        }
-    });
+    let decode = |clip: &Path| decode_mono(clip).expect("a readable clip");
+    each_clip(bencher, seconds(), decode);
 }
 
 /// The same through symphonia: the reason for a wav reader of our own.
 #[divan::bench]
 fn decode_wav_by_symphonia(bencher: Bencher<'_, '_>) {
-    let clips = clips();
-    bencher.counter(seconds()).bench_local(|| {
-        for clip in &clips {
-            divan::black_box(symphonia_samples(clip));
-        }
-    });
+    each_clip(bencher, seconds(), symphonia_samples);
 }
 
 fn symphonia_samples(clip: &Path) -> Vec<f32> {

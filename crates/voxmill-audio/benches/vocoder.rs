@@ -2,11 +2,10 @@
 //! one thread. An item is a second of audio, so `1 / items per second` is the real-time factor.
 //!
 //!     cargo bench -p voxmill-audio --bench vocoder
-//!
-//! The clips are those of `VOXMILL_BENCH_CLIPS`, or LJ Speech's beside the project, or else a
-//! fixture.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::PathBuf;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -17,24 +16,11 @@ fn main() {
     divan::main();
 }
 
+/// The log-mel frames of the clips.
 fn clips() -> Vec<Vec<f32>> {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::var_os("VOXMILL_BENCH_CLIPS").map_or_else(
-        || package.join("../../../shared/data/ljspeech-32/wavs"),
-        PathBuf::from,
-    );
-    let mut clips: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.expect("readable folder").path())
-        .collect();
-    clips.sort();
-    if clips.is_empty() {
-        clips.push(package.join("data/fixtures/audio/mel/voice.wav"));
-    }
     let mut featurizer = Featurizer::new(&AudioSettings::default()).expect("valid defaults");
-    let mut log_mel = |path: PathBuf| featurizer.featurize(&path).expect("a readable clip").mel;
-    clips.into_iter().map(&mut log_mel).collect()
+    let mut log_mel = |path: &PathBuf| featurizer.featurize(path).expect("a readable clip").mel;
+    common::clips().iter().map(&mut log_mel).collect()
 }
 
 /// How far the copies' log-mel frames are from the originals', after some numbers of rounds: the

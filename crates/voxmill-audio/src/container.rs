@@ -1,10 +1,10 @@
-//! What kind of file it is, told by its first bytes (never by its name), and what its header says.
+//! What kind of file it is, by its first bytes (never by its name), and what its header says.
 //!
 //! Scanning a dataset reads thousands of headers, so wav, flac and ogg are read here with one or
 //! two small reads each; a decoder library's probe reads and allocates much more.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::decode::{self, contain_panic};
@@ -20,7 +20,7 @@ pub(super) struct Opened {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Container {
-    Wav(wav::Data),
+    Wav(wav::SampleData),
     /// Some taggers put an ID3 tag before the stream; `start` is behind it.
     Stream {
         start: u64,
@@ -45,15 +45,15 @@ pub fn read_header(path: &Path) -> Result<AudioHeader, AudioError> {
 }
 
 pub(super) fn open(path: &Path) -> Result<Opened, AudioError> {
-    // Opening a FIFO would wait for a writer, so look before opening.
+    // Opening a FIFO would wait for a writer, so this is checked before.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(AudioError::NotAFile);
     }
     let mut file = File::open(path)?;
-    let mut head = [0; HEAD_BYTES];
-    let head_length = read_up_to(&mut file, &mut head)?;
-    let (header, container) = identify(&mut file, &head[..head_length], metadata.len())?;
+    let mut head = Vec::new();
+    read_up_to(HEAD_BYTES, &mut file, &mut head)?;
+    let (header, container) = identify(&mut file, &head, metadata.len())?;
     check_plausible(&header)?;
     Ok(Opened {
         file,
@@ -85,21 +85,20 @@ fn identify(
         return Ok((header, Container::Stream { start, codec }));
     }
     let start = id3_length(head);
-    let mut stream = [0; STREAMINFO_BYTES];
+    let mut stream = Vec::new();
     file.seek(SeekFrom::Start(start))?;
-    let stream_length = read_up_to(file, &mut stream)?;
-    let stream = &stream[..stream_length];
-    if stream.starts_with(b"fLaC") {
-        let header = flac_header(file, start, stream)?;
-        let codec = Codec::Flac;
-        return Ok((header, Container::Stream { start, codec }));
-    }
-    if stream.len() >= 2 && stream[0] == 0xff && stream[1] & 0xe0 == 0xe0 {
-        let (header, delay) = mp3_header(file, start)?;
-        let codec = Codec::Mp3 { delay };
-        return Ok((header, Container::Stream { start, codec }));
-    }
-    Err(AudioError::UnknownFormat)
+    read_up_to(STREAMINFO_BYTES, file, &mut stream)?;
+    let (header, codec) = match stream[..] {
+        [b'f', b'L', b'a', b'C', ..] => (flac_header(file, start, &stream)?, Codec::Flac),
+        [0xff, 0xe0..=0xff, ..] => {
+            file.seek(SeekFrom::Start(start))?;
+            let file = file.try_clone()?;
+            let (header, delay) = contain_panic(|| decode::mp3_header(file))?;
+            (header, Codec::Mp3 { delay })
+        }
+        _ => return Err(AudioError::UnknownFormat),
+    };
+    Ok((header, Container::Stream { start, codec }))
 }
 
 /// Bounds that real recordings keep and that keep memory in proportion.
@@ -118,17 +117,12 @@ fn check_plausible(header: &AudioHeader) -> Result<(), AudioError> {
 
 /// Bytes of an ID3v2 tag at the head of a file, its own header and footer included.
 fn id3_length(head: &[u8]) -> u64 {
-    let Some(tag) = head
-        .first_chunk::<10>()
-        .filter(|tag| tag.starts_with(b"ID3"))
-    else {
+    let Some([b'I', b'D', b'3', _, _, flags, size @ ..]) = head.first_chunk::<10>() else {
         return 0;
     };
-    let size = tag[6..]
-        .iter()
-        .fold(0, |size, byte| size << 7 | u64::from(byte & 0x7f));
-    let footer = if tag[5] & 0x10 != 0 { 10 } else { 0 };
-    10 + size + footer
+    let seven_bits = |size, byte| size << 7 | u64::from(byte & 0x7f);
+    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
+    10 + size.iter().fold(0, seven_bits) + footer
 }
 
 /// The marker, a block header and the part of STREAMINFO up to the sample count.
@@ -157,12 +151,6 @@ fn flac_header(file: &mut File, start: u64, stream: &[u8]) -> Result<AudioHeader
     Ok(header)
 }
 
-fn mp3_header(file: &mut File, start: u64) -> Result<(AudioHeader, u64), AudioError> {
-    file.seek(SeekFrom::Start(start))?;
-    let file = file.try_clone()?;
-    contain_panic(|| decode::mp3_header(file))
-}
-
 /// An Ogg page is at most this long.
 const PAGE_BYTES: u64 = 65_307;
 const PAGE_HEADER_BYTES: usize = 27;
@@ -184,7 +172,7 @@ fn ogg_header(file: &mut File, head: &[u8], file_bytes: u64) -> Result<AudioHead
     let tail_start = file_bytes.saturating_sub(PAGE_BYTES);
     file.seek(SeekFrom::Start(tail_start))?;
     let mut tail = Vec::new();
-    file.by_ref().take(PAGE_BYTES).read_to_end(&mut tail)?;
+    read_up_to(PAGE_BYTES as usize, file, &mut tail)?;
     let last_page = (0..tail.len().saturating_sub(PAGE_HEADER_BYTES))
         .rev()
         .map(|start| &tail[start..])
@@ -213,16 +201,10 @@ fn ogg_header(file: &mut File, head: &[u8], file_bytes: u64) -> Result<AudioHead
     })
 }
 
-/// Fills a buffer as far as the file goes.
-pub(super) fn read_up_to(file: &mut File, buffer: &mut [u8]) -> Result<usize, AudioError> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(filled)
+/// Replaces what is in `buffer` by the next `most` bytes of the file, or all that are left.
+pub(super) fn read_up_to(most: usize, file: &mut File, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.clear();
+    buffer.reserve(most);
+    file.by_ref().take(most as u64).read_to_end(buffer)?;
+    Ok(())
 }

@@ -154,7 +154,7 @@ fn audio_track(reader: &impl FormatReader) -> Result<(&Track, &AudioCodecParamet
     Ok((track, params.ok_or(AudioError::BadHeader("no codec"))?))
 }
 
-/// A file that ends within a packet has no further packet; the count of samples then tells.
+/// A file that ends within a packet has no further packet; the count of samples then shows it.
 fn next_packet(
     reader: &mut impl FormatReader,
 ) -> Result<Option<symphonia::core::packet::Packet>, AudioError> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AudioHeader, AudioSettings, Featurizer, decode_mono, read_header};
+use super::{AudioHeader, AudioSettings, Featurizer, Resampler, decode_mono, read_header};
 
 pub(super) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -57,11 +57,8 @@ fn frames_are_as_many_as_the_header_says() {
     let mut featurizer = Featurizer::new(&settings).unwrap();
     for (name, header, _) in fixtures() {
         let features = featurizer.featurize(&fixture(name)).unwrap();
-        assert_eq!(
-            features.frames(),
-            settings.frames_for_header(&header),
-            "{name}"
-        );
+        let expected = settings.frames_for_header(&header);
+        assert_eq!(features.frames(), expected, "{name}");
     }
 }
 
@@ -78,18 +75,13 @@ fn all_formats_hold_the_same_sound_at_the_same_place() {
             samples.drain(..576 + 529);
         }
         if header.channels == 2 {
-            let mut resampled = Vec::new();
-            super::Resampler::new(22_050)
-                .resample(&samples, 44_100, &mut resampled)
-                .unwrap();
+            let (mut resampled, mut resampler) = (Vec::new(), Resampler::new(22_050));
+            let done = resampler.resample(&samples, 44_100, &mut resampled);
+            done.unwrap();
             samples = resampled.iter().map(|s| s / 0.75).collect();
         }
-        let difference: f64 = samples
-            .iter()
-            .zip(&voice)
-            .map(|(a, b)| f64::from(a - b).powi(2))
-            .sum();
-        let share = difference / energy;
+        let differences = samples.iter().zip(&voice).map(|(a, b)| f64::from(a - b));
+        let share = differences.map(|d| d.powi(2)).sum::<f64>() / energy;
         assert!(share <= tolerance, "{name}: {share}");
     }
 }

@@ -15,10 +15,10 @@ pub struct Framing {
 impl Framing {
     /// Frames of a clip, before anything is laid out.
     pub fn frames_of_clip(&self, samples: usize) -> usize {
-        if samples == 0 {
-            return 0;
+        match samples {
+            0 => 0,
+            samples => 1 + samples / self.hop,
         }
-        1 + samples / self.hop
     }
 
     /// Hops that one window stretches over.
@@ -26,12 +26,12 @@ impl Framing {
         self.n_fft.div_ceil(self.hop)
     }
 
-    /// Whole hops that have room for so many frames: rows of this width can be cut at every hop.
+    /// Samples of the whole hops that hold this many frames: rows of this width can be cut at every hop.
     pub fn row_width(&self, frames: usize) -> usize {
         (frames + self.overlap() - 1) * self.hop
     }
 
-    /// Whole frames in so many samples that are laid out.
+    /// Whole frames in a number of samples that are laid out.
     pub fn frames_in(&self, samples: usize) -> usize {
         samples
             .checked_sub(self.n_fft)
@@ -61,16 +61,14 @@ impl Framing {
     }
 }
 
-/// The samples `start..start + length` of a clip that is padded by reflection at its first and
-/// last sample; only those that reach into the padding are copied.
+/// Some samples of a clip that is padded by reflection at its first and last sample; only those that
+/// reach into the padding are copied. Places are counted from the beginning of the padding.
 pub(super) fn centred<'a>(
     samples: &'a [f32],
-    start: usize,
-    length: usize,
+    places: Range<usize>,
     padding: usize,
     buffer: &'a mut Vec<f32>,
 ) -> &'a [f32] {
-    let places = start..start + length;
     if let Some(inside) = inside(samples, places.clone(), padding) {
         return inside;
     }
@@ -79,7 +77,7 @@ pub(super) fn centred<'a>(
     buffer
 }
 
-/// Places are counted from the beginning of the padding. `None`: some are not the clip's own.
+/// `None`: some places are not the clip's own.
 fn inside(samples: &[f32], places: Range<usize>, padding: usize) -> Option<&[f32]> {
     let start = places.start.checked_sub(padding)?;
     samples.get(start..start + places.len())
@@ -113,14 +111,10 @@ mod tests {
 
     #[test]
     fn frames_are_counted_as_they_lie() {
-        assert_eq!(
-            [0, 1, 2, 3, 6].map(|n| SMALL.frames_of_clip(n)),
-            [0, 1, 1, 2, 3]
-        );
-        assert_eq!(
-            [0, 3, 4, 6, 7, 10].map(|n| SMALL.frames_in(n)),
-            [0, 0, 1, 1, 2, 3]
-        );
+        let of_clip = [0, 1, 2, 3, 6].map(|n| SMALL.frames_of_clip(n));
+        assert_eq!(of_clip, [0, 1, 1, 2, 3]);
+        let laid_out = [0, 3, 4, 6, 7, 10].map(|n| SMALL.frames_in(n));
+        assert_eq!(laid_out, [0, 0, 1, 1, 2, 3]);
         assert_eq!((SMALL.overlap(), SMALL.row_width(5)), (2, 18));
         for frames in 0..9 {
             assert!(SMALL.frames_in(SMALL.row_width(frames)) >= frames);
@@ -136,10 +130,7 @@ mod tests {
         assert_eq!(SMALL.lay_out(&[7.0], 0..1), [7.0; 4]);
         assert!(SMALL.lay_out(&[], 0..0).is_empty());
         let whole = SMALL.lay_out(&clip, 0..3);
-        assert_eq!(
-            SMALL.frames_in(whole.len()),
-            SMALL.frames_of_clip(clip.len())
-        );
+        assert_eq!(SMALL.frames_in(whole.len()), SMALL.frames_of_clip(7));
         assert_eq!(SMALL.under(&whole, 1..3), SMALL.lay_out(&clip, 1..3));
         assert!(SMALL.under(&whole, 2..2).is_empty());
     }
@@ -156,9 +147,8 @@ mod tests {
             let framing = settings.framing();
             let mut log_mel = LogMel::new(&settings).unwrap();
             for samples in [1, 100, 5_000, 9_999] {
-                let clip: Vec<f32> = (0..samples)
-                    .map(|at| (at as f32 * at as f32 * 1e-4).sin() * 0.3)
-                    .collect();
+                let sample = |at| (at as f32 * at as f32 * 1e-4).sin() * 0.3;
+                let clip: Vec<f32> = (0..samples).map(sample).collect();
                 let (mut whole, mut part) = (Vec::new(), Vec::new());
                 log_mel.log_mel(&clip, &mut whole);
                 let frames = framing.frames_of_clip(samples);

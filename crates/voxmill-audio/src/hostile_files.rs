@@ -11,31 +11,24 @@ use super::formats::fixture;
 use super::{AudioError, AudioSettings, Featurizer, decode_mono, read_header};
 
 fn chunk(name: &[u8; 4], body: &[u8]) -> Vec<u8> {
-    let mut chunk = name.to_vec();
-    chunk.extend((body.len() as u32).to_le_bytes());
-    chunk.extend(body);
-    if body.len() % 2 == 1 {
-        chunk.push(0);
-    }
-    chunk
+    let padding = &[0][..body.len() % 2];
+    [name, &(body.len() as u32).to_le_bytes(), body, padding].concat()
 }
 
 fn riff(chunks: &[Vec<u8>]) -> Vec<u8> {
-    let mut body = b"WAVE".to_vec();
-    body.extend(chunks.concat());
-    chunk(b"RIFF", &body)
+    chunk(b"RIFF", &[b"WAVE", &chunks.concat()[..]].concat())
 }
 
 fn format(tag: u16, channels: u16, rate: u32, bits: u16) -> Vec<u8> {
     let block = channels.wrapping_mul(bits / 8);
-    let mut body = Vec::new();
-    body.extend(tag.to_le_bytes());
-    body.extend(channels.to_le_bytes());
-    body.extend(rate.to_le_bytes());
-    body.extend(rate.wrapping_mul(u32::from(block)).to_le_bytes());
-    body.extend(block.to_le_bytes());
-    body.extend(bits.to_le_bytes());
-    body
+    let rates = [rate, rate.wrapping_mul(u32::from(block))];
+    let [start, end] = [[tag, channels], [block, bits]].map(|pair| pair.map(u16::to_le_bytes));
+    [
+        start.concat(),
+        rates.map(u32::to_le_bytes).concat(),
+        end.concat(),
+    ]
+    .concat()
 }
 
 fn extensible(tag: u16, channels: u16, rate: u32, bits: u16) -> Vec<u8> {
@@ -117,14 +110,8 @@ fn other_chunks_are_skipped() {
     let expected = [1.0, 2.0, 3.0].map(|s| s / 32_768.0);
     for length in [0, 1, 26, 427, 428, 440, 460, 1001, 70_000] {
         let list = chunk(b"LIST", &vec![b'x'; length]);
-        let before = riff(&[
-            list.clone(),
-            format.clone(),
-            list.clone(),
-            data.clone(),
-            list,
-        ]);
-        assert_eq!(samples_of(&before).unwrap(), expected, "{length}");
+        let chunks = [&list, &format, &list, &data, &list].map(Vec::clone);
+        assert_eq!(samples_of(&riff(&chunks)).unwrap(), expected, "{length}");
     }
 }
 
@@ -156,33 +143,16 @@ fn a_stream_without_sizes_goes_to_the_end_of_the_file() {
 fn a_file_shorter_than_its_header_says_is_truncated() {
     let bytes = wav(&format(1, 2, 22_050, 16), &pcm16(&[7; 200]));
     let (_folder, path) = write(&bytes[..bytes.len() - 41]);
-    let error = read_header(&path).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            AudioError::Truncated {
-                expected: 100,
-                got: 89
-            }
-        ),
-        "{error:?}"
-    );
-    for name in [
-        "mono.flac",
-        "stereo.flac",
-        "mono.ogg",
-        "stereo.ogg",
-        "tagged.mp3",
-        "vbr.mp3",
-    ] {
+    let error = read_header(&path).unwrap_err().to_string();
+    let counts = "the header promises 100 samples, the file holds 89";
+    assert_eq!(error, format!("truncated: {counts}"));
+    let names = "mono.flac stereo.flac mono.ogg stereo.ogg tagged.mp3 vbr.mp3";
+    for name in names.split(' ') {
         let bytes = std::fs::read(fixture(name)).unwrap();
         for kept in [bytes.len() / 2, bytes.len() * 9 / 10] {
             let (_folder, path) = write(&bytes[..kept]);
-            assert_eq!(
-                featurize(&path).unwrap_err().kind(),
-                "truncated audio",
-                "{name} to {kept}"
-            );
+            let kind = featurize(&path).unwrap_err().kind();
+            assert_eq!(kind, "truncated audio", "{name} to {kept}");
         }
     }
 }
@@ -202,53 +172,42 @@ fn absurd_headers_are_refused() {
         (1, 1, 22_050, 65_535),
         (3, 1, 22_050, 16),
     ] {
-        let bytes = wav(&format(tag, channels, rate, bits), &data);
-        assert_eq!(
-            refusal(&bytes),
-            "bad audio header",
-            "{channels} × {bits} at {rate}"
-        );
+        let kind = refusal(&wav(&format(tag, channels, rate, bits), &data));
+        assert_eq!(kind, "bad audio header", "{channels} × {bits} at {rate}");
     }
-    let mut no_block = wav(&format(1, 1, 22_050, 16), &data);
+    let plain = format(1, 1, 22_050, 16);
+    let mut no_block = wav(&plain, &data);
     no_block[32..34].fill(0);
-    assert_eq!(refusal(&no_block), "bad audio header");
-    assert_eq!(
-        refusal(&wav(&format(17, 1, 22_050, 4), &data)),
-        "unsupported audio format"
-    );
-    assert_eq!(
-        refusal(&wav(&format(1, 1, 22_050, 16)[..10], &data)),
-        "bad audio header"
-    );
-    assert_eq!(refusal(&riff(&[chunk(b"data", &data)])), "bad audio header");
-    assert_eq!(
-        refusal(&riff(&[chunk(b"fmt ", &format(1, 1, 22_050, 16))])),
-        "bad audio header"
-    );
-    let mut beyond_the_file = wav(&format(1, 1, 22_050, 16), &data);
-    beyond_the_file[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(refusal(&beyond_the_file), "bad audio header");
+    let mut beyond_the_file = wav(&plain, &data);
+    beyond_the_file[16..20].fill(0xff);
+    for (name, bytes) in [
+        ("no block", no_block),
+        ("a format that is cut", wav(&plain[..10], &data)),
+        ("no format", riff(&[chunk(b"data", &data)])),
+        ("no samples", riff(&[chunk(b"fmt ", &plain)])),
+        ("a format beyond the file", beyond_the_file),
+    ] {
+        assert_eq!(refusal(&bytes), "bad audio header", "{name}");
+    }
+    let compressed = wav(&format(17, 1, 22_050, 4), &data);
+    assert_eq!(refusal(&compressed), "unsupported audio format");
 }
 
 #[test]
 fn what_is_no_audio_is_refused() {
-    assert_eq!(refusal(b""), "empty audio");
-    assert_eq!(refusal(b"R"), "unknown audio format");
-    assert_eq!(
-        refusal(b"Once upon a time, a text was named wav."),
-        "unknown audio format"
-    );
-    assert_eq!(
-        refusal(b"RIFF\x10\0\0\0AVI and more"),
-        "unknown audio format"
-    );
-    assert_eq!(refusal(b"OggS"), "bad audio header");
-    assert_eq!(refusal(b"fLaC"), "bad audio header");
-    assert_eq!(
-        refusal(b"ID3\x04\0\0\x7f\x7f\x7f\x7f"),
-        "unknown audio format"
-    );
-    assert_eq!(refusal(&[0xff, 0xfb]), "undecodable audio");
+    let text = b"Once upon a time, a text was named wav.";
+    for (bytes, kind) in [
+        (&b""[..], "empty audio"),
+        (b"R", "unknown audio format"),
+        (text, "unknown audio format"),
+        (b"RIFF\x10\0\0\0AVI and more", "unknown audio format"),
+        (b"OggS", "bad audio header"),
+        (b"fLaC", "bad audio header"),
+        (b"ID3\x04\0\0\x7f\x7f\x7f\x7f", "unknown audio format"),
+        (&[0xff, 0xfb], "undecodable audio"),
+    ] {
+        assert_eq!(refusal(bytes), kind, "{}", bytes.escape_ascii());
+    }
 }
 
 #[test]
@@ -290,10 +249,7 @@ fn numbers_that_are_no_samples_are_refused() {
         (f32::NEG_INFINITY, "samples not finite"),
         (1e30, "beyond full scale"),
     ] {
-        let data: Vec<u8> = [0.1, bad, 0.2]
-            .iter()
-            .flat_map(|s: &f32| s.to_le_bytes())
-            .collect();
+        let data = [0.1, bad, 0.2].map(f32::to_le_bytes).concat();
         let (_folder, path) = write(&wav(&format(3, 1, 22_050, 32), &data));
         assert_eq!(featurize(&path).unwrap_err().kind(), kind, "{bad}");
     }
@@ -319,18 +275,9 @@ fn header_and_features_agree(bytes: &[u8]) {
 }
 
 fn any_format() -> impl Strategy<Value = Vec<u8>> {
-    let names = [
-        "mono.wav",
-        "mono.flac",
-        "piped.flac",
-        "stereo.ogg",
-        "ffmpeg.ogg",
-    ];
-    let names = [
-        &names[..],
-        &["tagged.mp3", "untagged.mp3", "vbr.mp3", "ffmpeg.mp3"],
-    ]
-    .concat();
+    let names = "mono.wav mono.flac piped.flac stereo.ogg ffmpeg.ogg \
+                 tagged.mp3 untagged.mp3 vbr.mp3 ffmpeg.mp3";
+    let names: Vec<&str> = names.split_whitespace().collect();
     prop::sample::select(names).prop_map(|name| std::fs::read(fixture(name)).unwrap())
 }
 

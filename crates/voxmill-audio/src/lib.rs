@@ -7,7 +7,6 @@
 mod container;
 mod decode;
 mod error;
-mod features;
 mod featurizer;
 mod framing;
 mod levels;
@@ -16,6 +15,7 @@ mod mel;
 mod resample;
 mod settings;
 mod trim;
+mod vectors;
 mod vocoder;
 mod wav;
 mod wav_bytes;
@@ -28,10 +28,9 @@ mod hostile_files;
 pub use container::read_header;
 pub use decode::{Waveform, decode_mono};
 pub use error::AudioError;
-pub use features::{AudioFeatures, Levels};
-pub use featurizer::{Effort, Featurizer};
+pub use featurizer::{AudioFeatures, Effort, Featurizer};
 pub use framing::Framing;
-pub use levels::measure_levels;
+pub use levels::{Levels, measure_levels};
 pub use loudness::normalize_loudness;
 pub use mel::{LogMel, MelTables};
 pub use resample::Resampler;
@@ -42,6 +41,20 @@ pub use wav_bytes::wav_bytes;
 
 /// Counts up whenever any file may give other frames than before: cached ones are then remade.
 pub const AUDIO_VERSION: u32 = 1;
+
+/// `Debug` with these fields alone: tables and buffers are left out.
+macro_rules! debug_fields {
+    ($type:ident: $($field:ident),*) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($type));
+                $(shown.field(stringify!($field), &self.$field);)*
+                shown.finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use debug_fields;
 
 /// What an audio file's header says, before anything is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,12 +15,12 @@ pub fn normalize_loudness(
     sample_rate: u32,
     lufs: f32,
 ) -> Result<f32, AudioError> {
-    let loudness =
-        integrated_loudness(samples, sample_rate).map_err(|source| AudioError::Processing {
-            step: "measure the loudness",
-            source: source.into(),
-        })?;
-    let peak = samples.iter().fold(0.0_f32, |peak, s| peak.max(s.abs()));
+    let loudness = integrated_loudness(samples, sample_rate);
+    let loudness = loudness.map_err(|source| AudioError::Processing {
+        step: "measure the loudness",
+        source: source.into(),
+    })?;
+    let peak = peak(samples);
     if !loudness.is_finite() || peak == 0.0 {
         return Ok(1.0);
     }
@@ -31,6 +31,12 @@ pub fn normalize_loudness(
         *sample *= gain;
     }
     Ok(gain)
+}
+
+fn peak(samples: &[f32]) -> f32 {
+    samples
+        .iter()
+        .fold(0.0, |peak, sample| peak.max(sample.abs()))
 }
 
 fn integrated_loudness(samples: &[f32], sample_rate: u32) -> Result<f64, ebur128::Error> {
@@ -52,9 +58,8 @@ mod tests {
 
     fn sine(amplitude: f32, samples: usize) -> Vec<f32> {
         let step = std::f32::consts::TAU * 997.0 / RATE as f32;
-        (0..samples)
-            .map(|n| amplitude * (n as f32 * step).sin())
-            .collect()
+        let sample = |n| amplitude * (n as f32 * step).sin();
+        (0..samples).map(sample).collect()
     }
 
     #[test]
@@ -87,16 +92,14 @@ mod tests {
         let mut clip = sine(0.1, 44_100);
         clip[100] = 0.9;
         normalize_loudness(&mut clip, RATE, -3.0).unwrap();
-        let peak = clip.iter().fold(0.0_f32, |peak, s| peak.max(s.abs()));
+        let peak = peak(&clip);
         assert!((0.999..=1.0).contains(&peak), "{peak}");
     }
 
     #[test]
     fn silence_stays_silence() {
-        let mut clip = vec![0.0; 22_050];
-        assert_eq!(normalize_loudness(&mut clip, RATE, -23.0).unwrap(), 1.0);
-        let mut clip = vec![1e-6; 22_050];
-        assert_eq!(normalize_loudness(&mut clip, RATE, -23.0).unwrap(), 1.0);
-        assert_eq!(normalize_loudness(&mut [], RATE, -23.0).unwrap(), 1.0);
+        for mut clip in [vec![0.0; 22_050], vec![1e-6; 22_050], vec![]] {
+            assert_eq!(normalize_loudness(&mut clip, RATE, -23.0).unwrap(), 1.0);
+        }
     }
 }

@@ -103,10 +103,8 @@ impl AudioSettings {
         if let Some(trim_db) = self.trim_db.filter(|&db| !(db > 0.0 && db.is_finite())) {
             return Err(Error::Trim(trim_db));
         }
-        if let Some(lufs) = self
-            .loudness_lufs
-            .filter(|lufs| !(-70.0..=0.0).contains(lufs))
-        {
+        let is_outside = |lufs: &f32| !(-70.0..=0.0).contains(lufs);
+        if let Some(lufs) = self.loudness_lufs.filter(is_outside) {
             return Err(Error::Loudness(lufs));
         }
         if !(self.max_seconds > 0.0 && self.max_seconds <= 3600.0) {
@@ -122,9 +120,8 @@ impl AudioSettings {
         let named = fields
             .iter()
             .map(|(name, value)| (name.clone(), value.to_string()));
-        named
-            .chain([("audio version".to_owned(), AUDIO_VERSION.to_string())])
-            .collect()
+        let version = ("audio version".to_owned(), AUDIO_VERSION.to_string());
+        named.chain([version]).collect()
     }
 
     pub fn framing(&self) -> Framing {
@@ -203,11 +200,10 @@ mod tests {
             channels: 1,
             samples,
         };
-        assert_eq!(settings.frames_for_header(&header(22_050, 255)), 1);
-        assert_eq!(settings.frames_for_header(&header(22_050, 256)), 2);
-        assert_eq!(settings.frames_for_header(&header(44_100, 511)), 2);
-        assert_eq!(settings.frames_for_header(&header(44_100, 510)), 1);
-        assert!(settings.frames_for_header(&header(1, u64::MAX)) > 0);
+        let frames = |rate, samples| settings.frames_for_header(&header(rate, samples));
+        assert_eq!([255, 256].map(|samples| frames(22_050, samples)), [1, 2]);
+        assert_eq!([510, 511].map(|samples| frames(44_100, samples)), [1, 2]);
+        assert!(frames(1, u64::MAX) > 0);
     }
 
     #[test]

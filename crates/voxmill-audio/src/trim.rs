@@ -15,9 +15,8 @@ pub fn trim_silence(samples: &[f32], trim_db: f32, settings: &AudioSettings) -> 
         let window = &samples[centre.saturating_sub(half).min(end)..end];
         window.iter().map(|&s| f64::from(s) * f64::from(s)).sum()
     };
-    let energies: Vec<f64> = (0..settings.frames_for(samples.len() as u64))
-        .map(energy)
-        .collect();
+    let frames = 0..settings.frames_for(samples.len() as u64);
+    let energies: Vec<f64> = frames.map(energy).collect();
     let loudest = energies.iter().copied().fold(0.0, f64::max);
     let quietest_kept = loudest * 10_f64.powf(-f64::from(trim_db) / 10.0);
     if loudest == 0.0 {
@@ -25,10 +24,8 @@ pub fn trim_silence(samples: &[f32], trim_db: f32, settings: &AudioSettings) -> 
     }
     let kept = |energy: &f64| *energy > quietest_kept;
     let first = energies.iter().position(kept).unwrap_or(0);
-    let last = energies
-        .iter()
-        .rposition(kept)
-        .unwrap_or(energies.len() - 1);
+    let last = energies.iter().rposition(kept);
+    let last = last.unwrap_or(energies.len() - 1);
     let end = ((last + 1) * settings.hop_length).min(samples.len());
     // The centred last frame may start where the samples end.
     let start = (first * settings.hop_length).min(end.saturating_sub(1));

@@ -11,7 +11,7 @@ use super::{AudioError, AudioHeader};
 
 /// Where the samples lie and how each is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Data {
+pub(super) struct SampleData {
     start: u64,
     encoding: Encoding,
 }
@@ -38,16 +38,12 @@ impl Encoding {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Format {
-    sample_rate: u32,
-    channels: u16,
-    encoding: Encoding,
-}
-
 /// A program that wrote to a pipe could not fill in the sizes: it leaves 0 or a number near the
 /// largest of 31 or 32 bits.
 const UNKNOWN_SIZE: u32 = 0x7fff_0000;
+
+/// A chunk's name and size, and of `fmt ` as much as says anything.
+const CHUNK_BYTES: usize = 8 + 40;
 
 /// More chunks before the samples than any real file has.
 const MAX_CHUNKS: usize = 64;
@@ -57,7 +53,7 @@ pub(super) fn read_header(
     file: &mut File,
     head: &[u8],
     file_bytes: u64,
-) -> Result<(AudioHeader, Data), AudioError> {
+) -> Result<(AudioHeader, SampleData), AudioError> {
     if head.get(8..12) != Some(b"WAVE") {
         return Err(AudioError::UnknownFormat);
     }
@@ -65,14 +61,13 @@ pub(super) fn read_header(
     let mut format = None;
     let mut position = 12;
     for _ in 0..MAX_CHUNKS {
-        // A chunk's name and size, and of `fmt ` as much as says anything.
-        let mut bytes = [0; 8 + 40];
-        let chunk = match head.get(position as usize..position as usize + bytes.len()) {
+        let mut bytes = Vec::new();
+        let chunk = match head.get(position as usize..position as usize + CHUNK_BYTES) {
             Some(chunk) => chunk,
             None => {
                 file.seek(SeekFrom::Start(position))?;
-                let length = read_up_to(file, &mut bytes)?;
-                &bytes[..length]
+                read_up_to(CHUNK_BYTES, file, &mut bytes)?;
+                &bytes
             }
         };
         let Some(size) = u32_at(chunk, 4) else {
@@ -85,18 +80,14 @@ pub(super) fn read_header(
                 format = Some(parse_format(&chunk[8..8 + length])?);
             }
             b"data" => {
-                let format = format.ok_or(AudioError::BadHeader("wav without a format"))?;
+                let no_format = AudioError::BadHeader("wav without a format");
+                let (mut header, encoding): (AudioHeader, Encoding) = format.ok_or(no_format)?;
                 let riff_open = riff_size == 0 || riff_size >= UNKNOWN_SIZE;
-                let samples =
-                    count_samples(format, size, riff_open, file_bytes.saturating_sub(body))?;
-                let header = AudioHeader {
-                    sample_rate: format.sample_rate,
-                    channels: format.channels,
-                    samples,
-                };
-                let encoding = format.encoding;
+                let block = encoding.bytes() * u64::from(header.channels);
+                let available = file_bytes.saturating_sub(body) / block;
+                header.samples = count_samples(size, block, riff_open, available)?;
                 let start = body;
-                return Ok((header, Data { start, encoding }));
+                return Ok((header, SampleData { start, encoding }));
             }
             _ => {}
         }
@@ -109,23 +100,15 @@ pub(super) fn read_header(
     Err(AudioError::BadHeader("wav without samples"))
 }
 
-fn count_samples(
-    format: Format,
-    size: u32,
-    riff_open: bool,
-    available: u64,
-) -> Result<u64, AudioError> {
-    let block = format.encoding.bytes() * u64::from(format.channels);
+/// Samples by the chunk's size, where it states one, of those that are in the file.
+fn count_samples(size: u32, block: u64, riff_open: bool, got: u64) -> Result<u64, AudioError> {
     let size_unknown = size >= UNKNOWN_SIZE || (size == 0 && riff_open);
     let expected = u64::from(size) / block;
-    let got = available / block;
-    if size_unknown {
-        return Ok(got);
+    match got < expected {
+        _ if size_unknown => Ok(got),
+        true => Err(AudioError::Truncated { expected, got }),
+        false => Ok(expected),
     }
-    if got < expected {
-        return Err(AudioError::Truncated { expected, got });
-    }
-    Ok(expected)
 }
 
 const PCM: u16 = 1;
@@ -134,7 +117,8 @@ const EXTENSIBLE: u16 = 0xfffe;
 /// What follows the two bytes of format in an extensible header's identifier.
 const EXTENSIBLE_SUFFIX: [u8; 14] = [0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
 
-fn parse_format(bytes: &[u8]) -> Result<Format, AudioError> {
+/// The header has no samples yet.
+fn parse_format(bytes: &[u8]) -> Result<(AudioHeader, Encoding), AudioError> {
     let field = |at| u16_at(bytes, at).ok_or(AudioError::BadHeader("wav format too short"));
     let mut tag = field(0)?;
     let channels = field(2)?;
@@ -163,23 +147,20 @@ fn parse_format(bytes: &[u8]) -> Result<Format, AudioError> {
     if u64::from(block_align) != encoding.bytes() * u64::from(channels) {
         return Err(AudioError::BadHeader("block size does not fit the format"));
     }
-    Ok(Format {
+    let header = AudioHeader {
         sample_rate,
         channels,
-        encoding,
-    })
+        samples: 0,
+    };
+    Ok((header, encoding))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes[at.min(bytes.len())..]
-        .first_chunk()
-        .map(|bytes| u16::from_le_bytes(*bytes))
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes[at.min(bytes.len())..]
-        .first_chunk()
-        .map(|bytes| u32::from_le_bytes(*bytes))
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// Appends the mean of the channels, reading through `scratch` so that the file's size does not
@@ -187,7 +168,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 pub(super) fn decode_mono(
     file: &mut File,
     header: &AudioHeader,
-    data: Data,
+    data: SampleData,
     scratch: &mut Vec<u8>,
     mono: &mut Vec<f32>,
 ) -> Result<(), AudioError> {
@@ -199,11 +180,10 @@ pub(super) fn decode_mono(
     file.seek(SeekFrom::Start(data.start))?;
     while left > 0 {
         let blocks = left.min(blocks_per_read as u64) as usize;
-        scratch.resize(blocks * block, 0);
-        let length = read_up_to(file, scratch)?;
-        if length < scratch.len() {
+        read_up_to(blocks * block, file, scratch)?;
+        if scratch.len() < blocks * block {
             // The file shrank since its header was read.
-            let got = header.samples - left + (length / block) as u64;
+            let got = header.samples - left + (scratch.len() / block) as u64;
             let expected = header.samples;
             return Err(AudioError::Truncated { expected, got });
         }

@@ -8,10 +8,8 @@
 pub fn wav_bytes(samples: &[f32], sample_rate: u32) -> Vec<u8> {
     const HEADER_BYTES: usize = 44;
     const SAMPLE_BYTES: u16 = 2;
-    let peak = samples
-        .iter()
-        .filter(|sample| sample.is_finite())
-        .fold(0.0_f32, |peak, sample| peak.max(sample.abs()));
+    let finite = samples.iter().filter(|sample| sample.is_finite());
+    let peak = finite.fold(0.0_f32, |peak, sample| peak.max(sample.abs()));
     let scale = 32_767.0 / peak.max(1.0);
 
     // Sizes have 32 bits. 4 GiB of samples (27 h at 22,050 Hz) would not fit in them.

@@ -80,16 +80,13 @@ fn estimated_clip(line: &str, letters_per_second: f64, spread: f64) -> Option<Pl
     let letters = rest.rsplit('|').next()?.chars().count();
     let estimate = |attempt: u64| {
         // The sum of four even draws is near enough to a bell; its deviation is √(1/3).
-        let bell: f64 = ["a", "b", "c", "d"]
-            .iter()
-            .map(|part| unit(draw(0, attempt, id, part)) - 0.5)
-            .sum();
+        let even = ["a", "b", "c", "d"].map(|part| unit(draw(0, attempt, id, part)) - 0.5);
+        let bell: f64 = even.iter().sum();
         letters as f64 / letters_per_second * (1.0 + spread * bell * 3f64.sqrt())
     };
-    let seconds = (0..32)
-        .map(estimate)
-        .find(|seconds| (1.1..=10.1).contains(seconds))
-        .unwrap_or_else(|| estimate(0).clamp(1.1, 10.1));
+    let mut estimates = (0..32).map(estimate);
+    let seconds = estimates.find(|seconds| (1.1..=10.1).contains(seconds));
+    let seconds = seconds.unwrap_or_else(|| estimate(0).clamp(1.1, 10.1));
     Some(PlanClip {
         id: id.to_owned(),
         frames: frames(seconds),
@@ -120,21 +117,19 @@ fn print_waste(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
         "| batches of 16 | frames wasted | optimum | apart (points) | tokens wasted | batches |"
     );
     println!("|---|---|---|---|---|---|");
-    let baselines = [
-        ("all padded to the longest", PaddingWaste::of_longest(clips)),
-        (
-            "random, padded to the longest in the batch",
-            PaddingWaste::of_random_batches(clips, 16, 0),
-        ),
-    ];
-    for (name, waste) in baselines {
-        println!(
-            "| {name} | {} | | | {} | {} |",
-            percent(waste.frames.waste()),
-            percent(waste.tokens.waste()),
-            clips.len().div_ceil(16),
-        );
-    }
+    let without_optimum = |name: &str, waste: PaddingWaste, batches: u64| {
+        let [frames, tokens] = [waste.frames, waste.tokens].map(|padded| percent(padded.waste()));
+        println!("| {name} | {frames} | | | {tokens} | {batches} |");
+    };
+    let batches = clips.len().div_ceil(16) as u64;
+    let longest = PaddingWaste::of_longest(clips);
+    without_optimum("all padded to the longest", longest, batches);
+    let random = PaddingWaste::of_random_batches(clips, 16, 0);
+    without_optimum(
+        "random, padded to the longest in the batch",
+        random,
+        batches,
+    );
     for shapes in [1, 2, 4, 8, 12, 16, 32] {
         let plan = BatchPlan::new(clips.to_vec(), settings(shapes))?;
         let waste = PaddingWaste::of_epoch(&plan, &plan.epoch(0));
@@ -150,20 +145,12 @@ fn print_waste(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
         );
     }
     for multiple in [1, 4, 16, 32] {
-        let plan = BatchPlan::new(
-            clips.to_vec(),
-            BatchSettings {
-                frame_multiple: NonZeroU32::new(multiple).unwrap_or(NonZeroU32::MIN),
-                ..settings(8)
-            },
-        )?;
+        let mut settings = settings(8);
+        settings.frame_multiple = NonZeroU32::new(multiple).unwrap_or(NonZeroU32::MIN);
+        let plan = BatchPlan::new(clips.to_vec(), settings)?;
         let waste = PaddingWaste::of_epoch(&plan, &plan.epoch(0));
-        println!(
-            "| plan, 8 shapes, multiples of {multiple} frames instead of 8 | {} | | | {} | {} |",
-            percent(waste.frames.waste()),
-            percent(waste.tokens.waste()),
-            plan.batches_per_epoch(),
-        );
+        let name = format!("plan, 8 shapes, multiples of {multiple} frames instead of 8");
+        without_optimum(&name, waste, plan.batches_per_epoch());
     }
     println!();
     Ok(())
@@ -187,16 +174,10 @@ fn print_shapes(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
     println!("\n| frames | tokens | rows | frames in a batch | clips | batches |");
     println!("|---|---|---|---|---|---|");
     for bucket in plan.buckets() {
-        let shape = bucket.shape;
-        println!(
-            "| {} | {} | {} | {} | {} | {} |",
-            shape.frames,
-            shape.tokens,
-            shape.rows,
-            shape.frames * shape.rows,
-            bucket.clips.len(),
-            bucket.batches(),
-        );
+        let (shape, clips, batches) = (bucket.shape, bucket.clips.len(), bucket.batches());
+        let (frames, tokens, rows) = (shape.frames, shape.tokens, shape.rows);
+        let in_batch = frames * rows;
+        println!("| {frames} | {tokens} | {rows} | {in_batch} | {clips} | {batches} |");
     }
     println!();
     Ok(())
@@ -204,14 +185,13 @@ fn print_shapes(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
 
 fn print_times(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
     // Every id eight times over, with lengths as they are.
-    let many: Vec<_> = (0..8)
-        .flat_map(|copy| {
-            clips.iter().map(move |clip| PlanClip {
-                id: format!("{}-{copy}", clip.id),
-                ..clip.clone()
-            })
+    let copied = |copy| {
+        clips.iter().map(move |clip| PlanClip {
+            id: format!("{}-{copy}", clip.id),
+            ..clip.clone()
         })
-        .collect();
+    };
+    let many: Vec<_> = (0..8).flat_map(copied).collect();
     for clips in [clips, &many] {
         let plan = BatchPlan::new(clips.to_vec(), settings(8))?;
         let shapes = median(|| BatchPlan::new(clips.to_vec(), settings(8)));
@@ -231,13 +211,12 @@ fn print_times(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
 }
 
 fn median<T>(mut work: impl FnMut() -> T) -> Duration {
-    let mut times: Vec<_> = (0..11)
-        .map(|_| {
-            let start = Instant::now();
-            black_box(work());
-            start.elapsed()
-        })
-        .collect();
+    let mut time = |_| {
+        let start = Instant::now();
+        black_box(work());
+        start.elapsed()
+    };
+    let mut times: Vec<_> = (0..11).map(&mut time).collect();
     times.sort_unstable();
     times[times.len() / 2]
 }

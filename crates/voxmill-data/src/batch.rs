@@ -3,7 +3,7 @@
 //! What is longer than the shape is cut, what is shorter is padded, and a row without a clip is all
 //! padding with counts of 0: so every batch of a shape is of one size, whatever became of its clips.
 //!
-//! The sound of a clip is log-mel frames, or samples for a device that makes the frames itself. The
+//! The sound of a clip is log-mel frames, or samples for a device that computes the frames itself. The
 //! counts are of frames either way.
 
 #[cfg(test)]
@@ -42,24 +42,31 @@ pub struct BatchRow<'a> {
     pub reference: &'a [f32],
 }
 
-/// Row after row in each list; see [`collate`].
+/// Each list holds row after row; see [`collate`]. Masked rows are all padding: a loss leaves them out
+/// by their counts, which are 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
+    /// Where the batch is in the plan.
     pub position: Position,
+    /// Rows, and the lengths that they are padded to.
     pub shape: Shape,
     pub mel_channels: u16,
+    /// Length that references are padded to.
     pub reference_frames: u32,
-    /// The plan's number of each row's clip; `None` is a masked row.
+    /// The plan's number of each row's clip (see [`Loader::clip`](crate::Loader::clip)); `None` is a masked row.
     pub clips: Vec<Option<usize>>,
-    /// rows × tokens; `PAD` behind each row's own.
+    /// rows × tokens; [`PAD`] behind each row's own.
     pub tokens: Vec<u16>,
+    /// Of each row, before padding.
     pub token_counts: Vec<u32>,
     pub sound: Sound,
+    /// Of each row, before padding.
     pub frame_counts: Vec<u32>,
     /// Undetermined in masked rows.
     pub languages: Vec<Language>,
     /// 0 in masked rows.
     pub speakers: Vec<u32>,
+    /// Frames of each row's reference, before padding.
     pub reference_counts: Vec<u32>,
 }
 
@@ -75,7 +82,7 @@ pub enum Sound {
     },
     /// Samples with what clips are padded with already in place: frame `t` of a row is the `n_fft`
     /// samples from its sample `t * hop` on. Frames beyond a row's count see the end of its last ones:
-    /// whoever makes frames of all has to mask those.
+    /// frames that are computed from them must be masked.
     Samples {
         framing: Framing,
         /// rows × [`Framing::row_width`] of the shape's frames.
@@ -153,7 +160,7 @@ impl BatchForm {
 
     fn all_padding(self) -> Batch {
         let rows = self.shape.rows as usize;
-        let [of_rows, reference] = self.row_widths().map(|width| vec![0.0; rows * width]);
+        let [values, reference] = self.row_widths().map(|width| vec![0.0; rows * width]);
         Batch {
             position: self.position,
             shape: self.shape,
@@ -164,12 +171,12 @@ impl BatchForm {
             token_counts: vec![0; rows],
             sound: match self.framing {
                 None => Sound::LogMel {
-                    frames: of_rows,
+                    frames: values,
                     reference,
                 },
                 Some(framing) => Sound::Samples {
                     framing,
-                    rows: of_rows,
+                    rows: values,
                     reference,
                 },
             },
@@ -206,52 +213,36 @@ impl Batch {
 /// has beyond those given are masked, too; what is given beyond the shape's rows is left out.
 pub fn collate<'a>(form: BatchForm, rows: impl IntoIterator<Item = Option<BatchRow<'a>>>) -> Batch {
     let mut batch = form.all_padding();
-    let one_by_one = Framing { n_fft: 1, hop: 1 };
+    let Shape { tokens, frames, .. } = form.shape;
+    let (layout, one_by_one) = (form.layout(), Framing { n_fft: 1, hop: 1 });
     for (at, row) in rows.into_iter().take(form.shape.rows as usize).enumerate() {
         let Some(row) = row else { continue };
         batch.clips[at] = Some(row.clip);
         batch.languages[at] = row.language;
         batch.speakers[at] = row.speaker;
-        batch.token_counts[at] = put_row(
-            &mut batch.tokens,
-            at,
-            form.shape.tokens,
-            row.tokens,
-            one_by_one,
-        );
-        batch.frame_counts[at] = put_row(
-            batch.sound.rows_mut(),
-            at,
-            form.shape.frames,
-            row.sound,
-            form.layout(),
-        );
-        batch.reference_counts[at] = put_row(
-            batch.sound.reference_mut(),
-            at,
-            form.reference_frames,
-            row.reference,
-            form.layout(),
-        );
+        batch.token_counts[at] = put_row(&mut batch.tokens, at, tokens, row.tokens, one_by_one);
+        batch.frame_counts[at] = put_row(batch.sound.rows_mut(), at, frames, row.sound, layout);
+        let (to, frames) = (batch.sound.reference_mut(), form.reference_frames);
+        batch.reference_counts[at] = put_row(to, at, frames, row.reference, layout);
     }
     batch
 }
 
-/// The frames that a reference names, of a clip that has so many. One that is shorter than its header
-/// said (trimmed) gives its last frames, or all of them.
-pub fn named_frames(reference: Reference, there: usize) -> Range<usize> {
-    let frames = (reference.frames as usize).min(there);
-    let start = (reference.start_frame as usize).min(there - frames);
+/// The frames that a reference names, of a clip of `count` frames. A clip that is shorter than its
+/// header said (trimmed) gives its last frames, or all of them.
+pub fn named_frames(reference: Reference, count: usize) -> Range<usize> {
+    let frames = (reference.frames as usize).min(count);
+    let start = (reference.start_frame as usize).min(count - frames);
     start..start + frames
 }
 
-/// The stretch of a clip that a reference names, out of frames that are laid out.
+/// The part of a clip that a reference names, out of frames that are laid out.
 pub fn crop(laid_out: &[f32], layout: Framing, reference: Reference) -> &[f32] {
-    let there = layout.frames_in(laid_out.len());
-    layout.under(laid_out, named_frames(reference, there))
+    let count = layout.frames_in(laid_out.len());
+    layout.under(laid_out, named_frames(reference, count))
 }
 
-/// Copies as many whole frames as there is room for into row `at`, and says how many.
+/// Copies as many whole frames as there is room for into row `at`, and returns how many.
 fn put_row<T: Copy>(to: &mut [T], at: usize, room: u32, from: &[T], layout: Framing) -> u32 {
     let frames = layout.frames_in(from.len()).min(room as usize);
     let from = layout.under(from, 0..frames);

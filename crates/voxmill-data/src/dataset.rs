@@ -8,13 +8,13 @@ use voxmill_audio::read_header;
 use crate::featurize::with_causes;
 use crate::manifest::{AudioFolder, BadAudio, Limits, Manifest, ManifestError, Split, read_rows};
 
-/// A folder with a manifest and audio, and where what is computed from it is kept.
+/// A folder with a manifest and audio, and the place of its cache.
 #[derive(Clone, Debug)]
 pub struct DatasetFolder {
     pub path: PathBuf,
-    /// The split that the caller gives all its clips.
+    /// The split of all its clips; `None`: see [`Dataset::open`].
     pub given: Option<Split>,
-    /// Where its cache and its lists are kept.
+    /// Where its cache and its lists of clips are.
     pub home: PathBuf,
     /// Whether it is the built-in corpus.
     pub demo: bool,
@@ -57,14 +57,21 @@ impl DatasetFolder {
 /// What the manifest and the audio headers of a folder say.
 #[derive(Debug)]
 pub struct Dataset {
+    /// The clips, and the quarantine: rows that cannot be used.
     pub manifest: Manifest,
     /// Whether the folder itself says which clips are for validation.
     pub has_own_split: bool,
+    /// What a user may want to know of how the folder was read.
     pub notes: Vec<String>,
 }
 
 impl Dataset {
     /// Reads the manifest and, in parallel on the current rayon pool, every audio header.
+    ///
+    /// The folder holds `metadata.csv` (a line `id|text` for each clip) and `wavs/<id>.wav` (or .flac, .ogg,
+    /// .mp3); [`manifest`](crate::manifest) has the details. `given` is the split of all its clips. With
+    /// `None`, the folder's own split counts, and without one `val_fraction` of the clips, chosen by a hash
+    /// of their ids, are for validation. A bad row is no error: it is in the quarantine.
     pub fn open(
         folder: &Path,
         given: Option<Split>,
@@ -82,11 +89,9 @@ impl Dataset {
                 detail: with_causes(&error),
             })
         };
-        let resolved: Vec<_> = rows
-            .rows
-            .into_par_iter()
-            .map(|row| row.and_then(|row| audio.resolve(row, header)))
-            .collect();
+        let resolved = rows.rows.into_par_iter();
+        let resolved = resolved.map(|row| row.and_then(|row| audio.resolve(row, header)));
+        let resolved: Vec<_> = resolved.collect();
         Ok(Dataset {
             manifest: Manifest::assemble(resolved, limits, val_fraction),
             has_own_split,

@@ -11,80 +11,49 @@ use crate::{AudioSettings, Featurizer, LogMel, decode_mono, read_header};
 struct Case {
     name: String,
     frames: usize,
-    settings: CaseSettings,
-}
-
-#[derive(Deserialize)]
-struct CaseSettings {
-    sample_rate: u32,
-    n_fft: usize,
-    hop_length: usize,
-    n_mels: usize,
-    f_min: f32,
-    f_max: f32,
+    settings: AudioSettings,
 }
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/fixtures/audio/mel")
 }
 
-fn cases() -> Vec<(Case, AudioSettings)> {
+fn cases() -> Vec<Case> {
     let index = std::fs::read_to_string(fixtures().join("cases.json")).unwrap();
     let cases: Vec<Case> = serde_json::from_str(&index).unwrap();
     assert_eq!(cases.len(), 12);
-    let with_settings = |case: Case| {
-        let settings = AudioSettings {
-            sample_rate: case.settings.sample_rate,
-            n_fft: case.settings.n_fft,
-            hop_length: case.settings.hop_length,
-            n_mels: case.settings.n_mels,
-            f_min: case.settings.f_min,
-            f_max: case.settings.f_max,
-            ..AudioSettings::default()
-        };
-        (case, settings)
-    };
-    cases.into_iter().map(with_settings).collect()
+    cases
 }
 
 fn expected(case: &Case) -> Vec<f32> {
     let bytes = std::fs::read(fixtures().join(format!("{}.mel.f32", case.name))).unwrap();
     let (values, rest) = bytes.as_chunks();
     assert!(rest.is_empty());
-    values
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes))
-        .collect()
+    values.iter().copied().map(f32::from_le_bytes).collect()
 }
 
 #[test]
 fn equals_librosa_within_1e_4_everywhere() {
-    for (case, settings) in cases() {
-        let path = fixtures().join(format!("{}.wav", case.name));
-        let featurized = Featurizer::new(&settings).unwrap().featurize(&path);
-        if case.name == "silence" {
+    for case in cases() {
+        let (name, settings) = (&case.name, &case.settings);
+        let path = fixtures().join(format!("{name}.wav"));
+        let featurized = Featurizer::new(settings).unwrap().featurize(&path);
+        if name == "silence" {
             // Its frames are tested below; as a clip it is of no use.
             assert_eq!(featurized.unwrap_err().kind(), "silent audio");
             continue;
         }
         let features = featurized.unwrap();
         let header = read_header(&path).unwrap();
-        assert_eq!(features.frames(), case.frames, "{}", case.name);
-        assert_eq!(
-            settings.frames_for_header(&header),
-            case.frames,
-            "{}",
-            case.name
-        );
+        let frames = settings.frames_for_header(&header);
+        assert_eq!(features.frames(), case.frames, "{name}");
+        assert_eq!(frames, case.frames, "{name}");
         let expected = expected(&case);
-        assert_eq!(features.mel.len(), expected.len(), "{}", case.name);
-        let worst = features
-            .mel
-            .iter()
-            .zip(&expected)
-            .map(|(ours, theirs)| (ours - theirs).abs())
-            .fold(0.0, f32::max);
-        assert!(worst < 1e-4, "{}: off by {worst}", case.name);
+        assert_eq!(features.mel.len(), expected.len(), "{name}");
+        let pairs = features.mel.iter().zip(&expected);
+        let off = pairs.map(|(ours, theirs)| (ours - theirs).abs());
+        let worst = off.fold(0.0, f32::max);
+        assert!(worst < 1e-4, "{name}: off by {worst}");
     }
 }
 
@@ -94,11 +63,8 @@ fn silence_is_the_logarithm_of_the_floor() {
     let mut log_mel = LogMel::new(&AudioSettings::default()).unwrap();
     log_mel.log_mel(&[0.0; 3000], &mut frames);
     assert_eq!(frames.len(), 12 * 80);
-    assert!(
-        frames
-            .iter()
-            .all(|&value| (value - 1e-5_f32.ln()).abs() < 2e-6)
-    );
+    let is_floor = |&value: &f32| (value - 1e-5_f32.ln()).abs() < 2e-6;
+    assert!(frames.iter().all(is_floor));
     log_mel.log_mel(&[], &mut frames);
     assert!(frames.is_empty());
 }

@@ -3,7 +3,7 @@
 //! The Fourier transform runs in double precision, as librosa's does. In single precision the
 //! rounding of a loud vowel drowns its quiet treble: clips of LJ Speech then differ by more than
 //! 3e-4 where 1e-4 is promised. To pay for that, two frames share one complex transform, eight
-//! frames share one pass over the filterbank, and only bins that a filter uses are looked at.
+//! frames share one pass over the filterbank, and only bins that a filter uses are read.
 //! (A real transform of half the length for each frame, untangled bin by bin, measured no faster.)
 //!
 //! The transform picks its instructions by what the processor offers, so two kinds of machine may
@@ -15,15 +15,16 @@ mod golden;
 mod natural_log;
 mod tables;
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
+use super::debug_fields;
 use super::framing::{Framing, centred};
 use super::settings::{AudioSettings, AudioSettingsError};
+use super::vectors::with_wide_vectors;
 pub(super) use filterbank::{LANES, MelFilterbank};
 pub use tables::MelTables;
 
@@ -48,14 +49,7 @@ pub struct LogMel {
     mel: Vec<[f32; LANES]>,
 }
 
-impl fmt::Debug for LogMel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogMel")
-            .field("framing", &self.framing)
-            .field("n_mels", &self.n_mels)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(LogMel: framing, n_mels);
 
 impl LogMel {
     pub fn new(settings: &AudioSettings) -> Result<Self, AudioSettingsError> {
@@ -99,49 +93,9 @@ impl LogMel {
         }
     }
 
-    /// Wider vectors do the same sums in the same order: the bits are those of the plain path.
-    #[cfg(target_arch = "x86_64")]
-    fn eight_frames(
-        &mut self,
-        samples: &[f32],
-        padding: usize,
-        first_frame: usize,
-        out: &mut [f32],
-    ) {
-        #[target_feature(enable = "avx2")]
-        fn with_avx2(
-            this: &mut LogMel,
-            samples: &[f32],
-            padding: usize,
-            first_frame: usize,
-            out: &mut [f32],
-        ) {
-            this.eight_frames_on_any_machine(samples, padding, first_frame, out);
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            #[expect(
-                unsafe_code,
-                reason = "a function for AVX2 may only run where there is AVX2"
-            )]
-            // SAFETY: the processor has just been asked.
-            unsafe {
-                with_avx2(self, samples, padding, first_frame, out);
-            }
-        } else {
-            self.eight_frames_on_any_machine(samples, padding, first_frame, out);
-        }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn eight_frames(
-        &mut self,
-        samples: &[f32],
-        padding: usize,
-        first_frame: usize,
-        out: &mut [f32],
-    ) {
-        self.eight_frames_on_any_machine(samples, padding, first_frame, out);
-    }
+    with_wide_vectors!(LogMel: eight_frames = eight_frames_on_any_machine(
+        samples: &[f32], padding: usize, first_frame: usize, out: &mut [f32]
+    ));
 
     #[inline(always)]
     fn eight_frames_on_any_machine(
@@ -153,23 +107,15 @@ impl LogMel {
     ) {
         let Framing { n_fft, hop } = self.framing;
         let frames = out.len() / self.n_mels;
-        let samples = centred(
-            samples,
-            first_frame * hop,
-            (frames - 1) * hop + n_fft,
-            padding,
-            &mut self.reflected,
-        );
+        let start = first_frame * hop;
+        let under = start..start + (frames - 1) * hop + n_fft;
+        let samples = centred(samples, under, padding, &mut self.reflected);
         for pair in 0..frames.div_ceil(2) {
             let a = 2 * pair;
             // An odd last frame is its own partner.
             let b = (a + 1).min(frames - 1);
-            window_pair(
-                &self.window,
-                &samples[a * hop..][..n_fft],
-                &samples[b * hop..][..n_fft],
-                &mut self.frames,
-            );
+            let [a, b] = [a, b].map(|frame| &samples[frame * hop..][..n_fft]);
+            window_pair(&self.window, a, b, &mut self.frames);
             self.fft
                 .process_with_scratch(&mut self.frames, &mut self.fft_scratch);
             let bins = self.filterbank.first_bin..self.filterbank.end_bin;
@@ -205,7 +151,7 @@ fn window_pair(window: &[f64], a: &[f32], b: &[f32], frames: &mut [Complex<f64>]
 }
 
 /// The squared magnitudes of both frames of a pair. A real signal's spectrum is symmetric and an
-/// imaginary one's antisymmetric, so sums and differences of mirrored bins tell them apart.
+/// imaginary one's antisymmetric, so sums and differences of mirrored bins separate them.
 #[inline(always)]
 fn power_of_pair(
     spectra: &[Complex<f64>],

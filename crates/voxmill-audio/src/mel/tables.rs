@@ -1,4 +1,4 @@
-//! What log-mel frames are made with, as plain tables: for devices that make them as matrix products.
+//! What log-mel frames are computed with, as plain tables: for devices that do it by matrix products.
 
 use super::{FLOOR, MelFilterbank, half_hann};
 use crate::AudioSettings;

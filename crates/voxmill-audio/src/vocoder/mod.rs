@@ -1,7 +1,7 @@
 //! From log-mel frames back to sound, without a trained model: fast Griffin-Lim.
 //!
-//! Log-mel frames hold no phases. Griffin-Lim begins with random ones and goes to and fro: make
-//! the sound, look at the phases that it really has, keep those, put the magnitudes back. A share
+//! Log-mel frames hold no phases. Griffin-Lim begins with random ones and iterates: compute the
+//! sound, take the phases that it really has, put the magnitudes back. A share
 //! of the last change is added on top (Perraudin, Balazs and Søndergaard's "fast" variant), which
 //! gets in 32 rounds where the plain one does not get in hundreds. Words survive; the voice sounds
 //! phasey.
@@ -9,7 +9,7 @@
 //! One round is one pass over the clip: two frames share a complex transform forth and back, and
 //! all that is kept of them is the last spectrum. Single precision is enough, for nothing here is
 //! compared with another program's values. The first phases are a fixed function of frame and bin,
-//! so one machine always makes the same samples of the same frames.
+//! so one machine always computes the same samples from the same frames.
 
 mod magnitudes;
 
@@ -19,9 +19,11 @@ use std::sync::Arc;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 
+use super::debug_fields;
 use super::framing::centred;
 use super::mel::{Aligned, LANES, half_hann};
 use super::settings::{AudioSettings, AudioSettingsError};
+use super::vectors::with_wide_vectors;
 use magnitudes::MelInversion;
 
 /// Rounds after which more are not heard.
@@ -31,7 +33,7 @@ const MOMENTUM: f32 = 0.99;
 /// Where hardly any window reaches, nothing is divided by nearly nothing.
 const LEAST_WINDOW_SUM: f32 = 1e-3;
 
-/// Log-mel frames → samples, at the rate that the frames were made at.
+/// Log-mel frames → samples, at the rate of the frames.
 pub trait Vocoder: fmt::Debug + Send {
     /// `log_mel` is natural logarithms, not normalised, frame after frame.
     fn waveform(&mut self, log_mel: &[f32]) -> Vec<f32>;
@@ -76,7 +78,7 @@ impl Spectrum {
 }
 
 /// What is known of one clip between two rounds.
-struct Clip {
+struct ClipState {
     /// Frame after frame; an odd last frame has a silent partner.
     magnitudes: Vec<f32>,
     /// The spectrum that each frame had in the round before.
@@ -88,15 +90,7 @@ struct Clip {
     gain: Vec<f32>,
 }
 
-impl fmt::Debug for GriffinLim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GriffinLim")
-            .field("n_fft", &self.n_fft)
-            .field("hop_length", &self.hop_length)
-            .field("n_mels", &self.n_mels)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(GriffinLim: n_fft, hop_length, n_mels);
 
 impl Vocoder for GriffinLim {
     fn waveform(&mut self, log_mel: &[f32]) -> Vec<f32> {
@@ -144,7 +138,7 @@ impl GriffinLim {
     /// The sound of log-mel frames (natural logarithms, not normalised, frame after frame), after
     /// this many rounds; [`ITERATIONS`] is the usual number.
     ///
-    /// Gives `(frames - 1) * hop_length` samples, of which [`super::LogMel`] makes as many frames
+    /// Gives `(frames - 1) * hop_length` samples, of which [`super::LogMel`] computes as many frames
     /// again; so no frame and a single frame give none. Samples may exceed 1.0 where the frames
     /// are louder than any recording.
     ///
@@ -163,14 +157,12 @@ impl GriffinLim {
         clip.samples
     }
 
-    fn clip(&mut self, log_mel: &[f32], frames: usize) -> Clip {
+    fn clip(&mut self, log_mel: &[f32], frames: usize) -> ClipState {
         let bins = self.inversion.bins().len();
         let even_frames = frames.next_multiple_of(2);
         let mut magnitudes = vec![0.0; even_frames * bins];
-        for (log_mel, magnitudes) in log_mel
-            .chunks(LANES * self.n_mels)
-            .zip(magnitudes.chunks_mut(LANES * bins))
-        {
+        let eights = log_mel.chunks(LANES * self.n_mels);
+        for (log_mel, magnitudes) in eights.zip(magnitudes.chunks_mut(LANES * bins)) {
             self.inversion.eight_frames(log_mel, magnitudes);
         }
 
@@ -183,7 +175,7 @@ impl GriffinLim {
                 *sum += 4.0 * half * half;
             }
         }
-        Clip {
+        ClipState {
             magnitudes,
             previous: vec![Spectrum::silent(bins); even_frames],
             samples: vec![0.0; samples],
@@ -195,36 +187,12 @@ impl GriffinLim {
         }
     }
 
-    /// Wider vectors do the same sums in the same order: the bits are those of the plain path.
-    #[cfg(target_arch = "x86_64")]
-    fn round(&mut self, clip: &mut Clip, first: bool) {
-        #[target_feature(enable = "avx2")]
-        fn with_avx2(this: &mut GriffinLim, clip: &mut Clip, first: bool) {
-            this.round_on_any_machine(clip, first);
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            #[expect(
-                unsafe_code,
-                reason = "a function for AVX2 may only run where there is AVX2"
-            )]
-            // SAFETY: the processor has just been asked.
-            unsafe {
-                with_avx2(self, clip, first);
-            }
-        } else {
-            self.round_on_any_machine(clip, first);
-        }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn round(&mut self, clip: &mut Clip, first: bool) {
-        self.round_on_any_machine(clip, first);
-    }
+    with_wide_vectors!(GriffinLim: round = round_on_any_machine(clip: &mut ClipState, first: bool));
 
     /// Phases of the present samples (in the first round: random ones) and the magnitudes of the
     /// clip make the next samples.
     #[inline(always)]
-    fn round_on_any_machine(&mut self, clip: &mut Clip, first: bool) {
+    fn round_on_any_machine(&mut self, clip: &mut ClipState, first: bool) {
         let bins = self.inversion.bins().len();
         clip.overlapped.fill(0.0);
         let magnitudes = clip.magnitudes.chunks_exact(2 * bins);
@@ -252,13 +220,9 @@ impl GriffinLim {
 
     #[inline(always)]
     fn analyse(&mut self, samples: &[f32], pair: usize) {
-        let under = centred(
-            samples,
-            2 * pair * self.hop_length,
-            self.hop_length + self.n_fft,
-            self.n_fft / 2,
-            &mut self.reflected,
-        );
+        let start = 2 * pair * self.hop_length;
+        let under = start..start + self.hop_length + self.n_fft;
+        let under = centred(samples, under, self.n_fft / 2, &mut self.reflected);
         let (a, b) = (&under[..self.n_fft], &under[self.hop_length..]);
         let window = &*self.analysis_window;
         for (((z, window), a), b) in self.pair.iter_mut().zip(window).zip(a).zip(b) {
@@ -280,7 +244,7 @@ impl GriffinLim {
         for ((sum, z), window) in a.iter_mut().zip(&*self.pair).zip(window) {
             *sum += window * z.re;
         }
-        let b = &mut overlapped[(2 * pair + 1) * self.hop_length..];
+        let b = &mut a[self.hop_length..];
         for ((sum, z), window) in b.iter_mut().zip(&*self.pair).zip(window) {
             *sum += window * z.im;
         }
@@ -288,7 +252,7 @@ impl GriffinLim {
 }
 
 /// A real signal's spectrum is symmetric and an imaginary one's antisymmetric, so sums and
-/// differences of mirrored bins tell two frames apart.
+/// differences of mirrored bins separate two frames.
 #[inline(always)]
 fn take_apart(pair: &[Complex<f32>], bins: std::ops::Range<usize>, spectra: &mut [Spectrum; 2]) {
     let mirrored = &pair[pair.len() - bins.end + 1..=pair.len() - bins.start];

@@ -33,7 +33,7 @@ pub(super) fn distance(a: &[f32], b: &[f32]) -> f32 {
 /// The fixture is half a second long, and its edges weigh much: Griffin-Lim in numpy comes to 0.22
 /// on it as well, and to 0.11 on whole sentences.
 #[test]
-fn a_voice_made_anew_has_nearly_the_frames_it_was_made_of() {
+fn a_reconstructed_voice_has_nearly_the_frames_it_was_computed_from() {
     let frames = log_mel(&voice());
     let copy = |iterations| log_mel(&vocoder().reconstruct(&frames, iterations));
     let random_phases = distance(&frames, &copy(0));
@@ -47,8 +47,8 @@ fn a_voice_made_anew_has_nearly_the_frames_it_was_made_of() {
 fn a_tone_keeps_its_pitch_and_loudness() {
     let turn = std::f32::consts::TAU * 440.0 / 22_050.0;
     let tone: Vec<f32> = (0..22_050).map(|n| 0.5 * (turn * n as f32).sin()).collect();
-    let made = vocoder().reconstruct(&log_mel(&tone), ITERATIONS);
-    let middle = &made[4_000..made.len() - 4_000];
+    let sound = vocoder().reconstruct(&log_mel(&tone), ITERATIONS);
+    let middle = &sound[4_000..sound.len() - 4_000];
     let crossings = middle.windows(2).filter(|w| (w[0] < 0.0) != (w[1] < 0.0));
     let hz = crossings.count() as f32 / 2.0 / (middle.len() as f32 / 22_050.0);
     assert!((hz - 440.0).abs() < 15.0, "{hz}");
@@ -61,9 +61,9 @@ fn samples_are_one_hop_for_every_frame_after_the_first() {
     let mut vocoder = vocoder();
     let frames = log_mel(&voice());
     for count in [0, 1, 2, 3, 8, 9] {
-        let made = vocoder.reconstruct(&frames[..count * 80], 2);
-        assert_eq!(made.len(), count.saturating_sub(1) * 256, "{count}");
-        assert!(made.iter().all(|sample| sample.is_finite()));
+        let sound = vocoder.reconstruct(&frames[..count * 80], 2);
+        assert_eq!(sound.len(), count.saturating_sub(1) * 256, "{count}");
+        assert!(sound.iter().all(|sample| sample.is_finite()));
     }
 }
 
@@ -78,8 +78,8 @@ fn the_same_frames_give_the_same_samples_whatever_came_before() {
 
 #[test]
 fn silence_stays_silent() {
-    let made = vocoder().reconstruct(&[1e-5_f32.ln(); 20 * 80], ITERATIONS);
-    assert!(made.iter().all(|sample| sample.abs() < 1e-4));
+    let sound = vocoder().reconstruct(&[1e-5_f32.ln(); 20 * 80], ITERATIONS);
+    assert!(sound.iter().all(|sample| sample.abs() < 1e-4));
 }
 
 #[test]
@@ -100,8 +100,8 @@ proptest! {
         let n_fft = 2 * half_n_fft;
         let hop_length = ((n_fft as f64 * hop_share) as usize).max(1);
         let settings = AudioSettings { n_fft, hop_length, n_mels, f_max: 11_025.0, ..AudioSettings::default() };
-        let made = GriffinLim::new(&settings).unwrap().reconstruct(&vec![level; frames * n_mels], 3);
-        prop_assert_eq!(made.len(), frames.saturating_sub(1) * hop_length);
-        prop_assert!(made.iter().all(|sample| sample.is_finite()));
+        let sound = GriffinLim::new(&settings).unwrap().reconstruct(&vec![level; frames * n_mels], 3);
+        prop_assert_eq!(sound.len(), frames.saturating_sub(1) * hop_length);
+        prop_assert!(sound.iter().all(|sample| sample.is_finite()));
     }
 }

@@ -24,22 +24,28 @@ fn row<'a>(tokens: &'a [u16], sound: &'a [f32], reference: &'a [f32]) -> BatchRo
     }
 }
 
+fn reference((clip, start_frame, frames): (usize, u32, u32)) -> Reference {
+    Reference {
+        clip,
+        start_frame,
+        frames,
+    }
+}
+
 #[test]
 fn rows_are_padded_and_counted_before_padding() {
     let mel = [1.0, 2.0, 3.0, 4.0];
     let batch = collate(FORM, [Some(row(&[20, 21], &mel, &[9.0, 8.0]))]);
     assert_eq!(batch.tokens[..3], [20, 21, PAD]);
-    assert_eq!(
-        batch.sound.rows()[..8],
-        [1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0]
-    );
+    let expected = [1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(batch.sound.rows()[..8], expected);
     assert_eq!(batch.sound.reference()[..4], [9.0, 8.0, 0.0, 0.0]);
-    let counts = (
-        batch.token_counts[0],
-        batch.frame_counts[0],
-        batch.reference_counts[0],
-    );
-    assert_eq!(counts, (2, 2, 1));
+    let counts = [
+        batch.token_counts,
+        batch.frame_counts,
+        batch.reference_counts,
+    ];
+    assert_eq!(counts.map(|of_rows| of_rows[0]), [2, 2, 1]);
     assert_eq!((batch.clips[0], batch.speakers[0]), (Some(7), 4));
     assert_eq!(batch.position, Position { epoch: 2, batch: 5 });
 }
@@ -71,9 +77,8 @@ fn what_is_too_long_is_cut_to_the_shape() {
 #[test]
 fn every_batch_of_a_shape_takes_the_same_bytes() {
     let empty = collate(FORM, []);
-    let values =
-        (empty.sound.rows().len() + empty.sound.reference().len()) * 4 + empty.tokens.len() * 2;
-    assert!(empty.bytes() > values as u64);
+    let sound = empty.sound.rows().len() + empty.sound.reference().len();
+    assert!(empty.bytes() > (sound * 4 + empty.tokens.len() * 2) as u64);
     let full = collate(FORM, [Some(row(&[1], &[1.0, 1.0], &[])); 3]);
     assert_eq!(full.bytes(), empty.bytes());
 }
@@ -81,16 +86,12 @@ fn every_batch_of_a_shape_takes_the_same_bytes() {
 #[test]
 fn a_crop_stays_within_what_is_there() {
     let mel: Vec<f32> = (0..10).map(|value| value as f32).collect();
-    let reference = |start_frame, frames| Reference {
-        clip: 0,
-        start_frame,
-        frames,
-    };
-    let crop = |mel, reference| crop(mel, FORM.layout(), reference).to_vec();
-    assert_eq!(crop(&mel, reference(1, 2)), [2.0, 3.0, 4.0, 5.0]);
-    assert_eq!(crop(&mel, reference(4, 2)), [6.0, 7.0, 8.0, 9.0]);
-    assert_eq!(crop(&mel, reference(3, 9)), mel);
-    assert!(crop(&[], reference(3, 9)).is_empty());
+    let crop =
+        |mel, start, frames| crop(mel, FORM.layout(), reference((0, start, frames))).to_vec();
+    assert_eq!(crop(&mel, 1, 2), [2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(crop(&mel, 4, 2), [6.0, 7.0, 8.0, 9.0]);
+    assert_eq!(crop(&mel, 3, 9), mel);
+    assert!(crop(&[], 3, 9).is_empty());
 }
 
 /// Clips of many frames and of few, each with a reference in another place of another clip.
@@ -118,10 +119,8 @@ fn samples_give_the_frames_that_the_other_kind_of_batch_holds() {
         ..of_frames
     };
     let clips = [3_679, 5_200, 900, 3_840].map(|samples| -> Vec<f32> {
-        let pitch = 1e-9 * samples as f32;
-        (0..samples)
-            .map(|at| (at as f32 * at as f32 * pitch).sin() * 0.3)
-            .collect()
+        let sample = |at| (at as f32 * at as f32 * 1e-9 * samples as f32).sin() * 0.3;
+        (0..samples).map(sample).collect()
     });
     let mut log_mel = LogMel::new(&settings).unwrap();
     let mels = clips.each_ref().map(|clip| {
@@ -130,68 +129,53 @@ fn samples_give_the_frames_that_the_other_kind_of_batch_holds() {
         mel
     });
     // In the middle, at the start, at the end, and all of a clip that is too short.
-    let references = [(1, 11, 10), (0, 0, 10), (3, 15, 10), (2, 4, 10)];
-    let references = references.map(|(clip, start_frame, frames)| Reference {
-        clip,
-        start_frame,
-        frames,
-    });
+    let references = [(1, 11, 10), (0, 0, 10), (3, 15, 10), (2, 4, 10)].map(reference);
     let layout = of_frames.layout();
-    let frames_batch = collate(
-        of_frames,
-        (mels.iter().zip(references)).map(|(mel, reference)| {
-            let cropped = crop(&mels[reference.clip], layout, reference);
-            Some(row(&[1], mel, cropped))
-        }),
+    let rows = mels.iter().zip(references).map(|(mel, reference)| {
+        let cropped = crop(&mels[reference.clip], layout, reference);
+        Some(row(&[1], mel, cropped))
+    });
+    let frames_batch = collate(of_frames, rows);
+    let laid_out = clips.each_ref().map(|clip| {
+        let frames = framing.frames_of_clip(clip.len());
+        framing.lay_out(clip, 0..frames)
+    });
+    let cropped = references.map(|reference| {
+        let clip = &clips[reference.clip];
+        let named = named_frames(reference, framing.frames_of_clip(clip.len()));
+        framing.lay_out(clip, named)
+    });
+    let rows = laid_out.iter().zip(&cropped);
+    let samples_batch = collate(
+        of_samples,
+        rows.map(|(sound, reference)| Some(row(&[1], sound, reference))),
     );
-    let laid_out: Vec<_> = (clips.iter().zip(references))
-        .map(|(clip, reference)| {
-            let other = &clips[reference.clip];
-            let named = named_frames(reference, framing.frames_of_clip(other.len()));
-            let frames = framing.frames_of_clip(clip.len());
-            (
-                framing.lay_out(clip, 0..frames),
-                framing.lay_out(other, named),
-            )
-        })
-        .collect();
-    let rows = laid_out
-        .iter()
-        .map(|(sound, reference)| Some(row(&[1], sound, reference)));
-    let samples_batch = collate(of_samples, rows);
 
-    assert_eq!(samples_batch.frame_counts, [23, 24, 6, 24, 0]);
-    assert_eq!(samples_batch.reference_counts, [10, 10, 10, 6, 0]);
-    assert_eq!(samples_batch.frame_counts, frames_batch.frame_counts);
-    assert_eq!(
-        samples_batch.reference_counts,
-        frames_batch.reference_counts
-    );
+    for batch in [&samples_batch, &frames_batch] {
+        assert_eq!(batch.frame_counts, [23, 24, 6, 24, 0]);
+        assert_eq!(batch.reference_counts, [10, 10, 10, 6, 0]);
+    }
     let mut same = |samples: &[f32], frames: &[f32], room: usize, counts: &[u32]| {
         let width = (room + 3 - 1) * 160;
         assert_eq!(samples.len(), 5 * width);
         for (at, &count) in counts.iter().enumerate() {
-            let mut made = Vec::new();
-            log_mel.log_mel_as_laid_out(&samples[at * width..][..width], &mut made);
+            let mut computed = Vec::new();
+            log_mel.log_mel_as_laid_out(&samples[at * width..][..width], &mut computed);
             let expected = &frames[at * room * 8..][..count as usize * 8];
-            for (made, expected) in made.iter().zip(expected) {
-                assert!((made - expected).abs() < 1e-5, "{made} {expected}");
+            for (computed, expected) in computed.iter().zip(expected) {
+                assert!((computed - expected).abs() < 1e-5, "{computed} {expected}");
             }
         }
         assert!(samples[4 * width..].iter().all(|&sample| sample == 0.0));
     };
     let (samples, frames) = (&samples_batch.sound, &frames_batch.sound);
-    same(
-        samples.rows(),
-        frames.rows(),
-        24,
-        &frames_batch.frame_counts,
-    );
+    let counts = &frames_batch.frame_counts;
+    same(samples.rows(), frames.rows(), 24, counts);
     let counts = &frames_batch.reference_counts;
     same(samples.reference(), frames.reference(), 10, counts);
 
     let values = samples.rows().len() + samples.reference().len();
-    let beside = frames_batch.bytes() - 5 * (24 + 10) * 8 * 4;
+    let other_bytes = frames_batch.bytes() - 5 * (24 + 10) * 8 * 4;
     assert_eq!(samples_batch.form(), of_samples);
-    assert_eq!(samples_batch.bytes(), values as u64 * 4 + beside);
+    assert_eq!(samples_batch.bytes(), values as u64 * 4 + other_bytes);
 }

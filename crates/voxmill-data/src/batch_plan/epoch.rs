@@ -1,11 +1,13 @@
 //! One epoch's batches, in order, and the ways to walk them: from a position, by a rank.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use super::{BatchPlan, Reference, Shape};
 use crate::draw::draw;
 
-/// The batches of an epoch in the order of training.
+/// The batches of one epoch in the order of training.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochPlan {
     pub epoch: u64,
@@ -32,48 +34,47 @@ pub struct PlannedRow {
     pub reference: Reference,
 }
 
-/// The next batch to train on, counted over all ranks: a checkpoint of two ranks can be
-/// continued on one or three.
+/// A place in the batch plan: where a batch is, and where a run resumes (the first batch that is not
+/// done). `Position::default()` is the start.
+///
+/// It counts the batches of all ranks, so a run of two ranks can be resumed with one or three. A pipeline
+/// counts the batches of its own rank instead; [`Loader`](crate::Loader) converts one into the other.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Position {
     pub epoch: u64,
+    /// Within the epoch, from 0.
     pub batch: u64,
 }
 
-/// Rank r of n takes every n-th batch.
+/// One of `world` processes that train together: it takes every `world`-th batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    rank: u32,
-    world: u32,
+pub struct Rank {
+    pub(crate) number: u32,
+    pub(crate) world: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("rank {rank} is not one of {world} (ranks count from 0)")]
-pub struct ShardError {
-    pub rank: u32,
+#[error("rank {number} is not one of {world} (ranks count from 0)")]
+pub struct RankError {
+    pub number: u32,
     pub world: u32,
 }
 
-impl Shard {
+impl Rank {
     /// One process alone.
-    pub const WHOLE: Shard = Shard { rank: 0, world: 1 };
+    pub const ONLY: Rank = Rank {
+        number: 0,
+        world: 1,
+    };
 
-    pub fn new(rank: u32, world: u32) -> Result<Self, ShardError> {
-        if rank < world {
-            Ok(Self { rank, world })
-        } else {
-            Err(ShardError { rank, world })
+    /// `number` counts from 0.
+    pub fn new(number: u32, world: u32) -> Result<Rank, RankError> {
+        match number < world {
+            true => Ok(Rank { number, world }),
+            false => Err(RankError { number, world }),
         }
-    }
-
-    pub fn rank(self) -> u32 {
-        self.rank
-    }
-
-    pub fn world(self) -> u32 {
-        self.world
     }
 }
 
@@ -82,29 +83,20 @@ impl BatchPlan {
     ///
     /// A clip's place is decided by its own draws. Costs four hashes a clip.
     pub fn epoch(&self, epoch: u64) -> EpochPlan {
-        let drawn =
-            |clip: usize, purpose| draw(self.settings.seed, epoch, &self.clips[clip].id, purpose);
+        let seed = self.settings.seed;
+        let drawn = |clip: usize, purpose| draw(seed, epoch, &self.clips[clip].id, purpose);
         let mut keyed = Vec::with_capacity(self.batches_per_epoch() as usize);
         for (shape, bucket) in self.buckets.iter().enumerate() {
-            let mut clips: Vec<_> = bucket
-                .clips
-                .iter()
-                .map(|&clip| (drawn(clip, "clip order"), clip))
-                .collect();
-            clips.sort_unstable();
+            let mut clips = bucket.clips.clone();
+            clips.sort_by_cached_key(|&clip| (drawn(clip, "clip order"), clip));
             for members in clips.chunks(bucket.shape.rows as usize) {
-                let first = members[0].1;
-                let rows = members
-                    .iter()
-                    .map(|&(_, clip)| PlannedRow {
-                        clip,
-                        reference: self.reference(epoch, clip),
-                    })
-                    .collect();
-                keyed.push((
-                    (drawn(first, "batch order"), first),
-                    PlannedBatch { shape, rows },
-                ));
+                let key = (drawn(members[0], "batch order"), members[0]);
+                let rows = members.iter().map(|&clip| PlannedRow {
+                    clip,
+                    reference: self.reference(epoch, clip),
+                });
+                let rows = rows.collect();
+                keyed.push((key, PlannedBatch { shape, rows }));
             }
         }
         keyed.sort_unstable_by_key(|(key, _)| *key);
@@ -136,39 +128,32 @@ impl EpochPlan {
     /// on all ranks. All ranks get equally many: the last round is filled with masked batches.
     ///
     /// A start in an earlier epoch yields all of this one, a start in a later epoch nothing.
-    /// Ranks are dealt from `start`, so the number of ranks may change where a run continues.
+    /// Ranks are dealt from `start`, so the number of ranks may change where a run resumes.
     pub fn batches_from(
         &self,
         start: Position,
-        shard: Shard,
+        rank: Rank,
     ) -> impl ExactSizeIterator<Item = (Position, &PlannedBatch)> {
         let start = match start.epoch.cmp(&self.epoch) {
-            std::cmp::Ordering::Less => 0,
-            std::cmp::Ordering::Equal => (start.batch as usize).min(self.batches.len()),
-            std::cmp::Ordering::Greater => self.batches.len(),
+            Ordering::Less => 0,
+            Ordering::Equal => (start.batch as usize).min(self.batches.len()),
+            Ordering::Greater => self.batches.len(),
         };
-        (start..self.batches.len())
-            .step_by(shard.world as usize)
-            .map(move |round| {
-                let position = Position {
-                    epoch: self.epoch,
-                    batch: round as u64,
-                };
-                let mine = self.batches.get(round + shard.rank as usize);
-                (position, mine.unwrap_or(&self.masked))
-            })
+        let rounds = (start..self.batches.len()).step_by(rank.world as usize);
+        rounds.map(move |round| {
+            let (epoch, batch) = (self.epoch, round as u64);
+            let own = self.batches.get(round + rank.number as usize);
+            (Position { epoch, batch }, own.unwrap_or(&self.masked))
+        })
     }
 
     /// The position after the round that begins at `position`.
-    pub fn next(&self, position: Position, shard: Shard) -> Position {
-        let batch = position.batch + u64::from(shard.world);
-        if batch < self.batches.len() as u64 {
-            Position { batch, ..position }
-        } else {
-            Position {
-                epoch: position.epoch + 1,
-                batch: 0,
-            }
-        }
+    pub fn next(&self, position: Position, rank: Rank) -> Position {
+        let batch = position.batch + u64::from(rank.world);
+        let (epoch, batch) = match batch < self.batches.len() as u64 {
+            true => (position.epoch, batch),
+            false => (position.epoch + 1, 0),
+        };
+        Position { epoch, batch }
     }
 }

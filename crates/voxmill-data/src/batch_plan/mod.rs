@@ -1,4 +1,4 @@
-//! The batch plan: who is in which batch, padded to which shape.
+//! The batch plan: which clip is in which batch, padded to which shape.
 //!
 //! A device that gets batches of ever new shapes spends its time on recompiling, re-tuning and
 //! multiplying padding. So clips of like length go together, padded to one of a few shapes that
@@ -7,7 +7,7 @@
 //!
 //! All of it is a pure function of (clips, settings, epoch): header lengths in, plain lists out.
 //! Nothing depends on the order in which clips were listed, on workers, on ranks or on what the
-//! cache holds, so a run can be continued anywhere by its [`Position`]. Clips that are in
+//! cache holds, so a run can resume anywhere by its [`Position`]. Clips that are in
 //! quarantine when an epoch begins are left out by the caller; one that fails in mid-epoch
 //! becomes a masked row of the batch it was planned for, and the plan stands.
 
@@ -22,7 +22,7 @@ mod waste;
 
 use std::num::{NonZeroU8, NonZeroU32};
 
-pub use epoch::{EpochPlan, PlannedBatch, PlannedRow, Position, Shard, ShardError};
+pub use epoch::{EpochPlan, PlannedBatch, PlannedRow, Position, Rank, RankError};
 pub use reference::Reference;
 pub use shapes::{Bucket, Shape};
 pub use waste::{Padded, PaddingWaste, least_padded_frames};
@@ -65,9 +65,7 @@ impl Default for BatchSettings {
     /// Multiples of 8 keep rows aligned for vector units and cost about 0.05 points of padding
     /// waste on LJ Speech lengths (16 cost 0.2); 129 frames are 1.5 s at 22,050 Hz and hop 256.
     fn default() -> Self {
-        const fn at_least_1(n: u32) -> NonZeroU32 {
-            NonZeroU32::MIN.saturating_add(n - 1)
-        }
+        let at_least_1 = |n: u32| NonZeroU32::MIN.saturating_add(n - 1);
         Self {
             batch_size: at_least_1(16),
             bucket_count: NonZeroU8::MIN.saturating_add(7),
@@ -156,18 +154,17 @@ fn check(sorted: &[PlanClip], settings: &BatchSettings) -> Result<(), BatchPlanE
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0].id == pair[1].id) {
         return Err(BatchPlanError::DuplicateClip(pair[0].id.clone()));
     }
+    let fits = |n: u32, multiple: NonZeroU32| n.checked_next_multiple_of(multiple.get()).is_some();
     for clip in sorted {
+        let id = || clip.id.clone();
         if clip.frames == 0 {
-            return Err(BatchPlanError::NoFrames(clip.id.clone()));
-        }
-        if clip.tokens == 0 {
-            return Err(BatchPlanError::NoTokens(clip.id.clone()));
-        }
-        let fits = |n: u32, multiple: NonZeroU32| n.checked_next_multiple_of(multiple.get());
-        if fits(clip.frames, settings.frame_multiple).is_none()
-            || fits(clip.tokens, settings.token_multiple).is_none()
+            return Err(BatchPlanError::NoFrames(id()));
+        } else if clip.tokens == 0 {
+            return Err(BatchPlanError::NoTokens(id()));
+        } else if !fits(clip.frames, settings.frame_multiple)
+            || !fits(clip.tokens, settings.token_multiple)
         {
-            return Err(BatchPlanError::TooLong(clip.id.clone()));
+            return Err(BatchPlanError::TooLong(id()));
         }
     }
     Ok(())

@@ -144,7 +144,7 @@ proptest! {
         let epoch = plan.epoch(3);
         let start = Position { epoch: 3, batch: start };
         let ranks: Vec<Vec<_>> = (0..world)
-            .map(|rank| epoch.batches_from(start, Shard::new(rank, world).unwrap()).collect())
+            .map(|rank| epoch.batches_from(start, Rank::new(rank, world).unwrap()).collect())
             .collect();
         prop_assert!(ranks.iter().all(|batches| batches.len() == ranks[0].len()));
         let mut dealt = Vec::new();
@@ -166,16 +166,16 @@ proptest! {
         clips in any_clips(), settings in any_settings(), world in 1u32..4, stop in 0usize..60,
     ) {
         let plan = BatchPlan::new(clips, settings).unwrap();
-        let shard = Shard::new(world - 1, world).unwrap();
+        let rank = Rank::new(world - 1, world).unwrap();
         let epochs = [plan.epoch(0), plan.epoch(1)];
         let walk = |start: Position| -> Vec<_> {
-            epochs.iter().flat_map(|epoch| epoch.batches_from(start, shard)).collect()
+            epochs.iter().flat_map(|epoch| epoch.batches_from(start, rank)).collect()
         };
         let whole = walk(Position::default());
         let mut position = Position::default();
         for &(at, _) in whole.iter().take(stop) {
             prop_assert_eq!(position, at);
-            position = epochs[at.epoch as usize].next(position, shard);
+            position = epochs[at.epoch as usize].next(position, rank);
             prop_assert!(position > at);
         }
         let tail = walk(position);

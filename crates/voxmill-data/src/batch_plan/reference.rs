@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{BatchPlan, PlanClip};
 use crate::draw::{below, draw};
 
-/// A stretch of a clip.
+/// Part of a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Number of the clip.
@@ -18,27 +18,23 @@ pub struct Reference {
     pub frames: u32,
 }
 
-/// Who else speaks with a clip's voice.
+/// The clips of each speaker.
 #[derive(Clone, Debug)]
 pub(super) struct Speakers {
     /// Numbers of each speaker's clips, ascending.
-    clips: Vec<Vec<usize>>,
-    /// Of each clip, its speaker's place in `clips` and its own place in that list.
-    places: Vec<(usize, usize)>,
+    clips: BTreeMap<u32, Vec<usize>>,
+    /// Of each clip, its speaker and its own place among that speaker's.
+    places: Vec<(u32, usize)>,
 }
 
 impl Speakers {
     pub(super) fn new(clips: &[PlanClip]) -> Self {
-        let mut known = BTreeMap::new();
-        let mut of_speaker: Vec<Vec<usize>> = Vec::new();
+        let mut of_speaker = BTreeMap::<u32, Vec<usize>>::new();
         let mut places = Vec::with_capacity(clips.len());
         for (number, clip) in clips.iter().enumerate() {
-            let speaker = *known.entry(clip.speaker).or_insert(of_speaker.len());
-            if speaker == of_speaker.len() {
-                of_speaker.push(Vec::new());
-            }
-            places.push((speaker, of_speaker[speaker].len()));
-            of_speaker[speaker].push(number);
+            let own = of_speaker.entry(clip.speaker).or_default();
+            places.push((clip.speaker, own.len()));
+            own.push(number);
         }
         Self {
             clips: of_speaker,
@@ -49,7 +45,7 @@ impl Speakers {
     /// Maps a draw evenly onto the speaker's other clips; the clip itself if it is the only one.
     fn other_clip(&self, clip: usize, draw: u64) -> usize {
         let (speaker, place) = self.places[clip];
-        let clips = &self.clips[speaker];
+        let clips = &self.clips[&speaker];
         if clips.len() == 1 {
             return clip;
         }
@@ -60,17 +56,14 @@ impl Speakers {
 
 impl BatchPlan {
     pub(super) fn reference(&self, epoch: u64, clip: usize) -> Reference {
-        let id = &self.clips[clip].id;
-        let seed = self.settings.seed;
-        let other = self
-            .speakers
-            .other_clip(clip, draw(seed, epoch, id, "reference clip"));
+        let drawn = |purpose| draw(self.settings.seed, epoch, &self.clips[clip].id, purpose);
+        let other = self.speakers.other_clip(clip, drawn("reference clip"));
         let length = self.clips[other].frames;
         let frames = length.min(self.settings.reference_frames.get());
         let starts = u64::from(length - frames) + 1;
         Reference {
             clip: other,
-            start_frame: below(draw(seed, epoch, id, "reference crop"), starts) as u32,
+            start_frame: below(drawn("reference crop"), starts) as u32,
             frames,
         }
     }

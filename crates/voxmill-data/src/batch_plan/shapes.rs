@@ -4,6 +4,9 @@
 //! with the fewest frames wasted. Then each bucket gives the clips that do not fill a batch to the
 //! next longer one, because a dozen partial batches cost more than the twelfth shape saves.
 
+use std::ops::RangeInclusive;
+
+#[doc(inline)]
 pub use voxmill_telemetry::shape::Shape;
 
 use super::{BatchSettings, PlanClip};
@@ -26,48 +29,35 @@ impl Bucket {
 pub(super) fn buckets(clips: &[PlanClip], settings: &BatchSettings) -> Vec<Bucket> {
     let mut by_length: Vec<usize> = (0..clips.len()).collect();
     by_length.sort_unstable_by_key(|&clip| (clips[clip].frames, clip));
-    let lengths: Vec<u32> = by_length
-        .iter()
-        .map(|&clip| {
-            clips[clip]
-                .frames
-                .next_multiple_of(settings.frame_multiple.get())
-        })
-        .collect();
+    let multiple = settings.frame_multiple.get();
+    let rounded = |&clip: &usize| clips[clip].frames.next_multiple_of(multiple);
+    let lengths: Vec<u32> = by_length.iter().map(rounded).collect();
 
     let sized = if settings.pad_to_fixed_length {
         let rows = (lengths.len() as u64).min(settings.batch_size.get().into());
         vec![(lengths.len(), rows)]
     } else {
-        let total = clips.iter().map(|clip| u64::from(clip.frames)).sum();
-        let budget = FrameBudget::new(settings, total, clips.len());
-        whole_batches(
-            &lengths,
-            &worthwhile_ends(&lengths, settings, &budget),
-            &budget,
-        )
+        let budget = FrameBudget::new(settings, clips);
+        let ends = worthwhile_ends(&lengths, settings, &budget);
+        whole_batches(&lengths, &ends, &budget)
     };
 
     let mut start = 0;
-    sized
-        .into_iter()
-        .map(|(end, rows)| {
-            let mut members = by_length[start..end].to_vec();
-            members.sort_unstable();
-            start = end;
-            let tokens = members.iter().map(|&clip| clips[clip].tokens).max();
-            Bucket {
-                shape: Shape {
-                    frames: lengths[end - 1],
-                    tokens: tokens
-                        .expect("a bucket ends after it starts")
-                        .next_multiple_of(settings.token_multiple.get()),
-                    rows: u32::try_from(rows).expect("rows are capped to 32 bits"),
-                },
-                clips: members,
-            }
-        })
-        .collect()
+    let bucket = |(end, rows): (usize, u64)| {
+        let mut members = by_length[start..end].to_vec();
+        members.sort_unstable();
+        start = end;
+        let tokens = members.iter().map(|&clip| clips[clip].tokens).max();
+        let tokens = tokens.expect("a bucket ends after it starts");
+        let shape = Shape {
+            frames: lengths[end - 1],
+            tokens: tokens.next_multiple_of(settings.token_multiple.get()),
+            rows: u32::try_from(rows).expect("rows are capped to 32 bits"),
+        };
+        let clips = members;
+        Bucket { shape, clips }
+    };
+    sized.into_iter().map(bucket).collect()
 }
 
 /// The padded frames that a batch of any shape should come near to: batch size × mean length,
@@ -78,10 +68,11 @@ struct FrameBudget {
 }
 
 impl FrameBudget {
-    fn new(settings: &BatchSettings, total_frames: u64, clips: usize) -> Self {
+    fn new(settings: &BatchSettings, clips: &[PlanClip]) -> Self {
+        let total: u128 = clips.iter().map(|clip| u128::from(clip.frames)).sum();
         Self {
-            frames: u128::from(settings.batch_size.get()) * u128::from(total_frames),
-            clips: clips as u128,
+            frames: u128::from(settings.batch_size.get()) * total,
+            clips: clips.len() as u128,
         }
     }
 
@@ -89,11 +80,11 @@ impl FrameBudget {
     fn rows(&self, frames: u32) -> u64 {
         let per_row = u128::from(frames) * self.clips;
         let nearest = (2 * self.frames + per_row) / (2 * per_row);
-        // Where that is beyond 32 bits there are not so many clips either.
+        // Where that is beyond 32 bits there are not that many clips either.
         nearest.clamp(1, u32::MAX.into()) as u64
     }
 
-    /// Whether a batch is more than twice so many frames.
+    /// Whether a batch is more than twice as many frames.
     fn is_over_twice(&self, frames: u64) -> bool {
         2 * u128::from(frames) * self.clips < self.frames
     }
@@ -177,15 +168,8 @@ impl LeastPadding {
             lengths.push(same[0]);
             clips_before.push(clips_before[lengths.len() - 1] + same.len() as u64);
         }
-        let best = (0..=lengths.len())
-            .map(|j| {
-                if j == 0 {
-                    0
-                } else {
-                    clips_before[j] * u64::from(lengths[j - 1])
-                }
-            })
-            .collect();
+        let mut best = vec![0];
+        best.extend((1..=lengths.len()).map(|j| clips_before[j] * u64::from(lengths[j - 1])));
         let cuts = vec![vec![0; lengths.len() + 1]];
         Self {
             lengths,
@@ -199,7 +183,7 @@ impl LeastPadding {
         self.best[self.lengths.len()]
     }
 
-    /// Goes on to one shape more; false, and no change, when each length has its own already.
+    /// Adds a shape; false, and no change, when each length has its own already.
     pub(super) fn add_shape(&mut self) -> bool {
         let fewest = self.cuts.len() + 1;
         let most = self.lengths.len();
@@ -207,33 +191,35 @@ impl LeastPadding {
             return false;
         }
         // Entries below `fewest` would leave a shape empty; they are never read.
-        let mut layer = Layer {
-            best: vec![0; most + 1],
-            cuts: vec![0; most + 1],
-        };
-        self.fill(&mut layer, fewest, most, fewest - 1, most - 1);
-        self.best = layer.best;
-        self.cuts.push(layer.cuts);
+        let mut layer = vec![(0, 0); most + 1];
+        self.fill(&mut layer, fewest..=most, fewest - 1..=most - 1);
+        let (best, cuts) = layer.into_iter().unzip();
+        self.best = best;
+        self.cuts.push(cuts);
         true
     }
 
-    /// Fills j in `low..=high`, whose best cuts lie in `first..=last`.
-    fn fill(&self, layer: &mut Layer, low: usize, high: usize, first: usize, last: usize) {
-        if low > high {
+    /// Fills (best, cut) for a range of j whose best cuts lie in `cuts`.
+    fn fill(
+        &self,
+        layer: &mut [(u64, usize)],
+        js: RangeInclusive<usize>,
+        cuts: RangeInclusive<usize>,
+    ) {
+        if js.is_empty() {
             return;
         }
+        let (low, high) = js.into_inner();
+        let (first, last) = cuts.into_inner();
         let j = low.midpoint(high);
         let length = u64::from(self.lengths[j - 1]);
         let padded =
             |i: usize| self.best[i] + (self.clips_before[j] - self.clips_before[i]) * length;
-        let (best, cut) = (first..=last.min(j - 1))
-            .map(|i| (padded(i), i))
-            .min()
-            .expect("the cut of a shorter prefix lies before this one");
-        layer.best[j] = best;
-        layer.cuts[j] = cut;
-        self.fill(layer, low, j - 1, first, cut);
-        self.fill(layer, j + 1, high, cut, last);
+        let best = (first..=last.min(j - 1)).map(|i| (padded(i), i)).min();
+        let best = best.expect("the cut of a shorter prefix lies before this one");
+        layer[j] = best;
+        self.fill(layer, low..=j - 1, first..=best.1);
+        self.fill(layer, j + 1..=high, best.1..=last);
     }
 
     /// Where each of `count` shapes ends, in clips; `count` of the shapes added so far.
@@ -246,9 +232,4 @@ impl LeastPadding {
         }
         ends
     }
-}
-
-struct Layer {
-    best: Vec<u64>,
-    cuts: Vec<usize>,
 }

@@ -1,8 +1,8 @@
 //! How much of what the device computes is padding.
 //!
-//! Beside the plan's own waste stand three measures of the same clips that put it in proportion:
-//! batches at random, everything padded to the longest, and the best that any number of shapes
-//! could do if batches always came out full.
+//! Three measures of the same clips put the plan's own waste in proportion: batches at random,
+//! everything padded to the longest, and the best that any number of shapes could do if batches
+//! always came out full.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,24 @@ pub struct Padded {
 impl Padded {
     /// 1 − valid / padded. 0: no padding at all; 0.5: half of the work is thrown away.
     pub fn waste(self) -> f64 {
-        if self.padded == 0 {
-            return 0.0;
+        match self.padded {
+            0 => 0.0,
+            padded => 1.0 - self.valid as f64 / padded as f64,
         }
-        1.0 - self.valid as f64 / self.padded as f64
+    }
+
+    /// Adds lengths that are all padded to the longest of them.
+    fn add(&mut self, lengths: impl ExactSizeIterator<Item = u32>) {
+        let (count, mut longest) = (lengths.len() as u64, 0);
+        for length in lengths.map(u64::from) {
+            self.valid += length;
+            longest = longest.max(length);
+        }
+        self.padded += count * longest;
     }
 }
 
-/// Frames are what training costs; tokens are shown beside.
+/// Frames are what training costs; tokens are shown next to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaddingWaste {
     pub frames: Padded,
@@ -54,36 +64,19 @@ impl PaddingWaste {
     /// Shuffled clips, `batch_size` at a time, each batch padded to its own longest clip:
     /// what a plain data loader does.
     pub fn of_random_batches(clips: &[PlanClip], batch_size: usize, seed: u64) -> Self {
-        let mut order: Vec<_> = clips
-            .iter()
-            .map(|clip| (draw(seed, 0, &clip.id, "clip order"), clip))
-            .collect();
-        order.sort_unstable_by(|a, b| (a.0, &a.1.id).cmp(&(b.0, &b.1.id)));
+        let mut order: Vec<&PlanClip> = clips.iter().collect();
+        order.sort_by_cached_key(|clip| (draw(seed, 0, &clip.id, "clip order"), &clip.id));
         let mut waste = Self::default();
         for batch in order.chunks(batch_size.max(1)) {
-            waste.add_padded_to_longest(batch.iter().map(|(_, clip)| *clip));
+            waste.frames.add(batch.iter().map(|clip| clip.frames));
+            waste.tokens.add(batch.iter().map(|clip| clip.tokens));
         }
         waste
     }
 
     /// Every clip padded to the longest of all.
     pub fn of_longest(clips: &[PlanClip]) -> Self {
-        let mut waste = Self::default();
-        waste.add_padded_to_longest(clips.iter());
-        waste
-    }
-
-    fn add_padded_to_longest<'a>(&mut self, clips: impl Iterator<Item = &'a PlanClip>) {
-        let (mut count, mut frames, mut tokens) = (0, 0, 0);
-        for clip in clips {
-            count += 1;
-            frames = frames.max(u64::from(clip.frames));
-            tokens = tokens.max(u64::from(clip.tokens));
-            self.frames.valid += u64::from(clip.frames);
-            self.tokens.valid += u64::from(clip.tokens);
-        }
-        self.frames.padded += count * frames;
-        self.tokens.padded += count * tokens;
+        Self::of_random_batches(clips, clips.len(), 0)
     }
 }
 
@@ -96,13 +89,12 @@ pub fn least_padded_frames(clips: &[PlanClip], shapes: usize) -> Padded {
         return Padded::default();
     }
     let mut padding = LeastPadding::new(&lengths);
-    for _ in 1..shapes {
-        if !padding.add_shape() {
-            break;
-        }
+    let mut count = 1;
+    while count < shapes && padding.add_shape() {
+        count += 1;
     }
     Padded {
-        valid: lengths.iter().map(|&frames| u64::from(frames)).sum(),
+        valid: lengths.into_iter().map(u64::from).sum(),
         padded: padding.padded_frames(),
     }
 }

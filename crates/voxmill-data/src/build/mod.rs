@@ -1,4 +1,4 @@
-//! Makes the features of stale clips on the pipeline; the caller's thread writes them as they come.
+//! Computes the features of stale clips on the pipeline; the caller's thread writes them as they come.
 
 mod staleness;
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use voxmill_telemetry::stage::StageId;
 
-use crate::cache::{Added, Cache, CacheError, CacheWriter, ClipView, Fingerprint, clip_bytes};
-use crate::features::{AudioFeatures, Levels, TextFeatures};
+use crate::cache::{Added, Cache, CacheError, CacheWriter, ClipView};
+use crate::features::{Levels, TextFeatures};
 use crate::manifest::{Clip, QuarantineEntry};
 use voxmill_pipeline::item::RunFailure;
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting};
@@ -19,7 +19,8 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_text::language::Language;
 
 use crate::featurize::{
-    ClipFeaturizer, Recipe, largest_bytes, left_out, lost, make_audio, make_text,
+    ClipFeaturizer, ComputedAudio, Recipe, audio_features, largest_bytes, left_out, lost,
+    text_features,
 };
 use staleness::Stale;
 pub(crate) use staleness::fingerprint;
@@ -55,7 +56,7 @@ pub enum BuildError {
 }
 
 /// Clips that may wait for the writer. While it syncs a shard, some tenths of a second, the workers
-/// go on; 128 clips of LJ Speech are 25 MB, and the longest that pass the filter 60 MB.
+/// continue; 128 clips of LJ Speech are 25 MB, and the longest that pass the filter 60 MB.
 const CLIPS_AHEAD: usize = 128;
 
 /// The name of the budget, as it stands in messages.
@@ -102,8 +103,8 @@ impl BuildSettings {
             .buffer(Setting::from(16))
             .budget(MEMORY, self.ram_budget)
             .stage(StageId::Featurize.name(), featurize)
-            // Making features is computing: more than one for each core bring nothing, and fewer cost what
-            // they do. There is nothing here for the controller to try.
+            // This is computing: more workers than cores gain nothing, and fewer cost what they would do.
+            // The controller has nothing to try.
             .workers(Setting::fixed(self.workers))
             .buffer(Setting::from(CLIPS_AHEAD))
             .in_budget(MEMORY)
@@ -112,18 +113,15 @@ impl BuildSettings {
 }
 
 /// A clip's features, or why there are none.
-type Outcome = Result<Made, QuarantineEntry>;
+type Computed = Result<ComputedClip, QuarantineEntry>;
 
-struct Made {
+struct ComputedClip {
     clip: usize,
-    fingerprint: Fingerprint,
     text: TextFeatures,
-    audio: AudioFeatures,
-    /// The frames were taken over from the cache; only the text was new.
-    audio_kept: bool,
+    audio: ComputedAudio,
 }
 
-/// What building needs to know beside what is stale.
+/// What building needs to know apart from what is stale.
 #[derive(Debug)]
 pub struct Building<'a> {
     pub clips: &'a [Clip],
@@ -132,15 +130,15 @@ pub struct Building<'a> {
     pub before: Cache,
     pub spread: &'a BuildSettings,
     pub recorder: Recorder,
-    /// Looked at between clips; what was made by then is kept.
+    /// Checked between clips; what was computed by then is kept.
     pub stop: &'a AtomicBool,
     /// Whether the cache's size is bounded.
     pub within_budget: bool,
 }
 
 impl Building<'_> {
-    /// Makes the features of all stale clips on several threads and writes them as they come.
-    /// `progress` hears of each clip.
+    /// Computes the features of all stale clips on several threads and writes them as they come.
+    /// `progress` is called for each clip.
     pub fn build(
         self,
         staleness: Staleness,
@@ -174,15 +172,15 @@ impl Building<'_> {
                     built.bad.push(lost(clip, &gap.fault));
                     Ok(())
                 }
-                Ok(Delivery::Item(made)) => {
-                    let number = made.number();
+                Ok(Delivery::Item(item)) => {
+                    let number = item.number();
                     progress(&clips[stale[number as usize].clip]);
                     // The receipt holds the clip's bytes until the writer has them.
-                    let (outcome, receipt) = made.into_parts();
-                    if let Err(bad) = &outcome {
+                    let (computed, receipt) = item.into_parts();
+                    if let Err(bad) = &computed {
                         recorder.record(left_out(number, bad));
                     }
-                    let stored = store(clips, outcome, writer, &mut built);
+                    let stored = store(clips, computed, writer, &mut built);
                     receipt.done();
                     stored.map_err(BuildError::from)
                 }
@@ -204,7 +202,7 @@ impl Building<'_> {
         self,
         stale: &Arc<[Stale]>,
         enough: &Arc<AtomicBool>,
-    ) -> Result<Running<Outcome>, StartError> {
+    ) -> Result<Running<Computed>, StartError> {
         let (count, enough) = (stale.len() as u64, Arc::clone(enough));
         let numbers = move |from: u64| {
             (from..count)
@@ -230,7 +228,7 @@ impl Building<'_> {
             Ok::<_, voxmill_audio::AudioSettingsError>(move |number: u64| {
                 let stale = &stale[number as usize];
                 let clip = &clips[stale.clip];
-                Ok::<_, Infallible>(make(clip, stale, &recipe, &before, &mut featurizer))
+                Ok::<_, Infallible>(compute(clip, stale, &recipe, &before, &mut featurizer))
             })
         });
         let featurize = featurize.reserving(largest).keeping(bytes_of);
@@ -239,61 +237,48 @@ impl Building<'_> {
     }
 }
 
-fn bytes_of(outcome: &Outcome) -> u64 {
-    match outcome {
-        Ok(made) => {
-            let frames = (made.audio.mel.len() * size_of::<f32>()) as u64;
-            let text = made.text.normalized.len() as u64;
-            clip_bytes(0, 0, made.text.tokens.len() as u64, text) + frames
-        }
-        Err(_) => 0,
-    }
+fn bytes_of(computed: &Computed) -> u64 {
+    let view = |clip: &ComputedClip| ClipView::new(&clip.text, &clip.audio.features).bytes();
+    computed.as_ref().map_or(0, view)
 }
 
-fn make(
+fn compute(
     clip: &Clip,
     stale: &Stale,
     recipe: &Recipe,
     before: &Cache,
     featurizer: &mut ClipFeaturizer,
-) -> Outcome {
-    let text = make_text(clip, recipe)?;
+) -> Computed {
+    let text = text_features(clip, recipe)?;
     let still_good = stale.audio_fresh.then_some(before);
-    let audio = make_audio(clip, stale.fingerprint, still_good, featurizer)?;
-    Ok(Made {
-        clip: stale.clip,
-        fingerprint: audio.fingerprint,
-        text,
-        audio: audio.features,
-        audio_kept: audio.kept,
-    })
+    let audio = audio_features(clip, stale.fingerprint, still_good, featurizer)?;
+    let clip = stale.clip;
+    Ok(ComputedClip { clip, text, audio })
 }
 
 fn store(
     clips: &[Clip],
-    outcome: Outcome,
+    computed: Computed,
     writer: &mut CacheWriter,
     built: &mut Built,
 ) -> Result<(), CacheError> {
-    let made = match outcome {
-        Ok(made) => made,
+    let ComputedClip { clip, text, audio } = match computed {
+        Ok(computed) => computed,
         Err(bad) => {
             built.bad.push(bad);
             return Ok(());
         }
     };
-    let view = ClipView::new(&made.text, &made.audio);
-    match writer.add(&clips[made.clip].id, &made.fingerprint, view)? {
-        Added::Stored => {}
-        Added::BudgetReached { .. } => built.not_cached += 1,
-    }
-    built.audio_kept += usize::from(made.audio_kept);
+    let view = ClipView::new(&text, &audio.features);
+    let added = writer.add(&clips[clip].id, &audio.fingerprint, view)?;
+    built.not_cached += usize::from(added != Added::Stored);
+    built.audio_kept += usize::from(audio.kept);
     let known = Known {
-        language: made.text.language,
-        tokens: made.text.tokens.len() as u32,
-        levels: made.audio.levels,
+        language: text.language,
+        tokens: text.tokens.len() as u32,
+        levels: audio.features.levels,
     };
-    built.known.push((made.clip, known));
+    built.known.push((clip, known));
     Ok(())
 }
 
@@ -305,8 +290,6 @@ mod tests {
     use crate::manifest::Limits;
     use std::fs;
     use std::path::Path;
-    use voxmill_audio::AudioSettings;
-    use voxmill_text::{FrontEnd, FrontEndOptions};
 
     /// A dataset of one real clip under many names.
     fn dataset(folder: &Path, clips: usize) -> Vec<Clip> {
@@ -321,27 +304,15 @@ mod tests {
             manifest.push_str(&format!("c{number}|Hello there.\n"));
         }
         fs::write(folder.join("metadata.csv"), manifest).unwrap();
-        let limits = Limits {
-            audio: AudioSettings::default(),
-            max_mel_frames: None,
-            max_text_length: None,
-            min_seconds: 0.0,
-        };
-        Dataset::open(folder, None, &limits, 0.0)
-            .unwrap()
-            .manifest
-            .clips
+        let dataset = Dataset::open(folder, None, &Limits::default(), 0.0);
+        dataset.unwrap().manifest.clips
     }
 
     #[test]
-    fn asked_to_stop_it_keeps_what_was_made() {
+    fn asked_to_stop_it_keeps_what_was_computed() {
         let home = tempfile::tempdir().unwrap();
         let clips = dataset(home.path(), 400);
-        let recipe = Recipe {
-            front_end: Arc::new(FrontEnd::new(FrontEndOptions::default()).unwrap()),
-            audio: Arc::new(AudioSettings::default()),
-            language: None,
-        };
+        let recipe = Recipe::default();
         let dir = home.path().join("features");
         let stop = AtomicBool::new(false);
         let before = Cache::open(&dir).unwrap();
@@ -349,8 +320,8 @@ mod tests {
         let staleness = Staleness::find(&clips, &prints, &before, &recipe);
         assert_eq!(staleness.stale.len(), clips.len());
 
-        let mut writer =
-            CacheWriter::open(&dir, recipe.feature_settings(), WriterOptions::default()).unwrap();
+        let settings = recipe.feature_settings();
+        let mut writer = CacheWriter::open(&dir, settings, WriterOptions::default()).unwrap();
         let spread = BuildSettings {
             workers: 2,
             ram_budget: 1 << 30,
@@ -367,10 +338,10 @@ mod tests {
             stop: &stop,
             within_budget: false,
         };
-        let mut heard = 0;
+        let mut reported = 0;
         let built = building.build(staleness, &mut writer, |_| {
-            heard += 1;
-            stop.store(heard >= 10, Ordering::Relaxed);
+            reported += 1;
+            stop.store(reported >= 10, Ordering::Relaxed);
         });
         let built = built.unwrap();
         assert!(built.interrupted);

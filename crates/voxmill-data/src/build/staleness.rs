@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cache::{AudioStamp, Cache, Fingerprint, Freshness, Hash128, Reason};
+use crate::cache::{AudioStamp, Cache, Fingerprint, Freshness, Hash128, RebuildReason};
 use crate::manifest::Clip;
 use rayon::prelude::*;
 
 use crate::featurize::Recipe;
 
-/// Clips looked at between two signs of life.
-const STRETCH: usize = 256;
+/// Clips checked between two calls of `progress`.
+const PORTION: usize = 256;
 
-/// What each clip is made from now, by clip number. Taken once: with `--verify` it costs reading
+/// What each clip's features are computed from now, by clip number. Taken once: with `--verify` it costs reading
 /// every audio file.
 #[derive(Debug)]
 pub struct Fingerprints(Vec<Fingerprint>);
@@ -26,36 +26,31 @@ impl Fingerprints {
         mut progress: impl FnMut(&Clip),
     ) -> Option<Fingerprints> {
         let mut prints = Vec::with_capacity(clips.len());
-        for stretch in clips.chunks(STRETCH) {
+        for portion in clips.chunks(PORTION) {
             if stop.load(Ordering::Relaxed) {
                 return None;
             }
-            prints.par_extend(
-                stretch
-                    .par_iter()
-                    .map(|clip| fingerprint(clip, recipe, verify)),
-            );
-            stretch.iter().for_each(&mut progress);
+            let computed = portion
+                .par_iter()
+                .map(|clip| fingerprint(clip, recipe, verify));
+            prints.par_extend(computed);
+            portion.iter().for_each(&mut progress);
         }
         Some(Fingerprints(prints))
     }
 }
 
 pub(crate) fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerprint {
-    let seen = AudioStamp {
+    let mut audio = AudioStamp {
         bytes: clip.audio_bytes,
         modified_ns: clip.audio_mtime_ns,
         content: None,
     };
-    let audio = if verify {
+    if verify {
         // A file that cannot be read now counts as changed; building it then says what is wrong.
-        AudioStamp::with_content(&clip.audio_path()).unwrap_or(AudioStamp {
-            bytes: u64::MAX,
-            ..seen
-        })
-    } else {
-        seen
-    };
+        audio.bytes = u64::MAX;
+        audio = AudioStamp::with_content(&clip.audio_path()).unwrap_or(audio);
+    }
     Fingerprint {
         audio,
         text: Hash128::of_text(&clip.text, recipe.language_of(clip)),
@@ -65,7 +60,7 @@ pub(crate) fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerp
 #[derive(Debug)]
 pub struct Stale {
     pub clip: usize,
-    pub reason: Reason,
+    pub reason: RebuildReason,
     pub(super) fingerprint: Fingerprint,
     /// The frames in the cache are good; only the text must be redone.
     pub(super) audio_fresh: bool,
@@ -74,7 +69,7 @@ pub struct Stale {
 #[derive(Debug, Default)]
 pub struct Staleness {
     pub stale: Vec<Stale>,
-    /// Touched files whose content proved the same: their new stamp saves the next look.
+    /// Touched files whose content proved the same: with the new stamp the next run need not read them.
     pub(super) restamped: Vec<(usize, AudioStamp)>,
 }
 
@@ -102,10 +97,8 @@ impl Staleness {
                     });
                 }
                 Freshness::Reuse => {
-                    let stored = cache
-                        .entry(&clip.id)
-                        .map(|entry| entry.fingerprint.audio.modified_ns);
-                    if stored.is_some_and(|stored| stored != print.audio.modified_ns) {
+                    let stored = cache.entry(&clip.id).map(|entry| entry.fingerprint.audio);
+                    if stored.is_some_and(|stored| stored.modified_ns != print.audio.modified_ns) {
                         staleness.restamped.push((number, print.audio));
                     }
                 }

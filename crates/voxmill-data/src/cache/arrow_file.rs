@@ -46,7 +46,7 @@ impl ArrowDraft {
     /// Written so far, up to the buffer's 8 KiB.
     pub(super) fn bytes(&self) -> u64 {
         let out = self.writer.get_ref();
-        out.get_ref().bytes() + out.buffer().len() as u64
+        out.get_ref().bytes + out.buffer().len() as u64
     }
 
     /// Returns the file's name and size.
@@ -59,7 +59,7 @@ impl ArrowDraft {
         self.writer.finish()?;
         let out = self.writer.into_inner()?;
         let draft = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        let bytes = draft.bytes();
+        let bytes = draft.bytes;
         Ok((draft.publish(dir, kind, number)?, bytes))
     }
 }
@@ -95,14 +95,12 @@ fn read(bytes: &Bytes) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
     let short = || ArrowError::ParseError("the file is too short".to_owned());
     let trailer: [u8; 10] = *buffer.last_chunk().ok_or_else(short)?;
     let footer_end = buffer.len() - trailer.len();
-    let footer_start = footer_end
-        .checked_sub(read_footer_length(trailer)?)
-        .ok_or_else(short)?;
-    let footer = root_as_footer(&buffer[footer_start..footer_end])
-        .map_err(|error| ArrowError::ParseError(error.to_string()))?;
-    let schema = footer
-        .schema()
-        .ok_or_else(|| ArrowError::ParseError("the file has no schema".to_owned()))?;
+    let footer_start = footer_end.checked_sub(read_footer_length(trailer)?);
+    let footer = &buffer[footer_start.ok_or_else(short)?..footer_end];
+    let footer =
+        root_as_footer(footer).map_err(|error| ArrowError::ParseError(error.to_string()))?;
+    let no_schema = || ArrowError::ParseError("the file has no schema".to_owned());
+    let schema = footer.schema().ok_or_else(no_schema)?;
     let schema: SchemaRef = Arc::new(try_fb_to_schema(schema)?);
     let decoder =
         FileDecoder::new(Arc::clone(&schema), footer.version()).with_require_alignment(true);
@@ -117,9 +115,8 @@ fn read(bytes: &Bytes) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
 fn slice(buffer: &Buffer, block: &Block) -> Option<Buffer> {
     let offset = usize::try_from(block.offset()).ok()?;
     let header = usize::try_from(block.metaDataLength()).ok()?;
-    let length = usize::try_from(block.bodyLength())
-        .ok()?
-        .checked_add(header)?;
+    let body = usize::try_from(block.bodyLength()).ok()?;
+    let length = body.checked_add(header)?;
     let fits = offset.checked_add(length)? <= buffer.len() && header >= 8;
     fits.then(|| buffer.slice_with_length(offset, length))
 }

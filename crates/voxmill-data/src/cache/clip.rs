@@ -33,26 +33,8 @@ impl<'a> ClipView<'a> {
         }
     }
 
-    /// The same audio with other text: for clips of which only the text half was rebuilt.
-    pub fn with_text(self, text: &'a TextFeatures) -> Self {
-        ClipView {
-            language: text.language,
-            normalized: &text.normalized,
-            tokens: &text.tokens,
-            ..self
-        }
-    }
-
     pub fn frames(&self) -> usize {
         self.mel.len() / usize::from(self.mel_channels)
-    }
-
-    pub fn to_text(&self) -> TextFeatures {
-        TextFeatures {
-            language: self.language,
-            normalized: self.normalized.to_owned(),
-            tokens: self.tokens.to_vec(),
-        }
     }
 
     pub fn to_audio(&self) -> AudioFeatures {
@@ -64,24 +46,17 @@ impl<'a> ClipView<'a> {
     }
 
     /// What it takes on disk, roughly: see [`clip_bytes`].
-    pub(super) fn bytes(&self) -> u64 {
-        let values = self.mel.len() as u64;
-        clip_bytes(
-            values,
-            1,
-            self.tokens.len() as u64,
-            self.normalized.len() as u64,
-        )
+    pub(crate) fn bytes(&self) -> u64 {
+        let lengths = [self.mel.len(), self.tokens.len(), self.normalized.len()];
+        let [values, tokens, text] = lengths.map(|length| length as u64);
+        clip_bytes(values, 1, tokens, text)
     }
 
     pub(super) fn fault(&self) -> Option<&'static str> {
-        if self.mel_channels == 0 {
+        let channels = usize::from(self.mel_channels);
+        if channels == 0 {
             Some("it has no mel channels")
-        } else if !self
-            .mel
-            .len()
-            .is_multiple_of(usize::from(self.mel_channels))
-        {
+        } else if !self.mel.len().is_multiple_of(channels) {
             Some("its mel is not a whole number of frames")
         } else if self.mel.len() >= MAX_VALUES || self.tokens.len() >= MAX_VALUES {
             Some("it is too long")
@@ -94,12 +69,10 @@ impl<'a> ClipView<'a> {
 
     /// Refuses what could not be read back.
     pub(super) fn check_fit(&self, id: &str) -> Result<(), CacheError> {
-        match self.fault() {
-            None => Ok(()),
-            Some(why) => Err(CacheError::UnfitFeatures {
-                id: id.to_owned(),
-                why,
-            }),
-        }
+        let unfit = |why| CacheError::UnfitFeatures {
+            id: id.to_owned(),
+            why,
+        };
+        self.fault().map_or(Ok(()), |why| Err(unfit(why)))
     }
 }

@@ -54,20 +54,8 @@ pub(super) fn fields() -> Vec<Field> {
 
 /// In the order of [`fields`].
 pub(super) fn arrays(rows: &[(&str, &Entry)]) -> Vec<ArrayRef> {
-    fn numbers<T: ArrowPrimitiveType>(
-        rows: &[(&str, &Entry)],
-        value: impl Fn(&Entry) -> T::Native,
-    ) -> ArrayRef {
-        Arc::new(PrimitiveArray::<T>::from_iter_values(
-            rows.iter().map(|(_, entry)| value(entry)),
-        ))
-    }
     let ids = rows.iter().map(|(id, _)| *id);
     let languages = rows.iter().map(|(_, entry)| entry.language.code());
-    let audio_hashes = rows
-        .iter()
-        .map(|(_, entry)| entry.fingerprint.audio.content.map(|hash| hash.0));
-    let text_hashes = rows.iter().map(|(_, entry)| Some(entry.fingerprint.text.0));
     vec![
         Arc::new(StringArray::from_iter_values(ids)),
         Arc::new(StringArray::from_iter_values(languages)),
@@ -79,17 +67,28 @@ pub(super) fn arrays(rows: &[(&str, &Entry)]) -> Vec<ArrayRef> {
         numbers::<Float32Type>(rows, |entry| entry.levels.clipped_share),
         numbers::<UInt64Type>(rows, |entry| entry.fingerprint.audio.bytes),
         numbers::<Int64Type>(rows, |entry| entry.fingerprint.audio.modified_ns),
-        Arc::new(hashes(audio_hashes)),
-        Arc::new(hashes(text_hashes)),
+        hashes(rows, |print| print.audio.content),
+        hashes(rows, |print| Some(print.text)),
     ]
 }
 
-fn hashes(values: impl Iterator<Item = Option<[u8; 16]>>) -> FixedSizeBinaryArray {
-    FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16)
-        .expect("every value has 16 bytes by its type")
+/// A column of numbers.
+pub(super) fn numbers<T: ArrowPrimitiveType>(
+    rows: &[(&str, &Entry)],
+    value: impl Fn(&Entry) -> T::Native,
+) -> ArrayRef {
+    let values = rows.iter().map(|(_, entry)| value(entry));
+    Arc::new(PrimitiveArray::<T>::from_iter_values(values))
 }
 
-/// Reads the shared columns back; `place` tells where row `n` of this batch lives.
+fn hashes(rows: &[(&str, &Entry)], hash: impl Fn(&Fingerprint) -> Option<Hash128>) -> ArrayRef {
+    let values = rows.iter().map(|(_, entry)| hash(&entry.fingerprint));
+    let values = values.map(|hash| hash.map(|hash| hash.0));
+    let array = FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16);
+    Arc::new(array.expect("every value has 16 bytes by its type"))
+}
+
+/// Reads the shared columns back; `place` gives the place of row `n` of this batch.
 pub(super) fn entries(
     batch: &RecordBatch,
     place: impl Fn(usize) -> Place,
@@ -122,9 +121,8 @@ pub(super) fn entries(
         };
         let code = languages.value(row);
         if code != language.code() {
-            language = code
-                .parse()
-                .map_err(|error: UnknownLanguage| error.to_string())?;
+            let parsed = code.parse();
+            language = parsed.map_err(|error: UnknownLanguage| error.to_string())?;
         }
         let entry = Entry {
             fingerprint: Fingerprint {
@@ -157,9 +155,8 @@ pub(super) fn column<'a, A: Array + 'static>(
     name: &str,
 ) -> Result<&'a A, String> {
     let array = batch.column_by_name(name);
-    array
-        .and_then(|array| array.as_any().downcast_ref::<A>())
-        .ok_or_else(|| format!("it has no column `{name}` of the type expected"))
+    let typed = array.and_then(|array| array.as_any().downcast_ref::<A>());
+    typed.ok_or_else(|| format!("it has no column `{name}` of the type expected"))
 }
 
 /// The values of a list's row, borrowed from wherever the array lies.

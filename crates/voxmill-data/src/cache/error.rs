@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
 
-/// Why the cache as a whole could not be opened or written. Training goes on without a cache after
+/// Why the cache as a whole could not be opened or written. Training continues without a cache after
 /// any of these; a damaged shard is not among them, for it is data ([`DamagedShard`]).
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
@@ -37,52 +37,49 @@ pub enum CacheError {
 impl CacheError {
     /// The next move, where there is one.
     pub fn hint(&self) -> Option<&'static str> {
-        match self {
+        Some(match self {
             CacheError::NewerVersion { .. } => {
-                Some("update voxmill, or give another folder with `--cache-dir`")
+                "update voxmill, or give another folder with `--cache-dir`"
             }
             CacheError::Locked { .. } => {
-                Some("wait for it to end, or give another folder with `--cache-dir`")
+                "wait for it to end, or give another folder with `--cache-dir`"
             }
-            CacheError::NotWritable { .. } => Some("give a folder of your own with `--cache-dir`"),
-            CacheError::NoRoom { .. } => Some(
-                "free some space, run `voxmill prepare --gc`, or bound the cache with `--cache-budget`",
-            ),
+            CacheError::NotWritable { .. } => "give a folder of your own with `--cache-dir`",
+            CacheError::NoRoom { .. } => {
+                "free some space, run `voxmill prepare --gc`, or bound the cache with `--cache-budget`"
+            }
             CacheError::UnfitFeatures { .. }
             | CacheError::Io { .. }
-            | CacheError::Encode { .. } => None,
-        }
+            | CacheError::Encode { .. } => return None,
+        })
     }
 
-    pub(super) fn from_io(dir: &Path, source: io::Error) -> Self {
+    /// For errors of writing, of the file system or of Arrow.
+    pub(super) fn writing(dir: &Path, error: impl Into<ArrowError>) -> Self {
+        use io::ErrorKind::{
+            FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        };
         let dir = dir.to_owned();
+        let source = match error.into() {
+            ArrowError::IoError(_, source) => source,
+            source => return CacheError::Encode { dir, source },
+        };
         match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                CacheError::NotWritable { dir, source }
-            }
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => CacheError::NoRoom { dir, source },
+            PermissionDenied | ReadOnlyFilesystem => CacheError::NotWritable { dir, source },
+            StorageFull | QuotaExceeded | FileTooLarge => CacheError::NoRoom { dir, source },
             _ => CacheError::Io { dir, source },
         }
     }
 
-    pub(super) fn from_arrow(dir: &Path, source: ArrowError) -> Self {
-        match source {
-            ArrowError::IoError(_, source) => CacheError::from_io(dir, source),
-            source => CacheError::Encode {
-                dir: dir.to_owned(),
-                source,
-            },
-        }
+    /// For errors of reading.
+    pub(super) fn reading(dir: &Path, source: io::Error) -> Self {
+        let dir = dir.to_owned();
+        CacheError::Io { dir, source }
     }
 }
 
 fn process(holder: Option<u32>) -> String {
-    match holder {
-        Some(pid) => format!("process {pid}"),
-        None => "another process".to_owned(),
-    }
+    holder.map_or("another process".to_owned(), |pid| format!("process {pid}"))
 }
 
 /// A shard whose bytes are not those that were written. Its clips are to be rebuilt.
@@ -93,7 +90,7 @@ pub struct DamagedShard {
     pub why: String,
 }
 
-/// What a person should be told about a cache that works nevertheless.
+/// What a user should know about a cache that works nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     #[error("{0}; {clips} clips are rebuilt", clips = .1)]

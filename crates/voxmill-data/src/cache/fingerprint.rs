@@ -1,8 +1,8 @@
-//! What a clip's features were made from, kept in parts, so that the reason for a rebuild has a name.
+//! What a clip's features were computed from, kept in parts, so that the reason for a rebuild has a name.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Hash128 {
         Hash128(xxh3_128(bytes).to_be_bytes())
     }
 
-    /// The text part of a fingerprint: all that the front-end is told about a clip.
+    /// The text part of a fingerprint: all that the front-end gets of a clip.
     pub fn of_text(raw: &str, language: Option<Language>) -> Self {
         let mut hasher = Xxh3::new();
         // A language code has no zero byte, so the two parts cannot be confused.
@@ -39,14 +39,10 @@ impl Hash128 {
     }
 
     pub(super) fn parse(hex: &str) -> Option<Self> {
-        let lower = hex
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if hex.len() != 32 || !lower {
-            return None;
-        }
+        // One way to write a hash: no sign, no capitals.
         let value = u128::from_str_radix(hex, 16).ok()?;
-        Some(Hash128(value.to_be_bytes()))
+        let hash = Hash128(value.to_be_bytes());
+        (hash.to_string() == hex).then_some(hash)
     }
 }
 
@@ -77,22 +73,20 @@ pub struct AudioStamp {
 }
 
 impl AudioStamp {
-    /// One `stat`: enough to notice every honest change.
-    pub fn of_file(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        Ok(AudioStamp {
+    /// From one `stat`: enough to notice every honest change.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        // 64 bits hold the years 1677 to 2262; a time outside is as good as the nearest of these.
+        let seconds = metadata.mtime().saturating_mul(1_000_000_000);
+        AudioStamp {
             bytes: metadata.size(),
-            modified_ns: metadata
-                .mtime()
-                .saturating_mul(1_000_000_000)
-                .saturating_add(metadata.mtime_nsec()),
+            modified_ns: seconds.saturating_add(metadata.mtime_nsec()),
             content: None,
-        })
+        }
     }
 
     /// Reads the whole file.
     pub fn with_content(path: &Path) -> io::Result<Self> {
-        let stamp = Self::of_file(path)?;
+        let stamp = Self::of(&fs::metadata(path)?);
         let mut hasher = Xxh3::new();
         let mut file = File::open(path)?;
         let mut buffer = vec![0; 1 << 16];
@@ -102,10 +96,8 @@ impl AudioStamp {
                 length => hasher.update(&buffer[..length]),
             }
         }
-        Ok(AudioStamp {
-            content: Some(Hash128::finish(&hasher)),
-            ..stamp
-        })
+        let content = Some(Hash128::finish(&hasher));
+        Ok(AudioStamp { content, ..stamp })
     }
 }
 
@@ -132,15 +124,24 @@ pub struct FeatureSettings {
 pub enum Freshness {
     Reuse,
     Rebuild {
-        reason: Reason,
+        reason: RebuildReason,
         /// The mel in the cache is good: only the text half must be redone.
         audio_fresh: bool,
     },
 }
 
+impl Freshness {
+    pub(crate) fn is_audio_fresh(&self) -> bool {
+        match self {
+            Freshness::Reuse => true,
+            Freshness::Rebuild { audio_fresh, .. } => *audio_fresh,
+        }
+    }
+}
+
 /// Why a clip is rebuilt. Ordered, so that callers can count by reason in a `BTreeMap`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum RebuildReason {
     New,
     AudioChanged,
     /// `--verify` was asked for and the clip was stored without a content hash.
@@ -159,26 +160,21 @@ pub enum Reason {
     DamagedShard,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RebuildReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::New => f.write_str("new"),
-            Reason::AudioChanged => f.write_str("audio changed"),
-            Reason::AudioUnverified => f.write_str("stored without a content hash"),
-            Reason::TextChanged => f.write_str("text changed"),
-            Reason::SettingChanged { name, old, new } => {
-                let or_none = |value: &Option<String>| value.clone().unwrap_or("none".to_owned());
-                write!(
-                    f,
-                    "setting {name} changed from {} to {}",
-                    or_none(old),
-                    or_none(new)
-                )
+            RebuildReason::New => f.write_str("new"),
+            RebuildReason::AudioChanged => f.write_str("audio changed"),
+            RebuildReason::AudioUnverified => f.write_str("stored without a content hash"),
+            RebuildReason::TextChanged => f.write_str("text changed"),
+            RebuildReason::SettingChanged { name, old, new } => {
+                let [old, new] = [old, new].map(|value| value.as_deref().unwrap_or("none"));
+                write!(f, "setting {name} changed from {old} to {new}")
             }
-            Reason::VersionChanged { old, new } => {
+            RebuildReason::VersionChanged { old, new } => {
                 write!(f, "cache version changed from {old} to {new}")
             }
-            Reason::DamagedShard => f.write_str("damaged shard"),
+            RebuildReason::DamagedShard => f.write_str("damaged shard"),
         }
     }
 }
@@ -192,41 +188,38 @@ pub(super) fn compare(
     let ((old_print, old), (new_print, new)) = (stored, now);
     let audio_cause = first_difference(&old.audio, &new.audio)
         .or_else(|| audio_difference(&old_print.audio, &new_print.audio));
-    if let Some(reason) = audio_cause {
-        return Freshness::Rebuild {
-            reason,
-            audio_fresh: false,
-        };
-    }
-    let text_cause = first_difference(&old.text, &new.text)
-        .or_else(|| (old_print.text != new_print.text).then_some(Reason::TextChanged));
-    match text_cause {
+    let audio_fresh = audio_cause.is_none();
+    let text_changed = || (old_print.text != new_print.text).then_some(RebuildReason::TextChanged);
+    let cause = audio_cause
+        .or_else(|| first_difference(&old.text, &new.text))
+        .or_else(text_changed);
+    match cause {
         Some(reason) => Freshness::Rebuild {
             reason,
-            audio_fresh: true,
+            audio_fresh,
         },
         None => Freshness::Reuse,
     }
 }
 
-fn audio_difference(old: &AudioStamp, new: &AudioStamp) -> Option<Reason> {
+fn audio_difference(old: &AudioStamp, new: &AudioStamp) -> Option<RebuildReason> {
     let same_stat = (old.bytes, old.modified_ns) == (new.bytes, new.modified_ns);
     match (old.content, new.content) {
-        (Some(old), Some(new)) => (old != new).then_some(Reason::AudioChanged),
-        (None, Some(_)) if same_stat => Some(Reason::AudioUnverified),
-        _ => (!same_stat).then_some(Reason::AudioChanged),
+        (Some(old), Some(new)) => (old != new).then_some(RebuildReason::AudioChanged),
+        (None, Some(_)) if same_stat => Some(RebuildReason::AudioUnverified),
+        _ => (!same_stat).then_some(RebuildReason::AudioChanged),
     }
 }
 
 fn first_difference(
     old: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
-) -> Option<Reason> {
+) -> Option<RebuildReason> {
     // Nearly always, and asked for every clip.
     if old == new {
         return None;
     }
-    let changed = |name: &String| Reason::SettingChanged {
+    let changed = |name: &String| RebuildReason::SettingChanged {
         name: name.clone(),
         old: old.get(name).cloned(),
         new: new.get(name).cloned(),
@@ -241,12 +234,10 @@ mod tests {
     use super::*;
 
     fn settings(pairs: &[(&str, &str)]) -> FeatureSettings {
-        let audio = pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         FeatureSettings {
-            audio: audio.collect(),
-            text: BTreeMap::from([("lexicon".to_owned(), "none".to_owned())]),
+            audio: pairs.iter().map(owned).collect(),
+            text: BTreeMap::from([owned(&("lexicon", "none"))]),
         }
     }
 
@@ -261,7 +252,7 @@ mod tests {
         }
     }
 
-    fn rebuild(reason: Reason, audio_fresh: bool) -> Freshness {
+    fn rebuild(reason: RebuildReason, audio_fresh: bool) -> Freshness {
         Freshness::Rebuild {
             reason,
             audio_fresh,
@@ -273,91 +264,76 @@ mod tests {
         let old = settings(&[("hop_length", "256"), ("n_fft", "1024")]);
         let new = settings(&[("hop_length", "300"), ("n_fft", "1024")]);
         let clip = print(None);
-        let Freshness::Rebuild {
-            reason,
-            audio_fresh,
-        } = compare((&clip, &old), (&clip, &new))
-        else {
-            panic!("a changed hop must rebuild");
+        let changed = |new: Option<&str>| RebuildReason::SettingChanged {
+            name: "hop_length".to_owned(),
+            old: Some("256".to_owned()),
+            new: new.map(str::to_owned),
         };
-        assert!(!audio_fresh);
-        assert_eq!(
-            reason.to_string(),
-            "setting hop_length changed from 256 to 300"
-        );
+        let freshness = compare((&clip, &old), (&clip, &new));
+        assert_eq!(freshness, rebuild(changed(Some("300")), false));
+        let message = "setting hop_length changed from 256 to 300";
+        assert_eq!(changed(Some("300")).to_string(), message);
         let dropped = settings(&[("n_fft", "1024")]);
-        assert_eq!(
-            compare((&clip, &old), (&clip, &dropped)),
-            rebuild(
-                Reason::SettingChanged {
-                    name: "hop_length".to_owned(),
-                    old: Some("256".to_owned()),
-                    new: None
-                },
-                false
-            )
-        );
+        let freshness = compare((&clip, &old), (&clip, &dropped));
+        assert_eq!(freshness, rebuild(changed(None), false));
     }
 
     #[test]
     fn a_text_side_change_keeps_the_audio() {
         let old = settings(&[]);
         let clip = print(None);
-        let other = Fingerprint {
-            text: Hash128::of_text("two", None),
-            ..clip
-        };
-        assert_eq!(
-            compare((&clip, &old), (&other, &old)),
-            rebuild(Reason::TextChanged, true)
-        );
+        let mut other = clip;
+        other.text = Hash128::of_text("two", None);
+        let freshness = compare((&clip, &old), (&other, &old));
+        assert_eq!(freshness, rebuild(RebuildReason::TextChanged, true));
         let mut new = old.clone();
         new.text.insert("lexicon".to_owned(), "mine".to_owned());
         assert!(matches!(
             compare((&clip, &old), (&clip, &new)),
-            Freshness::Rebuild { reason: Reason::SettingChanged { name, .. }, audio_fresh: true } if name == "lexicon"
+            Freshness::Rebuild { reason: RebuildReason::SettingChanged { name, .. }, audio_fresh: true } if name == "lexicon"
         ));
     }
 
     #[test]
     fn content_overrules_size_and_time() {
         let settings = settings(&[]);
-        let check =
-            |old: &Fingerprint, new: &Fingerprint| compare((old, &settings), (new, &settings));
-        let stored = print(Some("a"));
-        assert_eq!(check(&stored, &print(None)), Freshness::Reuse);
-        assert_eq!(
-            check(&stored, &print(Some("b"))),
-            rebuild(Reason::AudioChanged, false)
-        );
-        let mut touched = print(Some("a"));
-        touched.audio.modified_ns += 1;
-        assert_eq!(check(&stored, &touched), Freshness::Reuse);
-        touched.audio.content = None;
-        assert_eq!(
-            check(&stored, &touched),
-            rebuild(Reason::AudioChanged, false)
-        );
-        assert_eq!(
-            check(&print(None), &print(Some("a"))),
-            rebuild(Reason::AudioUnverified, false)
-        );
+        let touched = |content| {
+            let mut touched = print(content);
+            touched.audio.modified_ns += 1;
+            touched
+        };
+        let [plain, a, b] = [None, Some("a"), Some("b")].map(print);
+        for (stored, now, expected) in [
+            (a, plain, Freshness::Reuse),
+            (a, b, rebuild(RebuildReason::AudioChanged, false)),
+            (a, touched(Some("a")), Freshness::Reuse),
+            (
+                a,
+                touched(None),
+                rebuild(RebuildReason::AudioChanged, false),
+            ),
+            (plain, a, rebuild(RebuildReason::AudioUnverified, false)),
+        ] {
+            let freshness = compare((&stored, &settings), (&now, &settings));
+            assert_eq!(freshness, expected, "{stored:?} {now:?}");
+        }
     }
 
     #[test]
     fn text_and_language_hint_do_not_run_together() {
         let plain = Hash128::of_text("en", None);
         assert_ne!(plain, Hash128::of_text("", Some(Language::English)));
-        assert_ne!(
-            Hash128::of_text("en", Some(Language::English)),
-            Hash128::of_text("en", Some(Language::Persian))
-        );
-        assert_eq!(Hash128::parse(&plain.to_string()), Some(plain));
-        assert_eq!(
-            Hash128::parse(&plain.to_string().to_uppercase()[..31]),
-            None
-        );
-        assert_eq!(Hash128::parse("+123456789abcdef0123456789abcdef"), None);
+        let hinted = [Language::English, Language::Persian];
+        let [english, persian] = hinted.map(|hint| Hash128::of_text("en", Some(hint)));
+        assert_ne!(english, persian);
+        let hex = plain.to_string();
+        assert_eq!(Hash128::parse(&hex), Some(plain));
+        for other in [
+            &hex.to_uppercase()[..31],
+            "+123456789abcdef0123456789abcdef",
+        ] {
+            assert_eq!(Hash128::parse(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -371,10 +347,8 @@ mod tests {
         let file = File::options().write(true).open(&path).unwrap();
         file.set_modified(modified).unwrap();
         let second = AudioStamp::with_content(&path).unwrap();
-        assert_eq!(
-            (first.bytes, first.modified_ns),
-            (second.bytes, second.modified_ns)
-        );
+        let [a, b] = [first, second].map(|stamp| (stamp.bytes, stamp.modified_ns));
+        assert_eq!(a, b);
         assert_ne!(first.content, second.content);
     }
 }

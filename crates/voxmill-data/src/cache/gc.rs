@@ -1,4 +1,4 @@
-//! Collection: rows nobody will read again give their space back.
+//! Collection: the space of rows that nobody will read again is released.
 
 use std::sync::Arc;
 
@@ -50,10 +50,9 @@ impl CacheWriter {
     fn worth_rewriting(&self) -> Vec<u64> {
         let live = self.cache.live_rows();
         // A shard with no live row needs no rewriting: the next commit deletes it.
-        let shards: Vec<(&Shard, u32)> = live
-            .iter()
-            .filter_map(|(number, live)| Some((self.cache.shards.get(number)?, *live)))
-            .collect();
+        let shards = live.iter();
+        let shards = shards.filter_map(|(n, live)| Some((self.cache.shards.get(n)?, *live)));
+        let shards: Vec<(&Shard, u32)> = shards.collect();
         let small = |shard: &Shard| shard.record.bytes < self.options.shard_bytes / 4;
         let mergeable = |shard: &Shard| {
             let alike = |other: &Shard| {
@@ -63,14 +62,13 @@ impl CacheWriter {
             };
             small(shard) && shards.iter().any(|(other, _)| alike(other))
         };
-        shards
-            .iter()
-            .filter(|(shard, live)| live * 2 < shard.record.rows || mergeable(shard))
-            .map(|(shard, _)| shard.record.name.number)
-            .collect()
+        let worth =
+            |(shard, live): &&(&Shard, u32)| live * 2 < shard.record.rows || mergeable(shard);
+        let worth = shards.iter().filter(worth);
+        worth.map(|(shard, _)| shard.record.name.number).collect()
     }
 
-    /// Copies a shard's live rows into the shard being written, under the settings they were made
+    /// Copies a shard's live rows into the shard being written, under the settings they were computed
     /// with. Returns how many clips were lost to damage.
     fn rewrite(&mut self, number: u64) -> Result<usize, CacheError> {
         let Some(shard) = self.cache.shards.get(&number) else {
@@ -79,23 +77,18 @@ impl CacheWriter {
         let settings = Arc::clone(&shard.record.settings);
         // Our own reference: the shard may go from the cache while the last of its rows is copied.
         let content = shard.content().map(Arc::clone);
-        let here = |(_, entry): &(&String, &Entry)| entry.place.shard == number;
-        let mut rows: Vec<(String, Entry)> = self
-            .cache
-            .entries
-            .iter()
-            .filter(here)
-            .map(|(id, entry)| (id.clone(), *entry))
-            .collect();
+        let in_shard = |(_, entry): &(&str, &Entry)| entry.place.shard == number;
+        let rows = self.cache.entries().filter(in_shard);
+        let mut rows: Vec<_> = rows.map(|(id, entry)| (id.to_owned(), *entry)).collect();
         rows.sort_by_key(|(_, entry)| entry.place.row);
         let mut damaged = 0;
         for (id, entry) in rows {
-            let clip = content
-                .as_ref()
-                .ok()
-                .and_then(|content| content.clip(&id, &entry));
-            match clip {
-                Some(clip) => self.append(&id, &entry.fingerprint, &clip, &settings)?,
+            let content = content.as_ref().ok();
+            match content.and_then(|content| content.clip(&id, &entry)) {
+                Some(clip) => {
+                    let appended = self.append(&id, &entry.fingerprint, &clip, &settings);
+                    appended.map_err(|error| self.failed(error))?;
+                }
                 None => {
                     self.remove(&id);
                     damaged += 1;
@@ -106,10 +99,7 @@ impl CacheWriter {
     }
 
     fn disk_bytes(&self) -> Result<u64, CacheError> {
-        let io_error = |source| CacheError::Io {
-            dir: self.cache.dir.clone(),
-            source,
-        };
-        self.cache.disk_bytes().map_err(io_error)
+        let bytes = self.cache.disk_bytes();
+        bytes.map_err(|error| CacheError::reading(&self.cache.dir, error))
     }
 }

@@ -4,20 +4,20 @@
 //! shards alone would do.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 use super::arrow_file::{ArrowDraft, check_and_read};
-use super::columns::{self, Entry, Place, column};
+use super::columns::{self, Entry, Place, column, numbers};
 use super::fingerprint::FeatureSettings;
 use super::layout::{FileName, Kind};
+use super::reader::Cache;
 
 const SUMMARY_KEY: &str = "voxmill.index";
 
@@ -57,36 +57,24 @@ struct ShardSummary {
     settings: usize,
 }
 
-/// Writes an index beside its predecessors and returns its name and size.
-pub(super) fn write(
-    dir: &Path,
-    generation: u64,
-    entries: &BTreeMap<String, Entry>,
-    shards: &[ShardRecord],
-    next_shard: u64,
-) -> Result<(FileName, u64), ArrowError> {
+/// Writes the next index of a cache, with these shards, next to its predecessors.
+pub(super) fn write(cache: &Cache, shards: &[ShardRecord]) -> Result<(), ArrowError> {
     let mut fields = columns::fields();
     fields.push(Field::new("shard", DataType::UInt64, false));
     fields.push(Field::new("row", DataType::UInt32, false));
-    let summary = summarize(shards, next_shard)
+    let summary = summarize(shards, cache.next_shard)
         .map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
     let metadata = HashMap::from([(SUMMARY_KEY.to_owned(), summary)]);
     let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
 
-    let rows: Vec<(&str, &Entry)> = entries.iter().map(|(id, e)| (id.as_str(), e)).collect();
-    let shard_numbers = rows.iter().map(|(_, entry)| entry.place.shard);
-    let shard_rows = rows.iter().map(|(_, entry)| entry.place.row);
-    let places: [ArrayRef; 2] = [
-        Arc::new(PrimitiveArray::<UInt64Type>::from_iter_values(
-            shard_numbers,
-        )),
-        Arc::new(PrimitiveArray::<UInt32Type>::from_iter_values(shard_rows)),
-    ];
+    let rows: Vec<(&str, &Entry)> = cache.entries().collect();
     let mut arrays = columns::arrays(&rows);
-    arrays.extend(places);
-    let mut draft = ArrowDraft::create(dir, &schema)?;
+    arrays.push(numbers::<UInt64Type>(&rows, |entry| entry.place.shard));
+    arrays.push(numbers::<UInt32Type>(&rows, |entry| entry.place.row));
+    let mut draft = ArrowDraft::create(&cache.dir, &schema)?;
     draft.write(&RecordBatch::try_new(schema, arrays)?)?;
-    draft.publish(dir, Kind::Index, generation)
+    draft.publish(&cache.dir, Kind::Index, cache.next_generation)?;
+    Ok(())
 }
 
 fn summarize(shards: &[ShardRecord], next_shard: u64) -> Result<String, serde_json::Error> {
@@ -142,10 +130,8 @@ pub(super) fn read(name: &FileName, bytes: &Bytes) -> Result<Index, String> {
         })?);
     }
     let known: BTreeSet<u64> = shards.iter().map(|shard| shard.name.number).collect();
-    if entries
-        .iter()
-        .any(|(_, entry)| !known.contains(&entry.place.shard))
-    {
+    let is_unknown = |(_, entry): &(String, Entry)| !known.contains(&entry.place.shard);
+    if entries.iter().any(is_unknown) {
         return Err("it names a shard without describing it".to_owned());
     }
     Ok(Index {

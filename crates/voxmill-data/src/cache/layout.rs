@@ -1,5 +1,6 @@
 //! The cache folder: what files are called, what is in it, and how a file gets there whole.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, Permissions};
@@ -96,9 +97,7 @@ impl Listing {
             } else if let Some(file) = FileName::parse(name) {
                 match file.kind {
                     Kind::Index => listing.indexes.push(file),
-                    Kind::Shard => {
-                        listing.shards.insert(file.number, file);
-                    }
+                    Kind::Shard => listing.shards.extend([(file.number, file)]),
                 }
             } else if let Some((_, version, _)) = split_version(name) {
                 if version > FORMAT_VERSION {
@@ -109,9 +108,7 @@ impl Listing {
                 }
             }
         }
-        listing
-            .indexes
-            .sort_by_key(|name| std::cmp::Reverse(name.number));
+        listing.indexes.sort_by_key(|name| Reverse(name.number));
         Ok(listing)
     }
 }
@@ -120,7 +117,7 @@ impl Listing {
 pub(super) struct Draft {
     temporary: NamedTempFile,
     hasher: Xxh3,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl fmt::Debug for Draft {
@@ -144,10 +141,6 @@ impl Draft {
             hasher: Xxh3::new(),
             bytes: 0,
         })
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Syncs, renames, and syncs the folder: after this a power cut leaves the whole file.
@@ -206,10 +199,8 @@ mod tests {
         ] {
             assert_eq!(FileName::parse(&foreign), None, "{foreign}");
         }
-        assert_eq!(
-            split_version("index-v12-whatever comes").map(|(_, version, _)| version),
-            Some(12)
-        );
+        let (_, version, _) = split_version("index-v12-whatever comes").unwrap();
+        assert_eq!(version, 12);
     }
 
     #[test]

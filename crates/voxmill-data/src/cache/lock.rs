@@ -12,14 +12,11 @@ pub(super) struct WriteLock {
     file: File,
 }
 
-pub(super) enum Attempt {
-    Taken(WriteLock),
-    /// By this process, as far as it said so.
-    HeldBy(Option<u32>),
-}
+/// The process that holds the lock, if it is known.
+pub(super) type Holder = Option<u32>;
 
 impl WriteLock {
-    pub(super) fn attempt(dir: &Path) -> io::Result<Attempt> {
+    pub(super) fn attempt(dir: &Path) -> io::Result<Result<WriteLock, Holder>> {
         let mut file = File::options()
             .read(true)
             .write(true)
@@ -28,13 +25,13 @@ impl WriteLock {
             .open(dir.join(LOCK_FILE))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Attempt::HeldBy(holder(&mut file))),
+            Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // The process id is a courtesy to those who wait; the lock holds without it, so a full disk
         // does not keep a cache from being collected.
         let _ = write_process_id(&mut file);
-        Ok(Attempt::Taken(WriteLock { file }))
+        Ok(Ok(WriteLock { file }))
     }
 }
 
@@ -53,7 +50,7 @@ fn write_process_id(file: &mut File) -> io::Result<()> {
     writeln!(file, "{}", std::process::id())
 }
 
-fn holder(file: &mut File) -> Option<u32> {
+fn holder(file: &mut File) -> Holder {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
@@ -66,16 +63,11 @@ mod tests {
     #[test]
     fn the_second_learns_who_is_first_and_gets_it_afterwards() {
         let dir = tempfile::tempdir().unwrap();
-        let first = WriteLock::attempt(dir.path()).unwrap();
-        assert!(matches!(first, Attempt::Taken(_)));
-        match WriteLock::attempt(dir.path()).unwrap() {
-            Attempt::HeldBy(pid) => assert_eq!(pid, Some(std::process::id())),
-            Attempt::Taken(_) => panic!("two writers"),
-        }
+        let attempt = || WriteLock::attempt(dir.path()).unwrap();
+        let first = attempt();
+        assert!(first.is_ok());
+        assert_eq!(attempt().unwrap_err(), Some(std::process::id()));
         drop(first);
-        assert!(matches!(
-            WriteLock::attempt(dir.path()).unwrap(),
-            Attempt::Taken(_)
-        ));
+        assert!(attempt().is_ok());
     }
 }

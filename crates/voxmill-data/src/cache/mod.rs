@@ -23,7 +23,7 @@
 //!   old program recognises a new cache without parsing it, and leaves it alone.
 //!
 //! A folder serves one set of settings at a time: a run with other settings rebuilds, naming the
-//! setting, and supersedes what was there. Who alternates between two sets keeps two folders.
+//! setting, and supersedes what was there. To alternate between two sets, keep two folders.
 //! A superseded or removed row stays on disk until [`CacheWriter::gc`], or until its shard has no
 //! live row left. Readers outside this program take the live rows from the index
 //! (`xtask/python/read_cache.py` shows how).
@@ -45,7 +45,9 @@ mod writer;
 pub use clip::ClipView;
 pub use columns::Entry;
 pub use error::{CacheError, DamagedShard, Warning};
-pub use fingerprint::{AudioStamp, FeatureSettings, Fingerprint, Freshness, Hash128, Reason};
+pub use fingerprint::{
+    AudioStamp, FeatureSettings, Fingerprint, Freshness, Hash128, RebuildReason,
+};
 pub use gc::Collected;
 pub use reader::Cache;
 pub use room::{clip_bytes, free_space, may_write};

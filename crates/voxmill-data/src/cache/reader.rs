@@ -1,6 +1,6 @@
 //! Reading a cache: no lock, no write, no copy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::arrow_file::map;
 use super::clip::ClipView;
 use super::columns::Entry;
 use super::error::{CacheError, DamagedShard, Warning};
-use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, Reason, compare};
+use super::fingerprint::{FeatureSettings, Fingerprint, Freshness, RebuildReason, compare};
 use super::index::{self, Index};
 use super::layout::{FileName, Listing};
 use super::shard::Shard;
 
-/// A writer may replace index and shards between our listing them and opening them; then we look
+/// A writer may replace index and shards between our listing them and opening them; then we list them
 /// again, until nothing moves. The bound is for a folder that never comes to rest.
 const ATTEMPTS: usize = 100;
 
@@ -49,10 +49,7 @@ pub(super) struct Leftovers {
 impl Cache {
     /// Opens a cache for reading. A folder that does not exist is an empty cache.
     pub fn open(dir: &Path) -> Result<Self, CacheError> {
-        let io_error = |source| CacheError::Io {
-            dir: dir.to_owned(),
-            source,
-        };
+        let io_error = |source| CacheError::reading(dir, source);
         let mut before = None;
         let mut attempt = 1;
         loop {
@@ -195,17 +192,13 @@ impl Cache {
             audio_fresh: false,
         };
         let Some(entry) = self.entries.get(id) else {
-            return rebuild(match self.older_version {
-                Some(old) => Reason::VersionChanged {
-                    old,
-                    new: FORMAT_VERSION,
-                },
-                None => Reason::New,
-            });
+            let new = FORMAT_VERSION;
+            let version = |old| RebuildReason::VersionChanged { old, new };
+            return rebuild(self.older_version.map_or(RebuildReason::New, version));
         };
         let shard = self.shard_of(entry);
         if shard.known_damage().is_some() {
-            return rebuild(Reason::DamagedShard);
+            return rebuild(RebuildReason::DamagedShard);
         }
         let stored = (&entry.fingerprint, &*shard.record.settings);
         compare(stored, (now, settings))
@@ -230,7 +223,7 @@ impl Cache {
     }
 
     /// Reads and checks every shard (for `--verify`); afterwards [`Cache::freshness`] knows all
-    /// damage, and [`Cache::warnings`] tells it. Costs the reading of the whole cache.
+    /// damage, and [`Cache::warnings`] reports it. Costs the reading of the whole cache.
     pub fn check_shards(&self) {
         for shard in self.shards.values() {
             // The outcome stays in the shard.
@@ -268,7 +261,7 @@ impl Cache {
         Ok(bytes)
     }
 
-    /// Numbers of the shards that hold at least one clip of the index.
+    /// How many clips of the index are in each shard that has any.
     pub(super) fn live_rows(&self) -> BTreeMap<u64, u32> {
         let mut live = BTreeMap::new();
         for entry in self.entries.values() {
@@ -276,26 +269,18 @@ impl Cache {
         }
         live
     }
-
-    pub(super) fn dead_shards(&self) -> BTreeSet<u64> {
-        let live = self.live_rows();
-        let numbers = self.shards.keys().copied();
-        numbers
-            .filter(|number| !live.contains_key(number))
-            .collect()
-    }
 }
 
 /// A cache of a newer version is left alone.
 pub(super) fn refuse_newer(dir: &Path, listing: &Listing) -> Result<(), CacheError> {
-    match listing.newer_version {
-        None => Ok(()),
-        Some(found) => Err(CacheError::NewerVersion {
-            dir: dir.to_owned(),
-            found,
-            supported: FORMAT_VERSION,
-        }),
-    }
+    let newer = |found| CacheError::NewerVersion {
+        dir: dir.to_owned(),
+        found,
+        supported: FORMAT_VERSION,
+    };
+    listing
+        .newer_version
+        .map_or(Ok(()), |found| Err(newer(found)))
 }
 
 /// `None` for a file that was there a moment ago, and no longer is.

@@ -39,7 +39,7 @@ pub fn free_space(dir: &Path) -> io::Result<u64> {
     }
 }
 
-/// Whether this process may write where `dir` is or will be, as far as can be told without writing.
+/// Whether this process may write where `dir` is or will be, as far as is known without writing.
 pub fn may_write(dir: &Path) -> bool {
     let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     let existing = whole.ancestors().find(|path| path.exists());

@@ -33,13 +33,13 @@ const PORTION_BYTES: usize = 4 << 20;
 pub(super) struct ShardDraft {
     file: ArrowDraft,
     schema: SchemaRef,
-    settings: Arc<FeatureSettings>,
+    pub(super) settings: Arc<FeatureSettings>,
     number: u64,
     /// All rows so far; `None` where the clip was removed again before the shard was finished.
-    rows: Vec<Option<(String, Entry)>>,
+    pub(super) rows: Vec<Option<(String, Entry)>>,
     portion: Portion,
     /// What its rows will take in the index.
-    index_bytes: u64,
+    pub(super) index_bytes: u64,
 }
 
 /// Rows not yet handed to the file.
@@ -94,21 +94,9 @@ impl ShardDraft {
         })
     }
 
-    pub(super) fn settings(&self) -> &Arc<FeatureSettings> {
-        &self.settings
-    }
-
-    pub(super) fn row_count(&self) -> usize {
-        self.rows.len()
-    }
-
     /// What the file will have when finished now, roughly.
     pub(super) fn bytes(&self) -> u64 {
         self.file.bytes() + self.portion.bytes
-    }
-
-    pub(super) fn index_bytes(&self) -> u64 {
-        self.index_bytes
     }
 
     pub(super) fn add(
@@ -150,10 +138,7 @@ impl ShardDraft {
     pub(super) fn remove(&mut self, id: &str) -> bool {
         let mut found = false;
         for row in &mut self.rows {
-            if row.as_ref().is_some_and(|(row_id, _)| row_id == id) {
-                *row = None;
-                found = true;
-            }
+            found |= row.take_if(|(row_id, _)| row_id == id).is_some();
         }
         found
     }
@@ -203,12 +188,8 @@ fn lists<T: ArrowPrimitiveType>(
     counts: Vec<usize>,
 ) -> Result<ArrayRef, ArrowError> {
     let values = PrimitiveArray::<T>::new(ScalarBuffer::from(values), None);
-    let list = ListArray::try_new(
-        item_field(T::DATA_TYPE),
-        OffsetBuffer::from_lengths(counts),
-        Arc::new(values),
-        None,
-    )?;
+    let (field, offsets) = (item_field(T::DATA_TYPE), OffsetBuffer::from_lengths(counts));
+    let list = ListArray::try_new(field, offsets, Arc::new(values), None)?;
     Ok(Arc::new(list))
 }
 
@@ -239,18 +220,15 @@ impl Shard {
             }
             Some(_) => None,
         };
-        let shard = Shard {
+        let mut shard = Shard {
             record,
             mapping: mapping.unwrap_or_default(),
             content: OnceLock::new(),
         };
-        match fault {
-            Some(why) => Shard {
-                content: OnceLock::from(Err(shard.damage(why.to_owned()))),
-                ..shard
-            },
-            None => shard,
+        if let Some(why) = fault {
+            shard.content = OnceLock::from(Err(shard.damage(why.to_owned())));
         }
+        shard
     }
 
     pub(super) fn damage(&self, why: String) -> DamagedShard {
@@ -271,8 +249,9 @@ impl Shard {
             let (_, batches) = check_and_read(&self.record.name, &self.mapping)?;
             ShardContent::new(batches).map(Arc::new)
         };
+        let checked = || check().map_err(|why| self.damage(why));
         self.content
-            .get_or_init(|| check().map_err(|why| self.damage(why)))
+            .get_or_init(checked)
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -330,9 +309,9 @@ impl ShardContent {
     pub(super) fn clip(&self, id: &str, entry: &Entry) -> Option<ClipView<'_>> {
         let row = entry.place.row;
         let after = self.starts.partition_point(|start| *start <= row);
-        let batch_number = after.checked_sub(1)?;
-        let batch = self.batches.get(batch_number)?;
-        let row = (row - self.starts[batch_number]) as usize;
+        let number = after.checked_sub(1)?;
+        let batch = self.batches.get(number)?;
+        let row = (row - self.starts[number]) as usize;
         let text = |name| {
             let array = column::<StringArray>(batch, name).ok()?;
             (row < batch.num_rows()).then(|| array.value(row))

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use arrow_schema::ArrowError;
+
 use super::arrow_file::map;
 use super::clip::ClipView;
 use super::error::CacheError;
 use super::fingerprint::{AudioStamp, FeatureSettings, Fingerprint};
 use super::index;
 use super::layout::{self, Listing};
-use super::lock::{Attempt, WriteLock};
+use super::lock::WriteLock;
 use super::reader::{Cache, refuse_newer};
 use super::room::{FILE_BYTES, index_row_bytes};
 use super::shard::{Shard, ShardDraft};
@@ -79,27 +81,25 @@ impl CacheWriter {
     }
 
     /// Waits for the lock, and asks `on_wait` every 50 ms, with the process id of the holder as far
-    /// as it is known, whether to go on waiting.
+    /// as it is known, whether to continue waiting.
     pub fn open_waiting(
         dir: &Path,
         settings: FeatureSettings,
         options: WriterOptions,
         mut on_wait: impl FnMut(Option<u32>) -> ControlFlow<()>,
     ) -> Result<Self, CacheError> {
-        let io_error = |error| CacheError::from_io(dir, error);
+        let io_error = |error| CacheError::writing(dir, error);
         // Before the lock: a cache of a newer version gets not even that file from us.
         refuse_newer(dir, &Listing::read(dir).map_err(io_error)?)?;
         fs::create_dir_all(dir).map_err(io_error)?;
         let lock = loop {
             match WriteLock::attempt(dir).map_err(io_error)? {
-                Attempt::Taken(lock) => break lock,
-                Attempt::HeldBy(holder) => {
-                    if on_wait(holder).is_break() {
-                        let dir = dir.to_owned();
-                        return Err(CacheError::Locked { dir, holder });
-                    }
-                    thread::sleep(LOCK_POLL);
+                Ok(lock) => break lock,
+                Err(holder) if on_wait(holder).is_break() => {
+                    let dir = dir.to_owned();
+                    return Err(CacheError::Locked { dir, holder });
                 }
+                Err(_) => thread::sleep(LOCK_POLL),
             }
         };
         let mut cache = Cache::open(dir)?;
@@ -140,7 +140,8 @@ impl CacheWriter {
             }
         }
         let settings = Arc::clone(&self.settings);
-        self.append(id, fingerprint, &clip, &settings)?;
+        let appended = self.append(id, fingerprint, &clip, &settings);
+        appended.map_err(|error| self.failed(error))?;
         Ok(Added::Stored)
     }
 
@@ -149,8 +150,8 @@ impl CacheWriter {
         let shards: u64 = self.cache.shards.values().map(|s| s.record.bytes).sum();
         let draft = self.draft.as_ref();
         let draft_bytes = draft.map_or(0, ShardDraft::bytes);
-        let index =
-            self.index_bytes + draft.map_or(0, ShardDraft::index_bytes) + index_row_bytes(id);
+        let draft_rows = draft.map_or(0, |draft| draft.index_bytes);
+        let index = self.index_bytes + draft_rows + index_row_bytes(id);
         // While an index is being written, there are its predecessor and the spare as well.
         shards + draft_bytes + clip.bytes() + FILE_BYTES + 3 * index
     }
@@ -162,31 +163,23 @@ impl CacheWriter {
         fingerprint: &Fingerprint,
         clip: &ClipView<'_>,
         settings: &Arc<FeatureSettings>,
-    ) -> Result<(), CacheError> {
-        if self
-            .draft
-            .as_ref()
-            .is_some_and(|draft| draft.settings() != settings)
-        {
-            self.commit()?;
+    ) -> Result<(), ArrowError> {
+        let is_other = |draft: &ShardDraft| draft.settings != *settings;
+        if self.draft.as_ref().is_some_and(is_other) {
+            self.try_commit()?;
         }
+        let (dir, number) = (&self.cache.dir, self.cache.next_shard);
         let mut draft = match self.draft.take() {
             Some(draft) => draft,
-            None => {
-                let number = self.cache.next_shard;
-                ShardDraft::create(&self.cache.dir, number, Arc::clone(settings))
-                    .map_err(|error| CacheError::from_arrow(&self.cache.dir, error))?
-            }
+            None => ShardDraft::create(dir, number, Arc::clone(settings))?,
         };
         // On an error the draft is dropped and its temporary file removed: a file with half a row
         // cannot be continued.
-        draft
-            .add(id, fingerprint, clip)
-            .map_err(|error| CacheError::from_arrow(&self.cache.dir, error))?;
+        draft.add(id, fingerprint, clip)?;
         let full = draft.bytes() >= self.options.shard_bytes
-            || draft.row_count() >= self.options.shard_clips;
+            || draft.rows.len() >= self.options.shard_clips;
         self.draft = Some(draft);
-        if full { self.commit() } else { Ok(()) }
+        if full { self.try_commit() } else { Ok(()) }
     }
 
     /// Drops a clip. Its row stays on disk until its shard is collected.
@@ -211,19 +204,23 @@ impl CacheWriter {
     /// Finishes the shard being written, then the index: after this, all that was added survives
     /// whatever happens. Without changes, nothing is written.
     pub fn commit(&mut self) -> Result<(), CacheError> {
-        let dir = self.cache.dir.clone();
+        self.try_commit().map_err(|error| self.failed(error))
+    }
+
+    pub(super) fn failed(&self, error: ArrowError) -> CacheError {
+        CacheError::writing(&self.cache.dir, error)
+    }
+
+    fn try_commit(&mut self) -> Result<(), ArrowError> {
+        let cache = &mut self.cache;
         if let Some(draft) = self.draft.take() {
-            let (record, rows) = draft
-                .publish(&dir)
-                .map_err(|error| CacheError::from_arrow(&dir, error))?;
-            let mapping = map(&dir.join(record.name.to_string()))
-                .map_err(|error| CacheError::from_io(&dir, error))?;
+            let (record, rows) = draft.publish(&cache.dir)?;
+            let mapping = map(&cache.dir.join(record.name.to_string()))?;
             let number = record.name.number;
-            self.cache
-                .shards
-                .insert(number, Shard::new(record, Some(mapping)));
-            self.cache.next_shard = number + 1;
-            self.cache.entries.extend(rows);
+            let shard = Shard::new(record, Some(mapping));
+            cache.shards.insert(number, shard);
+            cache.next_shard = number + 1;
+            cache.entries.extend(rows);
             self.dirty = true;
         }
         if self.dirty {
@@ -232,48 +229,29 @@ impl CacheWriter {
         Ok(())
     }
 
-    fn write_index(&mut self) -> Result<(), CacheError> {
+    fn write_index(&mut self) -> Result<(), ArrowError> {
         let cache = &mut self.cache;
-        let dead = cache.dead_shards();
-        let live = cache
-            .shards
-            .iter()
-            .filter(|(number, _)| !dead.contains(number));
-        let records: Vec<_> = live.map(|(_, shard)| shard.record.clone()).collect();
-        let generation = cache.next_generation;
-        index::write(
-            &cache.dir,
-            generation,
-            &cache.entries,
-            &records,
-            cache.next_shard,
-        )
-        .map_err(|error| CacheError::from_arrow(&cache.dir, error))?;
-        cache.next_generation = generation + 1;
+        let live = cache.live_rows();
+        let records = cache.shards.values().map(|shard| shard.record.clone());
+        let (records, emptied): (Vec<_>, Vec<_>) =
+            records.partition(|record| live.contains_key(&record.name.number));
+        index::write(cache, &records)?;
+        cache.next_generation += 1;
         self.dirty = false;
-        // Only now: until the new index is on disk, the old one needs them.
-        let listing =
-            Listing::read(&cache.dir).map_err(|error| CacheError::from_io(&cache.dir, error))?;
-        // The spare stays: for a reader who is listing the folder now, and for a damaged index.
-        let superseded = listing.indexes.iter().skip(2).map(ToString::to_string);
-        let emptied = dead.iter().filter_map(|number| cache.shards.remove(number));
-        let emptied = emptied.map(|shard| shard.record.name.to_string());
-        let unused: Vec<String> = superseded.chain(emptied).collect();
-        for file in unused {
-            layout::remove(&cache.dir.join(file))
-                .map_err(|error| CacheError::from_io(&cache.dir, error))?;
+        // Only now: until the new index is on disk, the old one needs them. The spare stays: for a reader
+        // who is listing the folder now, and for a damaged index.
+        let superseded = Listing::read(&cache.dir)?.indexes.into_iter().skip(2);
+        cache.shards.retain(|number, _| live.contains_key(number));
+        for name in superseded.chain(emptied.into_iter().map(|record| record.name)) {
+            layout::remove(&cache.dir.join(name.to_string()))?;
         }
         self.index_bytes = self.measure_index();
         Ok(())
     }
 
     fn measure_index(&self) -> u64 {
-        let rows: u64 = self
-            .cache
-            .entries
-            .keys()
-            .map(|id| index_row_bytes(id))
-            .sum();
+        let ids = self.cache.entries.keys();
+        let rows: u64 = ids.map(|id| index_row_bytes(id)).sum();
         rows + 256 * self.cache.shards.len() as u64 + FILE_BYTES
     }
 }

@@ -41,14 +41,6 @@ pub struct DemoCorpus {
     pub files_written: usize,
 }
 
-/// A sentence to judge a voice by, with the main voice's own recording of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnseenSentence {
-    /// The recording is `wavs/<id>.ogg`.
-    pub id: String,
-    pub text: String,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("the demo corpus inside this program is damaged")]
@@ -62,25 +54,6 @@ pub enum DemoError {
     Read { path: PathBuf, source: io::Error },
     #[error("the demo corpus cannot be written to {}", path.display())]
     Write { path: PathBuf, source: io::Error },
-}
-
-/// How much of the program the corpus takes.
-pub fn packed_bytes() -> usize {
-    PACK.len()
-}
-
-/// The ten sentences with words never trained on.
-pub fn unseen_sentences() -> Result<Vec<UnseenSentence>, DemoError> {
-    let bytes = Pack::read(PACK)?.file(UNSEEN_MANIFEST).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let rows = text.lines().skip(1).filter_map(|row| {
-        let mut fields = row.split('|');
-        Some(UnseenSentence {
-            id: fields.next()?.to_owned(),
-            text: fields.next()?.to_owned(),
-        })
-    });
-    Ok(rows.collect())
 }
 
 /// Makes `dir` the demo corpus. A folder that already is one is compared with the pack and reused
@@ -105,13 +78,13 @@ fn unpack_from(bytes: &[u8], dir: &Path) -> Result<DemoCorpus, DemoError> {
         return Err(DemoError::NotOurs(dir.to_owned()));
     }
     pack.check()?;
-    let _lock = lock_beside(dir)?;
+    let _lock = lock_next_to(dir)?;
     // Another process may have finished the work while this one waited for the lock.
     if is_complete(&pack, &marker, dir)? {
         return Ok(done(0));
     }
     if is_absent_or_empty(dir)? {
-        let unfinished = beside(dir, "unfinished");
+        let unfinished = sibling(dir, "unfinished");
         match fs::remove_dir_all(&unfinished) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 return Err(write_error(&unfinished, e));
@@ -128,11 +101,11 @@ fn unpack_from(bytes: &[u8], dir: &Path) -> Result<DemoCorpus, DemoError> {
 }
 
 fn marker(pack: &Pack<'_>) -> String {
-    let hash: String = pack
+    let hash = pack
         .recorded_hash()
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+        .map(|byte| format!("{byte:02x}"));
+    let hash = String::from_iter(hash);
     format!("voxmill demo corpus {VERSION} {hash}\n")
 }
 
@@ -153,29 +126,19 @@ fn is_complete(pack: &Pack<'_>, marker: &str, dir: &Path) -> Result<bool, DemoEr
 
 /// Whether the file at `path` has exactly this content.
 fn holds(path: &Path, content: &[u8], scratch: &mut Vec<u8>) -> Result<bool, DemoError> {
-    let read = |source| DemoError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    use io::ErrorKind::{NotADirectory, NotFound};
+    let length = content.len() as u64;
     // Asked before opening: a FIFO in the file's place would hang the open.
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() && metadata.len() == content.len() as u64 => {}
+        Ok(metadata) if metadata.is_file() && metadata.len() == length => {}
         Ok(_) => return Ok(false),
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Ok(false);
-        }
-        Err(e) => return Err(read(e)),
+        Err(e) if matches!(e.kind(), NotFound | NotADirectory) => return Ok(false),
+        Err(e) => return Err(read_error(path, e)),
     }
     scratch.clear();
-    let file = File::open(path).map_err(read)?;
-    file.take(content.len() as u64 + 1)
-        .read_to_end(scratch)
-        .map_err(read)?;
+    let file = File::open(path).map(|file| file.take(length + 1));
+    let read = file.and_then(|mut file| file.read_to_end(scratch));
+    read.map_err(|e| read_error(path, e))?;
     Ok(scratch == content)
 }
 
@@ -186,10 +149,7 @@ fn is_absent_or_empty(dir: &Path) -> Result<bool, DemoError> {
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             Err(DemoError::NotOurs(dir.to_owned()))
         }
-        Err(source) => Err(DemoError::Read {
-            path: dir.to_owned(),
-            source,
-        }),
+        Err(source) => Err(read_error(dir, source)),
     }
 }
 
@@ -221,8 +181,8 @@ fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-fn lock_beside(dir: &Path) -> Result<File, DemoError> {
-    let path = beside(dir, "lock");
+fn lock_next_to(dir: &Path) -> Result<File, DemoError> {
+    let path = sibling(dir, "lock");
     let lock = || {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -235,16 +195,19 @@ fn lock_beside(dir: &Path) -> Result<File, DemoError> {
 }
 
 /// `…/demo` → `…/.demo.<what>`: on the same file system, so that a rename is atomic.
-fn beside(dir: &Path, what: &str) -> PathBuf {
+fn sibling(dir: &Path, what: &str) -> PathBuf {
     let name = dir.file_name().unwrap_or("demo".as_ref()).to_string_lossy();
     dir.with_file_name(format!(".{name}.{what}"))
 }
 
+fn read_error(path: &Path, source: io::Error) -> DemoError {
+    let path = path.to_owned();
+    DemoError::Read { path, source }
+}
+
 fn write_error(path: &Path, source: io::Error) -> DemoError {
-    DemoError::Write {
-        path: path.to_owned(),
-        source,
-    }
+    let path = path.to_owned();
+    DemoError::Write { path, source }
 }
 
 #[cfg(test)]

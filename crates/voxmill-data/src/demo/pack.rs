@@ -29,11 +29,11 @@ pub enum PackError {
 #[derive(Clone, Debug)]
 pub struct Pack<'a> {
     bytes: &'a [u8],
-    entries: Vec<Entry<'a>>,
+    entries: Vec<PackedFile<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<'a> {
+struct PackedFile<'a> {
     name: &'a str,
     shared: usize,
     own: &'a [u8],
@@ -61,16 +61,13 @@ impl<'a> Pack<'a> {
         for (line, text) in (1..).zip(index.lines()) {
             let (name, shared, own_bytes) =
                 parse_line(text, previous_bytes).ok_or(PackError::Index { line })?;
+            let before = bytes.len() - content.len();
             let (own, rest) = content.split_at_checked(own_bytes).ok_or_else(|| {
-                truncated(
-                    (bytes.len() - content.len())
-                        .saturating_add(own_bytes)
-                        .saturating_add(HASH_BYTES),
-                )
+                truncated(before.saturating_add(own_bytes).saturating_add(HASH_BYTES))
             })?;
             content = rest;
             previous_bytes = shared + own_bytes;
-            entries.push(Entry { name, shared, own });
+            entries.push(PackedFile { name, shared, own });
         }
         if content.len() != HASH_BYTES {
             return Err(truncated(bytes.len() - content.len() + HASH_BYTES));
@@ -81,10 +78,9 @@ impl<'a> Pack<'a> {
     /// Hashes the content and compares.
     pub fn check(&self) -> Result<(), PackError> {
         let (content, _) = self.bytes.split_at(self.bytes.len() - HASH_BYTES);
-        if blake3::hash(content).as_bytes() == self.recorded_hash() {
-            Ok(())
-        } else {
-            Err(PackError::Checksum)
+        match blake3::hash(content).as_bytes() == self.recorded_hash() {
+            true => Ok(()),
+            false => Err(PackError::Checksum),
         }
     }
 
@@ -114,15 +110,11 @@ impl<'a> Pack<'a> {
 
     /// One file by name; walks to it, so it is for a few small files near the front.
     pub fn file(&self, wanted: &str) -> Option<Vec<u8>> {
-        let mut file = Vec::new();
-        for entry in &self.entries {
-            file.truncate(entry.shared);
-            file.extend_from_slice(entry.own);
-            if entry.name == wanted {
-                return Some(file);
-            }
-        }
-        None
+        let found = self.visit(|name, bytes| match name == wanted {
+            true => Err(bytes.to_vec()),
+            false => Ok(()),
+        });
+        found.err()
     }
 }
 
@@ -147,15 +139,10 @@ pub fn write_pack<'f>(files: impl IntoIterator<Item = (&'f str, &'f [u8])>) -> V
     let mut content = Vec::new();
     let mut previous: &[u8] = &[];
     for (name, file) in files {
-        assert!(
-            is_plain(name) && !name.contains('\n'),
-            "`{name}` cannot name a file of a pack"
-        );
-        let shared = previous
-            .iter()
-            .zip(file)
-            .take_while(|(a, b)| a == b)
-            .count();
+        let is_fit = is_plain(name) && !name.contains('\n');
+        assert!(is_fit, "`{name}` cannot name a file of a pack");
+        let pairs = previous.iter().zip(file);
+        let shared = pairs.take_while(|(a, b)| a == b).count();
         index.push_str(&format!("{shared} {} {name}\n", file.len() - shared));
         content.extend_from_slice(&file[shared..]);
         previous = file;
@@ -214,25 +201,17 @@ mod tests {
             pack.extend_from_slice(&(index.len() as u32).to_le_bytes());
             pack.extend_from_slice(index.as_bytes());
             pack.extend_from_slice(blake3::hash(&pack).as_bytes());
-            assert_eq!(
-                Pack::read(&pack).unwrap_err(),
-                PackError::Index { line: 1 },
-                "{name}"
-            );
+            let error = Pack::read(&pack).unwrap_err();
+            assert_eq!(error, PackError::Index { line: 1 }, "{name}");
         }
     }
 
     #[test]
     fn a_truncated_pack_says_so() {
         let pack = write_pack([("a", &[1; 100][..])]);
-        let need = pack.len();
-        assert_eq!(
-            Pack::read(&pack[..need - 1]).unwrap_err(),
-            PackError::Truncated {
-                have: need - 1,
-                need
-            }
-        );
+        let (have, need) = (pack.len() - 1, pack.len());
+        let error = Pack::read(&pack[..have]).unwrap_err();
+        assert_eq!(error, PackError::Truncated { have, need });
         assert_eq!(Pack::read(b"PK").unwrap_err(), PackError::UnknownFormat);
     }
 }

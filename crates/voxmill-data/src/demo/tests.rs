@@ -11,36 +11,40 @@ fn rows(manifest: &str) -> Vec<[String; 4]> {
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("id|text|normalized|speaker|language"));
-    lines
-        .map(|line| {
-            let fields: Vec<&str> = line.split('|').collect();
-            let [id, text, normalized, speaker, language] = fields[..] else {
-                panic!("{line}");
-            };
-            assert_eq!(text, normalized);
-            [id, text, speaker, language].map(str::to_owned)
-        })
-        .collect()
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split('|').collect();
+        let [id, text, normalized, speaker, language] = fields[..] else {
+            panic!("{line}");
+        };
+        assert_eq!(text, normalized);
+        [id, text, speaker, language].map(str::to_owned)
+    };
+    lines.map(row).collect()
+}
+
+/// Rows of all three manifests.
+fn all_rows() -> impl Iterator<Item = [String; 4]> {
+    let manifests = [TRAIN_MANIFEST, EVAL_MANIFEST, UNSEEN_MANIFEST];
+    manifests.into_iter().flat_map(rows)
+}
+
+/// An empty folder, and the place of a corpus in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("demo");
+    (home, dir)
 }
 
 fn words(text: &str) -> Vec<String> {
-    text.split(|c: char| !c.is_alphabetic())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
-}
-
-fn trained_words() -> BTreeSet<String> {
-    rows(TRAIN_MANIFEST)
-        .iter()
-        .flat_map(|row| words(&row[1]))
-        .collect()
+    let words = text.split(|c: char| !c.is_alphabetic());
+    let words = words.filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
 }
 
 #[test]
 fn the_pack_is_whole_and_small_enough() {
     Pack::read(PACK).unwrap().check().unwrap();
-    assert!(packed_bytes() <= MAX_PACK_BYTES, "{}", packed_bytes());
+    assert!(PACK.len() <= MAX_PACK_BYTES, "{}", PACK.len());
 }
 
 #[test]
@@ -56,34 +60,21 @@ fn it_holds_the_clips_it_promises() {
     assert!(eval.iter().all(|row| row[2] == MAIN_SPEAKER));
 
     let mut audio = BTreeSet::new();
-    Pack::read(PACK)
-        .unwrap()
-        .visit(|name, bytes| {
-            if let Some(id) = name
-                .strip_prefix("wavs/")
-                .and_then(|n| n.strip_suffix(".ogg"))
-            {
-                assert!(bytes.starts_with(b"OggS"), "{name}");
-                audio.insert(id.to_owned());
-            }
-            Ok::<(), ()>(())
-        })
-        .unwrap();
-    let listed: BTreeSet<String> = [TRAIN_MANIFEST, EVAL_MANIFEST, UNSEEN_MANIFEST]
-        .into_iter()
-        .flat_map(rows)
-        .map(|[id, ..]| id)
-        .collect();
-    assert_eq!(audio, listed);
+    let visited = Pack::read(PACK).unwrap().visit(|name, bytes| {
+        let file = name.strip_prefix("wavs/");
+        if let Some(id) = file.and_then(|name| name.strip_suffix(".ogg")) {
+            assert!(bytes.starts_with(b"OggS"), "{name}");
+            audio.insert(id.to_owned());
+        }
+        Ok::<(), ()>(())
+    });
+    visited.unwrap();
+    assert_eq!(audio, all_rows().map(|[id, ..]| id).collect());
 }
 
 #[test]
 fn no_sentence_is_in_two_places() {
-    let all: Vec<String> = [TRAIN_MANIFEST, EVAL_MANIFEST, UNSEEN_MANIFEST]
-        .into_iter()
-        .flat_map(rows)
-        .map(|row| words(&row[1]).join(" "))
-        .collect();
+    let all: Vec<String> = all_rows().map(|row| words(&row[1]).join(" ")).collect();
     let different: BTreeSet<&String> = all.iter().collect();
     assert_eq!(different.len(), all.len());
 }
@@ -100,20 +91,19 @@ fn english_text_is_plain_letters() {
 
 #[test]
 fn evaluation_uses_trained_words_and_the_unseen_list_does_not() {
-    let trained = trained_words();
+    let trained = rows(TRAIN_MANIFEST);
+    let trained: BTreeSet<String> = trained.iter().flat_map(|row| words(&row[1])).collect();
     for row in rows(EVAL_MANIFEST) {
         for word in words(&row[1]) {
             assert!(trained.contains(&word), "{word} in {row:?}");
         }
     }
-    let unseen = unseen_sentences().unwrap();
+    let unseen = rows(UNSEEN_MANIFEST);
     assert_eq!(unseen.len(), 10);
-    for sentence in unseen {
-        let new = words(&sentence.text)
-            .iter()
-            .filter(|word| !trained.contains(*word))
-            .count();
-        assert!(new >= 3, "{sentence:?}");
+    for row in unseen {
+        let words = words(&row[1]);
+        let new = words.iter().filter(|word| !trained.contains(*word));
+        assert!(new.count() >= 3, "{row:?}");
     }
 }
 
@@ -124,17 +114,10 @@ fn unpacking_twice_writes_once() {
     let first = unpack(&dir).unwrap();
     // Audio of all clips, three manifests, the marker.
     assert_eq!(first.files_written, TRAIN_CLIPS + EVAL_CLIPS + 10 + 3 + 1);
-    assert_eq!(
-        fs::read_dir(dir.join("wavs")).unwrap().count(),
-        TRAIN_CLIPS + EVAL_CLIPS + 10
-    );
-    assert_eq!(
-        unpack(&dir).unwrap(),
-        DemoCorpus {
-            dir,
-            files_written: 0
-        }
-    );
+    let files = fs::read_dir(dir.join("wavs")).unwrap().count();
+    assert_eq!(files, TRAIN_CLIPS + EVAL_CLIPS + 10);
+    let second = unpack(&dir).unwrap();
+    assert_eq!((second.dir, second.files_written), (dir, 0));
 }
 
 /// A pack of three tiny files: what follows is about folders, not about speech.
@@ -148,8 +131,7 @@ fn little_pack() -> Vec<u8> {
 
 #[test]
 fn damaged_and_missing_files_are_written_again_and_others_are_left_alone() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().join("demo");
+    let (_home, dir) = place();
     let pack = little_pack();
     assert_eq!(unpack_from(&pack, &dir).unwrap().files_written, 4);
     // Same length, other content: only a comparison of the bytes finds it.
@@ -164,8 +146,7 @@ fn damaged_and_missing_files_are_written_again_and_others_are_left_alone() {
 
 #[test]
 fn what_a_killed_run_left_behind_does_not_matter() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().join("demo");
+    let (home, dir) = place();
     fs::create_dir_all(home.path().join(".demo.unfinished/wavs")).unwrap();
     fs::write(home.path().join(".demo.unfinished/wavs/a.ogg"), "Og").unwrap();
     unpack_from(&little_pack(), &dir).unwrap();
@@ -177,58 +158,47 @@ fn what_a_killed_run_left_behind_does_not_matter() {
 fn a_folder_of_somebody_else_is_refused_and_untouched() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("metadata_train.csv"), "mine").unwrap();
-    let refused = unpack_from(&little_pack(), home.path());
-    assert!(matches!(refused, Err(DemoError::NotOurs(_))), "{refused:?}");
     let file = home.path().join("metadata_train.csv");
-    assert!(matches!(
-        unpack_from(&little_pack(), &file),
-        Err(DemoError::NotOurs(_))
-    ));
+    for place in [home.path(), &file] {
+        let refused = unpack_from(&little_pack(), place);
+        assert!(matches!(refused, Err(DemoError::NotOurs(_))), "{refused:?}");
+    }
     assert_eq!(fs::read(file).unwrap(), b"mine");
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
 }
 
 #[test]
 fn an_empty_folder_is_taken() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().join("demo");
+    let (_home, dir) = place();
     fs::create_dir(&dir).unwrap();
     assert_eq!(unpack_from(&little_pack(), &dir).unwrap().files_written, 4);
 }
 
 #[test]
 fn several_at_once_all_get_the_whole_corpus() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().join("demo");
+    let (_home, dir) = place();
     let pack = little_pack();
     let written: usize = thread::scope(|scope| {
-        let runs: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| unpack_from(&pack, &dir).unwrap()))
-            .collect();
-        runs.into_iter()
-            .map(|run| run.join().unwrap().files_written)
-            .sum()
+        let unpack = || unpack_from(&pack, &dir).unwrap().files_written;
+        let runs: Vec<_> = (0..8).map(|_| scope.spawn(unpack)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).sum()
     });
     assert_eq!(written, 4, "one run writes, the others find it done");
 }
 
 #[test]
 fn a_truncated_or_damaged_pack_is_a_typed_error_and_writes_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().join("demo");
-    let cut = unpack_from(&PACK[..PACK.len() / 2], &dir);
-    assert!(
-        matches!(cut, Err(DemoError::Pack(PackError::Truncated { .. }))),
-        "{cut:?}"
-    );
+    let (_home, dir) = place();
+    let refused = |pack: &[u8]| match unpack_from(pack, &dir) {
+        Err(DemoError::Pack(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let cut = refused(&PACK[..PACK.len() / 2]);
+    assert!(matches!(cut, PackError::Truncated { .. }), "{cut:?}");
     let mut changed = little_pack();
     let middle = changed.len() - 40;
     changed[middle] ^= 1;
-    let changed = unpack_from(&changed, &dir);
-    assert!(
-        matches!(changed, Err(DemoError::Pack(PackError::Checksum))),
-        "{changed:?}"
-    );
+    assert_eq!(refused(&changed), PackError::Checksum);
     assert!(!dir.exists());
 }
 
@@ -240,8 +210,6 @@ fn a_place_that_cannot_be_written_says_so() {
     let Err(error @ DemoError::Write { .. }) = refused else {
         panic!("{refused:?}")
     };
-    assert_eq!(
-        error.to_string(),
-        "the demo corpus cannot be written to /proc/voxmill-demo"
-    );
+    let message = "the demo corpus cannot be written to /proc/voxmill-demo";
+    assert_eq!(error.to_string(), message);
 }

@@ -1,70 +1,82 @@
-//! Makes the audio half of clips, and knows what each part of that took.
+//! Computes the audio half of clips, and knows what each part of that took.
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::InjectedDelays;
 use crate::cache::AudioStamp;
 use crate::features::AudioFeatures;
 use voxmill_audio::{AudioError, AudioSettings, AudioSettingsError, Effort, Featurizer};
 
 /// Computes the audio half of clips, one at a time; each worker has its own.
-pub(crate) trait AudioFeaturizer {
-    /// Reads the whole file.
-    fn stamp(&mut self, path: &Path) -> io::Result<AudioStamp>;
-
-    /// After [`AudioFeaturizer::stamp`], so the file is in memory by now.
-    fn featurize(&mut self, path: &Path) -> Result<AudioFeatures, AudioError>;
-
-    fn waveform(&mut self, path: &Path) -> Result<Vec<f32>, AudioError>;
-
-    /// What the last clip took.
-    fn effort(&self) -> Effort;
-}
-
 #[derive(Debug)]
 pub struct ClipFeaturizer {
     featurizer: Featurizer,
-    read: Duration,
+    delays: InjectedDelays,
+    clips: u64,
+    /// What the last clip took.
+    pub(crate) effort: Effort,
 }
 
 impl ClipFeaturizer {
     pub fn new(audio: &AudioSettings) -> Result<ClipFeaturizer, AudioSettingsError> {
+        Self::with_delays(audio, InjectedDelays::default())
+    }
+
+    /// Takes longer than it must, and counts that as effort of the part that is to be slow.
+    pub(crate) fn with_delays(
+        audio: &AudioSettings,
+        delays: InjectedDelays,
+    ) -> Result<ClipFeaturizer, AudioSettingsError> {
         Ok(ClipFeaturizer {
             featurizer: Featurizer::new(audio)?,
-            read: Duration::ZERO,
+            delays,
+            clips: 0,
+            effort: Effort::default(),
         })
     }
 
-    /// Makes a clip's features for what it takes; they are thrown away.
+    /// Computes a clip's features to measure the effort; the features are thrown away.
     pub fn try_out(&mut self, path: &Path) -> Result<Effort, AudioError> {
         self.stamp(path)?;
         self.featurize(path)?;
-        Ok(self.effort())
+        Ok(self.effort)
     }
-}
 
-impl AudioFeaturizer for ClipFeaturizer {
-    fn stamp(&mut self, path: &Path) -> io::Result<AudioStamp> {
+    /// Reads the whole file.
+    pub(crate) fn stamp(&mut self, path: &Path) -> io::Result<AudioStamp> {
         let began = Instant::now();
         let stamp = AudioStamp::with_content(path);
-        self.read = began.elapsed();
+        self.effort.read = began.elapsed() + self.delays.delay_reading();
         stamp
     }
 
-    fn featurize(&mut self, path: &Path) -> Result<AudioFeatures, AudioError> {
-        self.featurizer.featurize(path)
+    /// After [`ClipFeaturizer::stamp`], so the file is in memory by now.
+    pub(crate) fn featurize(&mut self, path: &Path) -> Result<AudioFeatures, AudioError> {
+        let features = self.featurizer.featurize(path);
+        self.measure();
+        features
     }
 
-    fn waveform(&mut self, path: &Path) -> Result<Vec<f32>, AudioError> {
-        self.read = Duration::ZERO;
-        self.featurizer.waveform(path)
+    pub(crate) fn waveform(&mut self, path: &Path) -> Result<Vec<f32>, AudioError> {
+        self.effort.read = self.delays.delay_reading();
+        let samples = self.featurizer.waveform(path);
+        self.measure();
+        samples
     }
 
-    fn effort(&self) -> Effort {
-        Effort {
-            read: self.read,
-            ..self.featurizer.effort()
-        }
+    fn measure(&mut self) {
+        self.clips += 1;
+        let (plain, added) = (
+            self.featurizer.effort(),
+            self.delays.delay_computing(self.clips),
+        );
+        self.effort = Effort {
+            read: self.effort.read,
+            decode: plain.decode,
+            resample: plain.resample + added.resample,
+            mel: plain.mel + added.mel,
+        };
     }
 }

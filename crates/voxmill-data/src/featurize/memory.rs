@@ -5,7 +5,7 @@ use voxmill_audio::AudioSettings;
 use crate::cache::clip_bytes;
 use crate::manifest::Clip;
 
-/// The most that a clip takes while it is being made: its samples, and the features.
+/// The most that a clip takes while its features are computed: its samples, and the features.
 pub(crate) fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
     let letters = clip.text.len() as u64;
     let frames = audio.frames_for_header(&clip.header) as u64;
@@ -20,8 +20,8 @@ pub(crate) fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
 pub(crate) fn decoding_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
     const SAMPLE: u64 = size_of::<f32>() as u64;
     let header = &clip.header;
-    let resampled =
-        header.samples * u64::from(audio.sample_rate) / u64::from(header.sample_rate).max(1);
+    let rate = u64::from(header.sample_rate).max(1);
+    let resampled = header.samples * u64::from(audio.sample_rate) / rate;
     let samples = header.samples * (u64::from(header.channels) + 1) + resampled;
     clip.audio_bytes + samples * SAMPLE
 }

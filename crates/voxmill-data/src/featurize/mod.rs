@@ -16,18 +16,19 @@ use voxmill_text::{FrontEnd, FrontEndOptions};
 use crate::cache::FeatureSettings;
 use crate::manifest::Clip;
 
-pub(crate) use clip::AudioFeaturizer;
 pub use clip::ClipFeaturizer;
-pub(crate) use compute::{MadeAudio, bad_audio, make_audio, make_text};
+pub(crate) use compute::{ComputedAudio, audio_features, bad_audio, text_features};
 pub use delay::InjectedDelays;
 pub(crate) use memory::{decoding_bytes, largest_bytes};
 pub use skipped::TOO_LARGE;
 pub(crate) use skipped::{left_out, lost};
 
-/// What features are made with; the same for all clips of a run.
+/// What features are computed with; the same for all clips of a run.
 #[derive(Clone, Debug)]
 pub struct Recipe {
+    /// Text → token ids.
     pub front_end: Arc<FrontEnd>,
+    /// Sample rate, frames and mel channels.
     pub audio: Arc<AudioSettings>,
     /// For clips whose manifest row does not say.
     pub language: Option<Language>,
@@ -37,10 +38,9 @@ impl Default for Recipe {
     /// The built-in front-end without a lexicon, and the default audio settings.
     fn default() -> Recipe {
         let front_end = FrontEnd::new(FrontEndOptions::default());
+        let front_end = front_end.expect("without a lexicon and espeak-ng nothing is read");
         Recipe {
-            front_end: Arc::new(
-                front_end.expect("without a lexicon and espeak-ng nothing is read"),
-            ),
+            front_end: Arc::new(front_end),
             audio: Arc::default(),
             language: None,
         }
@@ -57,7 +57,7 @@ impl Recipe {
         self.front_end.unread(&clip.text, Some(language))
     }
 
-    /// The settings that a cached clip must have been made with to be reused.
+    /// The settings that a cached clip must have been computed with to be reused.
     pub fn feature_settings(&self) -> FeatureSettings {
         FeatureSettings {
             audio: self.audio.named_values(),
@@ -68,12 +68,7 @@ impl Recipe {
 
 /// An error and its causes in one line, for a table's cell.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let messages: Vec<String> = causes.map(ToString::to_string).collect();
+    messages.join(": ")
 }

@@ -1,4 +1,4 @@
-//! Clips that no features came of: what the quarantine and the run log say about them.
+//! Clips without features: what the quarantine and the run log say about them.
 
 use voxmill_pipeline::item::ItemFault;
 use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind};
@@ -10,7 +10,7 @@ use crate::manifest::{Clip, QuarantineEntry, Reason};
 /// Why a clip is left out that alone is larger than the memory budget.
 pub const TOO_LARGE: &str = "does not fit into memory";
 
-/// A bad clip is data, not a fault of the work; whoever reads the log wants to see it all the same.
+/// A bad clip is data, not a fault of the work; a reader of the log wants to see it all the same.
 pub(crate) fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
     Event::Fault(Fault {
         stage: StageId::Featurize.name().to_owned(),
@@ -22,20 +22,19 @@ pub(crate) fn left_out(number: u64, bad: &QuarantineEntry) -> Event {
     })
 }
 
-/// A clip that no features came of, for a reason that is not in its data.
+/// A clip without features, for a reason that is not in its data.
 pub(crate) fn lost(clip: &Clip, fault: &ItemFault) -> QuarantineEntry {
     let why = with_causes(fault.error.as_ref());
-    match fault.kind {
-        FaultKind::TooLarge => clip.quarantine(
-            Reason::named(TOO_LARGE),
+    let (reason, detail) = match fault.kind {
+        FaultKind::TooLarge => (
+            TOO_LARGE,
             format!("{why}; a larger --ram-budget would take it"),
         ),
-        FaultKind::Panic => clip.quarantine(
-            Reason::named("internal error"),
+        FaultKind::Panic => (
+            "internal error",
             format!("voxmill panicked on this clip: {why}"),
         ),
-        FaultKind::Outgrown | FaultKind::Error | FaultKind::Setup => {
-            clip.quarantine(Reason::named("internal error"), why)
-        }
-    }
+        FaultKind::Outgrown | FaultKind::Error | FaultKind::Setup => ("internal error", why),
+    };
+    clip.quarantine(Reason::named(reason), detail)
 }

@@ -9,7 +9,9 @@ use super::{Loader, LoaderError};
 use crate::batch::Batch;
 use crate::batch_plan::Position;
 
-/// A split's batches in plan order, made ahead on worker threads. Dropping it joins them.
+/// A split's batches in plan order, computed ahead on worker threads. Dropping it joins them.
+///
+/// An error means that the pipeline failed: nothing follows. Bad clips are masked rows, not errors.
 #[derive(Debug)]
 pub struct Batches<'a> {
     loader: &'a Loader,
@@ -19,7 +21,8 @@ pub struct Batches<'a> {
 }
 
 impl Loader {
-    /// Batches from a position on: to the end of `epochs` epochs (counted from the first), or without end.
+    /// Batches from a position on, up to epoch number `epochs`: `Some(3)` ends after epochs 0, 1 and 2 of the
+    /// plan, wherever it starts. `None` never ends.
     pub fn batches(&self, from: Position, epochs: Option<u64>) -> Result<Batches<'_>, LoaderError> {
         let from = ResumePoint::at(self.batches_before(from));
         Ok(Batches {
@@ -31,13 +34,13 @@ impl Loader {
 }
 
 impl Batches<'_> {
-    /// What to hand to [`Loader::batches`] to resume. A batch counts as done when the next one is asked for.
-    /// In unordered mode it is the first batch that is not done.
+    /// What to give to [`Loader::batches`] to resume: the first batch that is not done. A batch is done when
+    /// the next one is asked for, or by [`Batches::finish_batch`].
     pub fn position(&self) -> Position {
         self.loader.position(self.running.resume_point().next)
     }
 
-    /// The batch handed out last is done, though no further one is wanted now.
+    /// Marks the last batch as done without asking for another: before a checkpoint, or at the end.
     pub fn finish_batch(&mut self) {
         if let Some(receipt) = self.handed_out.take() {
             receipt.done();

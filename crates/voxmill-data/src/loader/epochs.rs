@@ -1,13 +1,14 @@
-//! Which rows make which batch: the plan of every epoch, one after the other, as one rank sees it.
+//! Which rows form which batch: the plan of every epoch, one after the other, as one rank sees it.
 //!
 //! Rows and batches are numbered through all epochs. In a run of one rank every clip of the plan is in
 //! one row of each epoch, so a number gives its epoch by division. With several ranks an epoch has as
 //! many rows for each as its batches happen to have; those are counted from where the rank started.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use crate::batch_plan::{BatchPlan, EpochPlan, PlannedBatch, PlannedRow, Position, Shape, Shard};
+use crate::batch_plan::{BatchPlan, EpochPlan, PlannedBatch, PlannedRow, Position, Rank, Shape};
+use crate::store::lock;
 
 /// Epochs that are kept: those in which rows begin and batches end, and their neighbours.
 const RECENT: usize = 4;
@@ -15,7 +16,7 @@ const RECENT: usize = 4;
 #[derive(Debug)]
 pub(super) struct Epochs {
     plan: Arc<BatchPlan>,
-    shard: Shard,
+    rank: Rank,
     /// Where ranks begin to take turns; number 0 is here. The start of the plan for one rank.
     from: Position,
     recent: Mutex<VecDeque<Arc<Epoch>>>,
@@ -28,7 +29,7 @@ pub(super) struct Epoch {
     pub(super) plan: EpochPlan,
     /// This rank's batches: every `world`-th from here on.
     first_batch: u64,
-    shard: Shard,
+    rank: Rank,
     /// The first row of each of this rank's batches, counted within the epoch.
     firsts: Vec<u64>,
     rows: u64,
@@ -48,26 +49,25 @@ pub(super) struct PlacedRow {
 impl Epochs {
     /// All batches of the plan.
     pub(super) fn new(plan: Arc<BatchPlan>) -> Epochs {
-        Epochs::of_rank(plan, Shard::WHOLE, Position::default())
+        Epochs::of_rank(plan, Rank::ONLY, Position::default())
     }
 
     /// Every `world`-th batch from a position on.
-    pub(super) fn of_rank(plan: Arc<BatchPlan>, shard: Shard, from: Position) -> Epochs {
+    pub(super) fn of_rank(plan: Arc<BatchPlan>, rank: Rank, from: Position) -> Epochs {
         Epochs {
             plan,
-            from: if shard == Shard::WHOLE {
-                Position::default()
-            } else {
-                from
+            from: match rank == Rank::ONLY {
+                true => Position::default(),
+                false => from,
             },
-            shard,
+            rank,
             recent: Mutex::default(),
             rows_before: Mutex::new(vec![0]),
         }
     }
 
     fn world(&self) -> u64 {
-        u64::from(self.shard.world())
+        u64::from(self.rank.world)
     }
 
     fn first_batch(&self, epoch: u64) -> u64 {
@@ -77,6 +77,11 @@ impl Epochs {
         }
     }
 
+    /// The round of all ranks, within its epoch, that a position is in.
+    fn round_of(&self, position: Position) -> u64 {
+        (position.batch - self.first_batch(position.epoch)) / self.world()
+    }
+
     fn rounds_in(&self, epoch: u64) -> u64 {
         let left = self.plan.batches_per_epoch() - self.first_batch(epoch);
         left.div_ceil(self.world())
@@ -84,52 +89,45 @@ impl Epochs {
 
     /// The batch's number through all epochs: as many of this rank's are before it.
     pub(super) fn batches_before(&self, position: Position) -> u64 {
-        let round = (position.batch - self.first_batch(position.epoch)) / self.world();
+        let round = self.round_of(position);
         match position.epoch - self.from.epoch {
             0 => round,
             later => {
-                let whole = self.plan.batches_per_epoch().div_ceil(self.world());
+                let whole = self.rounds_in(position.epoch);
                 self.rounds_in(self.from.epoch) + (later - 1) * whole + round
             }
         }
     }
 
     pub(super) fn position(&self, batches: u64) -> Position {
-        let head = self.rounds_in(self.from.epoch);
-        if batches < head {
-            return Position {
-                epoch: self.from.epoch,
-                batch: self.from.batch + batches * self.world(),
-            };
-        }
-        let whole = self.plan.batches_per_epoch().div_ceil(self.world());
-        Position {
-            epoch: self.from.epoch + 1 + (batches - head) / whole,
-            batch: (batches - head) % whole * self.world(),
-        }
+        let Position { epoch, batch } = self.from;
+        let (epoch, batch) = match batches.checked_sub(self.rounds_in(epoch)) {
+            None => (epoch, batch + batches * self.world()),
+            Some(later) => {
+                let whole = self.rounds_in(epoch + 1);
+                (epoch + 1 + later / whole, later % whole * self.world())
+            }
+        };
+        Position { epoch, batch }
     }
 
     /// The first row of a batch, both numbered through all epochs.
     pub(super) fn first_row(&self, batch: u64) -> u64 {
         let position = self.position(batch);
-        let round = (position.batch - self.first_batch(position.epoch)) / self.world();
         let epoch = self.epoch(position.epoch);
-        self.rows_before(position.epoch) + epoch.firsts[round as usize]
+        self.rows_before(position.epoch) + epoch.firsts[self.round_of(position) as usize]
     }
 
     pub(super) fn row(&self, number: u64) -> PlacedRow {
-        let number_of_epoch = self.epoch_of(number);
-        let epoch = self.epoch(number_of_epoch);
-        let within = number - self.rows_before(number_of_epoch);
+        let epoch = self.epoch(self.epoch_of(number));
+        let within = number - self.rows_before(epoch.plan.epoch);
         let round = epoch.firsts.partition_point(|&first| first <= within) - 1;
         let planned = epoch.batch(round);
+        let at = (within - epoch.firsts[round]) as usize;
         PlacedRow {
-            row: planned
-                .rows
-                .get((within - epoch.firsts[round]) as usize)
-                .copied(),
+            row: planned.rows.get(at).copied(),
             position: Position {
-                epoch: number_of_epoch,
+                epoch: epoch.plan.epoch,
                 batch: epoch.first_batch + round as u64 * self.world(),
             },
             shape: epoch.plan.shape(planned),
@@ -139,7 +137,7 @@ impl Epochs {
 
     /// The epoch that a row is in.
     pub(super) fn epoch_of(&self, number: u64) -> u64 {
-        if self.shard == Shard::WHOLE {
+        if self.rank == Rank::ONLY {
             return number / self.plan.clips().len() as u64;
         }
         let mut before = lock(&self.rows_before);
@@ -150,7 +148,7 @@ impl Epochs {
     }
 
     fn rows_before(&self, epoch: u64) -> u64 {
-        if self.shard == Shard::WHOLE {
+        if self.rank == Rank::ONLY {
             return epoch * self.plan.clips().len() as u64;
         }
         let index = (epoch - self.from.epoch) as usize;
@@ -167,7 +165,7 @@ impl Epochs {
         before.push(so_far + epoch.rows);
     }
 
-    /// Planned when first asked for, by whoever asks.
+    /// Planned when first asked for.
     pub(super) fn epoch(&self, epoch: u64) -> Arc<Epoch> {
         let mut recent = lock(&self.recent);
         if let Some(known) = recent.iter().find(|known| known.plan.epoch == epoch) {
@@ -176,7 +174,7 @@ impl Epochs {
         let mut planned = Epoch {
             plan: self.plan.epoch(epoch),
             first_batch: self.first_batch(epoch),
-            shard: self.shard,
+            rank: self.rank,
             firsts: Vec::new(),
             rows: 0,
         };
@@ -197,15 +195,10 @@ impl Epochs {
 impl Epoch {
     /// This rank's batch of a round.
     fn batch(&self, round: usize) -> &PlannedBatch {
-        let begins = self.first_batch as usize + round * self.shard.world() as usize;
-        let mine = self.plan.batches.get(begins + self.shard.rank() as usize);
-        mine.unwrap_or(self.plan.masked())
+        let begins = self.first_batch as usize + round * self.rank.world as usize;
+        let own = self.plan.batches.get(begins + self.rank.number as usize);
+        own.unwrap_or(self.plan.masked())
     }
-}
-
-/// Plans are pushed whole, so a panic elsewhere leaves nothing half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -233,10 +226,8 @@ mod tests {
         let epochs = Epochs::new(Arc::clone(&plan));
         let mut row = 0;
         for epoch in 0..7 {
-            for (position, batch) in plan
-                .epoch(epoch)
-                .batches_from(Position::default(), Shard::WHOLE)
-            {
+            let planned = plan.epoch(epoch);
+            for (position, batch) in planned.batches_from(Position::default(), Rank::ONLY) {
                 let number = epochs.batches_before(position);
                 assert_eq!(epochs.position(number), position);
                 assert_eq!(epochs.first_row(number), row);
@@ -254,17 +245,14 @@ mod tests {
     #[test]
     fn ranks_take_turns_from_where_they_start() {
         let plan = plan();
-        for (world, from) in [(2, (0, 0)), (3, (1, 2)), (4, (2, 5))] {
-            let from = Position {
-                epoch: from.0,
-                batch: from.1,
-            };
+        for (world, (epoch, batch)) in [(2, (0, 0)), (3, (1, 2)), (4, (2, 5))] {
+            let from = Position { epoch, batch };
             for rank in 0..world {
-                let shard = Shard::new(rank, world).unwrap();
-                let epochs = Epochs::of_rank(Arc::clone(&plan), shard, from);
+                let rank = Rank::new(rank, world).unwrap();
+                let epochs = Epochs::of_rank(Arc::clone(&plan), rank, from);
                 let (mut number, mut row) = (0, 0);
                 for epoch in from.epoch..from.epoch + 4 {
-                    for (position, batch) in plan.epoch(epoch).batches_from(from, shard) {
+                    for (position, batch) in plan.epoch(epoch).batches_from(from, rank) {
                         assert_eq!(epochs.position(number), position);
                         assert_eq!(epochs.batches_before(position), number);
                         assert_eq!(epochs.first_row(number), row);

@@ -1,4 +1,4 @@
-//! The pipeline from planned rows to batches.
+//! The loader: a pipeline from planned rows to batches.
 
 mod batches;
 mod epochs;
@@ -14,11 +14,10 @@ use voxmill_telemetry::stage::StageId;
 
 use crate::batch::{Batch, BatchForm, BatchRow, collate, crop, named_frames};
 use crate::batch_plan::{
-    BatchPlan, BatchPlanError, BatchSettings, PlanClip, PlannedRow, Position, Shape, Shard,
+    BatchPlan, BatchPlanError, BatchSettings, PlanClip, PlannedRow, Position, Rank, Shape,
 };
 use crate::manifest::{Clip, Split};
-use voxmill_audio::Effort;
-use voxmill_audio::{AudioSettingsError, Framing};
+use voxmill_audio::{AudioSettingsError, Effort, Framing};
 use voxmill_pipeline::group::{Group, Groups};
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan};
 use voxmill_pipeline::resume::ResumePoint;
@@ -29,9 +28,7 @@ use voxmill_telemetry::event::Nanos;
 use voxmill_telemetry::recorder::{Lane, Recorder};
 use voxmill_text::language::Language;
 
-use crate::featurize::{
-    AudioFeaturizer, ClipFeaturizer, InjectedDelays, decoding_bytes, largest_bytes, lost,
-};
+use crate::featurize::{ClipFeaturizer, InjectedDelays, decoding_bytes, largest_bytes, lost};
 use crate::store::{BadClip, FeatureStore, NewAudio, mel_bytes};
 pub use batches::Batches;
 use epochs::{Epochs, PlacedRow};
@@ -39,7 +36,7 @@ use epochs::{Epochs, PlacedRow};
 /// The name of the budget, as it stands in messages.
 const MEMORY: &str = "host memory";
 
-/// What a row takes beside its values.
+/// What a row takes in addition to its values.
 const ROW_BYTES: u64 = 256;
 
 /// Stages of one worker: rows, keep, batch, collate, prepare.
@@ -48,13 +45,17 @@ const SINGLE_WORKERS: usize = 5;
 /// How the work is spread, and how far ahead of the consumer it may run.
 #[derive(Clone, Debug)]
 pub struct LoaderSettings {
+    /// Threads that compute features.
     pub workers: usize,
     /// Batches that wait on the host.
     pub buffer_size: usize,
     /// Bytes of rows and batches in the pipeline; not of what the store holds.
     pub ram_budget: u64,
+    /// [`Order::Kept`] yields batches in plan order, [`Order::Free`] as they become ready.
     pub order: Order,
+    /// Whether batches are prepared while the consumer works.
     pub overlap: bool,
+    /// Whether the adaptive controller may change workers and buffers.
     pub adapt: bool,
     /// Batches that the last stage may have ready ahead of the consumer.
     pub slots: usize,
@@ -62,7 +63,7 @@ pub struct LoaderSettings {
     pub start_delay: Duration,
     /// Batches that the consumer holds at the same time.
     pub held_at_once: usize,
-    /// Only to see whether their cause is found.
+    /// For tests that look for the cause of a delay.
     pub delays: Option<InjectedDelays>,
 }
 
@@ -100,22 +101,22 @@ pub enum LoaderError {
 /// The batches of one split.
 #[derive(Clone, Debug)]
 pub struct Loader {
-    rows: Arc<Rows>,
+    rows: Arc<RowSource>,
     settings: LoaderSettings,
 }
 
 impl Loader {
-    /// Plans the batches of a split; clips whose text says nothing are left out.
+    /// Plans the batches of a split; clips whose text cannot be read aloud are left out.
     pub fn new(
         store: &Arc<FeatureStore>,
         split: Split,
         batch_settings: BatchSettings,
         settings: LoaderSettings,
     ) -> Result<Loader, LoaderError> {
-        Loader::of(store, split, batch_settings, settings, None)
+        Loader::planned(store, split, batch_settings, settings, None)
     }
 
-    /// The same batches with samples in place of log-mel frames: for a device that makes frames itself.
+    /// The same batches with samples in place of log-mel frames: for a device that computes frames itself.
     pub fn of_waveforms(
         store: &Arc<FeatureStore>,
         split: Split,
@@ -123,10 +124,10 @@ impl Loader {
         settings: LoaderSettings,
     ) -> Result<Loader, LoaderError> {
         let framing = Some(store.recipe().audio.framing());
-        Loader::of(store, split, batch_settings, settings, framing)
+        Loader::planned(store, split, batch_settings, settings, framing)
     }
 
-    fn of(
+    fn planned(
         store: &Arc<FeatureStore>,
         split: Split,
         batch_settings: BatchSettings,
@@ -134,61 +135,53 @@ impl Loader {
         framing: Option<Framing>,
     ) -> Result<Loader, LoaderError> {
         let audio = &store.recipe().audio;
-        let mut members: Vec<(PlanClip, usize)> = Vec::new();
-        for (number, clip) in store.clips().iter().enumerate() {
-            if clip.split != split {
-                continue;
-            }
-            if let Some(tokens) = store.token_count(number) {
-                let frames = audio.frames_for_header(&clip.header);
-                let planned = PlanClip {
-                    id: clip.id.to_string(),
-                    frames: u32::try_from(frames).unwrap_or(u32::MAX),
-                    tokens,
-                    speaker: clip.speaker,
-                };
-                members.push((planned, number));
-            }
-        }
+        let clips = store.clips().iter().enumerate();
+        let of_split = clips.filter(|(_, clip)| clip.split == split);
+        let planned = of_split.filter_map(|(number, clip)| {
+            let frames = audio.frames_for_header(&clip.header);
+            let planned = PlanClip {
+                id: clip.id.to_string(),
+                frames: u32::try_from(frames).unwrap_or(u32::MAX),
+                tokens: store.token_count(number)?,
+                speaker: clip.speaker,
+            };
+            Some((planned, number))
+        });
+        let mut members: Vec<(PlanClip, usize)> = planned.collect();
         // The plan numbers its clips by the order of their ids.
         members.sort_unstable_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         let (clips, numbers): (Vec<_>, Vec<_>) = members.into_iter().unzip();
         let plan = Arc::new(BatchPlan::new(clips, batch_settings)?);
-        let rows = Rows {
+        let rows = RowSource {
             store: Arc::clone(store),
             epochs: Epochs::new(Arc::clone(&plan)),
             plan,
             numbers: numbers.into(),
             framing,
         };
-        let needed = rows.most_for_a_batch() * settings.held_at_once.max(1) as u64;
-        if needed > settings.ram_budget {
-            return Err(LoaderError::TooLittleMemory {
-                needed,
-                budget: settings.ram_budget,
-            });
+        let (budget, rows) = (settings.ram_budget, Arc::new(rows));
+        let loader = Loader { rows, settings };
+        let needed = loader.most_bytes();
+        if needed > budget {
+            return Err(LoaderError::TooLittleMemory { needed, budget });
         }
-        Ok(Loader {
-            rows: Arc::new(rows),
-            settings,
-        })
+        Ok(loader)
     }
 
     /// The batches of one of several ranks: every n-th, dealt from a position on, which must be the same on
     /// all ranks. All ranks get equally many; where the last round has none left, a batch is all masked.
     #[must_use]
-    pub fn for_rank(&self, shard: Shard, from: Position) -> Loader {
+    pub fn for_rank(&self, rank: Rank, from: Position) -> Loader {
         let rows = &self.rows;
-        Loader {
-            rows: Arc::new(Rows {
-                store: Arc::clone(&rows.store),
-                epochs: Epochs::of_rank(Arc::clone(&rows.plan), shard, from),
-                plan: Arc::clone(&rows.plan),
-                numbers: Arc::clone(&rows.numbers),
-                framing: rows.framing,
-            }),
-            settings: self.settings.clone(),
-        }
+        let rows = Arc::new(RowSource {
+            store: Arc::clone(&rows.store),
+            epochs: Epochs::of_rank(Arc::clone(&rows.plan), rank, from),
+            plan: Arc::clone(&rows.plan),
+            numbers: Arc::clone(&rows.numbers),
+            framing: rows.framing,
+        });
+        let settings = self.settings.clone();
+        Loader { rows, settings }
     }
 
     /// Batches ready ahead of those that the consumer holds.
@@ -203,7 +196,7 @@ impl Loader {
         self
     }
 
-    /// What the batches that the consumer holds take while the last of them is made.
+    /// What the batches that the consumer holds take while the last of them is computed.
     pub fn most_bytes(&self) -> u64 {
         self.rows.most_for_a_batch() * self.settings.held_at_once.max(1) as u64
     }
@@ -223,26 +216,28 @@ impl Loader {
         self.rows.epochs.epoch(epoch).plan.clone()
     }
 
-    /// The manifest's clip behind a clip number of the plan.
+    /// The clip behind a number in [`Batch::clips`], which are those of the plan.
     pub fn clip(&self, plan_clip: usize) -> &Clip {
         self.rows.clip(plan_clip)
     }
 
-    /// How many batches come before a position. The pipeline numbers batches so, through all epochs.
+    /// A position of the plan as the pipeline counts it: the batches of this rank before it, through all
+    /// epochs.
     pub fn batches_before(&self, position: Position) -> u64 {
         self.rows.epochs.batches_before(position)
     }
 
+    /// The opposite of [`Loader::batches_before`].
     pub fn position(&self, batches_done: u64) -> Position {
         self.rows.epochs.position(batches_done)
     }
 
-    /// The split once, in the order of epoch 0: the same batches each time. May run beside others.
+    /// The split once, in the order of epoch 0: the same batches each time. May run alongside others.
     pub fn one_pass(&self, recorder: Recorder) -> Result<Running<Batch>, LoaderError> {
         self.start(ResumePoint::default(), Some(1), recorder)
     }
 
-    /// Batches from a position on: to the end of `epochs` epochs (counted from the first), or without end.
+    /// As [`Loader::batches`], with the pipeline itself: from a position that it reported, with a run log.
     pub fn start(
         &self,
         from: ResumePoint,
@@ -287,69 +282,59 @@ impl Loader {
                 move |number: &u64| epochs.is_none_or(|end| ends.epochs.epoch_of(*number) < end);
             (first..).take_while(is_wanted).map(Ok::<_, Infallible>)
         };
-        let [named, reserved, made, first_rows, collated, batch_bytes] =
+        let [named, reserved, computed, first_rows, collated, batch_bytes] =
             std::array::from_fn(|_| Arc::clone(rows));
         let store = Arc::clone(&rows.store);
-        let delays = settings.delays;
+        let delays = settings.delays.unwrap_or_default();
         let worker = AtomicUsize::new(0);
         let featurize = Work::with_state(move || {
-            let plain = ClipFeaturizer::new(&made.store.recipe().audio)?;
-            let mut featurizer: Box<dyn AudioFeaturizer + Send> = match delays {
-                None => Box::new(plain),
-                Some(delays) => Box::new(delays.of_featurizer(plain)),
-            };
+            let audio = &computed.store.recipe().audio;
+            let mut featurizer = ClipFeaturizer::with_delays(audio, delays)?;
             let worker = worker.fetch_add(1, Ordering::Relaxed);
             let lanes = StageId::PARTS.map(|part| part_recorder.lane(part.name(), worker));
-            let (rows, clock) = (Arc::clone(&made), part_recorder.clone());
+            let (rows, clock) = (Arc::clone(&computed), part_recorder.clone());
             Ok::<_, AudioSettingsError>(move |number: u64| {
-                let (row, efforts) = rows.make(number, &mut *featurizer);
+                let (row, efforts) = rows.compute(number, &mut featurizer);
                 record_parts(&lanes, number, clock.now(), &efforts);
                 Ok::<_, Infallible>(row)
             })
         });
-        let keep = Work::new(move |mut row: Row| {
+        let keep = Work::new(move |mut row: FeaturizedRow| {
             store.keep(&row.new);
             row.new = Vec::new();
             row.new_bytes = 0;
             Ok::<_, Infallible>(row)
         });
         let collate = Work::new(move |group| Ok::<_, Infallible>(collated.collate(group)));
-        let (featurize, collate) = match delays {
-            None => (featurize, collate),
-            Some(delays) => (delays.of_rows(featurize), delays.of_collate(collate)),
-        };
-        let shapes = rows.plan.buckets().iter().map(|bucket| bucket.shape);
-        let most_rows = shapes.map(|shape| shape.rows).max().unwrap_or(1) as usize;
+        let buckets = rows.plan.buckets().iter();
+        let most_rows = buckets.map(|bucket| bucket.shape.rows).max();
+        let most_rows = most_rows.unwrap_or(1) as usize;
         let movable = |value: usize| Setting {
             value,
             fixed: !settings.adapt,
         };
+        let featurize = delays
+            .of_rows(featurize)
+            .reserving(move |number| reserved.most_for_a_row(*number))
+            .keeping(FeaturizedRow::bytes);
+        let collate = delays.of_collate(collate);
+        let collate = collate.keeping(move |batch| batch_bytes.held_by(batch));
+        let groups = Groups::beginning_at(move |batch| first_rows.epochs.first_row(batch));
         Pipeline::source(self.whole_run(most_rows), "rows", numbers)
             .named(move |number| named.name(number))
             .buffer(Setting::from(most_rows))
             .budget(MEMORY, settings.ram_budget)
-            .stage(
-                StageId::Featurize.name(),
-                featurize
-                    .reserving(move |number| reserved.most_for_a_row(*number))
-                    .keeping(Row::bytes),
-            )
+            .stage(StageId::Featurize.name(), featurize)
             .workers(movable(settings.workers))
             .buffer(Setting::from(most_rows))
             .in_budget(MEMORY)
             .on_error(0, AfterError::Skip)
-            .stage(StageId::Keep.name(), keep.keeping(Row::bytes))
+            .stage(StageId::Keep.name(), keep.keeping(FeaturizedRow::bytes))
             .buffer(Setting::from(most_rows))
             .in_budget(MEMORY)
-            .batch(
-                StageId::Batch.name(),
-                Groups::beginning_at(move |batch| first_rows.epochs.first_row(batch)),
-            )
+            .batch(StageId::Batch.name(), groups)
             .in_budget(MEMORY)
-            .stage(
-                StageId::Collate.name(),
-                collate.keeping(move |batch| batch_bytes.held_by(batch)),
-            )
+            .stage(StageId::Collate.name(), collate)
             .buffer(movable(settings.buffer_size.max(1)))
             .in_budget(MEMORY)
             .stage(StageId::Prepare.name(), prepare)
@@ -399,16 +384,16 @@ fn record_parts(lanes: &[Lane; 4], number: u64, end: Nanos, efforts: &[Effort]) 
     }
 }
 
-/// A worker's tools, and what it has made and spent on one row.
-struct Making<'a> {
-    featurizer: &'a mut dyn AudioFeaturizer,
+/// A worker's featurizer, and what it has computed and spent on one row.
+struct RowWork<'a> {
+    featurizer: &'a mut ClipFeaturizer,
     new: Vec<NewAudio>,
     efforts: Vec<Effort>,
 }
 
 /// What the stages share.
 #[derive(Debug)]
-struct Rows {
+struct RowSource {
     store: Arc<FeatureStore>,
     plan: Arc<BatchPlan>,
     epochs: Epochs,
@@ -420,9 +405,9 @@ struct Rows {
 
 /// A row between `featurize` and `collate`.
 #[derive(Debug)]
-struct Row {
+struct FeaturizedRow {
     number: u64,
-    /// `None`: nothing can be had of the clip.
+    /// `None`: the clip is bad.
     features: Option<RowFeatures>,
     new: Vec<NewAudio>,
     /// Of the row and of its part of the batch that it goes into.
@@ -441,13 +426,13 @@ struct RowFeatures {
     reference: Vec<f32>,
 }
 
-impl Row {
+impl FeaturizedRow {
     fn bytes(&self) -> u64 {
         self.bytes + self.new_bytes
     }
 }
 
-impl Rows {
+impl RowSource {
     fn clip(&self, plan_clip: usize) -> &Clip {
         &self.store.clips()[self.numbers[plan_clip]]
     }
@@ -468,31 +453,30 @@ impl Rows {
             return "no clip".to_owned();
         };
         let clip = self.clip(row.clip);
+        let (id, seconds) = (&clip.id, clip.header.seconds());
         let kilohertz = f64::from(clip.header.sample_rate) / 1e3;
-        format!(
-            "{} ({:.1} s, {kilohertz} kHz)",
-            clip.id,
-            clip.header.seconds()
-        )
+        format!("{id} ({seconds:.1} s, {kilohertz} kHz)")
     }
 
-    fn make(&self, number: u64, featurizer: &mut dyn AudioFeaturizer) -> (Row, Vec<Effort>) {
+    fn compute(
+        &self,
+        number: u64,
+        featurizer: &mut ClipFeaturizer,
+    ) -> (FeaturizedRow, Vec<Effort>) {
         let placed = self.epochs.row(number);
         // Not more than was reserved, for clips come into the cache and never leave it.
-        let reserved = placed.row.map_or(0, |row| self.making_bytes_of_row(row));
-        let mut making = Making {
+        let reserved = placed.row.map_or(0, |row| self.computing_bytes_of_row(row));
+        let mut work = RowWork {
             featurizer,
             new: Vec::new(),
             efforts: Vec::new(),
         };
-        let features = placed
-            .row
-            .and_then(|row| self.features(row, &placed, &mut making).ok());
-        let Making { new, efforts, .. } = making;
+        let features = placed.row.map(|row| self.features(row, &placed, &mut work));
+        let RowWork { new, efforts, .. } = work;
         let new_bytes: u64 = new.iter().map(|new| mel_bytes(&new.audio)).sum();
-        let row = Row {
+        let row = FeaturizedRow {
             number,
-            features,
+            features: features.and_then(Result::ok),
             new,
             new_bytes: new_bytes.min(reserved),
             bytes: self.row_bytes(placed.shape) + self.share(&placed),
@@ -504,14 +488,14 @@ impl Rows {
         &self,
         row: PlannedRow,
         placed: &PlacedRow,
-        making: &mut Making<'_>,
+        work: &mut RowWork<'_>,
     ) -> Result<RowFeatures, BadClip> {
         let shape = placed.shape;
         let layout = self.form(placed.position, shape).layout();
         let number = self.numbers[row.clip];
         // A file that changed since its header was read may be longer.
-        let fitting = |there: usize| 0..there.min(shape.frames as usize);
-        let sound = self.stretch(number, layout, fitting, making)?;
+        let fitting = |count: usize| 0..count.min(shape.frames as usize);
+        let sound = self.frames(number, layout, fitting, work)?;
         let (language, mut tokens) = self.store.tokens(number)?;
         tokens.truncate(shape.tokens as usize);
         let other = self.numbers[row.reference.clip];
@@ -519,8 +503,8 @@ impl Rows {
         let reference = if other == number {
             of_itself()
         } else {
-            let named = |there| named_frames(row.reference, there);
-            self.stretch(other, layout, named, making)
+            let named = |count| named_frames(row.reference, count);
+            self.frames(other, layout, named, work)
                 // The voice is the same: what a speaker's only clip does, this one can do.
                 .unwrap_or_else(|BadClip| of_itself())
         };
@@ -533,34 +517,31 @@ impl Rows {
     }
 
     /// Some of a clip's frames, as they lie in a batch; `which` of as many as there are.
-    fn stretch(
+    fn frames(
         &self,
         number: usize,
         layout: Framing,
         which: impl FnOnce(usize) -> Range<usize>,
-        making: &mut Making<'_>,
+        work: &mut RowWork<'_>,
     ) -> Result<Vec<f32>, BadClip> {
+        let (store, featurizer) = (&self.store, &mut *work.featurizer);
         if self.framing.is_some() {
-            let laid_out = self
-                .store
-                .with_waveform(number, making.featurizer, |samples| {
-                    layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
-                })?;
-            making.efforts.push(making.featurizer.effort());
+            let laid_out = store.with_waveform(number, featurizer, |samples| {
+                layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
+            })?;
+            work.efforts.push(featurizer.effort);
             return Ok(laid_out);
         }
-        let (frames, made) = self.store.with_mel(number, making.featurizer, |mel| {
+        let (frames, new) = store.with_mel(number, featurizer, |mel| {
             let frames = which(layout.frames_in(mel.len()));
             layout.under(mel, frames).to_vec()
         })?;
-        if let Some(made) = made {
-            making.efforts.push(made.audio.effort);
-            making.new.push(made);
-        }
+        work.efforts.extend(new.iter().map(|new| new.audio.effort));
+        work.new.extend(new);
         Ok(frames)
     }
 
-    fn collate(&self, group: Group<Row>) -> Batch {
+    fn collate(&self, group: Group<FeaturizedRow>) -> Batch {
         let numbers = group.members.iter().map(|member| match member {
             Ok(row) => row.number,
             Err(gap) => gap.number,
@@ -602,7 +583,7 @@ impl Rows {
         batch.div_ceil(u64::from(placed.planned_rows.max(1)))
     }
 
-    /// What the rows of a batch have reserved for it. One that failed in its stage gave its part back,
+    /// What the rows of a batch have reserved for it. One that failed in its stage released its part,
     /// so a batch with masked rows may hold less than it takes.
     fn held_by(&self, batch: &Batch) -> u64 {
         let position = self.epochs.batches_before(batch.position);
@@ -612,28 +593,29 @@ impl Rows {
     }
 
     /// What decoding and transforming a clip takes, unless the cache has it. It never has samples.
-    fn making_bytes(&self, plan_clip: usize) -> u64 {
+    fn computing_bytes(&self, plan_clip: usize) -> u64 {
+        let (clip, audio) = (self.clip(plan_clip), &self.store.recipe().audio);
         if self.framing.is_some() {
-            return decoding_bytes(self.clip(plan_clip), &self.store.recipe().audio);
+            decoding_bytes(clip, audio)
+        } else if self.store.is_in_cache(self.numbers[plan_clip]) {
+            0
+        } else {
+            largest_bytes(clip, audio)
         }
-        if self.store.is_in_cache(self.numbers[plan_clip]) {
-            return 0;
-        }
-        largest_bytes(self.clip(plan_clip), &self.store.recipe().audio)
     }
 
     fn most_for_a_row(&self, number: u64) -> u64 {
         let placed = self.epochs.row(number);
         self.row_bytes(placed.shape)
             + self.share(&placed)
-            + placed.row.map_or(0, |row| self.making_bytes_of_row(row))
+            + placed.row.map_or(0, |row| self.computing_bytes_of_row(row))
     }
 
-    fn making_bytes_of_row(&self, row: PlannedRow) -> u64 {
-        self.making_bytes(row.clip) + self.making_bytes(row.reference.clip)
+    fn computing_bytes_of_row(&self, row: PlannedRow) -> u64 {
+        self.computing_bytes(row.clip) + self.computing_bytes(row.reference.clip)
     }
 
-    /// What the largest batch takes while its last row is made. Less would not do.
+    /// What the largest batch takes while its last row is computed. Less would not do.
     fn most_for_a_batch(&self) -> u64 {
         let batch = |shape: Shape| {
             let rows = u64::from(shape.rows);
@@ -643,7 +625,7 @@ impl Rows {
         let buckets = self.plan.buckets().iter();
         let largest = buckets.map(|bucket| batch(bucket.shape)).max().unwrap_or(0);
         let clips = 0..self.numbers.len();
-        let making = clips.map(|clip| self.making_bytes(clip)).max().unwrap_or(0);
-        largest + 2 * making
+        let computing = clips.map(|clip| self.computing_bytes(clip)).max();
+        largest + 2 * computing.unwrap_or(0)
     }
 }

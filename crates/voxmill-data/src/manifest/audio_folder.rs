@@ -17,10 +17,10 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use super::files::contents_of;
 use super::{Clip, ManifestError, QuarantineEntry, Reason, Row, Rows, Split};
+use crate::cache::AudioStamp;
 use voxmill_audio::AudioHeader;
 
 /// In order of preference.
@@ -34,47 +34,30 @@ pub(super) enum Extension {
 
 impl Extension {
     fn parse(extension: &str) -> Option<Extension> {
-        [
-            ("wav", Extension::Wav),
-            ("flac", Extension::Flac),
-            ("ogg", Extension::Ogg),
-            ("mp3", Extension::Mp3),
-        ]
-        .into_iter()
-        .find(|(name, _)| extension.eq_ignore_ascii_case(name))
-        .map(|(_, extension)| extension)
+        use Extension::{Flac, Mp3, Ogg, Wav};
+        let mut known = [("wav", Wav), ("flac", Flac), ("ogg", Ogg), ("mp3", Mp3)].into_iter();
+        let found = known.find(|(name, _)| extension.eq_ignore_ascii_case(name));
+        found.map(|(_, extension)| extension)
     }
 }
 
 /// A row's id field, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ClipName<'a> {
-    pub(super) id: Cow<'a, str>,
+pub(super) struct ClipName {
+    pub(super) id: Box<str>,
     pub(super) extension: Option<Extension>,
 }
 
-impl<'a> ClipName<'a> {
+impl ClipName {
     /// `written` is trimmed and without NUL.
-    pub(super) fn parse(written: &'a str) -> Result<ClipName<'a>, (Reason, String)> {
-        let path: Cow<'a, str> = if written.contains(['/', '\\']) {
-            Cow::Owned(below_wavs(written)?)
-        } else {
-            Cow::Borrowed(written)
+    pub(super) fn parse(written: &str) -> Result<ClipName, (Reason, String)> {
+        let path = match written.contains(['/', '\\']) {
+            true => Cow::Owned(below_wavs(written)?),
+            false => Cow::Borrowed(written),
         };
-        let (stem, extension) = match path.rsplit_once('.') {
-            Some((stem, extension)) => match Extension::parse(extension) {
-                Some(known) => (stem.len(), Some(known)),
-                None => (path.len(), None),
-            },
-            None => (path.len(), None),
-        };
-        let id = match path {
-            Cow::Borrowed(path) => Cow::Borrowed(&path[..stem]),
-            Cow::Owned(mut path) => {
-                path.truncate(stem);
-                Cow::Owned(path)
-            }
-        };
+        let parts = path.rsplit_once('.');
+        let known = parts.and_then(|(id, extension)| Some((id, Extension::parse(extension)?)));
+        let id = known.map_or(&*path, |(id, _)| id);
         // `..` alone would otherwise look for a file `...wav`; say what it is instead.
         if id == "." || id == ".." {
             return Err(outside(written));
@@ -82,6 +65,8 @@ impl<'a> ClipName<'a> {
         if id.is_empty() || id.ends_with('/') {
             return Err((Reason::EMPTY_ID, "the row has no id".to_owned()));
         }
+        let extension = known.map(|(_, extension)| extension);
+        let id = id.into();
         Ok(ClipName { id, extension })
     }
 }
@@ -95,22 +80,15 @@ fn below_wavs(written: &str) -> Result<String, (Reason, String)> {
     if written.starts_with(is_slash) || drive {
         return Err(outside(written));
     }
-    let mut path = String::with_capacity(written.len());
-    for component in written.split(is_slash) {
-        match component {
-            "" | "." => continue,
-            ".." => return Err(outside(written)),
-            _ => {}
-        }
-        if !path.is_empty() {
-            path.push('/');
-        }
-        path.push_str(component);
+    let components = written.split(is_slash);
+    let components: Vec<&str> = components
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect();
+    match components[..] {
+        _ if components.contains(&"..") => Err(outside(written)),
+        ["wavs", ref below @ ..] if !below.is_empty() => Ok(below.join("/")),
+        _ => Ok(components.join("/")),
     }
-    if let Some(below) = path.strip_prefix("wavs/") {
-        path = below.to_owned();
-    }
-    Ok(path)
 }
 
 fn outside(written: &str) -> (Reason, String) {
@@ -140,11 +118,11 @@ pub struct ResolvedClip {
 pub struct AudioFolder {
     /// The dataset folder without links, which everything must stay below.
     root: PathBuf,
-    listings: HashMap<Box<str>, Listing>,
+    listings: HashMap<Box<str>, FolderListing>,
 }
 
 #[derive(Debug)]
-enum Listing {
+enum FolderListing {
     Names {
         /// Without links.
         folder: PathBuf,
@@ -157,24 +135,19 @@ enum Listing {
 
 impl AudioFolder {
     pub fn list(rows: &Rows) -> Result<AudioFolder, ManifestError> {
-        let io_error = |path: &Path, source| ManifestError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let root = fs::canonicalize(&rows.folder).map_err(|e| io_error(&rows.folder, e))?;
-        let wavs = rows.folder.join("wavs");
+        let io_error = |path, source| ManifestError::Io { path, source };
+        let (folder, wavs) = (rows.folder.clone(), rows.folder.join("wavs"));
+        let root = fs::canonicalize(&folder).map_err(|e| io_error(folder.clone(), e))?;
         let mut listings = HashMap::new();
         match list(&root, "") {
-            Listing::Missing => {
-                return Err(ManifestError::MissingAudioFolder {
-                    folder: rows.folder.clone(),
-                    found: contents_of(&rows.folder),
-                });
+            FolderListing::Missing => {
+                let found = contents_of(&folder);
+                return Err(ManifestError::MissingAudioFolder { folder, found });
             }
-            Listing::Outside(target) => {
+            FolderListing::Outside(target) => {
                 return Err(ManifestError::AudioFolderOutside { link: wavs, target });
             }
-            Listing::Unreadable(source) => return Err(io_error(&wavs, source)),
+            FolderListing::Unreadable(source) => return Err(io_error(wavs, source)),
             listing => listings.insert(Box::from(""), listing),
         };
         for row in rows.rows.iter().flatten() {
@@ -202,23 +175,19 @@ impl AudioFolder {
         let audio_file = format!("wavs/{subfolder}{slash}{name}");
 
         let path = folder.join(name);
-        let facts = self
-            .stat(&path)
-            .and_then(|metadata| {
-                let mtime_ns = mtime_ns(&metadata).map_err(unreadable)?;
-                let header =
-                    read_header(&path).map_err(|bad| (Reason::named(bad.kind), bad.detail))?;
-                if header.samples == 0 || header.sample_rate == 0 || header.channels == 0 {
-                    let detail = format!(
-                        "the header promises {} samples at {} Hz in {} channels",
-                        header.samples, header.sample_rate, header.channels
-                    );
-                    return Err((Reason::EMPTY_AUDIO, detail));
-                }
-                Ok((metadata.len(), mtime_ns, header))
-            })
-            .map_err(|fault| quarantine(&audio_file, fault));
-        let (audio_bytes, audio_mtime_ns, header) = facts?;
+        let facts = self.stat(&path).and_then(|metadata| {
+            let header = read_header(&path);
+            let header = header.map_err(|bad| (Reason::named(bad.kind), bad.detail))?;
+            let (samples, rate, channels) = (header.samples, header.sample_rate, header.channels);
+            if samples == 0 || rate == 0 || channels == 0 {
+                let detail = format!(
+                    "the header promises {samples} samples at {rate} Hz in {channels} channels"
+                );
+                return Err((Reason::EMPTY_AUDIO, detail));
+            }
+            Ok((AudioStamp::of(&metadata), header))
+        });
+        let (stamp, header) = facts.map_err(|fault| quarantine(&audio_file, fault))?;
 
         Ok(ResolvedClip {
             clip: Clip {
@@ -229,8 +198,8 @@ impl AudioFolder {
                 split: Split::Train,
                 header,
                 audio_file: audio_file.into(),
-                audio_bytes,
-                audio_mtime_ns,
+                audio_bytes: stamp.bytes,
+                audio_mtime_ns: stamp.modified_ns,
                 source: row.source,
                 row: row.row,
             },
@@ -244,25 +213,27 @@ impl AudioFolder {
         let (subfolder, stem) = split_id(&row.id);
         let missing = |detail| Err((Reason::MISSING_AUDIO, detail));
         match self.listings.get(subfolder) {
-            Some(Listing::Names { folder, names }) => match choose(names, stem, row.extension) {
-                Choice::Name(name) => Ok((folder, name)),
-                Choice::Unsupported(name) => Err((
-                    Reason::UNSUPPORTED_AUDIO,
-                    format!("`{name}` is none of .wav, .flac, .ogg, .mp3"),
-                )),
-                Choice::Nothing => {
-                    missing("no such file in wavs/ with .wav, .flac, .ogg or .mp3".to_owned())
+            Some(FolderListing::Names { folder, names }) => {
+                match choose(names, stem, row.extension) {
+                    Choice::Name(name) => Ok((folder, name)),
+                    Choice::Unsupported(name) => {
+                        let detail = format!("`{name}` is none of .wav, .flac, .ogg, .mp3");
+                        Err((Reason::UNSUPPORTED_AUDIO, detail))
+                    }
+                    Choice::Nothing => {
+                        missing("no such file in wavs/ with .wav, .flac, .ogg or .mp3".to_owned())
+                    }
                 }
-            },
-            Some(Listing::Outside(target)) => Err((
-                Reason::OUTSIDE_FOLDER,
-                format!("`wavs/{subfolder}` is a link to `{}`", target.display()),
-            )),
-            Some(Listing::Unreadable(error)) => Err((
-                Reason::UNREADABLE_AUDIO,
-                format!("`wavs/{subfolder}`: {error}"),
-            )),
-            Some(Listing::Missing) | None => missing(format!("no folder `wavs/{subfolder}`")),
+            }
+            Some(FolderListing::Outside(target)) => {
+                let detail = format!("`wavs/{subfolder}` is a link to `{}`", target.display());
+                Err((Reason::OUTSIDE_FOLDER, detail))
+            }
+            Some(FolderListing::Unreadable(error)) => {
+                let detail = format!("`wavs/{subfolder}`: {error}");
+                Err((Reason::UNREADABLE_AUDIO, detail))
+            }
+            Some(FolderListing::Missing) | None => missing(format!("no folder `wavs/{subfolder}`")),
         }
     }
 
@@ -284,17 +255,16 @@ impl AudioFolder {
             }
             metadata = fs::metadata(&target).map_err(unreadable)?;
         }
-        if metadata.is_dir() {
-            return Err((Reason::NOT_A_FILE, "it is a folder".to_owned()));
-        }
-        if !metadata.is_file() {
-            let detail = "it is a pipe, a socket or a device".to_owned();
-            return Err((Reason::NOT_A_FILE, detail));
-        }
-        if metadata.len() == 0 {
-            return Err((Reason::EMPTY_AUDIO, "the file has 0 bytes".to_owned()));
-        }
-        Ok(metadata)
+        let (reason, detail) = if metadata.is_dir() {
+            (Reason::NOT_A_FILE, "it is a folder")
+        } else if !metadata.is_file() {
+            (Reason::NOT_A_FILE, "it is a pipe, a socket or a device")
+        } else if metadata.len() == 0 {
+            (Reason::EMPTY_AUDIO, "the file has 0 bytes")
+        } else {
+            return Ok(metadata);
+        };
+        Err((reason, detail.to_owned()))
     }
 }
 
@@ -305,11 +275,11 @@ fn unreadable(error: io::Error) -> (Reason, String) {
     }
 }
 
-fn list(root: &Path, subfolder: &str) -> Listing {
+fn list(root: &Path, subfolder: &str) -> FolderListing {
     let read = || {
         let folder = fs::canonicalize(root.join("wavs").join(subfolder))?;
         if !folder.starts_with(root) {
-            return Ok(Listing::Outside(folder));
+            return Ok(FolderListing::Outside(folder));
         }
         let mut names = Vec::new();
         for entry in fs::read_dir(&folder)? {
@@ -319,11 +289,11 @@ fn list(root: &Path, subfolder: &str) -> Listing {
             }
         }
         names.sort_unstable();
-        Ok(Listing::Names { folder, names })
+        Ok(FolderListing::Names { folder, names })
     };
     read().unwrap_or_else(|error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Listing::Missing,
-        _ => Listing::Unreadable(error),
+        io::ErrorKind::NotFound => FolderListing::Missing,
+        _ => FolderListing::Unreadable(error),
     })
 }
 
@@ -364,16 +334,6 @@ fn choose<'a>(names: &'a [Box<str>], stem: &str, wanted: Option<Extension>) -> C
         (None, Some(name)) => Choice::Unsupported(name),
         (None, None) => Choice::Nothing,
     }
-}
-
-fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
-    let nanos = match metadata.modified()?.duration_since(UNIX_EPOCH) {
-        Ok(after) => i128::try_from(after.as_nanos()),
-        Err(before) => i128::try_from(before.duration().as_nanos()).map(|nanos| -nanos),
-    };
-    // 64 bits hold the years 1677 to 2262; a time outside is as good as the nearest of these.
-    let nanos = nanos.unwrap_or(i128::MAX);
-    Ok(nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
 #[cfg(test)]

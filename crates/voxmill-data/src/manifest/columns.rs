@@ -6,44 +6,22 @@
 //! worth training on reads `id|text`, and a header that we half know is an error rather than a row:
 //! taken for LJSpeech's order, `id|utterance|speaker` would have speakers' names read aloud.
 
-/// Names of the columns in their normal form: lower case with underscores.
-const NAMES: [(Column, &[&str]); 5] = [
+/// Each column's name, and others that it may have, in their normal form: lower case with underscores.
+const NAMES: [(Column, &str, &str); 5] = [
     (
         Column::Id,
-        &[
-            "id",
-            "clip",
-            "clip_id",
-            "file",
-            "file_id",
-            "file_name",
-            "filename",
-            "audio",
-            "audio_file",
-            "audio_path",
-            "path",
-            "wav",
-            "name",
-        ],
+        "id",
+        "clip clip_id file file_id file_name filename audio audio_file audio_path path wav name",
     ),
-    (
-        Column::Text,
-        &["text", "transcript", "transcription", "sentence"],
-    ),
+    (Column::Text, "text", "transcript transcription sentence"),
     (
         Column::Normalized,
-        &[
-            "normalized",
-            "normalised",
-            "normalized_text",
-            "normalised_text",
-            "normalized_transcript",
-            "normalized_transcription",
-            "text_normalized",
-        ],
+        "normalized",
+        "normalised normalized_text normalised_text normalized_transcript \
+         normalized_transcription text_normalized",
     ),
-    (Column::Speaker, &["speaker", "speaker_id", "speaker_name"]),
-    (Column::Language, &["language", "lang"]),
+    (Column::Speaker, "speaker", "speaker_id speaker_name"),
+    (Column::Language, "language", "lang"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,24 +52,21 @@ pub(super) struct Fields<'a> {
 impl Columns {
     /// The order without a header: `id|text|normalized`, the last one optional.
     pub(super) fn ljspeech() -> Columns {
-        Columns(vec![
-            Some(Column::Id),
-            Some(Column::Text),
-            Some(Column::Normalized),
-        ])
+        let columns = [Column::Id, Column::Text, Column::Normalized];
+        Columns(columns.map(Some).into())
     }
 
     /// Reads a manifest's first line. `None`: it is no header. `Err`: it is one, but unusable.
     pub(super) fn from_header(line: &str) -> Option<Result<Columns, String>> {
         let columns: Vec<_> = line.split('|').map(named).collect();
         let count_of = |wanted| columns.iter().filter(|c| **c == Some(wanted)).count();
-        let known = NAMES.iter().filter(|(c, _)| count_of(*c) > 0).count();
+        let known = NAMES.iter().filter(|(c, ..)| count_of(*c) > 0).count();
         if known < 2 {
             return None;
         }
         Some(
-            if let Some((_, names)) = NAMES.iter().find(|(c, _)| count_of(*c) > 1) {
-                Err(format!("has more than one `{}` column", names[0]))
+            if let Some((_, name, _)) = NAMES.iter().find(|(c, ..)| count_of(*c) > 1) {
+                Err(format!("has more than one `{name}` column"))
             } else if count_of(Column::Id) == 0 {
                 Err("has no `id` column".to_owned())
             } else if count_of(Column::Text) + count_of(Column::Normalized) == 0 {
@@ -130,9 +105,8 @@ impl Columns {
     pub(super) fn id_of_bytes<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         let index = self.0.iter().position(|c| *c == Some(Column::Id));
         let mut fields = line.split(|&byte| byte == b'|');
-        index
-            .and_then(|index| fields.nth(index))
-            .unwrap_or_default()
+        let id = index.and_then(|index| fields.nth(index));
+        id.unwrap_or_default()
     }
 }
 
@@ -142,10 +116,10 @@ fn named(field: &str) -> Option<Column> {
         return None;
     }
     let name = field.trim().to_lowercase().replace([' ', '-'], "_");
-    NAMES
-        .iter()
-        .find(|(_, names)| names.contains(&name.as_str()))
-        .map(|(column, _)| *column)
+    let is_named = |(_, first, others): &&(Column, &str, &str)| {
+        *first == name || others.split(' ').any(|other| other == name)
+    };
+    NAMES.iter().find(is_named).map(|(column, ..)| *column)
 }
 
 #[cfg(test)]
@@ -154,21 +128,17 @@ mod tests {
 
     #[test]
     fn a_header_may_order_its_columns_as_it_likes() {
-        let columns = Columns::from_header("Speaker Name|audio_file|emotion|TEXT|lang")
-            .unwrap()
-            .unwrap();
-        let fields = columns.fields("ann| wavs/a.wav |happy|Hello.|en");
-        assert_eq!(
-            fields,
-            Fields {
-                id: "wavs/a.wav",
-                text: "Hello.",
-                normalized: "",
-                speaker: "ann",
-                language: "en",
-                count: 5
-            }
-        );
+        let columns = Columns::from_header("Speaker Name|audio_file|emotion|TEXT|lang");
+        let columns = columns.unwrap().unwrap();
+        let expected = Fields {
+            id: "wavs/a.wav",
+            text: "Hello.",
+            normalized: "",
+            speaker: "ann",
+            language: "en",
+            count: 5,
+        };
+        assert_eq!(columns.fields("ann| wavs/a.wav |happy|Hello.|en"), expected);
     }
 
     #[test]

@@ -56,61 +56,58 @@ pub enum ManifestError {
     AudioFolderOutside { link: PathBuf, target: PathBuf },
 
     #[error("cannot read `{}`", path.display())]
-    Io {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl ManifestError {
     /// The next move, as a sentence.
     pub fn hint(&self) -> String {
-        match self {
-            Self::MissingFolder { .. } => {
-                "give the folder that holds metadata.csv and wavs/".to_owned()
-            }
+        let hint = match self {
+            Self::MissingFolder { .. } => "give the folder that holds metadata.csv and wavs/",
             Self::NotAFolder { .. } => {
                 "give the folder, not a file in it: it should hold metadata.csv and wavs/"
-                    .to_owned()
             }
-            Self::MissingManifest {
-                nearby: Some(nearby),
-                ..
-            } => format!("`{}` has one: give that folder", nearby.display()),
-            Self::MissingManifest { nearby: None, .. } => {
-                "write metadata.csv with one `id|text` line per clip, and the audio to \
-                 wavs/<id>.wav (or .flac, .ogg, .mp3)"
-                    .to_owned()
-            }
+            Self::MissingManifest { nearby, .. } => match nearby {
+                Some(nearby) => {
+                    return format!("`{}` has one: give that folder", nearby.display());
+                }
+                None => {
+                    "write metadata.csv with one `id|text` line per clip, and the audio to \
+                     wavs/<id>.wav (or .flac, .ogg, .mp3)"
+                }
+            },
             Self::EvalWithoutTrain { .. } => {
                 "add metadata_train.csv, or rename the file to metadata.csv to have its clips \
                  divided into training and validation"
-                    .to_owned()
             }
-            Self::NotAFile { .. } => "put a text file in its place".to_owned(),
-            Self::Utf16 { file } => format!(
-                "save it as UTF-8: iconv -f UTF-16 -t UTF-8 '{0}' > new && mv new '{0}'",
-                file.display()
-            ),
-            Self::Empty { .. } => "write one `id|text` line per clip".to_owned(),
+            Self::NotAFile { .. } => "put a text file in its place",
+            Self::Utf16 { file } => {
+                let file = file.display();
+                return format!(
+                    "save it as UTF-8: iconv -f UTF-16 -t UTF-8 '{file}' > new && mv new '{file}'"
+                );
+            }
+            Self::Empty { .. } => "write one `id|text` line per clip",
             Self::WrongDelimiter { .. } => {
                 "separate the columns by `|`, as in `clip-1|What is said.`; quote characters are \
                  taken as text"
-                    .to_owned()
             }
-            Self::Header { .. } => "name each column once, with at least `id` and `text`, as in \
+            Self::Header { .. } => {
+                "name each column once, with at least `id` and `text`, as in \
                  `id|text|normalized|speaker|language`"
-                .to_owned(),
-            Self::MissingAudioFolder { .. } => {
-                "put the audio into wavs/<id>.wav (or .flac, .ogg, .mp3)".to_owned()
             }
-            Self::AudioFolderOutside { target, .. } => format!(
-                "a manifest may not read outside its folder: put metadata.csv beside the audio \
-                 folder, in `{}`, and give that; a link to the whole dataset folder is fine",
-                target.parent().unwrap_or(target).display()
-            ),
-            Self::Io { .. } => "check that the path is right and that you may read it".to_owned(),
-        }
+            Self::MissingAudioFolder { .. } => {
+                "put the audio into wavs/<id>.wav (or .flac, .ogg, .mp3)"
+            }
+            Self::AudioFolderOutside { target, .. } => {
+                return format!(
+                    "a manifest may not read outside its folder: put metadata.csv next to the audio \
+                     folder, in `{}`, and give that; a link to the whole dataset folder is fine",
+                    target.parent().unwrap_or(target).display()
+                );
+            }
+            Self::Io { .. } => "check that the path is right and that you may read it",
+        };
+        hint.to_owned()
     }
 }

@@ -1,8 +1,8 @@
-//! Which files of a folder are its manifest, and what to say when there is none.
+//! Which files of a folder are its manifest, and what an error reports when there is none.
 //!
 //! What is read:
 //! - `metadata_train.csv` and `metadata_eval.csv` where both exist: the split is given. A
-//!   `metadata.csv` beside them is what people made them from, and is left unread, with a note;
+//!   `metadata.csv` next to them is what people made them from, and is left unread, with a note;
 //! - else `metadata.csv`;
 //! - else `metadata_train.csv` alone, divided as if it were `metadata.csv`, with a note;
 //! - when the caller gives the split (`--val-data`), all of the above are that split's, and a lone
@@ -20,25 +20,19 @@ pub(super) fn choose_files(
     given: Option<Split>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(PathBuf, Option<Split>)>, ManifestError> {
+    let owned = || folder.to_owned();
     match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => {
-            return Err(ManifestError::NotAFolder {
-                folder: folder.to_owned(),
-            });
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(ManifestError::MissingFolder {
-                folder: folder.to_owned(),
-            });
-        }
+        Ok(_) => return Err(ManifestError::NotAFolder { folder: owned() }),
         Err(source) => {
-            return Err(ManifestError::Io {
-                path: folder.to_owned(),
-                source,
+            let path = owned();
+            return Err(match source.kind() {
+                io::ErrorKind::NotFound => ManifestError::MissingFolder { folder: path },
+                _ => ManifestError::Io { path, source },
             });
         }
     }
+    let mut note = |what: &str| notes.push(format!("`{}`{what}", folder.display()));
     // A dangling link counts as present: opening it then says what is wrong.
     let present = |name: &str| {
         let path = folder.join(name);
@@ -50,16 +44,10 @@ pub(super) fn choose_files(
     Ok(match (whole, train, eval) {
         (whole, Some(train), Some(eval)) => {
             if whole.is_some() {
-                notes.push(format!(
-                    "`{}` has metadata_train.csv and metadata_eval.csv: its metadata.csv is not read",
-                    folder.display()
-                ));
+                note(" has metadata_train.csv and metadata_eval.csv: its metadata.csv is not read");
             }
             if given == Some(Split::Train) {
-                notes.push(format!(
-                    "`{}`: metadata_eval.csv is not read, since another folder is for validation",
-                    folder.display()
-                ));
+                note(": metadata_eval.csv is not read, since another folder is for validation");
                 return Ok(vec![(train, given)]);
             }
             vec![
@@ -68,37 +56,32 @@ pub(super) fn choose_files(
             ]
         }
         (Some(whole), train, eval) => {
-            let pair = [
-                (train, "metadata_train.csv", "metadata_eval.csv"),
-                (eval, "metadata_eval.csv", "metadata_train.csv"),
-            ];
-            for (_, here, missing) in pair.iter().filter(|(path, ..)| path.is_some()) {
-                notes.push(format!(
-                    "`{}` has {here} but no {missing}: metadata.csv is read instead",
-                    folder.display()
-                ));
+            for (path, present, missing) in [(train, "train", "eval"), (eval, "eval", "train")] {
+                if path.is_some() {
+                    note(&format!(
+                        " has metadata_{present}.csv but no metadata_{missing}.csv: metadata.csv is \
+                         read instead"
+                    ));
+                }
             }
             vec![(whole, given)]
         }
         (None, Some(train), None) => {
             if given.is_none() {
-                notes.push(format!(
-                    "`{}` has metadata_train.csv but no metadata_eval.csv: some of its clips are \
-                     set aside for validation",
-                    folder.display()
-                ));
+                note(
+                    " has metadata_train.csv but no metadata_eval.csv: some of its clips are set \
+                     aside for validation",
+                );
             }
             vec![(train, given)]
         }
         (None, None, Some(eval)) if given.is_some() => vec![(eval, given)],
         (None, None, Some(_)) => {
-            return Err(ManifestError::EvalWithoutTrain {
-                folder: folder.to_owned(),
-            });
+            return Err(ManifestError::EvalWithoutTrain { folder: owned() });
         }
         (None, None, None) => {
             return Err(ManifestError::MissingManifest {
-                folder: folder.to_owned(),
+                folder: owned(),
                 found: contents_of(folder),
                 nearby: nearby_dataset(folder),
             });
@@ -109,17 +92,13 @@ pub(super) fn choose_files(
 /// A manifest may be a link to anywhere (the user put it there), but opening a FIFO would wait
 /// for ever, so it has to be a file.
 pub(super) fn open(path: &Path) -> Result<BufReader<File>, ManifestError> {
-    let io_error = |source| ManifestError::Io {
-        path: path.to_owned(),
-        source,
+    let file = path.to_owned();
+    let opened = match fs::metadata(path).map(|metadata| metadata.is_file()) {
+        Ok(false) => return Err(ManifestError::NotAFile { file }),
+        is_file => is_file.and_then(|_| File::open(path)),
     };
-    if !fs::metadata(path).map_err(io_error)?.is_file() {
-        return Err(ManifestError::NotAFile {
-            file: path.to_owned(),
-        });
-    }
-    let file = File::open(path).map_err(io_error)?;
-    Ok(BufReader::with_capacity(1 << 16, file))
+    let opened = opened.map_err(|source| ManifestError::Io { path: file, source })?;
+    Ok(BufReader::with_capacity(1 << 16, opened))
 }
 
 /// A few names of what is in a folder, for the message that misses something there.
@@ -129,42 +108,32 @@ pub(super) fn contents_of(folder: &Path) -> String {
         Ok(entries) => entries,
         Err(error) => return format!("what cannot be listed ({error})"),
     };
-    let mut names: Vec<String> = entries
-        .filter_map(Result::ok)
-        .map(|entry| {
-            let slash = if entry.path().is_dir() { "/" } else { "" };
-            entry.file_name().to_string_lossy().into_owned() + slash
-        })
-        .collect();
+    let names = entries.filter_map(Result::ok).map(|entry| {
+        let slash = if entry.path().is_dir() { "/" } else { "" };
+        entry.file_name().to_string_lossy().into_owned() + slash
+    });
+    let mut names: Vec<String> = names.collect();
     names.sort_unstable();
     let more = names.len().saturating_sub(SHOWN);
     names.truncate(SHOWN);
-    match (names.is_empty(), more) {
-        (true, _) => "nothing".to_owned(),
-        (false, 0) => names.join(", "),
-        (false, more) => format!("{} and {more} more", names.join(", ")),
+    match (names.join(", "), more) {
+        (names, _) if names.is_empty() => "nothing".to_owned(),
+        (names, 0) => names,
+        (names, more) => format!("{names} and {more} more"),
     }
 }
 
 /// The dataset that was probably meant: the folder above, or one just below.
 fn nearby_dataset(folder: &Path) -> Option<PathBuf> {
-    let has_manifest = |candidate: &Path| {
-        ["metadata.csv", "metadata_train.csv"]
-            .iter()
-            .any(|name| candidate.join(name).is_file())
+    let has_manifest = |candidate: &PathBuf| {
+        let mut names = ["metadata.csv", "metadata_train.csv"].iter();
+        names.any(|name| candidate.join(name).is_file())
     };
-    let above = fs::canonicalize(folder)
-        .ok()
-        .and_then(|path| path.parent().map(Path::to_owned))
-        .filter(|above| has_manifest(above));
-    above.or_else(|| {
-        let mut below: Vec<PathBuf> = fs::read_dir(folder)
-            .ok()?
-            .filter_map(Result::ok)
-            .map(|entry| entry.path())
-            .filter(|path| has_manifest(path))
-            .collect();
-        below.sort_unstable();
-        below.into_iter().next()
+    let whole = fs::canonicalize(folder).ok();
+    let above = whole.and_then(|path| path.parent().map(Path::to_owned));
+    above.filter(has_manifest).or_else(|| {
+        let below = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+        let below = below.map(|entry| entry.path()).filter(has_manifest);
+        below.min()
     })
 }

@@ -17,7 +17,7 @@
 //! Manifest::assemble(resolved) → Manifest       filter, split, speakers, quarantine
 //! ```
 //!
-//! A bad row is data: it becomes a [`QuarantineEntry`] and the rest goes on. Only a folder with
+//! A bad row is data: it becomes a [`QuarantineEntry`] and the rest is used. Only a folder with
 //! which nothing can be done is a [`ManifestError`].
 
 mod audio_folder;
@@ -46,9 +46,9 @@ pub use split::Split;
 pub use suspicious::{Measured, Suspicion, Suspicious, find_suspicious, write_suspicious};
 pub use table::TableError;
 
-/// One (text, audio file) row that can be trained on, as far as its header tells.
+/// One (text, audio file) row that can be trained on, as far as its header says.
 ///
-/// About 100 bytes beside its strings: a million LJSpeech clips take a third of a gigabyte.
+/// About 100 bytes in addition to its strings: a million LJSpeech clips take a third of a gigabyte.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clip {
     /// The audio file's path below `wavs/` without its extension; unique in its folder.
@@ -57,7 +57,7 @@ pub struct Clip {
     pub text: Box<str>,
     /// Index into [`Manifest::speakers`].
     pub speaker: u32,
-    /// What the manifest says; `None` where the text has to tell.
+    /// What the manifest says; `None` where it is detected from the text.
     pub language: Option<Language>,
     pub split: Split,
     pub header: AudioHeader,
@@ -79,18 +79,12 @@ impl Clip {
 
     /// For the stages after this one: what they find wrong with a clip goes to the same list.
     pub fn quarantine(&self, reason: Reason, detail: impl Into<String>) -> QuarantineEntry {
-        QuarantineEntry::new(
-            &self.source,
-            self.row,
-            &self.id,
-            &self.audio_file,
-            reason,
-            detail,
-        )
+        let (source, id, file) = (&self.source, &self.id, &self.audio_file);
+        QuarantineEntry::new(source, self.row, id, file, reason, detail)
     }
 }
 
-/// What is left out for its length. `None` and 0.0 leave nothing out.
+/// Which clips are left out for their length. `None` and 0.0 leave nothing out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Turns a header's length into mel frames.
@@ -138,7 +132,7 @@ pub struct Manifest {
     pub filtered: Filtered,
     /// The speakers that have a clip, sorted by name: the order does not depend on the rows'.
     pub speakers: Vec<String>,
-    /// The languages that rows name, sorted by code; clips whose text has to tell add none.
+    /// The languages that rows name, sorted by code; clips whose language is detected add none.
     pub languages: Vec<Language>,
 }
 
@@ -218,10 +212,8 @@ impl Filtered {
     /// The count that the clip belongs to, or `None` when it stays.
     fn count_for(&mut self, clip: &Clip, limits: &Limits) -> Option<&mut usize> {
         // Characters are at most as many as bytes: most texts need no counting.
-        let text_too_long = limits
-            .max_text_length
-            .is_some_and(|max| clip.text.len() > max && clip.text.chars().nth(max).is_some());
-        if text_too_long {
+        let is_longer = |max| clip.text.len() > max && clip.text.chars().nth(max).is_some();
+        if limits.max_text_length.is_some_and(is_longer) {
             return Some(&mut self.text_too_long);
         }
         let frames = limits.audio.frames_for_header(&clip.header);
@@ -245,10 +237,8 @@ fn sort_speakers(clips: &mut [Clip], ids: HashMap<Arc<str>, u32>) -> Vec<String>
     for clip in clips {
         clip.speaker = renumbered[clip.speaker as usize];
     }
-    by_name
-        .into_iter()
-        .map(|(name, _)| name.as_ref().to_owned())
-        .collect()
+    let names = by_name.iter().map(|(name, _)| name.to_string());
+    names.collect()
 }
 
 #[cfg(test)]

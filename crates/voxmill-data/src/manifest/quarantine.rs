@@ -1,4 +1,4 @@
-//! Rows that cannot be trained on, with where they stand and why.
+//! Rows that cannot be trained on, with their place and the reason.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl fmt::Display for Reason {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantineEntry {
-    /// The manifest file as shown to people.
+    /// The manifest file as it is shown.
     pub manifest: Arc<str>,
     /// Line of the manifest file, from 1.
     pub row: u32,
@@ -135,10 +135,8 @@ impl Quarantine {
         for entry in &self.entries {
             *counts.entry(&entry.reason).or_default() += 1;
         }
-        let mut counts: Vec<_> = counts
-            .into_iter()
-            .map(|(reason, count)| (reason.clone(), count))
-            .collect();
+        let counts = counts.into_iter();
+        let mut counts: Vec<_> = counts.map(|(r, count)| (r.clone(), count)).collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         counts
     }
@@ -209,11 +207,10 @@ pub struct TooManyBad {
 }
 
 fn listed(counts: &[(Reason, usize)]) -> String {
-    let parts: Vec<_> = counts
+    let parts = counts
         .iter()
-        .map(|(reason, count)| format!("{count} {reason}"))
-        .collect();
-    parts.join(", ")
+        .map(|(reason, count)| format!("{count} {reason}"));
+    Vec::from_iter(parts).join(", ")
 }
 
 #[cfg(test)]
@@ -225,14 +222,8 @@ mod tests {
             folder: "set".into(),
             shown: manifest.into(),
         };
-        QuarantineEntry::new(
-            &source,
-            row,
-            "a \"b\",\nc",
-            "wavs/a.wav",
-            reason,
-            "line 1\r\nline 2",
-        )
+        let (clip, file, detail) = ("a \"b\",\nc", "wavs/a.wav", "line 1\r\nline 2");
+        QuarantineEntry::new(&source, row, clip, file, reason, detail)
     }
 
     #[test]
@@ -261,15 +252,10 @@ mod tests {
             entry("eval", 1, Reason::MISSING_AUDIO),
             entry("train", 4, Reason::named("truncated")),
         ]);
-        let places: Vec<_> = quarantine
-            .entries()
-            .iter()
-            .map(|entry| (&*entry.manifest, entry.row))
-            .collect();
-        assert_eq!(
-            places,
-            [("train", 4), ("train", 5), ("eval", 1), ("eval", 2)]
-        );
+        let entries = quarantine.entries().iter();
+        let places = entries.map(|entry| (&*entry.manifest, entry.row));
+        let expected = [("train", 4), ("train", 5), ("eval", 1), ("eval", 2)];
+        assert_eq!(Vec::from_iter(places), expected);
         assert_eq!(quarantine.counts()[0], (Reason::EMPTY_TEXT, 2));
     }
 

@@ -5,7 +5,7 @@
 //! text, and so are quote characters.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufRead, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct ManifestFile {
     pub shown: Arc<str>,
 }
 
-/// A row whose own words are in order; its audio has not been looked at.
+/// A row that is in order; its audio has not been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub source: Arc<ManifestFile>,
@@ -52,7 +52,7 @@ pub struct Rows {
     pub folder: PathBuf,
     /// In the order of the files; one element for each line that is neither blank nor a header.
     pub rows: Vec<Result<Row, QuarantineEntry>>,
-    /// What a person may want to know of how the folder was read.
+    /// What a user may want to know of how the folder was read.
     pub notes: Vec<String>,
 }
 
@@ -71,9 +71,7 @@ pub fn read_rows(folder: &Path, given: Option<Split>) -> Result<Rows, ManifestEr
             folder: folder.to_owned(),
             shown: path.to_string_lossy().into(),
         });
-        let reader = open(&path)?;
-        let parsed = parse(reader, &source, split, &mut speakers);
-        rows.append(&mut parsed.map_err(|fault| fault.in_file(path))?);
+        rows.extend(parse(open(&path)?, path, &source, split, &mut speakers)?);
     }
     quarantine_duplicates(&mut rows);
     Ok(Rows {
@@ -83,34 +81,17 @@ pub fn read_rows(folder: &Path, given: Option<Split>) -> Result<Rows, ManifestEr
     })
 }
 
-/// What is wrong with a manifest file as a whole.
-#[derive(Debug)]
-enum FileFault {
-    Io(io::Error),
-    Utf16,
-    Empty,
-    WrongDelimiter(Option<&'static str>),
-    Header(String),
-}
-
-impl FileFault {
-    fn in_file(self, file: PathBuf) -> ManifestError {
-        match self {
-            FileFault::Io(source) => ManifestError::Io { path: file, source },
-            FileFault::Utf16 => ManifestError::Utf16 { file },
-            FileFault::Empty => ManifestError::Empty { file },
-            FileFault::WrongDelimiter(likely) => ManifestError::WrongDelimiter { file, likely },
-            FileFault::Header(problem) => ManifestError::Header { file, problem },
-        }
-    }
-}
-
 fn parse(
     mut reader: impl BufRead,
+    file: PathBuf,
     source: &Arc<ManifestFile>,
     split: Option<Split>,
     speakers: &mut HashSet<Arc<str>>,
-) -> Result<Vec<Result<Row, QuarantineEntry>>, FileFault> {
+) -> Result<Vec<Result<Row, QuarantineEntry>>, ManifestError> {
+    let io_error = |source| ManifestError::Io {
+        path: file.clone(),
+        source,
+    };
     let mut rows = Vec::new();
     let mut columns = None;
     let mut delimiters = Delimiters::default();
@@ -120,13 +101,13 @@ fn parse(
         buffer.clear();
         let limit = MAX_LINE_BYTES as u64 + 1;
         let read = (&mut reader).take(limit).read_until(b'\n', &mut buffer);
-        if read.map_err(FileFault::Io)? == 0 {
+        if read.map_err(io_error)? == 0 {
             break;
         }
         let ended = buffer.last() == Some(&b'\n');
         let too_long = !ended && buffer.len() > MAX_LINE_BYTES;
         if too_long {
-            reader.skip_until(b'\n').map_err(FileFault::Io)?;
+            reader.skip_until(b'\n').map_err(io_error)?;
         }
         number = number.saturating_add(1);
         let mut line = buffer.as_slice();
@@ -134,7 +115,7 @@ fn parse(
         line = line.strip_suffix(b"\r").unwrap_or(line);
         if number == 1 {
             if line.starts_with(b"\xff\xfe") || line.starts_with(b"\xfe\xff") {
-                return Err(FileFault::Utf16);
+                return Err(ManifestError::Utf16 { file });
             }
             line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         }
@@ -144,9 +125,13 @@ fn parse(
         delimiters.count(line);
         if columns.is_none() {
             let header = std::str::from_utf8(line).ok();
-            if let Some(found) = header.and_then(Columns::from_header) {
-                columns = Some(found.map_err(FileFault::Header)?);
-                continue;
+            match header.and_then(Columns::from_header) {
+                Some(Err(problem)) => return Err(ManifestError::Header { file, problem }),
+                Some(Ok(named)) => {
+                    columns = Some(named);
+                    continue;
+                }
+                None => {}
             }
         }
         let columns = columns.get_or_insert_with(Columns::ljspeech);
@@ -157,15 +142,15 @@ fn parse(
             parse_row(line, columns, speakers)
         };
         rows.push(match parsed {
-            Ok(words) => Ok(Row {
+            Ok(fields) => Ok(Row {
                 source: Arc::clone(source),
                 row: number,
-                id: words.name.id.into(),
-                text: words.text.into(),
-                speaker: words.speaker,
-                language: words.language,
+                id: fields.name.id,
+                text: fields.text.into(),
+                speaker: fields.speaker,
+                language: fields.language,
                 split,
-                extension: words.name.extension,
+                extension: fields.name.extension,
             }),
             Err((reason, detail)) => {
                 let id = String::from_utf8_lossy(columns.id_of_bytes(line));
@@ -175,17 +160,18 @@ fn parse(
         });
     }
     if rows.is_empty() {
-        return Err(FileFault::Empty);
+        return Err(ManifestError::Empty { file });
     }
-    if delimiters.pipes == 0 {
-        return Err(FileFault::WrongDelimiter(delimiters.likely()));
+    if delimiters.0[0] == 0 {
+        let likely = delimiters.likely();
+        return Err(ManifestError::WrongDelimiter { file, likely });
     }
     Ok(rows)
 }
 
-/// What a row says, without where it stands.
-struct Words<'a> {
-    name: ClipName<'a>,
+/// The content of a row, without its place.
+struct ParsedRow<'a> {
+    name: ClipName,
     text: &'a str,
     speaker: Arc<str>,
     language: Option<Language>,
@@ -195,53 +181,46 @@ fn parse_row<'a>(
     line: &'a [u8],
     columns: &Columns,
     speakers: &mut HashSet<Arc<str>>,
-) -> Result<Words<'a>, (Reason, String)> {
+) -> Result<ParsedRow<'a>, (Reason, String)> {
     if let Some(at) = line.iter().position(|&byte| byte == 0) {
         let detail = format!("byte {} of the row is NUL", at + 1);
         return Err((Reason::NUL_BYTE, detail));
     }
     let line = std::str::from_utf8(line).map_err(|error| {
         let at = error.valid_up_to();
-        let detail = format!(
-            "byte {} of the row (0x{:02x}) is not UTF-8",
-            at + 1,
-            line[at]
-        );
+        let (number, byte) = (at + 1, line[at]);
+        let detail = format!("byte {number} of the row (0x{byte:02x}) is not UTF-8");
         (Reason::INVALID_UTF8, detail)
     })?;
     if !line.contains('|') {
         return Err((Reason::TOO_FEW_COLUMNS, "the row has no `|`".to_owned()));
     }
     let fields = columns.fields(line);
-    if fields.count > columns.len() {
+    let (count, known) = (fields.count, columns.len());
+    if count > known {
         let detail = format!(
-            "{} columns where {} are known: a header row may name more, and a text may not contain `|`",
-            fields.count,
-            columns.len()
+            "{count} columns where {known} are known: a header row may name more, and a text may not contain `|`"
         );
         return Err((Reason::TOO_MANY_COLUMNS, detail));
     }
     let name = ClipName::parse(fields.id)?;
-    let text = if fields.normalized.is_empty() {
-        fields.text
-    } else {
-        fields.normalized
+    let text = match fields.normalized {
+        "" => fields.text,
+        normalized => normalized,
     };
     if text.is_empty() {
         return Err((Reason::EMPTY_TEXT, "the row has no text".to_owned()));
     }
     let language = match fields.language {
-        "" => None,
-        code => Some(
-            code.parse::<Language>()
-                .map_err(|error| (Reason::UNKNOWN_LANGUAGE, error.to_string()))?,
-        ),
+        "" => Ok(None),
+        code => code.parse::<Language>().map(Some),
     };
+    let language = language.map_err(|error| (Reason::UNKNOWN_LANGUAGE, error.to_string()))?;
     let speaker = match fields.speaker {
         "" => DEFAULT_SPEAKER,
         name => name,
     };
-    Ok(Words {
+    Ok(ParsedRow {
         name,
         text,
         speaker: intern(speakers, speaker),
@@ -259,35 +238,24 @@ fn intern(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
     new
 }
 
-/// Rows in which each delimiter occurs: tells a file with another one from an odd row.
+/// Rows in which `|`, tabs, semicolons and commas occur: distinguishes a file with another delimiter
+/// from an odd row.
 #[derive(Default)]
-struct Delimiters {
-    pipes: usize,
-    tabs: usize,
-    semicolons: usize,
-    commas: usize,
-}
+struct Delimiters([usize; 4]);
 
 impl Delimiters {
     fn count(&mut self, line: &[u8]) {
         // A file that has `|` anywhere is separated by it: nothing more to find out.
-        if self.pipes > 0 {
-            return;
+        if self.0[0] == 0 {
+            for (count, delimiter) in self.0.iter_mut().zip(b"|\t;,") {
+                *count += usize::from(line.contains(delimiter));
+            }
         }
-        self.pipes += usize::from(line.contains(&b'|'));
-        self.tabs += usize::from(line.contains(&b'\t'));
-        self.semicolons += usize::from(line.contains(&b';'));
-        self.commas += usize::from(line.contains(&b','));
     }
 
     /// Texts have commas of their own, so those count only when nothing else does.
     fn likely(&self) -> Option<&'static str> {
-        let Delimiters {
-            tabs,
-            semicolons,
-            commas,
-            ..
-        } = *self;
+        let [_, tabs, semicolons, commas] = self.0;
         if tabs > 0 && tabs >= semicolons {
             Some("tabs")
         } else if semicolons > commas {
@@ -316,19 +284,12 @@ fn quarantine_duplicates(rows: &mut [Result<Row, QuarantineEntry>]) {
         let (Ok(first), Ok(row)) = (&rows[first], &rows[index]) else {
             continue;
         };
-        let detail = format!(
-            "the id is that of row {} of {}",
-            first.row, first.source.shown
-        );
-        let entry = QuarantineEntry::new(
-            &row.source,
-            row.row,
-            &row.id,
-            "",
-            Reason::DUPLICATE_ID,
-            detail,
-        );
-        rows[index] = Err(entry);
+        let (number, file) = (first.row, &first.source.shown);
+        let detail = format!("the id is that of row {number} of {file}");
+        let (source, id, reason) = (&row.source, &row.id, Reason::DUPLICATE_ID);
+        rows[index] = Err(QuarantineEntry::new(
+            source, row.row, id, "", reason, detail,
+        ));
     }
 }
 

@@ -31,20 +31,13 @@ impl Manifest {
     /// For a control experiment: every training clip gets another one's text. A voice trained so must
     /// not be understood.
     pub fn shuffle_texts(&mut self, seed: u64) {
-        let clips = &mut self.clips;
-        let mut of_training: Vec<usize> = (0..clips.len())
-            .filter(|&clip| clips[clip].split == Split::Train)
-            .collect();
-        of_training.sort_by_key(|&clip| draw(seed, 0, &clips[clip].id, "shuffle texts"));
-        let Some(&first) = of_training.first() else {
-            return;
-        };
-        let first_text = clips[first].text.clone();
-        for pair in of_training.windows(2) {
-            clips[pair[0]].text = clips[pair[1]].text.clone();
-        }
-        if let Some(&last) = of_training.last() {
-            clips[last].text = first_text;
+        let clips = self.clips.iter_mut();
+        let mut clips: Vec<&mut Clip> = clips.filter(|clip| clip.split == Split::Train).collect();
+        clips.sort_by_cached_key(|clip| draw(seed, 0, &clip.id, "shuffle texts"));
+        // Each takes the text of the next one, and the last that of the first.
+        for next in 1..clips.len() {
+            let (before, after) = clips.split_at_mut(next);
+            std::mem::swap(&mut before[next - 1].text, &mut after[0].text);
         }
     }
 }

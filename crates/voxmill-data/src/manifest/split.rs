@@ -29,18 +29,18 @@ pub(super) fn divide(clips: &mut [Clip], undivided: &[usize], val_fraction: f64)
             clips[index].split = Split::Validation;
         }
     }
-    if clips.len() < 2 {
-        clips[0].split = Split::Train;
+    let drawn = |at: &&usize| split_draw(&clips[**at]);
+    let (moved, split) = if clips.len() < 2 {
+        (undivided.first(), Split::Train)
     } else if !clips.iter().any(is_validation) {
-        let smallest = undivided.iter().min_by_key(|&&at| split_draw(&clips[at]));
-        if let Some(&smallest) = smallest {
-            clips[smallest].split = Split::Validation;
-        }
+        (undivided.iter().min_by_key(drawn), Split::Validation)
     } else if clips.iter().all(is_validation) {
-        let largest = undivided.iter().max_by_key(|&&at| split_draw(&clips[at]));
-        if let Some(&largest) = largest {
-            clips[largest].split = Split::Train;
-        }
+        (undivided.iter().max_by_key(drawn), Split::Train)
+    } else {
+        return;
+    };
+    if let Some(&moved) = moved {
+        clips[moved].split = split;
     }
 }
 

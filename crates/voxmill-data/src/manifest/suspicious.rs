@@ -13,7 +13,7 @@ use std::path::Path;
 use super::table::{TableError, write_table};
 use crate::features::Levels;
 
-/// Fewer clips tell no norm: such speakers are held to the norm of all clips.
+/// Fewer clips give no norm: such speakers are compared with the norm of all clips.
 const MIN_CLIPS_FOR_NORM: usize = 8;
 /// Both must be passed: many deviations (or a lively speaker's list would be long) and a plain
 /// factor (or a machine-even speaker's would).
@@ -28,7 +28,7 @@ const MIN_PEAK: f32 = 0.01;
 
 const HEADER: [&str; 6] = ["clip", "speaker", "suspicion", "value", "usual", "unit"];
 
-/// What is known of a clip once its features are made.
+/// What is known of a clip once its features are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     pub clip: &'a str,
@@ -49,7 +49,7 @@ pub enum Suspicion {
     TooSlow,
     Clipped,
     NearlySilent,
-    /// Something in the text is heard in the audio, or not, but never told to the model.
+    /// Something in the text is heard in the audio, or not, but never given to the model.
     Unread,
 }
 
@@ -88,10 +88,9 @@ pub fn find_suspicious(clips: &[Measured<'_>]) -> Vec<Suspicious> {
     }
     let mut all: Vec<f64> = paces_of.values().flatten().copied().collect();
     let norm_of_all = Norm::of(&mut all);
-    let norms: HashMap<&str, Norm> = paces_of
-        .iter_mut()
-        .filter_map(|(speaker, paces)| Some((*speaker, Norm::of(paces)?)))
-        .collect();
+    let norms = paces_of.iter_mut();
+    let norms = norms.filter_map(|(speaker, paces)| Some((*speaker, Norm::of(paces)?)));
+    let norms: HashMap<&str, Norm> = norms.collect();
 
     let mut found = Vec::new();
     for clip in clips {
@@ -110,48 +109,41 @@ pub fn find_suspicious(clips: &[Measured<'_>]) -> Vec<Suspicious> {
         if let Some(norm) = norm
             && norm.is_far(pace)
         {
-            let suspicion = if pace > norm.median {
-                Suspicion::TooFast
-            } else {
-                Suspicion::TooSlow
+            let suspicion = match pace > norm.median {
+                true => Suspicion::TooFast,
+                false => Suspicion::TooSlow,
             };
             add(suspicion, pace.exp(), norm.median.exp(), "tokens/s");
         }
         let levels = clip.levels;
         if levels.clipped_share > MAX_CLIPPED_SHARE {
-            let (value, usual) = (levels.clipped_share, MAX_CLIPPED_SHARE);
+            let shares = [levels.clipped_share, MAX_CLIPPED_SHARE];
+            let [value, usual] = shares.map(|share| f64::from(share) * 100.0);
             add(
                 Suspicion::Clipped,
-                f64::from(value) * 100.0,
-                f64::from(usual) * 100.0,
+                value,
+                usual,
                 "% of samples at full scale",
             );
         }
-        if levels.rms_dbfs < MIN_RMS_DBFS {
-            let (value, usual) = (levels.rms_dbfs, MIN_RMS_DBFS);
-            add(
-                Suspicion::NearlySilent,
-                value.into(),
-                usual.into(),
-                "dBFS rms",
-            );
-        } else if levels.peak < MIN_PEAK {
-            let (value, usual) = (levels.peak, MIN_PEAK);
-            add(Suspicion::NearlySilent, value.into(), usual.into(), "peak");
+        let silent = if levels.rms_dbfs < MIN_RMS_DBFS {
+            Some(([levels.rms_dbfs, MIN_RMS_DBFS], "dBFS rms"))
+        } else {
+            (levels.peak < MIN_PEAK).then_some(([levels.peak, MIN_PEAK], "peak"))
+        };
+        if let Some((levels, unit)) = silent {
+            let [value, usual] = levels.map(f64::from);
+            add(Suspicion::NearlySilent, value, usual, unit);
         }
         if clip.unread > 0 {
-            add(
-                Suspicion::Unread,
-                clip.unread as f64,
-                0.0,
-                "kinds of characters",
-            );
+            let unread = clip.unread as f64;
+            add(Suspicion::Unread, unread, 0.0, "kinds of characters");
         }
     }
     found
 }
 
-/// Makes the file say this list; an empty one makes no new file.
+/// Writes the list; an empty one makes no new file.
 pub fn write_suspicious(path: &Path, list: &[Suspicious]) -> Result<(), TableError> {
     let rows = list.iter().map(|item| {
         [
@@ -225,9 +217,8 @@ mod tests {
 
     /// 20 clips around 12 tokens a second, within a tenth.
     fn usual(speaker: &str) -> Vec<Measured<'_>> {
-        (0..20)
-            .map(|n| measured("usual", speaker, 110 + n, 9.5))
-            .collect()
+        let clips = (0..20).map(|n| measured("usual", speaker, 110 + n, 9.5));
+        clips.collect()
     }
 
     #[test]
@@ -239,19 +230,16 @@ mod tests {
         clips.push(measured("no audio", "ann", 20, 0.0));
         clips.push(measured("hurried", "ann", 120, 6.5));
         let found = find_suspicious(&clips);
-        let what: Vec<_> = found
+        let pairs = found
             .iter()
-            .map(|item| (item.clip.as_str(), item.suspicion))
-            .collect();
-        assert_eq!(
-            what,
-            [
-                ("swapped", Suspicion::TooFast),
-                ("cut", Suspicion::TooSlow),
-                ("no text", Suspicion::TooSlow),
-                ("no audio", Suspicion::TooFast),
-            ]
-        );
+            .map(|item| (item.clip.as_str(), item.suspicion));
+        let expected = [
+            ("swapped", Suspicion::TooFast),
+            ("cut", Suspicion::TooSlow),
+            ("no text", Suspicion::TooSlow),
+            ("no audio", Suspicion::TooFast),
+        ];
+        assert_eq!(Vec::from_iter(pairs), expected);
         assert!((found[0].value - 60.0).abs() < 1e-9);
         assert!((11.0..14.0).contains(&found[0].usual));
     }
@@ -264,13 +252,10 @@ mod tests {
         assert_eq!(find_suspicious(&clips), []);
         clips.push(measured("rare", "eve", 100, 0.1));
         let found = find_suspicious(&clips);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].clip, "rare");
+        assert_eq!((found.len(), found[0].clip.as_str()), (1, "rare"));
         // Nothing is known from seven clips.
-        let few: Vec<_> = (1..=7)
-            .map(|n| measured("few", "ann", n * n * n, 1.0))
-            .collect();
-        assert_eq!(find_suspicious(&few), []);
+        let few = (1..=7).map(|n| measured("few", "ann", n * n * n, 1.0));
+        assert_eq!(find_suspicious(&Vec::from_iter(few)), []);
     }
 
     #[test]
@@ -280,18 +265,13 @@ mod tests {
         clips[4].levels.rms_dbfs = f32::NEG_INFINITY;
         clips[5].levels.peak = 0.005;
         let found = find_suspicious(&clips);
-        let what: Vec<_> = found
-            .iter()
-            .map(|item| (item.suspicion, item.unit))
-            .collect();
-        assert_eq!(
-            what,
-            [
-                (Suspicion::Clipped, "% of samples at full scale"),
-                (Suspicion::NearlySilent, "dBFS rms"),
-                (Suspicion::NearlySilent, "peak"),
-            ]
-        );
+        let pairs = found.iter().map(|item| (item.suspicion, item.unit));
+        let expected = [
+            (Suspicion::Clipped, "% of samples at full scale"),
+            (Suspicion::NearlySilent, "dBFS rms"),
+            (Suspicion::NearlySilent, "peak"),
+        ];
+        assert_eq!(Vec::from_iter(pairs), expected);
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("suspicious.csv");

@@ -7,22 +7,15 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("cannot write `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("`{}`, line {line}: {problem}", path.display())]
     Malformed {
         path: PathBuf,
@@ -31,8 +24,8 @@ pub enum TableError {
     },
 }
 
-/// Makes the file at `path` say this. A file that says it already is left alone, and none is made
-/// to say nothing: a second run then writes nothing, and works where nothing can be written.
+/// Writes the table to `path`. A file that holds it already is left alone, and an empty table makes no new
+/// file: a second run then writes nothing, and works where nothing can be written.
 pub(super) fn write_table<const N: usize>(
     path: &Path,
     header: [&str; N],
@@ -45,22 +38,20 @@ pub(super) fn write_table<const N: usize>(
         for row in rows {
             write_row(&mut table, row.each_ref().map(String::as_str))?;
         }
-        match fs::read(path) {
-            Ok(before) if before == table => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && table.len() == empty => {
-                return Ok(());
-            }
-            _ => {}
-        }
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
+        let is_done = match fs::read(path) {
+            Ok(before) => before == table,
+            Err(error) => error.kind() == io::ErrorKind::NotFound && table.len() == empty,
         };
+        if is_done {
+            return Ok(());
+        }
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let folder = parent.unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
         let mut file = temporary_file(folder)?;
         file.write_all(&table)?;
         file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
+        file.persist(path)?;
         Ok(())
     };
     write().map_err(|source| TableError::Write {
@@ -71,13 +62,9 @@ pub(super) fn write_table<const N: usize>(
 
 fn temporary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".table-").suffix(".tmp");
     // Temporary files are private by default; a report is as open as the user's umask says.
-    #[cfg(unix)]
-    let builder = {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666))
-    };
+    let open = fs::Permissions::from_mode(0o666);
+    builder.prefix(".table-").suffix(".tmp").permissions(open);
     builder.tempfile_in(folder)
 }
 
@@ -97,7 +84,7 @@ fn write_row<const N: usize>(out: &mut impl Write, row: [&str; N]) -> io::Result
 }
 
 /// Reads a table that [`write_table`] wrote, without its header; each row with its line. A file
-/// that is not there says nothing.
+/// that does not exist has no rows.
 pub(super) fn read_table<const N: usize>(
     path: &Path,
     header: [&str; N],
@@ -146,13 +133,11 @@ fn take_row(rest: &mut &str) -> Result<Vec<String>, &'static str> {
                 let end = quoted.find('"').ok_or("a quote is not closed")?;
                 field.push_str(&quoted[..end]);
                 quoted = &quoted[end + 1..];
-                match quoted.strip_prefix('"') {
-                    Some(more) => {
-                        field.push('"');
-                        quoted = more;
-                    }
-                    None => break,
-                }
+                let Some(more) = quoted.strip_prefix('"') else {
+                    break;
+                };
+                field.push('"');
+                quoted = more;
             }
             *rest = quoted;
         } else {

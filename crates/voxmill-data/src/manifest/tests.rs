@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 fn no_limits() -> Limits {
     Limits {
-        audio: AudioSettings::default(),
-        max_mel_frames: None,
-        max_text_length: None,
         min_seconds: 0.0,
+        ..Limits::default()
     }
+}
+
+fn changed(id: &str, change: impl FnOnce(&mut ResolvedClip)) -> ResolvedClip {
+    let mut resolved = resolved(id);
+    change(&mut resolved);
+    resolved
 }
 
 fn resolved(id: &str) -> ResolvedClip {
@@ -45,11 +49,11 @@ fn splits_of<'a>(ids: impl IntoIterator<Item = &'a str>, fraction: f64) -> BTree
     clips.map(|clip| (clip.id.into(), clip.split)).collect()
 }
 
-fn validation_count(splits: &BTreeMap<String, Split>) -> usize {
-    splits
-        .values()
-        .filter(|split| **split == Split::Validation)
-        .count()
+fn validation(splits: &BTreeMap<String, Split>) -> impl Iterator<Item = &str> {
+    let held_out = splits
+        .iter()
+        .filter(|(_, split)| **split == Split::Validation);
+    held_out.map(|(id, _)| id.as_str())
 }
 
 #[test]
@@ -61,41 +65,28 @@ fn clips_are_filtered_by_length_and_counted_apart() {
         min_seconds: 0.5,
         ..no_limits()
     };
-    let mut long = resolved("long");
-    long.clip.header.samples += 2 * 256;
-    let mut hours = resolved("hours");
-    hours.clip.header.samples = 3 * 3600 * 44_100;
-    let mut absurd = resolved("absurd");
-    absurd.clip.header.samples = u64::MAX;
-    let mut short = resolved("short");
-    short.clip.header.samples = 22_049;
-    let mut wordy = resolved("wordy");
-    wordy.clip.text = "Hello!!".into();
-    let mut novel = resolved("novel");
-    novel.clip.text = "x".repeat(100_000).into();
-    let mut persian = resolved("persian");
-    persian.clip.text = "سلام !".into(); // 6 characters in 10 bytes
+    let of_length = |id, samples| changed(id, |r| r.clip.header.samples = samples);
+    let of_text = |id, text: &str| changed(id, |r| r.clip.text = text.into());
     let all = [
         resolved("fits"),
-        long,
-        hours,
-        absurd,
-        short,
-        wordy,
-        novel,
-        persian,
+        of_length("long", 441_000 + 2 * 256),
+        of_length("hours", 3 * 3600 * 44_100),
+        of_length("absurd", u64::MAX),
+        of_length("short", 22_049),
+        of_text("wordy", "Hello!!"),
+        of_text("novel", &"x".repeat(100_000)),
+        // 6 characters in 10 bytes.
+        of_text("persian", "سلام !"),
     ];
     let manifest = Manifest::assemble(all.map(Ok), &limits, 0.0);
     let kept: Vec<_> = manifest.clips.iter().map(|clip| &*clip.id).collect();
     assert_eq!(kept, ["fits", "persian"]);
-    assert_eq!(
-        manifest.filtered,
-        Filtered {
-            audio_too_long: 3,
-            audio_too_short: 1,
-            text_too_long: 2
-        }
-    );
+    let expected = Filtered {
+        audio_too_long: 3,
+        audio_too_short: 1,
+        text_too_long: 2,
+    };
+    assert_eq!(manifest.filtered, expected);
     assert_eq!(manifest.rows(), 8);
     assert_eq!(manifest.too_many_bad(0.0), None);
 }
@@ -112,11 +103,7 @@ fn bad_rows_are_counted_against_all_rows() {
 
 #[test]
 fn speakers_are_numbered_by_name_and_only_those_with_clips() {
-    let by = |id: &str, speaker: &str| {
-        let mut clip = resolved(id);
-        clip.speaker = speaker.into();
-        clip
-    };
+    let by = |id, speaker: &str| changed(id, |clip| clip.speaker = speaker.into());
     let mut long = by("c", "gone");
     long.clip.text = "Too many words".into();
     let mut persian = by("d", "zoe");
@@ -130,12 +117,8 @@ fn speakers_are_numbered_by_name_and_only_those_with_clips() {
     let all = [by("a", "zoe"), by("b", "ann"), long, persian, german];
     let manifest = Manifest::assemble(all.map(Ok), &limits, 0.0);
     assert_eq!(manifest.speakers, ["ann", "bob", "zoe"]);
-    let names: Vec<_> = manifest
-        .clips
-        .iter()
-        .map(|clip| manifest.speaker(clip))
-        .collect();
-    assert_eq!(names, ["zoe", "ann", "zoe", "bob"]);
+    let names = manifest.clips.iter().map(|clip| manifest.speaker(clip));
+    assert_eq!(Vec::from_iter(names), ["zoe", "ann", "zoe", "bob"]);
     let codes: Vec<_> = manifest.languages.iter().map(|l| l.code()).collect();
     assert_eq!(codes, ["de", "fa"]);
 }
@@ -144,26 +127,21 @@ fn speakers_are_numbered_by_name_and_only_those_with_clips() {
 fn the_fraction_is_about_met_and_the_sets_are_those_of_earlier_versions() {
     let ids: Vec<String> = (0..10_000).map(|n| format!("LJ{n:05}")).collect();
     let splits = splits_of(ids.iter().map(String::as_str), 0.05);
-    let count = validation_count(&splits);
+    let count = validation(&splits).count();
     assert!((430..570).contains(&count), "{count}");
     // The set of a run must not change with a release: these are the first three of it.
-    let first: Vec<_> = splits
-        .iter()
-        .filter(|(_, split)| **split == Split::Validation)
-        .map(|(id, _)| id.as_str())
-        .take(3)
-        .collect();
+    let first = Vec::from_iter(validation(&splits).take(3));
     assert_eq!(first, ["LJ00001", "LJ00018", "LJ00019"]);
 }
 
 #[test]
 fn small_sets_have_one_clip_of_each_kind() {
-    assert_eq!(validation_count(&splits_of(["a"], 0.5)), 0);
+    assert_eq!(validation(&splits_of(["a"], 0.5)).count(), 0);
     for ids in [["a", "b"], ["c", "d"], ["e", "f"]] {
-        assert_eq!(validation_count(&splits_of(ids, 1e-9)), 1);
-        assert_eq!(validation_count(&splits_of(ids, 1.0)), 1);
-        assert_eq!(validation_count(&splits_of(ids, 0.0)), 0);
-        assert_eq!(validation_count(&splits_of(ids, f64::NAN)), 0);
+        for (fraction, expected) in [(1e-9, 1), (1.0, 1), (0.0, 0), (f64::NAN, 0)] {
+            let count = validation(&splits_of(ids, fraction)).count();
+            assert_eq!(count, expected, "{fraction} of {ids:?}");
+        }
     }
     assert!(splits_of([], 0.5).is_empty());
     // The first clip of all moves when it is the one of two to hold back.
@@ -173,11 +151,7 @@ fn small_sets_have_one_clip_of_each_kind() {
 
 #[test]
 fn a_split_that_is_given_is_kept() {
-    let given = |id, split| {
-        let mut clip = resolved(id);
-        clip.split = Some(split);
-        Ok(clip)
-    };
+    let given = |id, split| Ok(changed(id, |clip| clip.split = Some(split)));
     let all = [given("a", Split::Train), given("b", Split::Train)];
     let manifest = Manifest::assemble(all, &no_limits(), 1.0);
     assert!(manifest.clips.iter().all(|clip| clip.split == Split::Train));
@@ -217,15 +191,9 @@ fn ljspeech_is_read_in_full() {
     }
     let rows = read_rows(&folder, None).unwrap();
     let audio = AudioFolder::list(&rows).unwrap();
-    let header = AudioHeader {
-        sample_rate: 22_050,
-        channels: 1,
-        samples: 22_050,
-    };
-    let resolved = rows
-        .rows
-        .into_iter()
-        .map(|row| row.and_then(|row| audio.resolve(row, |_| Ok(header))));
+    let header = resolved("any").clip.header;
+    let resolve = |row| audio.resolve(row, |_| Ok(header));
+    let resolved = rows.rows.into_iter().map(|row| row.and_then(resolve));
     let manifest = Manifest::assemble(resolved, &no_limits(), 0.1);
     assert_eq!((manifest.clips.len(), manifest.quarantine.len()), (32, 0));
     assert_eq!(manifest.speakers, [DEFAULT_SPEAKER]);

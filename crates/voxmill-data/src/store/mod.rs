@@ -1,4 +1,4 @@
-//! Where the features of clips are found: in the cache, in memory, or by making them.
+//! Where the features of clips come from: the cache, memory, or the featurizer.
 //!
 //! A clip is needed twice in an epoch, as itself and as somebody's reference. So that its file is
 //! decoded once, features that are new stay in memory until the cache has them (without a cache: for
@@ -8,7 +8,7 @@ mod statistics;
 mod updater;
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -21,7 +21,7 @@ use voxmill_text::language::Language;
 
 use crate::build::fingerprint;
 use crate::featurize::{
-    AudioFeaturizer, MadeAudio, Recipe, bad_audio, left_out, make_audio, make_text,
+    ClipFeaturizer, ComputedAudio, Recipe, audio_features, bad_audio, left_out, text_features,
 };
 pub use statistics::{MelStatistics, SampledStatistics};
 pub use updater::CacheHome;
@@ -29,10 +29,10 @@ use updater::CacheUpdater;
 pub(crate) use updater::{NewAudio, mel_bytes};
 
 /// New features are made readable in the cache in portions of at least this size: each costs
-/// a sync, and a look at the whole index.
+/// a sync, and reading the whole index.
 const LEAST_PORTION: u64 = 16 << 20;
 
-/// The clips of a dataset, whatever their split, with one cache.
+/// The features of a dataset's clips, of all splits. Share it between loaders in an [`Arc`].
 #[derive(Debug)]
 pub struct FeatureStore {
     clips: Vec<Clip>,
@@ -51,7 +51,7 @@ pub struct FeatureStore {
 
 #[derive(Debug)]
 enum Text {
-    Made(TextFeatures),
+    Computed(TextFeatures),
     InCache { tokens: u32 },
     Bad,
 }
@@ -65,25 +65,29 @@ struct Readable {
     fresh: Vec<bool>,
 }
 
-/// Features in memory. Whoever first asks for a clip makes it, and others wait for that.
+/// Features in memory. Whoever first asks for a clip computes them, and others wait for that.
 #[derive(Debug, Default)]
 struct Held {
     cells: HashMap<usize, Arc<Cell>>,
-    /// Of the features that are here to stay.
+    /// Of the features that stay.
     sizes: HashMap<usize, u64>,
     bytes: u64,
 }
 
 /// `None`: the clip is bad.
-type Cell = OnceLock<Option<Arc<MadeAudio>>>;
+type Cell = OnceLock<Option<Arc<ComputedAudio>>>;
 
-/// Nothing can be had of the clip; the list of bad clips says why.
+/// The clip has no features; the list of bad clips says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadClip;
 
 impl FeatureStore {
-    /// Reads all texts that the cache does not know, in parallel on the current rayon pool; no audio.
-    /// `hold_bytes` bounds the features in memory.
+    /// Tokenizes all texts that the cache does not know, in parallel on the current rayon pool; reads no
+    /// audio. Bad clips and a cache that cannot be used are no errors: see [`FeatureStore::bad`] and
+    /// [`FeatureStore::notes`].
+    ///
+    /// `home` is where features are cached (`None`: nowhere), `hold_bytes` bounds the features in memory,
+    /// and `recorder` is for a run log ([`Recorder::off`] without one).
     pub fn open(
         clips: Vec<Clip>,
         recipe: Recipe,
@@ -97,25 +101,21 @@ impl FeatureStore {
             Ok(cache) => (cache, None),
             Err(error) => (None, Some(error)),
         };
-        let looked_at: Vec<_> = clips
-            .par_iter()
-            .map(|clip| {
-                let cached = cache.as_ref().and_then(|cache| {
-                    let print = fingerprint(clip, &recipe, false);
-                    let fresh = cache.freshness(&clip.id, &print, &settings) == Freshness::Reuse;
-                    cache.entry(&clip.id).filter(|_| fresh)
-                });
-                match cached {
-                    Some(entry) => Ok(Text::InCache {
-                        tokens: entry.token_count,
-                    }),
-                    None => make_text(clip, &recipe).map(Text::Made),
-                }
-            })
-            .collect();
+        let find_text = |clip: &Clip| {
+            let cached = cache.as_ref().and_then(|cache| {
+                let print = fingerprint(clip, &recipe, false);
+                let fresh = cache.freshness(&clip.id, &print, &settings) == Freshness::Reuse;
+                cache.entry(&clip.id).filter(|_| fresh)
+            });
+            match cached.map(|entry| entry.token_count) {
+                Some(tokens) => Ok(Text::InCache { tokens }),
+                None => text_features(clip, &recipe).map(Text::Computed),
+            }
+        };
+        let found: Vec<_> = clips.par_iter().map(find_text).collect();
         let mut texts = Vec::with_capacity(clips.len());
         let mut bad = BTreeMap::new();
-        for (number, text) in looked_at.into_iter().enumerate() {
+        for (number, text) in found.into_iter().enumerate() {
             texts.push(text.unwrap_or_else(|why| {
                 recorder.record(left_out(number as u64, &why));
                 bad.insert(number, why);
@@ -124,9 +124,8 @@ impl FeatureStore {
         }
         let is_fresh = |text: &Text| matches!(text, Text::InCache { .. });
         let fresh: Vec<bool> = texts.iter().map(is_fresh).collect();
-        let waiting: HashSet<usize> = (0..texts.len())
-            .filter(|&clip| matches!(texts[clip], Text::Made(_)))
-            .collect();
+        let is_new = |clip: &usize| matches!(texts[*clip], Text::Computed(_));
+        let waiting = (0..texts.len()).filter(is_new).collect();
         let mut updater = CacheUpdater::new(home, settings.clone(), waiting);
         if let Some(error) = trouble {
             updater.turn_off(&error);
@@ -157,19 +156,18 @@ impl FeatureStore {
     /// Whether the frames of all clips, as their headers say, fit into what may be held in memory.
     fn may_hold_all(&self) -> bool {
         let audio = &self.recipe.audio;
-        let frames = self
-            .clips
-            .iter()
-            .map(|clip| audio.frames_for_header(&clip.header) as u64);
-        let bytes = frames.sum::<u64>() * audio.n_mels as u64 * size_of::<f32>() as u64;
-        bytes <= self.hold_bytes
+        let clips = self.clips.iter();
+        let frames: usize = clips
+            .map(|clip| audio.frames_for_header(&clip.header))
+            .sum();
+        (frames * audio.n_mels * size_of::<f32>()) as u64 <= self.hold_bytes
     }
 
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }
 
-    /// Clips whose features were found in the cache when it was opened.
+    /// Clips whose features were found in the cache when the store was opened.
     pub fn found_in_cache(&self) -> usize {
         self.opened_fresh
     }
@@ -185,7 +183,7 @@ impl FeatureStore {
         lock(&self.held).bytes
     }
 
-    /// Whether features that were made once are found again later: in the cache, or in memory.
+    /// Whether features that were computed once are found again later: in the cache, or in memory.
     pub fn finds_again(&self) -> bool {
         self.keeps() || self.may_hold_all()
     }
@@ -195,22 +193,23 @@ impl FeatureStore {
         lock(&self.updater).is_on()
     }
 
-    /// What a person should be told about the cache, each thing once.
+    /// What a user should know about the cache, each thing once.
     pub fn notes(&self) -> Vec<String> {
-        lock(&self.updater).notes().to_vec()
+        lock(&self.updater).notes.clone()
     }
 
-    /// Clips that nothing can be made of, as far as is known by now, in the manifest's order.
+    /// Clips without features, as far as is known by now, in the manifest's order.
     pub fn bad(&self) -> Vec<QuarantineEntry> {
         lock(&self.bad).values().cloned().collect()
     }
 
-    pub(crate) fn add_bad(&self, clip: usize, why: QuarantineEntry) {
+    pub(crate) fn add_bad(&self, clip: usize, why: QuarantineEntry) -> BadClip {
         if let Entry::Vacant(place) = lock(&self.bad).entry(clip) {
             self.recorder.record(left_out(clip as u64, &why));
             place.insert(why);
         }
         lock(&self.updater).give_up(clip);
+        BadClip
     }
 
     pub(crate) fn is_in_cache(&self, clip: usize) -> bool {
@@ -221,10 +220,10 @@ impl FeatureStore {
         lock(&self.bad).contains_key(&clip)
     }
 
-    /// `None` for a clip whose text says nothing.
+    /// `None` for a clip whose text cannot be read aloud.
     pub(crate) fn token_count(&self, clip: usize) -> Option<u32> {
         match &self.texts[clip] {
-            Text::Made(text) => Some(text.tokens.len() as u32),
+            Text::Computed(text) => Some(text.tokens.len() as u32),
             Text::InCache { tokens } => Some(*tokens),
             Text::Bad => None,
         }
@@ -232,7 +231,7 @@ impl FeatureStore {
 
     /// A clip's tokens, and the language that they were read in.
     pub(crate) fn tokens(&self, clip: usize) -> Result<(Language, Vec<u16>), BadClip> {
-        if let Text::Made(text) = &self.texts[clip] {
+        if let Text::Computed(text) = &self.texts[clip] {
             return Ok((text.language, text.tokens.clone()));
         }
         let readable = self.readable();
@@ -241,30 +240,25 @@ impl FeatureStore {
             return Ok((view.language, view.tokens.to_vec()));
         }
         // The shard has proved damaged.
-        let text = self.text_again(clip)?;
-        Ok((text.language, text.tokens))
+        match text_features(&self.clips[clip], &self.recipe) {
+            Ok(text) => Ok((text.language, text.tokens)),
+            Err(why) => Err(self.add_bad(clip, why)),
+        }
     }
 
-    fn text_again(&self, clip: usize) -> Result<TextFeatures, BadClip> {
-        make_text(&self.clips[clip], &self.recipe).map_err(|why| {
-            self.add_bad(clip, why);
-            BadClip
-        })
-    }
-
-    /// Lends out a clip's log-mel frames. What had to be made for it comes back beside the answer, to be
+    /// Lends out a clip's log-mel frames. What had to be computed for it comes back with the answer, to be
     /// given to [`FeatureStore::keep`].
     pub(crate) fn with_mel<R>(
         &self,
         clip: usize,
-        featurizer: &mut dyn AudioFeaturizer,
-        look: impl FnOnce(&[f32]) -> R,
+        featurizer: &mut ClipFeaturizer,
+        read: impl FnOnce(&[f32]) -> R,
     ) -> Result<(R, Option<NewAudio>), BadClip> {
         let readable = self.readable();
         let mut damaged = false;
         if let (true, Some(cache)) = (readable.fresh[clip], &readable.cache) {
             match cache.get(&self.clips[clip].id) {
-                Ok(Some(view)) => return Ok((look(view.mel), None)),
+                Ok(Some(view)) => return Ok((read(view.mel), None)),
                 Ok(None) => damaged = true,
                 Err(damage) => {
                     damaged = true;
@@ -274,16 +268,16 @@ impl FeatureStore {
         }
         let cell = Arc::clone(lock(&self.held).cells.entry(clip).or_default());
         let mut new = None;
-        let made = cell.get_or_init(|| {
-            let made = self.make(clip, &readable, damaged, featurizer);
-            new = made.clone().map(|audio| NewAudio { clip, audio });
-            made
+        let computed = cell.get_or_init(|| {
+            let computed = self.compute(clip, &readable, damaged, featurizer);
+            new = computed.clone().map(|audio| NewAudio { clip, audio });
+            computed
         });
         if let Some(new) = &new {
             self.hold(new);
         }
-        let audio = made.as_ref().ok_or(BadClip)?;
-        Ok((look(&audio.features.mel), new))
+        let audio = computed.as_ref().ok_or(BadClip)?;
+        Ok((read(&audio.features.mel), new))
     }
 
     /// Lends out a clip's samples. They are decoded each time and never kept: at the default settings
@@ -291,8 +285,8 @@ impl FeatureStore {
     pub(crate) fn with_waveform<R>(
         &self,
         clip: usize,
-        featurizer: &mut dyn AudioFeaturizer,
-        look: impl FnOnce(&[f32]) -> R,
+        featurizer: &mut ClipFeaturizer,
+        read: impl FnOnce(&[f32]) -> R,
     ) -> Result<R, BadClip> {
         if self.is_bad(clip) {
             return Err(BadClip);
@@ -300,39 +294,29 @@ impl FeatureStore {
         match featurizer.waveform(&self.clips[clip].audio_path()) {
             Ok(samples) => {
                 self.decoded.fetch_add(1, Ordering::Relaxed);
-                Ok(look(&samples))
+                Ok(read(&samples))
             }
-            Err(error) => {
-                self.add_bad(clip, bad_audio(&self.clips[clip], &error));
-                Err(BadClip)
-            }
+            Err(error) => Err(self.add_bad(clip, bad_audio(&self.clips[clip], &error))),
         }
     }
 
-    fn make(
+    fn compute(
         &self,
         number: usize,
         readable: &Readable,
         damaged: bool,
-        featurizer: &mut dyn AudioFeaturizer,
-    ) -> Option<Arc<MadeAudio>> {
+        featurizer: &mut ClipFeaturizer,
+    ) -> Option<Arc<ComputedAudio>> {
         if self.is_bad(number) {
             return None;
         }
         let clip = &self.clips[number];
         let print = fingerprint(clip, &self.recipe, false);
         let still_good = readable.cache.as_ref().filter(|cache| {
-            !damaged
-                && !matches!(
-                    cache.freshness(&clip.id, &print, &self.settings),
-                    Freshness::Rebuild {
-                        audio_fresh: false,
-                        ..
-                    }
-                )
+            let freshness = cache.freshness(&clip.id, &print, &self.settings);
+            !damaged && freshness.is_audio_fresh()
         });
-        let made = make_audio(clip, print, still_good, featurizer);
-        match made {
+        match audio_features(clip, print, still_good, featurizer) {
             Ok(audio) => {
                 if !audio.kept {
                     self.decoded.fetch_add(1, Ordering::Relaxed);
@@ -350,7 +334,7 @@ impl FeatureStore {
     fn hold(&self, new: &NewAudio) {
         let mut held = lock(&self.held);
         let bytes = mel_bytes(&new.audio);
-        // It may have been made twice at once, and be in the cache by now.
+        // It may have been computed twice at once, and be in the cache by now.
         let wanted = held.cells.contains_key(&new.clip) && !held.sizes.contains_key(&new.clip);
         if wanted && held.bytes + bytes <= self.hold_bytes {
             held.sizes.insert(new.clip, bytes);
@@ -360,33 +344,33 @@ impl FeatureStore {
         }
     }
 
-    /// Writes new features into the cache, and lets go of those that are found there from now on.
+    /// Writes new features into the cache, and releases those that are found there from now on.
     pub(crate) fn keep(&self, new: &[NewAudio]) {
         let mut updater = lock(&self.updater);
         if !updater.is_on() || new.is_empty() {
             return;
         }
         for new in new {
-            let id = &self.clips[new.clip].id;
+            let clip = &self.clips[new.clip];
             match &self.texts[new.clip] {
-                Text::Made(text) => updater.add(id, new, text),
-                // Its shard has proved damaged. Not by `text_again`, which needs the updater.
+                Text::Computed(text) => updater.add(&clip.id, new, text),
+                // Its shard has proved damaged. A text that is bad by now is left out: adding it to the bad
+                // clips needs the updater.
                 _ => {
-                    if let Ok(text) = make_text(&self.clips[new.clip], &self.recipe) {
-                        updater.add(id, new, &text);
+                    if let Ok(text) = text_features(clip, &self.recipe) {
+                        updater.add(&clip.id, new, &text);
                     }
                 }
             }
         }
         if updater.is_complete()
-            || updater.unpublished_bytes() >= (self.hold_bytes / 2).max(LEAST_PORTION)
+            || updater.unpublished_bytes >= (self.hold_bytes / 2).max(LEAST_PORTION)
         {
             self.publish(&mut updater);
         }
     }
 
-    /// All that was made is in the cache after this, whatever happens then. For the end of a run and,
-    /// where little work may be lost, before.
+    /// All new features are in the cache after this, whatever happens then. Dropping the store does it, too.
     pub fn save(&self) {
         self.publish(&mut lock(&self.updater));
     }
@@ -403,10 +387,12 @@ impl FeatureStore {
             cache: Some(cache),
             fresh,
         });
-        *self
+        let mut current = self
             .readable
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = readable;
+            .unwrap_or_else(PoisonError::into_inner);
+        *current = readable;
+        drop(current);
         let mut held = lock(&self.held);
         for clip in clips {
             held.cells.remove(&clip);
@@ -426,7 +412,7 @@ impl Drop for FeatureStore {
     }
 }
 
-/// No state here is left half changed by a panic: each change is one step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// No state in this crate is left half changed by a panic: each change is one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

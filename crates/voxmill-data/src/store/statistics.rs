@@ -37,44 +37,40 @@ struct Sums {
 impl FeatureStore {
     /// Clips of a split chosen by a hash of (seed, id): others that come or go do not matter to one.
     pub fn sample_clips(&self, split: Split, count: usize, seed: u64) -> Vec<usize> {
-        let mut drawn: Vec<_> = self
-            .clips()
-            .iter()
-            .enumerate()
-            .filter(|(number, clip)| clip.split == split && self.token_count(*number).is_some())
-            .map(|(number, clip)| (draw(seed, 0, &clip.id, "mel statistics"), &clip.id, number))
+        let clips = self.clips();
+        let has_text = |&clip: &usize| self.token_count(clip).is_some();
+        let mut drawn: Vec<usize> = (0..clips.len())
+            .filter(|&clip| clips[clip].split == split)
+            .filter(has_text)
             .collect();
-        drawn.sort_unstable();
+        drawn.sort_by_cached_key(|&clip| {
+            let id = &clips[clip].id;
+            (draw(seed, 0, id, "mel statistics"), id)
+        });
         drawn.truncate(count);
-        drawn.into_iter().map(|(_, _, number)| number).collect()
+        drawn
     }
 
-    /// In parallel on the current rayon pool; the same to the last bit on any number of threads. What
-    /// is made for it is kept. `None`: no clip could be read.
+    /// In parallel on the current rayon pool; the same to the last bit on any number of threads. New
+    /// features are kept. `None`: no clip could be read.
     pub fn mel_statistics(
         &self,
         clips: &[usize],
     ) -> Result<Option<SampledStatistics>, AudioSettingsError> {
         let audio = &self.recipe().audio;
         ClipFeaturizer::new(audio)?;
+        let read = |featurizer: &mut Option<ClipFeaturizer>, &clip: &usize| {
+            let featurizer = featurizer.as_mut()?;
+            let (sums, new) = self.with_mel(clip, featurizer, sums_of).ok()?;
+            self.keep(new.as_slice());
+            Some(sums)
+        };
+        // Clips differ in length, and each portion needs a new featurizer.
+        let portion = clips.len().div_ceil(4 * rayon::current_num_threads());
         let of_clips: Vec<_> = clips
             .par_iter()
-            // Clips differ in length, and a worker is asked for a new featurizer with each stretch.
-            .with_min_len(
-                clips
-                    .len()
-                    .div_ceil(4 * rayon::current_num_threads())
-                    .max(1),
-            )
-            .map_init(
-                || ClipFeaturizer::new(audio).ok(),
-                |featurizer, &clip| {
-                    let featurizer = featurizer.as_mut()?;
-                    let (sums, new) = self.with_mel(clip, featurizer, sums_of).ok()?;
-                    self.keep(new.as_slice());
-                    Some(sums)
-                },
-            )
+            .with_min_len(portion.max(1))
+            .map_init(|| ClipFeaturizer::new(audio).ok(), read)
             .collect();
         // One after the other in the clips' order: sums of floats depend on it.
         let mut all = Sums::default();

@@ -1,4 +1,4 @@
-//! Writes newly made features into the cache while training goes on.
+//! Writes new features into the cache during training.
 //!
 //! Training never depends on it: a full disk, a folder that cannot be written or a cache that another
 //! run is writing turn it off, with one note.
@@ -12,23 +12,33 @@ use crate::cache::{
 };
 use crate::features::TextFeatures;
 
-use crate::featurize::{MadeAudio, with_causes};
+use crate::featurize::{ComputedAudio, with_causes};
 
 /// Where the cache is, and how large it may become.
 #[derive(Clone, Debug)]
 pub struct CacheHome {
     pub dir: PathBuf,
+    /// `None`: without bound.
     pub budget_bytes: Option<u64>,
+}
+
+impl CacheHome {
+    pub fn unbounded(dir: PathBuf) -> CacheHome {
+        CacheHome {
+            dir,
+            budget_bytes: None,
+        }
+    }
 }
 
 /// Audio features that were not there before.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAudio {
     pub(crate) clip: usize,
-    pub(crate) audio: Arc<MadeAudio>,
+    pub(crate) audio: Arc<ComputedAudio>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CacheUpdater {
     /// `None`: caching is off, or has failed.
     home: Option<CacheHome>,
@@ -39,8 +49,8 @@ pub(crate) struct CacheUpdater {
     waiting: HashSet<usize>,
     /// Written, but not yet to be found by readers.
     unpublished: HashSet<usize>,
-    unpublished_bytes: u64,
-    notes: Vec<String>,
+    pub(crate) unpublished_bytes: u64,
+    pub(crate) notes: Vec<String>,
 }
 
 impl CacheUpdater {
@@ -52,20 +62,13 @@ impl CacheUpdater {
         CacheUpdater {
             home,
             settings,
-            writer: None,
             waiting,
-            unpublished: HashSet::new(),
-            unpublished_bytes: 0,
-            notes: Vec::new(),
+            ..CacheUpdater::default()
         }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.home.is_some()
-    }
-
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     pub(crate) fn note(&mut self, note: String) {
@@ -77,11 +80,6 @@ impl CacheUpdater {
     /// Nothing will come of this clip.
     pub(crate) fn give_up(&mut self, clip: usize) {
         self.waiting.remove(&clip);
-    }
-
-    /// Bytes written that readers do not find yet.
-    pub(crate) fn unpublished_bytes(&self) -> u64 {
-        self.unpublished_bytes
     }
 
     /// Whether all that was to come has come, and is not yet published.
@@ -110,11 +108,8 @@ impl CacheUpdater {
                     budget_bytes: home.budget_bytes,
                     ..WriterOptions::default()
                 };
-                none.insert(CacheWriter::open(
-                    &home.dir,
-                    self.settings.clone(),
-                    options,
-                )?)
+                let settings = self.settings.clone();
+                none.insert(CacheWriter::open(&home.dir, settings, options)?)
             }
         };
         let view = ClipView::new(text, &new.audio.features);
@@ -134,33 +129,24 @@ impl CacheUpdater {
     }
 
     /// Makes all that was written readable: the cache as it is now, and the clips that are new in it.
-    /// Gives the lock back when no more features are to come.
+    /// Releases the lock when no more features are to come.
     pub(crate) fn publish(&mut self) -> Option<(Cache, HashSet<usize>)> {
         let writer = self.writer.as_mut()?;
         let dir = writer.cache().dir().to_owned();
         let published = writer.commit().and_then(|()| Cache::open(&dir));
-        match published {
-            Err(error) => {
-                self.turn_off(&error);
-                None
-            }
-            Ok(cache) => {
-                self.unpublished_bytes = 0;
-                if self.waiting.is_empty() {
-                    self.writer = None;
-                }
-                Some((cache, std::mem::take(&mut self.unpublished)))
-            }
+        let cache = published.map_err(|error| self.turn_off(&error)).ok()?;
+        self.unpublished_bytes = 0;
+        if self.waiting.is_empty() {
+            self.writer = None;
         }
+        Some((cache, std::mem::take(&mut self.unpublished)))
     }
 
     pub(crate) fn turn_off(&mut self, error: &CacheError) {
-        let hint = error
-            .hint()
-            .map_or(String::new(), |hint| format!(" ({hint})"));
+        let hint = error.hint().map(|hint| format!(" ({hint})"));
+        let (why, hint) = (with_causes(error), hint.unwrap_or_default());
         self.note(format!(
-            "training continues without keeping features: {}{hint}",
-            with_causes(error)
+            "training continues without keeping features: {why}{hint}"
         ));
         self.home = None;
         self.writer = None;
@@ -169,6 +155,6 @@ impl CacheUpdater {
     }
 }
 
-pub(crate) fn mel_bytes(audio: &MadeAudio) -> u64 {
+pub(crate) fn mel_bytes(audio: &ComputedAudio) -> u64 {
     (audio.features.mel.len() * size_of::<f32>()) as u64
 }

@@ -2,9 +2,9 @@
 //!
 //! The limit on file size stands in for the disk: it needs no root, and fails in the same place.
 
-use voxmill_data::cache::{Cache, CacheError};
+use voxmill_data::cache::CacheError;
 
-use super::{Made, child, child_dir, files, writer};
+use super::{Synthetic, add, assert_holds, child, child_dir, files, open, writer};
 
 #[test]
 fn a_full_disk_costs_the_unfinished_shard_only() {
@@ -27,30 +27,24 @@ fn a_full_disk_costs_the_unfinished_shard_only() {
 fn writes_until_there_is_no_room() {
     let dir = child_dir();
     let mut writer = writer(&dir, 10_000);
-    let early = Made::new("early", 1, 5);
-    writer
-        .add("early", &early.fingerprint, early.view())
-        .unwrap();
+    add(&mut writer, "early", 1, 5);
     writer.commit().unwrap();
 
     let failure = (0..2000).find_map(|number| {
         let id = format!("clip-{number}");
-        let clip = Made::new(&id, 1, 500);
+        let clip = Synthetic::new(&id, 1, 500);
         writer.add(&id, &clip.fingerprint, clip.view()).err()
     });
-    assert!(
-        matches!(failure, Some(CacheError::NoRoom { .. })),
-        "{failure:?}"
-    );
+    let no_room = matches!(failure, Some(CacheError::NoRoom { .. }));
+    assert!(no_room, "{failure:?}");
     assert!(files(&dir, ".writing-").is_empty());
     assert_eq!(writer.cache().len(), 1);
 
-    // The writer goes on with what does fit.
-    let late = Made::new("late", 1, 5);
-    writer.add("late", &late.fingerprint, late.view()).unwrap();
+    // The writer continues with what does fit.
+    add(&mut writer, "late", 1, 5);
     writer.commit().unwrap();
-    let cache = Cache::open(&dir).unwrap();
+    let cache = open(&dir);
     assert_eq!((cache.len(), cache.warnings()), (2, vec![]));
-    assert_eq!(cache.get("early").unwrap().unwrap(), early.view());
-    assert_eq!(cache.get("late").unwrap().unwrap(), late.view());
+    assert_holds(&cache, "early", 1, 5);
+    assert_holds(&cache, "late", 1, 5);
 }

@@ -5,16 +5,22 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use voxmill_data::cache::Cache;
+use voxmill_data::cache::{CacheWriter, Entry};
 
-use super::{Made, child, child_dir, files, writer};
+use super::{
+    Synthetic, add, assert_all_hold, assert_holds, child, child_dir, files, next_random, open,
+    writer,
+};
 
 const KILLS: u64 = 20;
 const CLIPS: usize = 40;
 const FRAMES: usize = 40;
 
-fn id(number: usize) -> String {
-    format!("clip-{number:03}")
+fn add_all(writer: &mut CacheWriter, version: i64, mut added: impl FnMut(usize)) {
+    for number in 0..CLIPS {
+        add(writer, &format!("clip-{number:03}"), version, FRAMES);
+        added(number);
+    }
 }
 
 #[test]
@@ -29,9 +35,7 @@ fn nothing_committed_is_lost_to_kill_9() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = next_random(random);
         // The moment is arbitrary: somewhere in the first three passes, and then a little later.
         let last_line = (random >> 40) as usize % (3 * CLIPS);
         let delay = Duration::from_micros((random >> 33) % 4000);
@@ -46,65 +50,44 @@ fn nothing_committed_is_lost_to_kill_9() {
         }
         let status = process.wait().unwrap();
         assert_eq!(status.signal(), Some(9), "the child ended by itself");
-        caught_writing += usize::from(!files(dir.path(), ".writing-").is_empty());
+        caught_writing += usize::from(!files(&dir, ".writing-").is_empty());
 
-        let cache = Cache::open(dir.path()).unwrap();
+        let cache = open(&dir);
         assert_eq!(cache.warnings(), []);
         assert!(promised < 0 || cache.len() == CLIPS);
         for (id, entry) in cache.entries() {
             let version = entry.fingerprint.audio.modified_ns;
-            assert!(
-                version >= promised,
-                "{id} is of pass {version}, {promised} was committed"
-            );
-            let made = Made::new(id, version, FRAMES);
-            assert_eq!(cache.get(id).unwrap().unwrap(), made.view());
-            assert_eq!(entry.fingerprint, made.fingerprint);
+            let passes = format!("{id} is of pass {version}, {promised} was committed");
+            assert!(version >= promised, "{passes}");
+            assert_holds(&cache, id, version, FRAMES);
+            let added = Synthetic::new(id, version, FRAMES);
+            assert_eq!(entry.fingerprint, added.fingerprint);
         }
     }
-    assert!(
-        caught_writing > 0,
-        "no kill fell into a write: the test shows nothing"
-    );
-    assert!(
-        promised > 0,
-        "no pass was ever finished: the test shows nothing"
-    );
+    // Otherwise the test shows nothing.
+    assert!(caught_writing > 0, "no kill fell into a write");
+    assert!(promised > 0, "no pass was ever finished");
 
     // The rerun, to its end.
-    let mut writer = writer(dir.path(), 7);
-    for number in 0..CLIPS {
-        let made = Made::new(&id(number), 0, FRAMES);
-        writer
-            .add(&id(number), &made.fingerprint, made.view())
-            .unwrap();
-    }
+    let mut writer = writer(&dir, 7);
+    add_all(&mut writer, 0, |_| {});
     writer.gc(|_| true).unwrap();
-    assert!(files(dir.path(), ".writing-").is_empty());
-    let cache = Cache::open(dir.path()).unwrap();
+    assert!(files(&dir, ".writing-").is_empty());
+    let cache = open(&dir);
     assert_eq!((cache.len(), cache.warnings()), (CLIPS, vec![]));
-    for number in 0..CLIPS {
-        let made = Made::new(&id(number), 0, FRAMES);
-        assert_eq!(cache.get(&id(number)).unwrap().unwrap(), made.view());
-    }
+    assert_all_hold(&cache, 0, FRAMES);
 }
 
 #[test]
 #[ignore = "the child process of nothing_committed_is_lost_to_kill_9"]
 fn rewrites_all_clips_until_killed() {
-    let mut writer = writer(&child_dir(), 7);
-    let highest =
-        |(_, entry): (&str, &voxmill_data::cache::Entry)| entry.fingerprint.audio.modified_ns;
-    let mut version = writer.cache().entries().map(highest).max().unwrap_or(0);
+    let mut writer = writer(child_dir(), 7);
+    let version_of = |(_, entry): (&str, &Entry)| entry.fingerprint.audio.modified_ns;
+    let versions = writer.cache().entries().map(version_of);
+    let mut version = versions.max().unwrap_or(0);
     loop {
         version += 1;
-        for number in 0..CLIPS {
-            let made = Made::new(&id(number), version, FRAMES);
-            writer
-                .add(&id(number), &made.fingerprint, made.view())
-                .unwrap();
-            println!("added {number}");
-        }
+        add_all(&mut writer, version, |number| println!("added {number}"));
         writer.commit().unwrap();
         println!("committed {version}");
         if version % 3 == 0 {

@@ -19,33 +19,32 @@ use std::path::Path;
 use std::process::Command;
 
 use voxmill_data::cache::{
-    AudioStamp, CacheWriter, ClipView, FeatureSettings, Fingerprint, Hash128, WriterOptions,
+    Added, AudioStamp, Cache, CacheError, CacheWriter, ClipView, FeatureSettings, Fingerprint,
+    Hash128, WriterOptions,
 };
 use voxmill_data::features::{AudioFeatures, Levels, TextFeatures};
 use voxmill_text::language::Language;
 
-/// A clip whose every value follows from its id and version, so that what is read can be checked
-/// against nothing but itself.
+/// A synthetic clip whose every value follows from its id and version, so that what is read can be
+/// checked against nothing but itself.
 #[derive(Clone, Debug, PartialEq)]
-struct Made {
+struct Synthetic {
     fingerprint: Fingerprint,
     text: TextFeatures,
     audio: AudioFeatures,
 }
 
-impl Made {
+impl Synthetic {
     fn new(id: &str, version: i64, frames: usize) -> Self {
         let seed = Hash128::of(format!("{id} {version}").as_bytes());
         let mut state = u64::from_le_bytes(seed.0[..8].try_into().unwrap());
         let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = next_random(state);
             (state >> 40) as u32
         };
         let languages = [Language::English, Language::Persian, "ckb".parse().unwrap()];
         let raw = format!("text {version} of {id}: سلام");
-        Made {
+        Synthetic {
             fingerprint: Fingerprint {
                 audio: AudioStamp {
                     bytes: u64::from(next()),
@@ -60,17 +59,11 @@ impl Made {
                 tokens: (0..next() % 40).map(|_| next() as u16).collect(),
             },
             audio: AudioFeatures {
-                mel: (0..frames * 80)
-                    .map(|_| next() as f32 * 1e-3 - 11.5)
-                    .collect(),
+                mel: Vec::from_iter((0..frames * 80).map(|_| next() as f32 * 1e-3 - 11.5)),
                 mel_channels: 80,
                 levels: Levels {
                     peak: 0.5,
-                    rms_dbfs: if version % 3 == 0 {
-                        f32::NEG_INFINITY
-                    } else {
-                        -20.0
-                    },
+                    rms_dbfs: [f32::NEG_INFINITY, -20.0, -20.0][version as usize % 3],
                     clipped_share: 0.0,
                 },
             },
@@ -80,6 +73,12 @@ impl Made {
     fn view(&self) -> ClipView<'_> {
         ClipView::new(&self.text, &self.audio)
     }
+}
+
+fn next_random(state: u64) -> u64 {
+    state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1)
 }
 
 fn settings() -> FeatureSettings {
@@ -97,8 +96,36 @@ fn small_shards(shard_clips: usize) -> WriterOptions {
     }
 }
 
-fn writer(dir: &Path, shard_clips: usize) -> CacheWriter {
-    CacheWriter::open(dir, settings(), small_shards(shard_clips)).unwrap()
+fn try_writer(dir: impl AsRef<Path>, shard_clips: usize) -> Result<CacheWriter, CacheError> {
+    CacheWriter::open(dir.as_ref(), settings(), small_shards(shard_clips))
+}
+
+fn writer(dir: impl AsRef<Path>, shard_clips: usize) -> CacheWriter {
+    try_writer(dir, shard_clips).unwrap()
+}
+
+/// Adds the synthetic clip.
+fn add(writer: &mut CacheWriter, id: &str, version: i64, frames: usize) -> Added {
+    let clip = Synthetic::new(id, version, frames);
+    writer.add(id, &clip.fingerprint, clip.view()).unwrap()
+}
+
+fn open(dir: impl AsRef<Path>) -> Cache {
+    Cache::open(dir.as_ref()).unwrap()
+}
+
+/// The cache has the synthetic clip, bit for bit.
+#[track_caller]
+fn assert_holds(cache: &Cache, id: &str, version: i64, frames: usize) {
+    let clip = cache.get(id).unwrap().unwrap();
+    assert_eq!(clip, Synthetic::new(id, version, frames).view(), "{id}");
+}
+
+#[track_caller]
+fn assert_all_hold(cache: &Cache, version: i64, frames: usize) {
+    for (id, _) in cache.entries() {
+        assert_holds(cache, id, version, frames);
+    }
 }
 
 /// A folder in memory where there is one: these tests sync thousands of times.
@@ -111,8 +138,8 @@ fn fast_dir() -> tempfile::TempDir {
 }
 
 /// Names of the files that begin so, sorted.
-fn files(dir: &Path, prefix: &str) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(dir)
+fn files(dir: impl AsRef<Path>, prefix: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir.as_ref())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with(prefix))

@@ -1,8 +1,6 @@
 //! Memory of our own (RssAnon) does not grow with the cache, neither writing nor reading.
 
-use voxmill_data::cache::Cache;
-
-use super::{Made, child, child_dir, writer};
+use super::{add, child, child_dir, open, writer};
 
 const CLIPS: usize = 400;
 const FRAMES: usize = 800;
@@ -24,14 +22,12 @@ fn writes_and_reads_100_megabytes() {
     let mut peak = before;
     let mut writer = writer(&dir, 10_000);
     for number in 0..CLIPS {
-        let id = format!("clip-{number}");
-        let clip = Made::new(&id, 1, FRAMES);
-        writer.add(&id, &clip.fingerprint, clip.view()).unwrap();
+        add(&mut writer, &format!("clip-{number}"), 1, FRAMES);
         peak = peak.max(anonymous_kb());
     }
     writer.commit().unwrap();
     drop(writer);
-    let cache = Cache::open(&dir).unwrap();
+    let cache = open(&dir);
     assert_eq!(cache.len(), CLIPS);
     let mut values = 0;
     for (id, _) in cache.entries() {
@@ -46,12 +42,7 @@ fn writes_and_reads_100_megabytes() {
 
 fn anonymous_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"));
-    line.unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap()
+    let mut lines = status.lines();
+    let value = lines.find_map(|line| line.strip_prefix("RssAnon:")?.strip_suffix(" kB"));
+    value.unwrap().trim().parse().unwrap()
 }

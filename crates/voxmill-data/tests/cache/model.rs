@@ -1,14 +1,13 @@
-//! Any interleaving of adds, changes, removals, collections, kills and damage, beside a plain map
-//! of what was committed.
+//! Any interleaving of adds, changes, removals, collections, kills and damage, compared with a plain
+//! map of what was committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 
 use proptest::prelude::*;
-use voxmill_data::cache::{Cache, CacheWriter, Freshness};
+use voxmill_data::cache::{Cache, CacheWriter, Entry, Freshness};
 
-use super::{Made, fast_dir, files, settings, writer};
+use super::{Synthetic, add, assert_holds, fast_dir, files, open, settings, writer};
 
 const FRAMES: usize = 2;
 
@@ -74,7 +73,7 @@ impl World {
     fn new() -> Self {
         let dir = fast_dir();
         World {
-            writer: Some(writer(dir.path(), 3)),
+            writer: Some(writer(&dir, 3)),
             dir,
             now: Clips::new(),
             committed: Clips::new(),
@@ -84,19 +83,12 @@ impl World {
         }
     }
 
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
     fn writer(&mut self) -> &mut CacheWriter {
         self.writer.as_mut().unwrap()
     }
 
     fn add(&mut self, id: &str, version: i64) {
-        let made = Made::new(id, version, FRAMES);
-        self.writer()
-            .add(id, &made.fingerprint, made.view())
-            .unwrap();
+        add(self.writer(), id, version, FRAMES);
         self.now.insert(id.to_owned(), version);
         self.offered.insert((id.to_owned(), version));
         let stored = self.writer().cache().entry(id).copied();
@@ -134,7 +126,11 @@ impl World {
             Op::Kill => self.reopen(),
             Op::KillWhileWriting => {
                 self.writer = None;
-                fs::write(self.path().join(".writing-x"), b"ARROW1 and then nothing").unwrap();
+                fs::write(
+                    self.dir.path().join(".writing-x"),
+                    b"ARROW1 and then nothing",
+                )
+                .unwrap();
                 self.reopen();
             }
             Op::Damage(file, damage) => {
@@ -147,43 +143,41 @@ impl World {
     }
 
     fn damage(&mut self, file: u16, damage: &Damage) {
-        let mut names = files(self.path(), "index-");
-        names.extend(files(self.path(), "shard-"));
+        let mut names = files(&self.dir, "index-");
+        names.extend(files(&self.dir, "shard-"));
         if names.is_empty() {
             return;
         }
-        let path = self.path().join(&names[usize::from(file) % names.len()]);
+        let path = self
+            .dir
+            .path()
+            .join(&names[usize::from(file) % names.len()]);
         let mut bytes = fs::read(&path).unwrap();
         if bytes.is_empty() {
             return;
         }
         self.damaged = true;
+        let length = bytes.len();
         match damage {
-            Damage::Flip(at) => {
-                let at = *at as usize % bytes.len();
-                bytes[at] ^= 0x40;
-                fs::write(&path, bytes).unwrap();
-            }
-            Damage::Truncate(to) => {
-                bytes.truncate(*to as usize % bytes.len());
-                fs::write(&path, bytes).unwrap();
-            }
-            Damage::Delete => fs::remove_file(&path).unwrap(),
+            Damage::Flip(at) => bytes[*at as usize % length] ^= 0x40,
+            Damage::Truncate(to) => bytes.truncate(*to as usize % length),
+            Damage::Delete => return fs::remove_file(&path).unwrap(),
         }
+        fs::write(&path, bytes).unwrap();
     }
 
     fn reopen(&mut self) {
         self.writer = None;
-        self.check(&Cache::open(self.path()).unwrap());
-        let writer = writer(self.path(), 3);
+        self.check(&open(&self.dir));
+        let writer = writer(&self.dir, 3);
         self.check(writer.cache());
-        // What a damaged cache still knows is what the caller goes on with.
+        // The caller continues with what a damaged cache still knows.
         self.now = versions(writer.cache());
         if self.damaged {
             self.committed = self.now.clone();
         }
         self.writer = Some(writer);
-        assert!(files(self.path(), ".writing-").is_empty());
+        assert!(files(&self.dir, ".writing-").is_empty());
     }
 
     /// Everything read is what was once added under that fingerprint; without damage, everything
@@ -193,10 +187,10 @@ impl World {
             let version = entry.fingerprint.audio.modified_ns;
             assert!(self.offered.contains(&(id.to_owned(), version)));
             match cache.get(id) {
-                Ok(clip) => {
-                    let made = Made::new(id, version, FRAMES);
-                    assert_eq!(clip.unwrap(), made.view());
-                    assert_eq!(entry.fingerprint, made.fingerprint);
+                Ok(_) => {
+                    assert_holds(cache, id, version, FRAMES);
+                    let added = Synthetic::new(id, version, FRAMES);
+                    assert_eq!(entry.fingerprint, added.fingerprint);
                 }
                 Err(damage) => assert!(self.damaged, "{damage}"),
             }
@@ -212,12 +206,10 @@ impl World {
         let wanted = self.now.clone();
         self.writer().cache().check_shards();
         for (id, version) in &wanted {
-            let made = Made::new(id, *version, FRAMES);
+            let print = Synthetic::new(id, *version, FRAMES).fingerprint;
             let cache = self.writer().cache();
-            match cache.freshness(id, &made.fingerprint, &settings()) {
-                Freshness::Reuse => {
-                    assert_eq!(cache.get(id).unwrap().unwrap(), made.view());
-                }
+            match cache.freshness(id, &print, &settings()) {
+                Freshness::Reuse => assert_holds(cache, id, *version, FRAMES),
                 Freshness::Rebuild { .. } => {
                     assert!(self.damaged);
                     self.add(id, *version);
@@ -227,18 +219,17 @@ impl World {
         self.commit();
         // Damaged files that no clip needs may lie about; the next opening clears them away.
         self.writer = None;
-        self.writer = Some(writer(self.path(), 3));
+        self.writer = Some(writer(&self.dir, 3));
         self.commit();
         self.damaged = false;
         self.writer().cache().check_shards();
-        self.check(&Cache::open(self.path()).unwrap());
+        self.check(&open(&self.dir));
     }
 }
 
 fn versions(cache: &Cache) -> Clips {
-    let version = |(id, entry): (&str, &voxmill_data::cache::Entry)| {
-        (id.to_owned(), entry.fingerprint.audio.modified_ns)
-    };
+    let version =
+        |(id, entry): (&str, &Entry)| (id.to_owned(), entry.fingerprint.audio.modified_ns);
     cache.entries().map(version).collect()
 }
 

@@ -1,21 +1,18 @@
-//! Readers beside a writer that commits and collects all the time.
+//! Readers next to a writer that commits and collects all the time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use voxmill_data::cache::Cache;
-
-use super::{Made, fast_dir, writer};
+use super::{add, assert_holds, fast_dir, open, writer};
 
 const IDS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 #[test]
 fn a_reader_always_finds_everything_that_was_committed() {
     let dir = fast_dir();
-    let mut writer = writer(dir.path(), 2);
+    let mut writer = writer(&dir, 2);
     let mut write_all = |version| {
         for id in IDS {
-            let clip = Made::new(id, version, 3);
-            writer.add(id, &clip.fingerprint, clip.view()).unwrap();
+            add(&mut writer, id, version, 3);
         }
         writer.gc(|_| true).unwrap();
     };
@@ -32,14 +29,13 @@ fn a_reader_always_finds_everything_that_was_committed() {
         let mut versions = std::collections::BTreeSet::new();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..300 {
-                let cache = Cache::open(dir.path()).unwrap();
+                let cache = open(&dir);
                 assert_eq!(cache.warnings(), []);
                 assert_eq!(cache.len(), IDS.len());
                 for (id, entry) in cache.entries() {
                     let version = entry.fingerprint.audio.modified_ns;
                     versions.insert(version);
-                    let made = Made::new(id, version, 3);
-                    assert_eq!(cache.get(id).unwrap().unwrap(), made.view());
+                    assert_holds(&cache, id, version, 3);
                 }
             }
         }));

@@ -24,111 +24,68 @@ fn put(folder: &TempDir, name: &str) {
 }
 
 /// The audio file of each row, or what is wrong with it.
-fn resolve_all(folder: &TempDir) -> Vec<Result<String, String>> {
+fn resolve_all(folder: &TempDir) -> Vec<String> {
     resolve_with(folder, |_| Ok(HEADER))
 }
 
 fn resolve_with(
     folder: &TempDir,
     read_header: impl Fn(&Path) -> Result<AudioHeader, BadAudio>,
-) -> Vec<Result<String, String>> {
+) -> Vec<String> {
     let rows = read_rows(folder.path(), None).unwrap();
     let audio = AudioFolder::list(&rows).unwrap();
-    let rows = rows.rows.into_iter();
-    rows.map(
-        |row| match row.and_then(|row| audio.resolve(row, &read_header)) {
-            Ok(resolved) => {
-                assert!(resolved.clip.audio_path().is_file());
-                Ok(resolved.clip.audio_file.into())
-            }
-            Err(entry) => Err(format!("{}: {}", entry.reason, entry.audio_file)),
-        },
-    )
-    .collect()
+    let resolve = |row| match audio.resolve(row, &read_header) {
+        Ok(resolved) => {
+            assert!(resolved.clip.audio_path().is_file());
+            resolved.clip.audio_file.into()
+        }
+        Err(entry) => format!("{}: {}", entry.reason, entry.audio_file),
+    };
+    rows.rows.into_iter().flatten().map(resolve).collect()
 }
 
-fn found(name: &str) -> Result<String, String> {
-    Ok(name.to_owned())
-}
-
-fn fault(reason: Reason, audio_file: &str) -> Result<String, String> {
-    Err(format!("{reason}: {audio_file}"))
+/// The only row, resolved.
+fn resolve_one(folder: &Path) -> Result<ResolvedClip, QuarantineEntry> {
+    let rows = read_rows(folder, None).unwrap();
+    let audio = AudioFolder::list(&rows).unwrap();
+    let row = rows.rows[0].clone().unwrap();
+    audio.resolve(row, |_| Ok(HEADER))
 }
 
 #[test]
 fn all_spellings_of_an_id_find_its_file() {
-    for id in [
-        "x",
-        "x.wav",
-        "wavs/x.wav",
-        "wavs/x",
-        "./wavs//x",
-        "wavs\\x.WAV",
-        "x.flac",
-    ] {
+    let ids = r"x x.wav wavs/x.wav wavs/x ./wavs//x wavs\x.WAV x.flac";
+    for id in ids.split(' ') {
         let folder = dataset(&[id]);
         put(&folder, "wavs/x.wav");
-        assert_eq!(resolve_all(&folder), [found("wavs/x.wav")], "{id}");
+        assert_eq!(resolve_all(&folder), ["wavs/x.wav"], "{id}");
     }
     let folder = dataset(&["ann/x", "a.b.c", "ü", "y"]);
-    put(&folder, "wavs/ann/x.ogg");
-    put(&folder, "wavs/a.b.c.flac");
-    put(&folder, "wavs/ü.mp3");
-    put(&folder, "wavs/y.WAV");
-    assert_eq!(
-        resolve_all(&folder),
-        [
-            found("wavs/ann/x.ogg"),
-            found("wavs/a.b.c.flac"),
-            found("wavs/ü.mp3"),
-            found("wavs/y.WAV")
-        ]
-    );
+    let files = ["ann/x.ogg", "a.b.c.flac", "ü.mp3", "y.WAV"].map(|name| format!("wavs/{name}"));
+    files.iter().for_each(|name| put(&folder, name));
+    assert_eq!(resolve_all(&folder), files);
 }
 
 #[test]
 fn of_several_files_the_named_one_or_the_first_format_is_taken() {
     let folder = dataset(&["a", "b.mp3", "c"]);
-    for name in [
-        "a.mp3",
-        "a.ogg",
-        "a.flac",
-        "a.wav",
-        "a-2.wav",
-        "a.wav.bak",
-        "b.wav",
-        "b.mp3",
-    ] {
+    let names = "a.mp3 a.ogg a.flac a.wav a-2.wav a.wav.bak b.wav b.mp3 c.mp3 c.ogg";
+    for name in names.split(' ') {
         put(&folder, &format!("wavs/{name}"));
     }
-    put(&folder, "wavs/c.mp3");
-    put(&folder, "wavs/c.ogg");
-    assert_eq!(
-        resolve_all(&folder),
-        [
-            found("wavs/a.wav"),
-            found("wavs/b.mp3"),
-            found("wavs/c.ogg")
-        ]
-    );
+    let expected = ["wavs/a.wav", "wavs/b.mp3", "wavs/c.ogg"];
+    assert_eq!(resolve_all(&folder), expected);
 }
 
 #[test]
-fn missing_and_foreign_audio_is_told_apart() {
+fn missing_and_foreign_audio_are_distinguished() {
     let folder = dataset(&["a", "b", "c.opus", "sub/d", "aa"]);
     put(&folder, "wavs/b.m4a");
     put(&folder, "wavs/c.opus");
     put(&folder, "wavs/aaa.wav");
-    assert_eq!(
-        resolve_all(&folder),
-        [
-            fault(Reason::MISSING_AUDIO, ""),
-            fault(Reason::UNSUPPORTED_AUDIO, ""),
-            fault(Reason::UNSUPPORTED_AUDIO, ""),
-            fault(Reason::MISSING_AUDIO, ""),
-            fault(Reason::MISSING_AUDIO, ""),
-        ]
-    );
+    let (missing, unsupported) = ("missing audio: ", "unsupported audio format: ");
+    let expected = [missing, unsupported, unsupported, missing, missing];
+    assert_eq!(resolve_all(&folder), expected);
 }
 
 #[test]
@@ -146,18 +103,16 @@ fn only_regular_files_are_opened() {
     symlink("loop.wav", wavs.join("loop.wav")).unwrap();
     symlink("nowhere.wav", wavs.join("dangling.wav")).unwrap();
     let results = resolve_with(&folder, |path| panic!("opened {}", path.display()));
-    assert_eq!(
-        results,
-        [
-            fault(Reason::NOT_A_FILE, "wavs/folder.wav"),
-            fault(Reason::NOT_A_FILE, "wavs/fifo.wav"),
-            fault(Reason::NOT_A_FILE, "wavs/socket.wav"),
-            fault(Reason::OUTSIDE_FOLDER, "wavs/device.wav"),
-            fault(Reason::EMPTY_AUDIO, "wavs/empty.wav"),
-            fault(Reason::UNREADABLE_AUDIO, "wavs/loop.wav"),
-            fault(Reason::MISSING_AUDIO, "wavs/dangling.wav"),
-        ]
-    );
+    let expected = [
+        "not a file: wavs/folder.wav",
+        "not a file: wavs/fifo.wav",
+        "not a file: wavs/socket.wav",
+        "outside the dataset folder: wavs/device.wav",
+        "empty audio: wavs/empty.wav",
+        "unreadable audio: wavs/loop.wav",
+        "missing audio: wavs/dangling.wav",
+    ];
+    assert_eq!(results, expected);
 }
 
 #[test]
@@ -171,15 +126,13 @@ fn links_may_not_leave_the_folder() {
     symlink(elsewhere.path().join("x.wav"), wavs.join("outside.wav")).unwrap();
     symlink(elsewhere.path(), wavs.join("sub")).unwrap();
     symlink("../more", wavs.join("near")).unwrap();
-    assert_eq!(
-        resolve_all(&folder),
-        [
-            found("wavs/inside.wav"),
-            fault(Reason::OUTSIDE_FOLDER, "wavs/outside.wav"),
-            fault(Reason::OUTSIDE_FOLDER, ""),
-            found("wavs/near/x.wav"),
-        ]
-    );
+    let expected = [
+        "wavs/inside.wav",
+        "outside the dataset folder: wavs/outside.wav",
+        "outside the dataset folder: ",
+        "wavs/near/x.wav",
+    ];
+    assert_eq!(resolve_all(&folder), expected);
 
     // A sibling whose name begins like the folder's is outside, too.
     let both = tempfile::tempdir().unwrap();
@@ -189,10 +142,7 @@ fn links_may_not_leave_the_folder() {
     fs::write(sibling.join("x.wav"), "sound").unwrap();
     fs::write(set.join("metadata.csv"), "x|Hello.\n").unwrap();
     symlink(sibling.join("x.wav"), set.join("wavs/x.wav")).unwrap();
-    let rows = read_rows(&set, None).unwrap();
-    let audio = AudioFolder::list(&rows).unwrap();
-    let row = rows.rows[0].clone().unwrap();
-    let entry = audio.resolve(row, |_| Ok(HEADER)).unwrap_err();
+    let entry = resolve_one(&set).unwrap_err();
     assert_eq!(entry.reason, Reason::OUTSIDE_FOLDER);
 }
 
@@ -203,11 +153,8 @@ fn the_dataset_folder_may_be_a_link_but_its_audio_folder_may_not_leave() {
     let elsewhere = tempfile::tempdir().unwrap();
     let link = elsewhere.path().join("link");
     symlink(folder.path(), &link).unwrap();
-    let rows = read_rows(&link, None).unwrap();
-    let audio = AudioFolder::list(&rows).unwrap();
-    let row = rows.rows[0].clone().unwrap();
-    let resolved = audio.resolve(row, |_| Ok(HEADER)).unwrap();
-    assert_eq!(resolved.clip.audio_path(), link.join("wavs/x.wav"));
+    let clip = resolve_one(&link).unwrap().clip;
+    assert_eq!(clip.audio_path(), link.join("wavs/x.wav"));
 
     let linked = dataset(&["x"]);
     fs::remove_dir(linked.path().join("wavs")).unwrap();
@@ -215,11 +162,8 @@ fn the_dataset_folder_may_be_a_link_but_its_audio_folder_may_not_leave() {
     let error = AudioFolder::list(&read_rows(linked.path(), None).unwrap()).unwrap_err();
     assert!(matches!(error, ManifestError::AudioFolderOutside { .. }));
     let target = fs::canonicalize(folder.path()).unwrap();
-    assert!(
-        error.hint().contains(&*target.to_string_lossy()),
-        "{}",
-        error.hint()
-    );
+    let hint = error.hint();
+    assert!(hint.contains(&*target.to_string_lossy()), "{hint}");
 }
 
 #[test]
@@ -234,7 +178,7 @@ fn a_dataset_without_an_audio_folder_is_an_error() {
 }
 
 #[test]
-fn what_the_header_reader_says_is_kept() {
+fn what_the_header_reader_reports_is_kept() {
     let folder = dataset(&["bad", "none", "odd"]);
     for name in ["bad", "none", "odd"] {
         put(&folder, &format!("wavs/{name}.wav"));
@@ -255,14 +199,12 @@ fn what_the_header_reader_says_is_kept() {
             }),
         }
     });
-    assert_eq!(
-        results,
-        [
-            fault(Reason::named("truncated"), "wavs/bad.wav"),
-            fault(Reason::EMPTY_AUDIO, "wavs/none.wav"),
-            fault(Reason::EMPTY_AUDIO, "wavs/odd.wav"),
-        ]
-    );
+    let expected = [
+        "truncated: wavs/bad.wav",
+        "empty audio: wavs/none.wav",
+        "empty audio: wavs/odd.wav",
+    ];
+    assert_eq!(results, expected);
 }
 
 #[test]
@@ -270,15 +212,13 @@ fn size_and_time_are_those_of_the_file_behind_a_link() {
     let folder = dataset(&["x"]);
     put(&folder, "wavs/real.wav");
     symlink("real.wav", folder.path().join("wavs/x.wav")).unwrap();
-    let file = fs::File::options()
+    let mut options = fs::File::options();
+    let file = options
         .write(true)
         .open(folder.path().join("wavs/real.wav"))
         .unwrap();
-    let before_1970 = UNIX_EPOCH - std::time::Duration::from_nanos(1_500_000_007);
+    let before_1970 = std::time::UNIX_EPOCH - std::time::Duration::from_nanos(1_500_000_007);
     file.set_modified(before_1970).unwrap();
-    let rows = read_rows(folder.path(), None).unwrap();
-    let audio = AudioFolder::list(&rows).unwrap();
-    let row = rows.rows[0].clone().unwrap();
-    let clip = audio.resolve(row, |_| Ok(HEADER)).unwrap().clip;
+    let clip = resolve_one(folder.path()).unwrap().clip;
     assert_eq!((clip.audio_bytes, clip.audio_mtime_ns), (5, -1_500_000_007));
 }

@@ -10,70 +10,58 @@ fn source() -> Arc<ManifestFile> {
 }
 
 /// Parses a manifest of these bytes, duplicates and all.
-fn rows_of(bytes: &[u8]) -> Result<Vec<Result<Row, QuarantineEntry>>, FileFault> {
-    let mut rows = parse(bytes, &source(), None, &mut HashSet::new())?;
+fn rows_of(bytes: &[u8]) -> Result<Vec<Result<Row, QuarantineEntry>>, ManifestError> {
+    let mut rows = parse(bytes, PathBuf::new(), &source(), None, &mut HashSet::new())?;
     quarantine_duplicates(&mut rows);
     Ok(rows)
 }
 
-/// (line, id, text) of the good rows and (line, reason) of the bad ones.
-type Outline = (Vec<(u32, String, String)>, Vec<(u32, String)>);
-
-fn outline(bytes: impl AsRef<[u8]>) -> Outline {
-    let mut outline = Outline::default();
+/// `line id: text` of the good rows and `line reason` of the bad ones.
+fn outline(bytes: impl AsRef<[u8]>) -> (Vec<String>, Vec<String>) {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
     for row in rows_of(bytes.as_ref()).unwrap() {
         match row {
-            Ok(row) => outline.0.push((row.row, row.id.into(), row.text.into())),
-            Err(entry) => outline.1.push((entry.row, entry.reason.to_string())),
+            Ok(row) => good.push(format!("{} {}: {}", row.row, row.id, row.text)),
+            Err(entry) => bad.push(format!("{} {}", entry.row, entry.reason)),
         }
     }
-    outline
+    (good, bad)
 }
 
-fn good(line: u32, id: &str, text: &str) -> (u32, String, String) {
-    (line, id.to_owned(), text.to_owned())
-}
-
-fn bad(line: u32, reason: Reason) -> (u32, String) {
-    (line, reason.to_string())
+#[track_caller]
+fn assert_all_good(bytes: &str, expected: &[&str]) {
+    let (rows, faults) = outline(bytes);
+    assert_eq!(rows, expected);
+    assert!(faults.is_empty(), "{faults:?}");
 }
 
 #[test]
 fn ljspeech_rows_prefer_the_normalized_column() {
-    let (rows, faults) = outline("a|Dr. No|Doctor No\nb|Two columns\nc|Empty third|  \nd|x|y|\n");
-    assert_eq!(
-        rows,
-        [
-            good(1, "a", "Doctor No"),
-            good(2, "b", "Two columns"),
-            good(3, "c", "Empty third"),
-            good(4, "d", "y"),
-        ]
+    assert_all_good(
+        "a|Dr. No|Doctor No\nb|Two columns\nc|Empty third|  \nd|x|y|\n",
+        &[
+            "1 a: Doctor No",
+            "2 b: Two columns",
+            "3 c: Empty third",
+            "4 d: y",
+        ],
     );
-    assert_eq!(faults, []);
 }
 
 #[test]
 fn bom_crlf_blank_lines_and_a_missing_last_newline_are_tolerated() {
-    let (rows, faults) = outline("\u{feff}a|One\r\n\r\n  \nb|Two");
-    assert_eq!(rows, [good(1, "a", "One"), good(4, "b", "Two")]);
-    assert_eq!(faults, []);
-    let (rows, _) = outline("\u{feff}id|text\r\nb|Two\r\n");
-    assert_eq!(rows, [good(2, "b", "Two")]);
+    let text = "\u{feff}a|One\r\n\r\n  \nb|Two";
+    assert_all_good(text, &["1 a: One", "4 b: Two"]);
+    assert_all_good("\u{feff}id|text\r\nb|Two\r\n", &["2 b: Two"]);
 }
 
 #[test]
 fn quotes_and_unicode_line_separators_are_text() {
-    let (rows, faults) = outline("a|\"He said\nb|\"x\"|\nc|one\u{2028}two\u{85}three\u{b}four\n");
-    assert_eq!(
-        rows,
-        [
-            good(1, "a", "\"He said"),
-            good(2, "b", "\"x\""),
-            good(3, "c", "one\u{2028}two\u{85}three\u{b}four"),
-        ]
+    let separated = "one\u{2028}two\u{85}three\u{b}four";
+    assert_all_good(
+        &format!("a|\"He said\nb|\"x\"|\nc|{separated}\n"),
+        &["1 a: \"He said", "2 b: \"x\"", &format!("3 c: {separated}")],
     );
-    assert_eq!(faults, []);
 }
 
 #[test]
@@ -82,16 +70,14 @@ fn a_header_names_speakers_and_languages() {
         b"language|speaker|id|text\nen-GB|ann|a|One\n|bob|b|Two\nfa||c|Three\nklingon|bob|d|Four\n",
     )
     .unwrap();
-    let row = |at: usize| rows[at].as_ref().unwrap();
-    assert_eq!(
-        (&*row(0).speaker, row(0).language),
-        ("ann", Some(Language::English))
-    );
-    assert_eq!((&*row(1).speaker, row(1).language), ("bob", None));
-    assert_eq!(
-        (&*row(2).speaker, row(2).language),
-        ("default", Some(Language::Persian))
-    );
+    let good = rows.iter().flatten();
+    let named = good.map(|row| (&*row.speaker, row.language));
+    let expected = [
+        ("ann", Some(Language::English)),
+        ("bob", None),
+        ("default", Some(Language::Persian)),
+    ];
+    assert_eq!(Vec::from_iter(named), expected);
     let fault = rows[3].as_ref().unwrap_err();
     assert_eq!((fault.row, &fault.reason), (5, &Reason::UNKNOWN_LANGUAGE));
     assert_eq!(&*fault.clip, "d");
@@ -100,62 +86,44 @@ fn a_header_names_speakers_and_languages() {
 
 #[test]
 fn a_bad_row_spoils_itself_alone() {
-    let mut bytes = Vec::new();
-    bytes.extend_from_slice(b"a|caf\xe9\n"); // Latin-1
-    bytes.extend_from_slice(b"b|fine\n");
-    bytes.extend_from_slice(b"c|\n");
-    bytes.extend_from_slice(b"|no id\n");
-    bytes.extend_from_slice(b"no columns\n");
-    bytes.extend_from_slice(b"d|a|b|c|d\n");
-    bytes.extend_from_slice(b"e|nul\0here\n");
-    bytes.extend_from_slice(b"f\0|nul\n");
-    bytes.extend_from_slice(b"b|again\n");
-    bytes.extend_from_slice(b"wavs/b.flac|once more\n");
-    bytes.extend_from_slice(b"c|second try\n");
-    bytes.extend_from_slice(b"|||||\n");
+    // What is wrong with each line; the first is Latin-1.
+    let lines: [(&[u8], &str); 12] = [
+        (b"a|caf\xe9", "invalid UTF-8"),
+        (b"b|fine", ""),
+        (b"c|", "empty text"),
+        (b"|no id", "empty id"),
+        (b"no columns", "too few columns"),
+        (b"d|a|b|c|d", "too many columns"),
+        (b"e|nul\0here", "NUL byte"),
+        (b"f\0|nul", "NUL byte"),
+        (b"b|again", "duplicate id"),
+        (b"wavs/b.flac|once more", "duplicate id"),
+        (b"c|second try", ""),
+        (b"|||||", "empty id"),
+    ];
+    let bytes = lines.map(|(line, _)| line).join(&b'\n');
     let (rows, faults) = outline(&bytes);
-    assert_eq!(rows, [good(2, "b", "fine"), good(11, "c", "second try")]);
-    assert_eq!(
-        faults,
-        [
-            bad(1, Reason::INVALID_UTF8),
-            bad(3, Reason::EMPTY_TEXT),
-            bad(4, Reason::EMPTY_ID),
-            bad(5, Reason::TOO_FEW_COLUMNS),
-            bad(6, Reason::TOO_MANY_COLUMNS),
-            bad(7, Reason::NUL_BYTE),
-            bad(8, Reason::NUL_BYTE),
-            bad(9, Reason::DUPLICATE_ID),
-            bad(10, Reason::DUPLICATE_ID),
-            bad(12, Reason::EMPTY_ID),
-        ]
-    );
+    assert_eq!(rows, ["2 b: fine", "11 c: second try"]);
+    let numbered = (1..).zip(lines).map(|(number, (_, fault))| (number, fault));
+    let expected = numbered.filter(|(_, fault)| !fault.is_empty());
+    let expected = expected.map(|(number, fault): (u32, _)| format!("{number} {fault}"));
+    assert_eq!(faults, Vec::from_iter(expected));
     let rows = rows_of(&bytes).unwrap();
     let invalid = rows[0].as_ref().unwrap_err();
     assert_eq!(&*invalid.clip, "a");
     assert_eq!(&*invalid.detail, "byte 6 of the row (0xe9) is not UTF-8");
     let duplicate = rows[8].as_ref().unwrap_err();
-    assert_eq!(
-        &*duplicate.detail,
-        "the id is that of row 2 of set/metadata.csv"
-    );
+    let detail = "the id is that of row 2 of set/metadata.csv";
+    assert_eq!(&*duplicate.detail, detail);
 }
 
 #[test]
 fn ids_that_leave_the_folder_are_refused() {
-    for id in [
-        "../secret",
-        "a/../../b",
-        "..",
-        "wavs/../x",
-        "/etc/passwd",
-        "\\\\server\\x",
-        "C:\\x.wav",
-        "..\\x",
-    ] {
+    let ids = r"../secret a/../../b .. wavs/../x /etc/passwd \\server\x C:\x.wav ..\x";
+    for id in ids.split(' ') {
         let (rows, faults) = outline(format!("{id}|Hello.\n"));
-        assert_eq!(rows, [], "{id}");
-        assert_eq!(faults, [bad(1, Reason::OUTSIDE_FOLDER)], "{id}");
+        assert_eq!(rows.len(), 0, "{id}");
+        assert_eq!(faults, ["1 outside the dataset folder"], "{id}");
     }
 }
 
@@ -166,13 +134,13 @@ fn long_texts_are_rows_and_absurd_lines_are_not() {
     bytes.resize(bytes.len() + (10 << 20), b'y');
     bytes.extend_from_slice(b"\nc|Fine.\n");
     let (rows, faults) = outline(&bytes);
-    assert_eq!(rows, [good(1, "a", &long), good(3, "c", "Fine.")]);
-    assert_eq!(faults, [bad(2, Reason::LINE_TOO_LONG)]);
+    assert_eq!(rows, [&format!("1 a: {long}"), "3 c: Fine."]);
+    assert_eq!(faults, ["2 line too long"]);
     // A line of nothing but columns, and one of nothing but blanks, at the very limit.
     let pipes = format!("{}\nc|Fine.\n", "|".repeat(MAX_LINE_BYTES));
-    assert_eq!(outline(&pipes).1, [bad(1, Reason::EMPTY_ID)]);
+    assert_eq!(outline(&pipes).1, ["1 empty id"]);
     let blanks = format!("{}\nc|Fine.\n", " ".repeat(MAX_LINE_BYTES + 1));
-    assert_eq!(outline(&blanks).1, [bad(1, Reason::LINE_TOO_LONG)]);
+    assert_eq!(outline(&blanks).1, ["1 line too long"]);
 }
 
 #[test]
@@ -184,25 +152,31 @@ fn an_absurd_id_is_shown_in_part() {
 #[test]
 fn whole_files_that_are_no_manifest_are_errors() {
     let fault = |bytes: &[u8]| rows_of(bytes).unwrap_err();
-    assert!(matches!(fault(b""), FileFault::Empty));
-    assert!(matches!(fault(b"\xef\xbb\xbf\r\n\n"), FileFault::Empty));
-    assert!(matches!(fault(b"id|text\n"), FileFault::Empty));
-    assert!(matches!(fault(b"\xff\xfea\0|\0"), FileFault::Utf16));
+    assert!(matches!(fault(b""), ManifestError::Empty { .. }));
+    assert!(matches!(
+        fault(b"\xef\xbb\xbf\r\n\n"),
+        ManifestError::Empty { .. }
+    ));
+    assert!(matches!(fault(b"id|text\n"), ManifestError::Empty { .. }));
+    assert!(matches!(
+        fault(b"\xff\xfea\0|\0"),
+        ManifestError::Utf16 { .. }
+    ));
     let delimiter = |text: &str| match rows_of(text.as_bytes()) {
-        Err(FileFault::WrongDelimiter(likely)) => likely,
+        Err(ManifestError::WrongDelimiter { likely, .. }) => likely,
         other => panic!("{other:?}"),
     };
     assert_eq!(delimiter("a,\"Well, yes\"\nb,No\n"), Some("commas"));
     assert_eq!(delimiter("a\tWell, yes\nb\tNo\n"), Some("tabs"));
     assert_eq!(delimiter("a;Well, yes\nb;No\n"), Some("semicolons"));
     assert_eq!(delimiter("hello\n"), None);
-    let FileFault::Header(problem) = fault(b"id|words|speaker\na|b|c\n") else {
+    let ManifestError::Header { problem, .. } = fault(b"id|words|speaker\na|b|c\n") else {
         panic!();
     };
     assert_eq!(problem, "has no `text` column");
 }
 
-/// What a folder with these files makes of itself.
+/// The rows of a folder with these files, or the error and its message.
 fn read_folder(
     files: &[(&str, &str)],
     given: Option<Split>,
@@ -213,8 +187,8 @@ fn read_folder(
     }
     read_rows(folder.path(), given).map_err(|error| {
         let root = folder.path().to_string_lossy().into_owned();
-        let said = format!("{error}; {}", error.hint()).replace(&root, "SET");
-        (error, said)
+        let message = format!("{error}; {}", error.hint()).replace(&root, "SET");
+        (error, message)
     })
 }
 
@@ -232,10 +206,8 @@ fn a_pair_of_lists_gives_the_split_and_a_clip_in_both_stays_in_training() {
     ];
     let rows = read_folder(&files, None).unwrap();
     let (train, validation) = (Some(Split::Train), Some(Split::Validation));
-    assert_eq!(
-        splits(&rows),
-        [("a", train), ("b", train), ("c", validation)]
-    );
+    let expected = [("a", train), ("b", train), ("c", validation)];
+    assert_eq!(splits(&rows), expected);
     let fault = rows.rows[2].as_ref().unwrap_err();
     assert_eq!((fault.row, &fault.reason), (1, &Reason::DUPLICATE_ID));
     assert!(fault.manifest.ends_with("metadata_eval.csv"));
@@ -243,10 +215,8 @@ fn a_pair_of_lists_gives_the_split_and_a_clip_in_both_stays_in_training() {
     assert!(rows.notes[0].contains("metadata.csv is not read"));
 
     let rows = read_folder(&files, validation).unwrap();
-    assert_eq!(
-        splits(&rows),
-        [("a", validation), ("b", validation), ("c", validation)]
-    );
+    let expected = ["a", "b", "c"].map(|id| (id, validation));
+    assert_eq!(splits(&rows), expected);
 }
 
 #[test]
@@ -273,30 +243,28 @@ fn half_a_pair_is_used_with_a_note_or_refused() {
 
 #[test]
 fn folders_without_a_manifest_say_what_they_hold_and_what_to_do() {
-    let said = |files: &[(&str, &str)]| read_folder(files, None).unwrap_err().1;
+    let message = |files: &[(&str, &str)]| read_folder(files, None).unwrap_err().1;
     assert_eq!(
-        said(&[("notes.txt", ""), ("a.wav", "")]),
+        message(&[("notes.txt", ""), ("a.wav", "")]),
         "no manifest in `SET`, which holds a.wav, notes.txt; write metadata.csv with one \
          `id|text` line per clip, and the audio to wavs/<id>.wav (or .flac, .ogg, .mp3)"
     );
-    assert!(said(&[]).contains("which holds nothing"));
+    assert!(message(&[]).contains("which holds nothing"));
     assert_eq!(
-        said(&[("metadata.csv", "a,b\n")]),
+        message(&[("metadata.csv", "a,b\n")]),
         "no row of the manifest `SET/metadata.csv` has a `|`; it looks separated by commas; \
          separate the columns by `|`, as in `clip-1|What is said.`; quote characters are taken as \
          text"
     );
-    assert!(said(&[("metadata.csv", "\n")]).contains("`SET/metadata.csv` has no rows"));
+    assert!(message(&[("metadata.csv", "\n")]).contains("`SET/metadata.csv` has no rows"));
 
     let missing = read_rows(Path::new("/no/such/folder"), None).unwrap_err();
     assert_eq!(missing.to_string(), "there is no folder `/no/such/folder`");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("metadata.csv");
     fs::write(&file, "a|b\n").unwrap();
-    assert!(matches!(
-        read_rows(&file, None),
-        Err(ManifestError::NotAFolder { .. })
-    ));
+    let error = read_rows(&file, None).unwrap_err();
+    assert!(matches!(error, ManifestError::NotAFolder { .. }));
 
     // Pointing one level too deep, or one too high, is the usual slip.
     for (wrong, right) in [("set/wavs", "set"), ("", "set")] {
@@ -316,16 +284,14 @@ fn a_manifest_that_is_no_file_is_never_opened() {
     let path = folder.path().join("metadata.csv");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
-    let error = read_rows(folder.path(), None).unwrap_err();
-    assert!(matches!(error, ManifestError::NotAFile { .. }));
+    let error = || read_rows(folder.path(), None).unwrap_err();
+    assert!(matches!(error(), ManifestError::NotAFile { .. }));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    let error = read_rows(folder.path(), None).unwrap_err();
-    assert!(matches!(error, ManifestError::NotAFile { .. }));
+    assert!(matches!(error(), ManifestError::NotAFile { .. }));
     fs::remove_dir(&path).unwrap();
     std::os::unix::fs::symlink("nowhere", &path).unwrap();
-    let error = read_rows(folder.path(), None).unwrap_err();
-    assert!(matches!(error, ManifestError::Io { .. }), "{error}");
+    assert!(matches!(error(), ManifestError::Io { .. }), "{}", error());
 }
 
 /// Bytes in which the parser's own characters are frequent.
@@ -345,7 +311,7 @@ fn manifest_bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Nothing is lost and nothing is made up: each line that is not blank is one row, one
+    /// Nothing is lost and nothing is invented: each line that is not blank is one row, one
     /// quarantine entry or the header.
     #[test]
     fn every_line_is_accounted_for(bytes in manifest_bytes()) {
@@ -371,11 +337,11 @@ proptest! {
                     prop_assert!(ids.insert(&row.id), "{} twice", row.id);
                 }
             }
-            Err(FileFault::Empty) => prop_assert!(lines.len() <= 1),
-            Err(FileFault::WrongDelimiter(_)) => prop_assert!(!bytes.contains(&b'|')),
-            Err(FileFault::Utf16) => prop_assert!(bytes[0] >= 0xfe),
-            Err(FileFault::Header(_)) => {}
-            Err(FileFault::Io(error)) => prop_assert!(false, "{error}"),
+            Err(ManifestError::Empty { .. }) => prop_assert!(lines.len() <= 1),
+            Err(ManifestError::WrongDelimiter { .. }) => prop_assert!(!bytes.contains(&b'|')),
+            Err(ManifestError::Utf16 { .. }) => prop_assert!(bytes[0] >= 0xfe),
+            Err(ManifestError::Header { .. }) => {}
+            Err(error) => prop_assert!(false, "{error}"),
         }
     }
 }
