@@ -12,7 +12,7 @@ use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{DeviceId, Precision};
 use voxmill_trainer::prepare::Augment;
 
-pub use choose::{Devices, Present};
+pub use choose::{AvailableDevices, Devices};
 
 use super::Origin;
 use super::resolver::Resolver;
@@ -55,7 +55,7 @@ pub struct DeviceSettings {
     pub augment: Augment,
     /// In 16 bits where it can be. Which kind, the open device says.
     pub mixed_precision: bool,
-    /// Bytes that may be taken of each device, where somebody said so: they hold while the run goes on.
+    /// Bytes that may be taken of each device, where somebody said so: they hold for the whole run.
     pub limits: MemoryLimits,
     /// Most of what is free, where it is known: what does not fit into it is not begun.
     pub free: MemoryLimits,
@@ -97,7 +97,10 @@ pub struct MemoryLimits {
 }
 
 impl DeviceSettings {
-    pub(super) fn resolve(r: &mut Resolver, present: &Present) -> anyhow::Result<DeviceSettings> {
+    pub(super) fn resolve(
+        r: &mut Resolver,
+        available: &AvailableDevices,
+    ) -> anyhow::Result<DeviceSettings> {
         let device: Option<(DeviceName, Origin)> = r.given(&keys::DEVICE);
         let device_is_typed = matches!(&device, Some((name, Origin::Flag)) if name.id().is_some());
         let data_gpu = r.optional(&keys::DATA_GPU);
@@ -107,8 +110,8 @@ impl DeviceSettings {
         // A file written for two GPUs serves here too, when the flag names one device.
         let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
         let pair = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
-        let named_gpus = !passed_over(r, &gpus, device_is_typed);
-        let named_pair = !passed_over(r, &pair, device_is_typed);
+        let named_gpus = !skipped(r, &gpus, device_is_typed);
+        let named_pair = !skipped(r, &pair, device_is_typed);
         let asked = Asked {
             device: device.as_ref().and_then(|(name, _)| name.id()),
             data_gpu: data_gpu.filter(|_| named_gpus),
@@ -116,7 +119,7 @@ impl DeviceSettings {
             data_device: data_device.filter(|_| named_pair),
             model_device: model_device.filter(|_| named_pair),
         };
-        let chosen = choose(&asked, present, &|key| r.called(key))?;
+        let chosen = choose(&asked, available, &|key| r.label(key))?;
         let of_gpus = r.is_given(&keys::MODEL_GPU);
         let about = if of_gpus {
             &keys::MODEL_GPU
@@ -124,14 +127,14 @@ impl DeviceSettings {
             &keys::MODEL_DEVICE
         };
         for note in chosen.notes {
-            r.remark(about, note);
+            r.add_note(about, note);
         }
         let name = DeviceName(chosen.devices.model().to_string());
         let origin = match device {
             Some((name, origin)) if name.id().is_some() => origin,
             _ => Origin::Auto(chosen.why),
         };
-        r.note(&keys::DEVICE, (name, origin));
+        r.record(&keys::DEVICE, (name, origin));
 
         let limits = limits(r, &chosen.devices, device_is_typed)?;
         let is_pair = chosen.devices.is_pair();
@@ -144,7 +147,7 @@ impl DeviceSettings {
             return Err(UserError::new(
                 format!(
                     "{} data needs a device of its own for data, and one device does all here",
-                    r.called(&keys::PREPARE_ON)
+                    r.label(&keys::PREPARE_ON)
                 ),
                 "give two devices, or --prepare-on model",
             )
@@ -162,7 +165,7 @@ impl DeviceSettings {
         let mixed_precision = mixed_precision(r, chosen.devices, device_is_typed)?;
         Ok(DeviceSettings {
             devices: chosen.devices,
-            link: choose::link(chosen.devices, present),
+            link: choose::link(chosen.devices, available),
             prepare_on,
             // A single device has its hands full with the model.
             measures_prepare_on: place == PreparePlace::Auto && is_pair,
@@ -170,8 +173,8 @@ impl DeviceSettings {
             mixed_precision,
             limits,
             free: MemoryLimits {
-                data: usable(chosen.devices.data(), present),
-                model: usable(chosen.devices.model(), present),
+                data: usable(chosen.devices.data(), available),
+                model: usable(chosen.devices.model(), available),
             },
         })
     }
@@ -191,8 +194,8 @@ impl DeviceSettings {
 /// Of a device's memory, what a run may count on; the rest is for the driver, for fragments and for others.
 pub const USABLE_SHARE: f64 = 0.9;
 
-fn usable(id: DeviceId, present: &Present) -> Option<u64> {
-    let free = choose::free_bytes(id, present)?;
+fn usable(id: DeviceId, available: &AvailableDevices) -> Option<u64> {
+    let free = choose::free_bytes(id, available)?;
     Some((free as f64 * USABLE_SHARE) as u64)
 }
 
@@ -210,8 +213,8 @@ fn mixed_precision(
         && device_is_typed
     {
         let passed = format!("`{}` ({place}) is skipped: --device overrides it", key.name);
-        r.remark(key, passed);
-        return Ok(r.note(key, (false, Origin::Auto("for the CPU"))));
+        r.add_note(key, passed);
+        return Ok(r.record(key, (false, Origin::Auto("for the CPU"))));
     }
     let wanted: bool = r.pick(key);
     if !wanted || !devices.model().is_cpu() {
@@ -220,7 +223,7 @@ fn mixed_precision(
     Err(UserError::new(
         format!(
             "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
-            r.called(key)
+            r.label(key)
         ),
         "leave it out, or give --mixed-precision=false where a file turns it on",
     )
@@ -228,22 +231,22 @@ fn mixed_precision(
     .into())
 }
 
-/// Whether `--device` was typed and only the file says `keys`; a note tells it.
-fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -> bool {
+/// Whether `--device` was typed and only the file has `keys`; a note says so.
+fn skipped(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -> bool {
     let typed = keys.iter().any(|key| r.is_typed(key));
     if !device_is_typed || typed {
         return false;
     }
     for key in keys {
         if r.is_given(key) {
-            let note = format!("{} is skipped: --device overrides it", r.called(key));
-            r.remark(key, note);
+            let note = format!("{} is skipped: --device overrides it", r.label(key));
+            r.add_note(key, note);
         }
     }
     true
 }
 
-/// Limits act where there is a device to limit, and only together with the word that they are to.
+/// Limits act where there is a device to limit, and only with --enable-memory-isolation.
 fn limits(
     r: &mut Resolver,
     devices: &Devices,
@@ -265,13 +268,13 @@ fn limits(
         return Ok(MemoryLimits::default());
     };
     if *devices == Devices::Single(DeviceId::CPU) {
-        if passed_over(r, &asked, device_is_typed) {
+        if skipped(r, &asked, device_is_typed) {
             return Ok(MemoryLimits::default());
         }
         let refused = UserError::new(
             format!(
                 "{} limits the memory of a device, and this run trains on the CPU alone",
-                r.called(first)
+                r.label(first)
             ),
             "leave it out; --ram-budget bounds the memory of clips and batches",
         );
@@ -282,7 +285,7 @@ fn limits(
         return Err(UserError::new(
             format!(
                 "{} limits the device that prepares batches, and here one device does both",
-                r.called(&keys::DATA_GPU_MEMORY)
+                r.label(&keys::DATA_GPU_MEMORY)
             ),
             "leave it out; --model-gpu-memory limits the one device",
         )
@@ -293,7 +296,7 @@ fn limits(
         return Err(UserError::new(
             format!(
                 "{} acts only with --enable-memory-isolation",
-                r.called(first)
+                r.label(first)
             ),
             "give --enable-memory-isolation, or leave the limit out",
         )

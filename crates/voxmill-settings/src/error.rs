@@ -4,6 +4,7 @@ use std::fmt;
 
 use voxmill_telemetry::event::{Failure, Shortage};
 
+use crate::checks::Suggestion;
 use crate::config::keys::Key;
 
 /// An error that knows its hint. Printed as `error: …`, causes, a blank line, `hint: …`.
@@ -12,16 +13,9 @@ pub struct UserError {
     what: String,
     hint: String,
     source: Option<anyhow::Error>,
-    fixes: Vec<Fix>,
+    about: Vec<&'static Key>,
+    fixes: Vec<Suggestion>,
     shortage: Option<Shortage>,
-}
-
-/// A setting that, written so, ends a error.
-#[derive(Clone, Debug)]
-pub struct Fix {
-    pub key: &'static Key,
-    /// `None`: leave it out.
-    pub value: Option<String>,
 }
 
 impl UserError {
@@ -30,23 +24,34 @@ impl UserError {
             what: what.into(),
             hint: hint.into(),
             source: None,
+            about: Vec::new(),
             fixes: Vec::new(),
             shortage: None,
         }
     }
 
-    /// What `voxmill validate` may write in place of the setting that is complained of.
+    /// Settings that cause it, the most likely one first.
+    pub fn about(mut self, keys: &[&'static Key]) -> Self {
+        self.about.extend(keys);
+        self
+    }
+
+    /// A setting that, written so, avoids the error: `voxmill validate --fix` writes it.
     pub fn fix(mut self, key: &'static Key, value: Option<&str>) -> Self {
         let value = value.map(str::to_owned);
-        self.fixes.push(Fix { key, value });
-        self
+        self.fixes.push(Suggestion { key, value });
+        self.about(&[key])
+    }
+
+    pub fn keys(&self) -> &[&'static Key] {
+        &self.about
     }
 
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    pub fn fixes(&self) -> &[Fix] {
+    pub fn fixes(&self) -> &[Suggestion] {
         &self.fixes
     }
 
@@ -137,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_names_the_thing_the_cause_and_the_next_move() {
+    fn an_error_names_the_thing_the_cause_and_the_next_move() {
         let io = std::io::Error::other("disk on fire");
         let error =
             anyhow::Error::new(UserError::new("cannot write `a`", "buy a disk").because(io));

@@ -167,7 +167,7 @@ impl Optimization {
             return Err(UserError::new(
                 format!(
                     "{} is {warmup_steps}, but the run ends after {steps} steps: the learning rate would never reach its highest",
-                    r.called(&keys::WARMUP_STEPS)
+                    r.label(&keys::WARMUP_STEPS)
                 ),
                 "give fewer steps to warm up, or leave it out",
             )

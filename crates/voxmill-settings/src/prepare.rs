@@ -6,7 +6,7 @@ use voxmill_pipeline::plan::Order;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use super::resolver::Resolver;
-use super::{DataSettings, Shown};
+use super::{DataSettings, ResolvedSetting};
 use crate::args::PrepareArgs;
 use crate::config::keys::{self, Verbs};
 use crate::note::Note;
@@ -24,7 +24,7 @@ pub struct PrepareSettings {
     pub trace: Option<PathBuf>,
     pub json: bool,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 impl PrepareSettings {
@@ -42,7 +42,7 @@ impl PrepareSettings {
             trace: args.trace,
             json: args.json,
             notes: r.notes(),
-            shown: r.shown,
+            resolved: r.resolved,
         })
     }
 }

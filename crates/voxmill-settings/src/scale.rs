@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use voxmill_analysis::scaling::Swept;
 
-use super::{ModelSize, Shown, TrainSettings};
+use super::{ModelSize, ResolvedSetting, TrainSettings};
 use crate::args::{ScaleArgs, TrainArgs};
 use crate::config::keys;
 use crate::config::value::Value;
@@ -20,7 +20,7 @@ pub struct ScaleSettings {
     pub steps: u64,
     pub json: bool,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 impl ScaleSettings {
@@ -67,7 +67,7 @@ impl ScaleSettings {
             steps,
             json,
             notes: train.notes,
-            shown: train.shown,
+            resolved: train.resolved,
         })
     }
 }

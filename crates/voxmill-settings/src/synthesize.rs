@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use voxmill_text::FrontEndOptions;
 use voxmill_text::language::Language;
 
-use super::Shown;
+use super::ResolvedSetting;
 use super::prepare::cores;
 use super::resolver::Resolver;
 use super::text::front_end;
@@ -30,7 +30,7 @@ pub struct SynthesizeSettings {
     pub compute_threads: usize,
     pub json: bool,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl SynthesizeSettings {
         let runs_dir = r.pick(&keys::RUNS_DIR);
         if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
             return Err(UserError::new(
-                "--checkpoint names the voice; --runs-dir has no effect beside it",
+                "--checkpoint names the voice; --runs-dir has no effect with it",
                 "leave one of the two out",
             )
             .into());
@@ -105,7 +105,7 @@ impl SynthesizeSettings {
             compute_threads,
             json: args.json,
             notes: resolver.notes(),
-            shown: resolver.shown,
+            resolved: resolver.resolved,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Precedence, the keys of the file, and what `train` refuses. Tests of one part stand beside it.
+//! Precedence, the keys of the file, and what `train` refuses. Tests of one part are next to it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn config(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-fn shown<'a>(all: &'a [Shown], name: &str) -> &'a Shown {
+fn shown<'a>(all: &'a [ResolvedSetting], name: &str) -> &'a ResolvedSetting {
     all.iter().find(|shown| shown.key.name == name).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn train(flags: &str) -> anyhow::Result<TrainSettings> {
     let Verb::Train(args) = verb(&format!("train {flags}")) else {
         panic!("another verb")
     };
-    TrainSettings::resolve_on(*args, 4, &Present::default())
+    TrainSettings::resolve_on(*args, 4, &AvailableDevices::default())
 }
 
 /// The same with a file.
@@ -63,7 +63,7 @@ fn refused(flags: &str) -> String {
 fn flag_beats_file_beats_auto_beats_default() {
     let file = "data:\n  batch_size: 24\n  num_workers: 3\n  n_mels: 100\n  sample_rate: 8000\n";
     let settings = prepare_with(file, "--batch-size 32").unwrap();
-    let origin = |name| &shown(&settings.shown, name).origin;
+    let origin = |name| &shown(&settings.resolved, name).origin;
     assert_eq!(settings.data.batches.batch_size.get(), 32);
     assert_eq!(*origin("batch_size"), Origin::Flag);
     assert_eq!(settings.workers, 3);
@@ -113,7 +113,7 @@ fn every_acting_key_of_a_full_file_reaches_the_settings() {
             "{} is missing from this test",
             key.name
         );
-        let origin = &shown(&settings.shown, key.name).origin;
+        let origin = &shown(&settings.resolved, key.name).origin;
         assert!(matches!(origin, Origin::File(_)), "{}: {origin}", key.name);
     }
 }
@@ -152,7 +152,7 @@ fn the_values_of_a_full_file_arrive_where_they_belong() {
 }
 
 #[test]
-fn prepare_passes_over_what_is_for_training() {
+fn prepare_ignores_what_is_for_training() {
     let file = "data:\n  data_gpu: 0\n  model_gpu: 1\n  mixed_precision: true\n  enable_caching: false\nmodel:\n  size: big\ntraining:\n  epochs: 3\n";
     let settings = prepare_with(file, "").unwrap();
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
@@ -169,16 +169,16 @@ fn the_example_file_says_the_defaults() {
             key.name
         );
     }
-    let same = |example: &[Shown], default: &[Shown]| {
+    let same = |example: &[ResolvedSetting], default: &[ResolvedSetting]| {
         assert_eq!(example.len(), default.len());
         for (written, default) in example.iter().zip(default) {
             assert_eq!(written.value, default.value, "{}", written.key.name);
         }
     };
     let example = format!("--config {}", path.display());
-    let shown = |flags: &str| prepare(flags).unwrap().shown;
+    let shown = |flags: &str| prepare(flags).unwrap().resolved;
     same(&shown(&example), &shown(""));
-    let shown = |flags: &str| train(flags).unwrap().shown;
+    let shown = |flags: &str| train(flags).unwrap().resolved;
     same(&shown(&example), &shown(""));
 }
 
@@ -246,9 +246,9 @@ fn a_dataset_of_ones_own_is_trained_for_the_steps_of_the_size() {
     assert_eq!(small.stop_at.steps, Some(100_000));
     assert_eq!(small.stop_at.minutes, None);
     assert_eq!(small.run_folder.name, "LJSpeech-1-1-small");
-    assert!(!is_given(&small.shown, &keys::MAX_STEPS));
+    assert!(!is_given(&small.resolved, &keys::MAX_STEPS));
     let short = own("--model-size small --max-steps 200");
-    assert!(is_given(&short.shown, &keys::MAX_STEPS));
+    assert!(is_given(&short.resolved, &keys::MAX_STEPS));
     assert_eq!(short.optimization.warmup_steps, 20);
     let one_epoch = train("--epochs 1").unwrap();
     assert_eq!(one_epoch.stop_at.minutes, None);
@@ -261,14 +261,14 @@ fn a_level_gives_defaults_that_flags_and_keys_beat() {
     let o = settings.optimization;
     assert_eq!((o.peak_learning_rate, o.gradient_clip_norm), (1e-5, 2.0));
     assert_eq!(o.weight_decay, 1e-4);
-    let origin = &shown(&settings.shown, "weight_decay").origin;
+    let origin = &shown(&settings.resolved, "weight_decay").origin;
     assert!(matches!(origin, Origin::Auto("by optimization_level")));
     let off = train("--ema-decay 0").unwrap();
     assert_eq!(off.optimization.ema_decay, None);
 }
 
 #[test]
-fn gpus_are_refused_and_the_way_out_is_told() {
+fn gpus_are_refused_with_a_hint() {
     let both = refused("--data-gpu 0 --model-gpu 1");
     let one = refused("--model-gpu auto");
     let backend = refused("--device vulkan:1");
@@ -293,7 +293,7 @@ fn two_lanes_take_half_of_the_cores_each_and_three_slots_at_least() {
 }
 
 #[test]
-fn memory_limits_need_a_device_and_the_word() {
+fn memory_limits_need_a_device_and_isolation() {
     let with = |flags: &str| train(&format!("--data-device cpu --model-device cpu {flags}"));
     let says = |result: anyhow::Result<TrainSettings>, words: &str| {
         let error = describe(&result.unwrap_err());
@@ -324,7 +324,7 @@ fn a_file_with_mixed_precision_serves_when_the_flag_says_cpu() {
     let settings = on("--device cpu").unwrap();
     assert!(!settings.devices.mixed_precision);
     assert!(settings.notes[0].text.contains("--device overrides it"));
-    let shown = |name: &str| settings.shown.iter().find(|line| line.key.name == name);
+    let shown = |name: &str| settings.resolved.iter().find(|line| line.key.name == name);
     assert_eq!(shown("mixed_precision").unwrap().value, "false");
 }
 
@@ -366,9 +366,9 @@ fn flags_that_contradict_each_other_are_refused() {
 #[test]
 fn a_setting_is_called_by_its_flag() {
     let resolver = resolver::Resolver::new(Flags::default(), Verbs::TRAIN).unwrap();
-    assert_eq!(resolver.called(&keys::SIZE), "--model-size");
-    assert_eq!(resolver.called(&keys::LEARNING_RATE), "--lr");
-    assert_eq!(resolver.called(&keys::NUM_WORKERS), "--num-workers");
+    assert_eq!(resolver.label(&keys::SIZE), "--model-size");
+    assert_eq!(resolver.label(&keys::LEARNING_RATE), "--lr");
+    assert_eq!(resolver.label(&keys::NUM_WORKERS), "--num-workers");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(super) struct Threads {
 
 /// Who needs the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AtWork {
+pub(super) enum Workload {
     /// The model trains on the CPU.
     Model,
     /// The model trains in one half of the CPU, batches are prepared in the other.
@@ -28,19 +28,19 @@ pub(super) enum AtWork {
 /// from the model and be idle on it: there the two share.
 pub(super) fn divide(
     cores: usize,
-    at_work: AtWork,
+    workload: Workload,
     workers: Option<usize>,
     compute: Option<usize>,
 ) -> Threads {
-    let halves = match at_work {
-        AtWork::Model => None,
-        AtWork::TwoLanes => Some(Threads {
+    let halves = match workload {
+        Workload::Model => None,
+        Workload::TwoLanes => Some(Threads {
             workers: (cores / 4).max(1),
             workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
             compute: (cores / 2).max(1),
             compute_why: "half the cores; the other half is the lane that prepares",
         }),
-        AtWork::Workers => Some(Threads {
+        Workload::Workers => Some(Threads {
             workers: cores.saturating_sub(1).max(1),
             workers_why: "all cores but one: the model is on a GPU",
             compute: 1,
@@ -78,7 +78,7 @@ pub(super) fn divide(
 }
 
 /// Whether so many threads get in each other's way, by the rule above.
-pub fn crowd(cores: usize, workers: usize, compute: usize) -> bool {
+pub fn oversubscribed(cores: usize, workers: usize, compute: usize) -> bool {
     let most = if cores <= 2 { cores + 1 } else { cores };
     workers + compute > most
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn numbers(cores: usize, workers: Option<usize>, compute: Option<usize>) -> (usize, usize) {
-        let threads = divide(cores, AtWork::Model, workers, compute);
+        let threads = divide(cores, Workload::Model, workers, compute);
         (threads.workers, threads.compute)
     }
 
@@ -99,27 +99,30 @@ mod tests {
         for cores in 3..=64 {
             let (workers, compute) = numbers(cores, None, None);
             assert_eq!(workers + compute, cores);
-            assert!(!crowd(cores, workers, compute) && crowd(cores, workers + 1, compute));
+            assert!(
+                !oversubscribed(cores, workers, compute)
+                    && oversubscribed(cores, workers + 1, compute)
+            );
         }
     }
 
     #[test]
     fn two_lanes_halve_the_cores_and_a_gpu_leaves_them_to_the_workers() {
-        let of = |cores, at_work| {
-            let threads = divide(cores, at_work, None, None);
+        let of = |cores, workload| {
+            let threads = divide(cores, workload, None, None);
             (threads.workers, threads.compute)
         };
-        assert_eq!(of(2, AtWork::TwoLanes), (1, 1));
-        assert_eq!(of(8, AtWork::TwoLanes), (2, 4));
-        assert_eq!(of(8, AtWork::Workers), (7, 1));
-        assert_eq!(of(1, AtWork::Workers), (1, 1));
+        assert_eq!(of(2, Workload::TwoLanes), (1, 1));
+        assert_eq!(of(8, Workload::TwoLanes), (2, 4));
+        assert_eq!(of(8, Workload::Workers), (7, 1));
+        assert_eq!(of(1, Workload::Workers), (1, 1));
     }
 
     #[test]
     fn on_one_or_two_cores_the_worker_shares_with_the_model() {
         assert_eq!(numbers(2, None, None), (1, 2));
         assert_eq!(numbers(1, None, None), (1, 1));
-        assert!(!crowd(2, 1, 2) && crowd(2, 2, 2));
+        assert!(!oversubscribed(2, 1, 2) && oversubscribed(2, 2, 2));
     }
 
     #[test]

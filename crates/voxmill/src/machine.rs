@@ -21,7 +21,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn look(roots: &Roots) -> Host {
+    pub(crate) fn detect(roots: &Roots) -> Host {
         let read = |name: &str| fs::read_to_string(roots.proc.join(name)).unwrap_or_default();
         Host {
             cpu: cpu_name(&read("cpuinfo")),
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_machine_that_says_nothing_is_no_error() {
         let nowhere = Path::new("/nowhere");
-        let host = Host::look(&Roots {
+        let host = Host::detect(&Roots {
             proc: nowhere.to_owned(),
             sys: nowhere.to_owned(),
             nvml_library: None,

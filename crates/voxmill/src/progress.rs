@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::commands::tell;
+use crate::commands::status;
 
 /// Shorter work shows nothing: a bar that flashes by is noise.
 const QUIET: Duration = Duration::from_millis(500);
@@ -62,13 +62,13 @@ impl ClipProgress {
             None if self.last_shown.elapsed() >= BETWEEN_LINES => {
                 self.last_shown = Instant::now();
                 let left = elapsed.mul_f64((self.total - self.done) as f64 / self.done as f64);
-                tell(&format!(
+                status!(
                     "{}/{} clips  {}  ETA {:.0} s",
                     self.done,
                     self.total,
                     self.rate(elapsed),
                     left.as_secs_f64()
-                ));
+                );
             }
             None => {}
         }

@@ -1,4 +1,4 @@
-//! What was typed. `settings/` turns it into what is meant.
+//! The command line: verbs and their flags.
 //!
 //! The flags of settings come from the table (`flags.rs`); here are the verbs, and the flags that
 //! belong to one call of one verb.
@@ -73,7 +73,7 @@ pub enum Verb {
     /// Show the devices there are, how they are linked, and how fast batches get across
     #[command(after_help = help::DEVICES)]
     Devices(DevicesArgs),
-    /// Say a text with a trained voice
+    /// Speak a text with a trained voice
     #[command(after_help = help::SYNTHESIZE)]
     Synthesize(Box<SynthesizeArgs>),
     /// Compare runs: speed, stability, memory, loss, with the noise shown
@@ -145,7 +145,7 @@ pub struct ProfileArgs {
     /// Steps before that, which are not counted [default: 5]
     #[arg(long, value_name = "N", help_heading = "Profile")]
     pub warmup: Option<u32>,
-    /// Measure nothing: say what the log of this run says
+    /// Measure nothing: report what the log of this run says
     #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = path)]
     pub replay: Option<PathBuf>,
     /// At the end, write every single step to this file, for a viewer such as Perfetto
@@ -155,8 +155,8 @@ pub struct ProfileArgs {
     #[arg(long, help_heading = "Profile")]
     pub json: bool,
     /// Slow a part down on purpose, such as read=20ms: to see whether it is found
-    #[arg(long, value_name = "PART=TIME", hide = true)]
-    pub plant: Vec<String>,
+    #[arg(long, alias = "plant", value_name = "PART=TIME", hide = true)]
+    pub inject: Vec<String>,
     #[command(flatten)]
     pub flags: Flags,
 }
@@ -201,7 +201,7 @@ pub struct ResultArgs {
     /// Write a corrected copy of the file, with its comments, and check that
     #[arg(long, requires = "config")]
     pub fix: bool,
-    /// Where the corrected copy goes; a file that is there is replaced [default: <name>.fixed.yaml beside the file]
+    /// Where the corrected copy goes; a file that is there is replaced [default: <name>.fixed.yaml next to the file]
     #[arg(long, id = "copy", value_name = "FILE", requires = "fix")]
     pub output: Option<PathBuf>,
 }

@@ -1,23 +1,12 @@
 //! What of the dataset is left out, and what is held out.
 
-use super::{Check, DataFacts, Facts, Level, count, percent};
+use super::{Check, Facts, Level, all_of, count, percent};
 use crate::config::keys;
 
 /// From this share on, clips left out are worth a warning.
 const MANY: f64 = 0.01;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let Some(data) = &facts.data else {
-        return Vec::new();
-    };
-    let all = [
-        too_long(facts, data),
-        text_too_long(facts, data),
-        bad(facts, data),
-        nothing_held_out(facts, data),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(too_long, text_too_long, bad, nothing_held_out);
 
 fn level(left_out: usize, rows: usize) -> Level {
     match left_out as f64 > MANY * rows as f64 {
@@ -35,7 +24,8 @@ fn share(left_out: usize, rows: usize) -> String {
     )
 }
 
-fn too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn too_long(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let n = data.filtered.audio_too_long;
     if n == 0 {
         return None;
@@ -57,12 +47,13 @@ fn too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
                 longest.frames,
                 seconds(longest.frames)
             ))
-            .write(&keys::MAX_MEL_FRAMES, longest.frames),
+            .suggest(&keys::MAX_MEL_FRAMES, longest.frames),
         None => check,
     })
 }
 
-fn text_too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let n = data.filtered.text_too_long;
     if n == 0 {
         return None;
@@ -79,13 +70,14 @@ fn text_too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
                 "the longest text has {} characters",
                 longest.characters
             ))
-            .write(&keys::MAX_TEXT_LENGTH, longest.characters),
+            .suggest(&keys::MAX_TEXT_LENGTH, longest.characters),
         None => check,
     })
 }
 
 /// More than `max_bad` of them are refused when the manifest is read.
-fn bad(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn bad(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let n = data.bad;
     if n == 0 {
         return None;
@@ -98,7 +90,8 @@ fn bad(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     Some(check.hint("`voxmill prepare` on the same folder lists them with row and reason"))
 }
 
-fn nothing_held_out(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let evaluation = facts.settings.evaluation.as_ref()?;
     if data.held_out > 0 {
         return None;
@@ -117,7 +110,7 @@ fn nothing_held_out(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     let check = facts.about(level, &keys::VAL_FRACTION, what);
     // So that one clip is, at the least.
     let needed = (1.5 / data.rows.max(1) as f64).clamp(0.05, 0.5);
-    Some(check.write(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
+    Some(check.suggest(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
 }
 
 #[cfg(test)]
@@ -127,12 +120,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dataset_without_faults_has_nothing_to_hear() {
+    fn a_dataset_without_faults_has_no_findings() {
         assert!(check(&Machine::with("", 2).facts()).is_empty());
     }
 
     #[test]
-    fn clips_left_out_are_counted_and_the_limit_that_takes_them_is_told() {
+    fn clips_left_out_are_counted_and_the_limit_that_takes_them_is_suggested() {
         let mut machine = Machine::with("--max-mel-frames 700", 2);
         machine.filtered.audio_too_long = 20;
         machine.longest = Some(Longest {
@@ -146,14 +139,14 @@ mod tests {
             "{}",
             check.what
         );
-        assert_eq!(check.write[0].flag().unwrap(), "--max-mel-frames 861");
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--max-mel-frames 861");
         machine.filtered.text_too_long = 1;
         let text = found(&machine.facts(), &keys::MAX_TEXT_LENGTH).unwrap();
         assert_eq!(text.level, Level::Note, "one of a hundred");
     }
 
     #[test]
-    fn bad_clips_are_told_with_the_command_that_lists_them() {
+    fn bad_clips_come_with_the_command_that_lists_them() {
         let mut machine = Machine::with("", 2);
         machine.bad = 3;
         let check = found(&machine.facts(), &keys::TRAIN_DATA).unwrap();

@@ -4,19 +4,16 @@ use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Backend;
 
-use super::{Check, Facts, Level, Where, count, size};
+use super::{Check, Facts, Level, Where, all_of, count, size};
 use crate::config::keys;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let all = [
-        unused_card(facts),
-        slow_link(facts),
-        weaker_trains(facts),
-        two_lanes(facts),
-        idle_data_device(facts),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(
+    unused_card,
+    slow_link,
+    weaker_trains,
+    two_lanes,
+    idle_data_device
+);
 
 /// A GPU in the machine that this build cannot use is the costliest thing of all.
 fn unused_card(facts: &Facts<'_>) -> Option<Check> {
@@ -81,9 +78,9 @@ fn weaker_trains(facts: &Facts<'_>) -> Option<Check> {
         (&keys::DATA_DEVICE, &keys::MODEL_DEVICE),
         (&keys::MODEL_DEVICE, &keys::DATA_DEVICE),
     ] {
-        let shown = facts.settings.shown.iter().find(|line| line.key == from);
+        let shown = facts.settings.resolved.iter().find(|line| line.key == from);
         if let (true, Some(line)) = (facts.given(from), shown) {
-            check = check.write(to, &line.value);
+            check = check.suggest(to, &line.value);
         }
     }
     Some(check)
@@ -119,7 +116,7 @@ fn idle_data_device(facts: &Facts<'_>) -> Option<Check> {
     }
     let what = format!("{data} only normalises and passes on: the workers make the frames");
     let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
-    Some(check.write(&keys::PREPARE_ON, "auto"))
+    Some(check.suggest(&keys::PREPARE_ON, "auto"))
 }
 
 #[cfg(test)]
@@ -165,10 +162,9 @@ mod tests {
             "{}",
             check.what
         );
-        let lines: Vec<_> = check
-            .write
-            .iter()
-            .filter_map(super::super::Line::in_file)
+        let lines = check.suggestions.iter();
+        let lines: Vec<_> = lines
+            .filter_map(super::super::Suggestion::in_file)
             .collect();
         assert_eq!(lines, ["data_gpu: 1", "model_gpu: 0"]);
         machine.cards.reverse();

@@ -1,17 +1,17 @@
 //! Disks: room for what is written, and how fast the dataset is read.
 
-use super::{Check, Facts, Level, size, span};
+use super::{Check, Facts, Level, all_of, size, span};
 use crate::config::keys;
 
-/// What was looked at.
+/// What was measured.
 #[derive(Clone, Debug, Default)]
 pub struct DiskFacts {
-    /// What the checkpoints take at most, and the room where they go. `None`: cannot be told.
-    pub checkpoints: Room,
+    /// What the checkpoints take at most, and the room where they go. `None`: not known.
+    pub checkpoints: FolderSpace,
     /// What the cache is still to grow by, and the room where it is.
-    pub cache: Room,
-    /// Reading some files of the dataset from beginning to end.
-    pub reading: Option<Reading>,
+    pub cache: FolderSpace,
+    /// ReadSpeed some files of the dataset from beginning to end.
+    pub reading: Option<ReadSpeed>,
     /// Of all clips to train on.
     pub audio_bytes: u64,
     /// What an epoch took in the run that is like this one, where there is one.
@@ -19,7 +19,7 @@ pub struct DiskFacts {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct FolderSpace {
     pub folder: String,
     pub needed: u64,
     pub free: Option<u64>,
@@ -27,35 +27,25 @@ pub struct Room {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct ReadSpeed {
     pub files: usize,
     pub bytes: u64,
     pub seconds: f64,
 }
 
-impl Reading {
+impl ReadSpeed {
     pub fn bytes_a_second(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// Reading may take this share of an epoch before it is worth a word.
+/// ReadSpeed may take this share of an epoch before it is worth a warning.
 const MUCH: f64 = 0.5;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let Some(disk) = &facts.disk else {
-        return Vec::new();
-    };
-    let all = [
-        checkpoints(facts, disk),
-        cache(facts, disk),
-        cache_budget(facts, disk),
-        slow_disk(facts, disk),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(checkpoints, cache, cache_budget, slow_disk);
 
-fn checkpoints(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
+fn checkpoints(facts: &Facts<'_>) -> Option<Check> {
+    let disk = facts.disk.as_ref()?;
     let room = &disk.checkpoints;
     let about = |what: String| facts.about(Level::Error, &keys::CHECKPOINT_DIR, what);
     if !room.writable {
@@ -73,15 +63,16 @@ fn checkpoints(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
         room.folder,
         size(free)
     );
-    // Beside the kept ones there are the best, and the one that is being written.
+    // Besides the kept ones there are the best, and the one that is being written.
     let each = room.needed / (keep + 2);
     Some(match free / each.max(1) {
-        fit @ 3.. => about(what).write(&keys::KEEP, fit - 2),
+        fit @ 3.. => about(what).suggest(&keys::KEEP, fit - 2),
         _ => about(what).hint("free some space, or move them with --checkpoint-dir"),
     })
 }
 
-fn cache(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
+fn cache(facts: &Facts<'_>) -> Option<Check> {
+    let disk = facts.disk.as_ref()?;
     let room = &disk.cache;
     if !facts.settings.feeding.caching {
         return None;
@@ -105,7 +96,8 @@ fn cache(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
     Some(about(what).costs(anew))
 }
 
-fn cache_budget(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
+fn cache_budget(facts: &Facts<'_>) -> Option<Check> {
+    let disk = facts.disk.as_ref()?;
     let budget = facts.settings.data.cache_budget?;
     let needed = disk.cache.needed;
     if !facts.settings.feeding.caching || needed <= budget {
@@ -124,7 +116,7 @@ fn cache_budget(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
                 "about {} of the clips are computed again in every epoch",
                 super::percent(beyond)
             ))
-            .write(
+            .suggest(
                 &keys::CACHE_BUDGET,
                 super::memory::megabytes(needed + needed / 10),
             ),
@@ -132,7 +124,8 @@ fn cache_budget(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
 }
 
 /// Only where a run says how long an epoch takes: a slow disk behind a slow model costs nothing.
-fn slow_disk(facts: &Facts<'_>, disk: &DiskFacts) -> Option<Check> {
+fn slow_disk(facts: &Facts<'_>) -> Option<Check> {
+    let disk = facts.disk.as_ref()?;
     let (reading, epoch) = (disk.reading?, disk.epoch_seconds?);
     let seconds = disk.audio_bytes as f64 / reading.bytes_a_second();
     if seconds < MUCH * epoch {
@@ -161,7 +154,7 @@ mod tests {
 
     fn with(change: impl FnOnce(&mut DiskFacts)) -> Machine {
         let mut machine = Machine::with("--cache-budget 100MB", 2);
-        let room = |needed| Room {
+        let room = |needed| FolderSpace {
             folder: "there".to_owned(),
             needed,
             free: Some(10_000_000_000),
@@ -170,7 +163,7 @@ mod tests {
         let mut disk = DiskFacts {
             checkpoints: room(200_000_000),
             cache: room(60_000_000),
-            reading: Some(Reading {
+            reading: Some(ReadSpeed {
                 files: 10,
                 bytes: 100_000_000,
                 seconds: 1.0,
@@ -184,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn room_enough_and_a_fast_disk_have_nothing_to_say() {
+    fn room_enough_and_a_fast_disk_have_no_findings() {
         assert!(check(&with(|_| ()).facts()).is_empty());
     }
 
@@ -193,10 +186,10 @@ mod tests {
         let machine = with(|disk| disk.checkpoints.free = Some(130_000_000));
         let check = found(&machine.facts(), &keys::CHECKPOINT_DIR).unwrap();
         assert_eq!(check.level, Level::Error);
-        assert_eq!(check.write[0].flag().unwrap(), "--keep 1");
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--keep 1");
         let machine = with(|disk| disk.checkpoints.free = Some(1_000_000));
         let check = found(&machine.facts(), &keys::CHECKPOINT_DIR).unwrap();
-        assert!(check.write.is_empty());
+        assert!(check.suggestions.is_empty());
         let machine = with(|disk| disk.checkpoints.writable = false);
         assert!(found(&machine.facts(), &keys::CHECKPOINT_DIR).is_some());
     }
@@ -212,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_slow_only_beside_a_measured_epoch() {
+    fn a_disk_is_slow_only_compared_with_a_measured_epoch() {
         let slow = with(|disk| disk.epoch_seconds = Some(12.0));
         let check = found(&slow.facts(), &keys::TRAIN_DATA).unwrap();
         assert!(check.what.contains("takes 10.0 s"), "{}", check.what);

@@ -1,21 +1,18 @@
 //! How far ahead batches are made, and what keeps them from being.
 
-use super::{Check, Facts, Level, count, size, span};
+use super::{Check, Facts, Level, all_of, count, size, span};
 use crate::config::keys;
 use crate::config::value::show_bytes;
 use crate::usual_slots;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let all = [
-        one_after_another(facts),
-        few_slots(facts),
-        many_slots(facts),
-        buffer_beyond_budget(facts),
-        no_cache(facts),
-        frames_made_anew(facts),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(
+    one_after_another,
+    few_slots,
+    many_slots,
+    buffer_beyond_budget,
+    no_cache,
+    frames_made_anew,
+);
 
 fn one_after_another(facts: &Facts<'_>) -> Option<Check> {
     let feeding = &facts.settings.feeding;
@@ -23,7 +20,7 @@ fn one_after_another(facts: &Facts<'_>) -> Option<Check> {
         facts
             .about(Level::Warning, &keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
             .costs("a step takes the time of its batch on top of its own; it is meant as a baseline to measure with")
-            .write(&keys::NO_OVERLAP, false)
+            .suggest(&keys::NO_OVERLAP, false)
     })
 }
 
@@ -45,7 +42,7 @@ fn few_slots(facts: &Facts<'_>) -> Option<Check> {
     Some(
         check
             .costs(format!("one more takes {} of its memory", size(more)))
-            .write(&keys::PREFETCH_BUFFER_SIZE, LEAST_SLOTS),
+            .suggest(&keys::PREFETCH_BUFFER_SIZE, LEAST_SLOTS),
     )
 }
 
@@ -65,7 +62,11 @@ fn many_slots(facts: &Facts<'_>) -> Option<Check> {
     let what = format!("{slots} batches wait on the device");
     let costs = format!("they take up to {} of its {}", size(ahead), size(memory));
     let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
-    Some(check.costs(costs).write(&keys::PREFETCH_BUFFER_SIZE, usual))
+    Some(
+        check
+            .costs(costs)
+            .suggest(&keys::PREFETCH_BUFFER_SIZE, usual),
+    )
 }
 
 /// The budget holds; the number of batches is then only a wish.
@@ -87,7 +88,7 @@ fn buffer_beyond_budget(facts: &Facts<'_>) -> Option<Check> {
         size(largest)
     );
     let check = facts.about(Level::Note, &keys::BUFFER_SIZE, what);
-    Some(check.costs(costs).write(&keys::BUFFER_SIZE, fit.max(1)))
+    Some(check.costs(costs).suggest(&keys::BUFFER_SIZE, fit.max(1)))
 }
 
 /// Without a cache, features stay in memory as far as a quarter of the budget holds them.
@@ -126,7 +127,7 @@ fn no_cache(facts: &Facts<'_>) -> Option<Check> {
         }
     };
     let check = facts.about(level, &keys::ENABLE_CACHING, what);
-    Some(check.costs(costs).write(&keys::ENABLE_CACHING, true))
+    Some(check.costs(costs).suggest(&keys::ENABLE_CACHING, true))
 }
 
 fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
@@ -140,7 +141,7 @@ fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
         span(data.audio_seconds)
     );
     let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
-    Some(check.costs(costs).write(&keys::PREPARE_ON, "host"))
+    Some(check.costs(costs).suggest(&keys::PREPARE_ON, "host"))
 }
 
 fn is_made_on_device(facts: &Facts<'_>) -> bool {
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn nothing_made_ahead_is_a_warning() {
         let check = fires("--no-overlap", &keys::NO_OVERLAP).unwrap();
-        assert_eq!(check.write[0].in_file().unwrap(), "no_overlap: false");
+        assert_eq!(check.suggestions[0].in_file().unwrap(), "no_overlap: false");
     }
 
     #[test]
@@ -177,7 +178,10 @@ mod tests {
             "{}",
             check.what
         );
-        assert_eq!(check.write[0].flag().unwrap(), "--prefetch-buffer-size 2");
+        assert_eq!(
+            check.suggestions[0].flag().unwrap(),
+            "--prefetch-buffer-size 2"
+        );
         assert!(fires("--prefetch-buffer-size 2", &keys::PREFETCH_BUFFER_SIZE).is_none());
     }
 
@@ -201,7 +205,7 @@ mod tests {
             .settings
             .feeding
             .device_slots;
-        assert_eq!(check.write[0].value, Some(default.to_string()));
+        assert_eq!(check.suggestions[0].value, Some(default.to_string()));
     }
 
     #[test]

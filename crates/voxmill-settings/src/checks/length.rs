@@ -1,15 +1,9 @@
 //! How long the run is, against what is to happen in it.
 
-use super::{Check, Facts, Level, count, thousands};
+use super::{Check, Facts, Level, all_of, count, thousands};
 use crate::config::keys;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let Some(steps) = steps(facts) else {
-        return Vec::new();
-    };
-    let all = [warmup(facts, steps), checkpoints(facts, steps)];
-    all.into_iter().flatten().collect()
-}
+all_of!(warmup, checkpoints);
 
 /// Where the run's length is known in steps.
 pub(crate) fn steps(facts: &Facts<'_>) -> Option<u64> {
@@ -25,7 +19,8 @@ pub(crate) fn steps(facts: &Facts<'_>) -> Option<u64> {
     }
 }
 
-fn warmup(facts: &Facts<'_>, steps: u64) -> Option<Check> {
+fn warmup(facts: &Facts<'_>) -> Option<Check> {
+    let steps = steps(facts)?;
     let warmup = facts.settings.optimization.warmup_steps;
     if warmup < steps || warmup == 0 {
         return None;
@@ -41,11 +36,12 @@ fn warmup(facts: &Facts<'_>, steps: u64) -> Option<Check> {
     Some(
         check
             .costs(format!("it ends at {reached:.1e} instead of {lr:.1e}"))
-            .write(&keys::WARMUP_STEPS, steps / 10),
+            .suggest(&keys::WARMUP_STEPS, steps / 10),
     )
 }
 
-fn checkpoints(facts: &Facts<'_>, steps: u64) -> Option<Check> {
+fn checkpoints(facts: &Facts<'_>) -> Option<Check> {
+    let steps = steps(facts)?;
     let every = facts.settings.checkpoints.every.get();
     if every <= steps {
         return None;
@@ -59,7 +55,7 @@ fn checkpoints(facts: &Facts<'_>, steps: u64) -> Option<Check> {
     Some(
         check
             .costs(format!("a kill loses up to {}", count(steps, "step")))
-            .write(&keys::CHECKPOINT_EVERY, (steps / 4).max(1)),
+            .suggest(&keys::CHECKPOINT_EVERY, (steps / 4).max(1)),
     )
 }
 
@@ -86,7 +82,10 @@ mod tests {
         let machine = Machine::with("--max-steps 200", 2);
         let check = found(&machine.facts(), &keys::CHECKPOINT_EVERY).unwrap();
         assert_eq!(check.level, Level::Note);
-        assert_eq!(check.write[0].in_file().unwrap(), "checkpoint_every: 50");
+        assert_eq!(
+            check.suggestions[0].in_file().unwrap(),
+            "checkpoint_every: 50"
+        );
         let machine = Machine::with("--max-steps 2000", 2);
         assert!(found(&machine.facts(), &keys::CHECKPOINT_EVERY).is_none());
     }

@@ -1,6 +1,6 @@
 //! Memory: of the host for batches that are made, of the devices for training.
 
-use super::need::{ClipsOfAStep, Needs, largest_fitting};
+use super::need::{Needs, StepClips, largest_fitting};
 use super::{Check, DataFacts, Facts, Level, size};
 use crate::USABLE_SHARE;
 use crate::config::keys::{self, Key};
@@ -38,7 +38,7 @@ fn budget_beyond_memory(facts: &Facts<'_>) -> Option<Check> {
     Some(
         check
             .costs("a bound above the memory bounds nothing: the machine would swap or end the run")
-            .write(&keys::RAM_BUDGET, megabytes(memory / 4)),
+            .suggest(&keys::RAM_BUDGET, megabytes(memory / 4)),
     )
 }
 
@@ -58,7 +58,7 @@ fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     let check = facts.about(Level::Error, &keys::RAM_BUDGET, what);
     Some(
         match facts.memory.is_some_and(|memory| enough > memory / 2) {
-            false => check.write(&keys::RAM_BUDGET, megabytes(enough)),
+            false => check.suggest(&keys::RAM_BUDGET, megabytes(enough)),
             true => check.hint("make batches smaller with --batch-size or --max-mel-frames"),
         },
     )
@@ -145,11 +145,11 @@ fn batch_beyond_data_card(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Che
     Some(smaller_batches(check.costs(costs), smaller))
 }
 
-fn smaller_batches(check: Check, smaller: Option<ClipsOfAStep>) -> Check {
+fn smaller_batches(check: Check, smaller: Option<StepClips>) -> Check {
     match smaller {
         Some(smaller) => check
-            .write(&keys::BATCH_SIZE, smaller.batch_size)
-            .write(&keys::GRADIENT_ACCUMULATION_STEPS, smaller.accumulate),
+            .suggest(&keys::BATCH_SIZE, smaller.batch_size)
+            .suggest(&keys::GRADIENT_ACCUMULATION_STEPS, smaller.accumulate),
         None => {
             check.hint("no batch fits: give more memory, a smaller --model-size, or --device cpu")
         }
@@ -160,7 +160,7 @@ fn smaller_batches(check: Check, smaller: Option<ClipsOfAStep>) -> Check {
 fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
     let (settings, needs) = (facts.settings, &data.needs);
     let (limits, devices) = (settings.devices.limits, settings.devices.devices);
-    let refused = |key: &'static Key, what: String, smaller: Option<ClipsOfAStep>| {
+    let refused = |key: &'static Key, what: String, smaller: Option<StepClips>| {
         smaller_batches(facts.about(Level::Error, key, what), smaller)
     };
     let fitting = |fits: &dyn Fn(&Needs) -> bool| {
@@ -213,7 +213,7 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
             let fits = (total as f64 * USABLE_SHARE) as u64 / 1_000_000 * 1_000_000;
             check
                 .costs("such a limit holds nothing back")
-                .write(key, show_bytes(fits))
+                .suggest(key, show_bytes(fits))
         })
     });
     beyond.collect()
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_with_memory_enough_has_nothing_to_hear() {
+    fn a_machine_with_memory_enough_has_no_findings() {
         assert!(check(&Machine::with("", 2).facts()).is_empty());
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let machine = Machine::with("--ram-budget 64GB", 2);
         let check = found(&machine.facts(), &keys::RAM_BUDGET).unwrap();
         assert_eq!(check.level, Level::Warning);
-        assert_eq!(check.write[0].flag().unwrap(), "--ram-budget 4GB");
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--ram-budget 4GB");
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         machine.making = 20_000_000;
         let check = found(&machine.facts(), &keys::RAM_BUDGET).unwrap();
         assert_eq!(check.level, Level::Error);
-        assert_eq!(check.write[0].in_file().unwrap(), "ram_budget: 32MB");
+        assert_eq!(check.suggestions[0].in_file().unwrap(), "ram_budget: 32MB");
         machine.making = 9_000_000;
         assert!(found(&machine.facts(), &keys::RAM_BUDGET).is_none());
     }
@@ -254,13 +254,13 @@ mod tests {
         machine.memory = Some(600_000_000);
         let check = model_beyond_memory(&machine.facts(), &machine.data()).unwrap();
         assert_eq!(check.level, Level::Error, "{}", check.what);
-        assert_eq!(check.write.len(), 2, "{:?}", check.write);
+        assert_eq!(check.suggestions.len(), 2, "{:?}", check.suggestions);
         machine.memory = Some(100_000_000_000);
         assert!(model_beyond_memory(&machine.facts(), &machine.data()).is_none());
     }
 
     #[test]
-    fn a_card_is_held_against_the_need() {
+    fn a_card_is_compared_with_the_need() {
         let mut machine = Machine::of_two_gpus("--data-gpu 1 --model-gpu 0 --batch-size 64");
         machine.cards = vec![card("A", 24), card("B", 12)];
         assert!(model_beyond_memory(&machine.facts(), &machine.data()).is_none());
@@ -290,7 +290,7 @@ mod tests {
         let check = found(&machine.facts(), &keys::MODEL_GPU_MEMORY).unwrap();
         assert_eq!(check.level, Level::Warning);
         assert_eq!(
-            check.write[0].in_file().unwrap(),
+            check.suggestions[0].in_file().unwrap(),
             "model_gpu_memory: 23192MB"
         );
     }

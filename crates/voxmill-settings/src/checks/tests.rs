@@ -1,4 +1,4 @@
-//! A machine and a dataset to hold settings against, and what holds for all checks.
+//! A machine and a dataset to check settings with, and what holds for all checks.
 
 use clap::Parser as _;
 use voxmill_data::batch_plan::PlanClip;
@@ -6,7 +6,7 @@ use voxmill_telemetry::probes::topology::{Source, Vendor};
 use voxmill_trainer::device::{Backend, DeviceId, Found};
 
 use super::*;
-use crate::Present;
+use crate::AvailableDevices;
 use crate::args::{Cli, Verb};
 
 /// 16 GB of memory, and 100 clips of 2 to 9 seconds.
@@ -26,7 +26,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn with(flags: &str, cores: usize) -> Machine {
-        Machine::having(flags, cores, &Present::default())
+        Machine::having(flags, cores, &AvailableDevices::default())
     }
 
     pub(super) fn of_two_gpus(flags: &str) -> Machine {
@@ -34,19 +34,19 @@ impl Machine {
             id: DeviceId::new(Backend::Vulkan, index),
             is_software: false,
         });
-        let present = Present {
+        let available = AvailableDevices {
             backends: vec![(Backend::Vulkan, Ok(found.collect()))],
-            ..Present::default()
+            ..AvailableDevices::default()
         };
-        Machine::having(flags, 8, &present)
+        Machine::having(flags, 8, &available)
     }
 
-    fn having(flags: &str, cores: usize, present: &Present) -> Machine {
+    fn having(flags: &str, cores: usize, available: &AvailableDevices) -> Machine {
         let line = format!("voxmill train --train-data d {flags}");
         let Verb::Train(args) = Cli::try_parse_from(line.split_whitespace()).unwrap().verb else {
             panic!("another verb")
         };
-        let settings = TrainSettings::resolve_on(*args, cores, present).unwrap();
+        let settings = TrainSettings::resolve_on(*args, cores, available).unwrap();
         let clips = (0..100).map(|n| PlanClip {
             id: format!("c{n:03}"),
             frames: 172 + 6 * n * n / 95,
@@ -137,7 +137,7 @@ fn a_usual_run_on_a_usual_machine_passes_everything() {
 }
 
 #[test]
-fn the_gravest_come_first_and_each_says_where_it_stands() {
+fn the_most_severe_come_first_and_each_says_where_it_is() {
     let mut machine = Machine::with("--num-workers 12 --batch-size 6 --ram-budget 16MB", 2);
     machine.making = 20_000_000;
     machine.held_out = 0;
@@ -147,7 +147,7 @@ fn the_gravest_come_first_and_each_says_where_it_stands() {
     assert_eq!(all[1].place, Where::Flag(Some("12".to_owned())));
     assert_eq!(
         all[2].place,
-        Where::Usual {
+        Where::Default {
             value: "0.05".to_owned(),
             why: None,
             file: false

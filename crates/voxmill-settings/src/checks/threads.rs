@@ -1,8 +1,8 @@
-//! Workers and compute threads against the cores that there are.
+//! Workers and compute threads compared with the cores that there are.
 
 use super::{Check, Facts, Level, count};
 use crate::config::keys;
-use crate::crowd;
+use crate::oversubscribed;
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     crowded(facts).or_else(|| idle(facts)).into_iter().collect()
@@ -14,7 +14,7 @@ fn crowded(facts: &Facts<'_>) -> Option<Check> {
     let (usual_workers, usual_compute) = settings.feeding.usual_threads;
     let workers_given = facts.given(&keys::NUM_WORKERS);
     let compute_given = facts.given(&keys::COMPUTE_THREADS);
-    if !crowd(cores, workers, compute) || !(workers_given || compute_given) {
+    if !oversubscribed(cores, workers, compute) || !(workers_given || compute_given) {
         return None;
     }
     // The one that is out of proportion is pointed at.
@@ -37,10 +37,10 @@ fn crowded(facts: &Facts<'_>) -> Option<Check> {
         threads as f64 / cores as f64
     );
     let check = facts.about(Level::Warning, key, what).costs(costs);
-    Some(check.write(key, usual))
+    Some(check.suggest(key, usual))
 }
 
-/// Fewer workers than usual are only worth a word where nobody else takes the cores.
+/// Fewer workers than usual are only worth a note where nobody else takes the cores.
 fn idle(facts: &Facts<'_>) -> Option<Check> {
     let settings = facts.settings;
     let (workers, compute) = (settings.feeding.workers, settings.compute_threads);
@@ -56,7 +56,11 @@ fn idle(facts: &Facts<'_>) -> Option<Check> {
     );
     let costs = format!("{threads} threads on {}", count(facts.cores as u64, "core"));
     let check = facts.about(Level::Note, &keys::NUM_WORKERS, what);
-    Some(check.costs(costs).write(&keys::NUM_WORKERS, usual_workers))
+    Some(
+        check
+            .costs(costs)
+            .suggest(&keys::NUM_WORKERS, usual_workers),
+    )
 }
 
 #[cfg(test)]
@@ -77,14 +81,17 @@ mod tests {
                 .unwrap()
                 .contains("14 threads, 7.0 for each core")
         );
-        assert_eq!(check.write[0].flag().unwrap(), "--num-workers 1");
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--num-workers 1");
     }
 
     #[test]
     fn compute_threads_are_pointed_at_when_they_are_too_many() {
         let machine = Machine::with("--compute-threads 9", 4);
         let check = found(&machine.facts(), &keys::COMPUTE_THREADS).expect("too many threads");
-        assert_eq!(check.write[0].in_file().unwrap(), "compute_threads: 3");
+        assert_eq!(
+            check.suggestions[0].in_file().unwrap(),
+            "compute_threads: 3"
+        );
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Changes to a YAML text, line by line, so that comments, order and line ends stay as they are.
 //!
-//! A change that does not come out as meant (several keys on one line, a value over several lines)
-//! is not made: [`apply`] reads the new text again and gives it only if it says what it should.
+//! A change that does not come out as intended (several keys on one line, a value over several lines)
+//! is not made: [`apply`] reads the new text again and returns it only if it says what it should.
 
 use std::path::Path;
 
-use crate::checks::Line;
+use crate::checks::Suggestion;
 use crate::config::file::ConfigFile;
 use crate::config::keys::{self, Key};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// A setting is written as this line says.
-    Set(Line),
+    /// A setting is written as suggested.
+    Set(Suggestion),
     /// The key on a line, from 1, gets another name.
     Rename { line: usize, to: &'static str },
     /// A line becomes a comment.
@@ -53,7 +53,7 @@ pub fn apply(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
     let new = lines.whole();
     let (config, faults_now) = ConfigFile::examine(&new, Path::new(""));
     let config = config?;
-    let as_meant = match edit {
+    let as_intended = match edit {
         Edit::Set(line) => {
             let wanted = match &line.value {
                 Some(value) => Some(line.key.kind.parse(value).ok()?),
@@ -63,7 +63,7 @@ pub fn apply(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
         }
         Edit::Rename { .. } | Edit::CommentOut { .. } => faults_now.len() < faults.len(),
     };
-    as_meant.then_some((new, change))
+    as_intended.then_some((new, change))
 }
 
 /// Lines without their ends, which are all alike.
@@ -210,7 +210,7 @@ mod tests {
 
     fn set(text: &str, key: &'static Key, value: Option<&str>) -> Option<String> {
         let value = value.map(str::to_owned);
-        apply(text, &Edit::Set(Line { key, value })).map(|(text, _)| text)
+        apply(text, &Edit::Set(Suggestion { key, value })).map(|(text, _)| text)
     }
 
     #[test]

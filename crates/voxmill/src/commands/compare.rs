@@ -1,4 +1,4 @@
-//! `voxmill compare`: runs held against the first of them, from their logs alone.
+//! `voxmill compare`: runs compared with the first of them, from their logs alone.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use voxmill_analysis::run::Run;
 use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::is_being_written;
 
-use super::{paint, say};
+use super::{paint, print_result};
 use crate::exit::Exit;
 use crate::session::recorded::read_run;
 use crate::session::run_folder::{EVENTS, settings_of};
@@ -18,21 +18,16 @@ use voxmill_settings::error::UserError;
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     if args.runs.len() < 2 {
         return Err(UserError::new(
-            "there is one run, and nothing to hold it against",
+            "there is one run, and nothing to compare it with",
             "give two runs or more: voxmill compare runs/a runs/b",
         )
         .into());
     }
-    let names = names(&args.runs);
-    let runs = args.runs.iter().zip(names);
-    let candidates = runs
-        .map(|(path, name)| candidate(path, name))
-        .collect::<anyhow::Result<Vec<Candidate>>>()?;
+    let runs = args.runs.iter().zip(names(&args.runs));
+    let candidates = runs.map(|(path, name)| candidate(path, name));
+    let candidates = candidates.collect::<anyhow::Result<Vec<Candidate>>>()?;
     let comparison = compare(&candidates, args.fail_above);
-    say(&match args.json {
-        true => serde_json::to_string_pretty(&comparison)?,
-        false => comparison_text(&comparison, paint()),
-    })?;
+    print_result(&comparison, args.json, |c| comparison_text(c, paint()))?;
     Ok(match comparison.failed() {
         true => Exit::Failed,
         false => Exit::Done,
@@ -92,9 +87,7 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
         return Ok(log);
     }
     let runs = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let holds_runs = runs
-        .into_iter()
-        .any(|run| run.path().join(EVENTS).is_file());
+    let holds_runs = { runs }.any(|run| run.path().join(EVENTS).is_file());
     Err(UserError::new(
         format!("the folder `{}` has no {EVENTS}", path.display()),
         match holds_runs {

@@ -13,7 +13,7 @@ use voxmill_report::format::{size, time, whole, wrap};
 use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use super::{paint, say, should_run, tell};
+use super::{paint, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use child::{Child, Ended};
@@ -24,27 +24,24 @@ use voxmill_settings::{ScaleSettings, for_train};
 pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
     let settings = ScaleSettings::resolve(args)?;
-    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
     let (tried, available) = measure(&settings, stop)?;
     let interrupted = stop.load(Ordering::Relaxed);
     if interrupted && tried.is_empty() {
-        tell("interrupted before a size was measured");
+        status!("interrupted before a size was measured");
         return Ok(Exit::Interrupted);
     }
     let measured = tried.len();
     let result = scaling(settings.swept, tried, available);
-    say(&match settings.json {
-        true => serde_json::to_string_pretty(&result)?,
-        false => scaling_text(&result, paint()),
-    })?;
+    print_result(&result, settings.json, |r| scaling_text(r, paint()))?;
     if interrupted {
-        tell(&format!(
+        status!(
             "interrupted: {measured} of {} sizes were measured",
             settings.sizes.len()
-        ));
+        );
         return Ok(Exit::Interrupted);
     }
     match result.knee {
@@ -88,7 +85,7 @@ fn measure(
             settings.steps + WARM_UP_STEPS as u64,
             &folder,
         )?;
-        let ended = child.wait(stop, || progress.look(number, &of))?;
+        let ended = child.wait(stop, || progress.show(number, &of))?;
         let Ended { outcome, memory } = match ended {
             Some(ended) => ended,
             None => break,
@@ -122,7 +119,7 @@ impl Progress {
         Progress { sizes, bar }
     }
 
-    fn look(&self, number: usize, of: &str) {
+    fn show(&self, number: usize, of: &str) {
         self.bar.set_position(number as u64);
         self.bar.set_message(format!("{of} runs"));
     }
@@ -151,7 +148,7 @@ impl Progress {
         let head = format!("{}/{}  ", number + 1, self.sizes);
         let text = format!("{of}: {what} ({:.1} s)", took.as_secs_f64());
         let line = wrap(&head, &text);
-        self.bar.suspend(|| tell(&line));
+        self.bar.suspend(|| status!("{line}"));
     }
 
     fn finish(&self) {

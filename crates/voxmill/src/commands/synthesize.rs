@@ -11,11 +11,11 @@ use voxmill_text::FrontEnd;
 use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::synthesis::{Speech, Synthesizer, TrainedVoice, symbols_fit};
 
-use super::{say, say_json, show_settings, tell};
+use super::{print_json, print_output, should_run, status};
 use crate::exit::Exit;
 use crate::session::compute_pool;
 use crate::session::errors::of_checkpoint;
-use crate::session::run_folder::{self, Named};
+use crate::session::run_folder::{self, CheckpointPath};
 use voxmill_settings::args::SynthesizeArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Output, SynthesizeSettings, TextSource, Voice};
@@ -23,11 +23,7 @@ use voxmill_settings::{Output, SynthesizeSettings, TextSource, Voice};
 pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
     let settings = SynthesizeSettings::resolve(args)?;
-    for note in &settings.notes {
-        tell(&note.to_string());
-    }
-    if show {
-        show_settings(&settings.shown, settings.json)?;
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     compute_pool(settings.compute_threads)?.install(|| synthesize(&settings))
@@ -71,7 +67,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
                 let one = write_speech(&path, line, settings, &voice, &style, &mut synthesizer);
                 match one {
                     Ok(one) => written.push(one),
-                    Err(error) => tell(&format!("warning: line {}: {error}", number + 1)),
+                    Err(error) => status!("warning: line {}: {error}", number + 1),
                 }
             }
         }
@@ -80,13 +76,13 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
         return Err(no_text().into());
     }
     if settings.json {
-        say_json(&Synthesized {
+        print_json(&Synthesized {
             version: synthesize::VERSION,
             files: written,
         })?;
     } else {
         for one in &written {
-            say(&line(one))?;
+            print_output(&line(one))?;
         }
     }
     Ok(Exit::Done)
@@ -130,19 +126,19 @@ fn no_text() -> UserError {
 /// The checkpoint that holds the voice.
 fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
     let named = match &settings.checkpoint {
-        Some(path) => Named::find(path),
+        Some(path) => CheckpointPath::find(path),
         None => {
             let run = run_folder::newest(&settings.runs_dir)?;
-            tell(&format!("voice     {}", run.display()));
-            Named::find(&run)
+            status!("voice     {}", run.display());
+            CheckpointPath::find(&run)
         }
     };
     let found = named.best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!(
+        status!(
             "warning: {damaged}; taking `{}`",
             found.checkpoint.path().display()
-        ));
+        );
     }
     Ok(found.checkpoint)
 }
@@ -166,9 +162,7 @@ fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFold
         } else {
             "with"
         };
-        tell(&format!(
-            "warning: the voice was trained {with} --espeak; its words may come out wrong"
-        ));
+        status!("warning: the voice was trained {with} --espeak; its words may come out wrong");
     }
     let lexicon = settings
         .text
@@ -180,9 +174,7 @@ fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFold
         trained("lexicon"),
     );
     if !theirs.is_empty() && theirs != ours && theirs != "none" {
-        tell(&format!(
-            "warning: the voice was trained with --lexicon {theirs}"
-        ));
+        status!("warning: the voice was trained with --lexicon {theirs}");
     }
 }
 
@@ -253,7 +245,7 @@ fn write_speech(
     )?;
     if !unread.is_empty() {
         let signs: Vec<_> = unread.iter().map(|sign| format!("`{sign}`")).collect();
-        tell(&format!("warning: not read: {}", signs.join(" ")));
+        status!("warning: not read: {}", signs.join(" "));
     }
     if samples.is_empty() {
         return Err(UserError::new(

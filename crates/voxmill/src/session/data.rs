@@ -13,7 +13,7 @@ use voxmill_trainer::checkpoint::PrepareOn;
 
 use super::dataset::{folders, scan};
 use super::errors::of_loader;
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
@@ -120,7 +120,7 @@ impl Data {
                 )
                 .into());
             }
-            tell(
+            status!(
                 "note: no clip is held out, so nothing is evaluated; --val-fraction holds some out",
             );
             return Ok(None);

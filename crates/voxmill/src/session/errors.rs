@@ -8,7 +8,7 @@ use voxmill_data::manifest::ManifestError;
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
-use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
 
 pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserError {
@@ -63,7 +63,7 @@ pub(crate) fn of_training(
     error: TrainError,
     run: &Path,
     checkpoints: &Checkpoints,
-    clips: ClipsOfAStep,
+    clips: StepClips,
 ) -> anyhow::Error {
     let saved = checkpoints.newest().ok();
     let resume = match &saved {

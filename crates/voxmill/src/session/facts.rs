@@ -12,10 +12,10 @@ use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{Limits, TrainOptions};
 
 use super::{RunPlan, Session};
-use voxmill_settings::{Shown, TrainSettings};
+use voxmill_settings::{ResolvedSetting, TrainSettings};
 
 /// Every setting as it is shown, for the checkpoint.
-pub(crate) fn values(shown: &[Shown]) -> Value {
+pub(crate) fn values(shown: &[ResolvedSetting]) -> Value {
     let values = shown
         .iter()
         .map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));

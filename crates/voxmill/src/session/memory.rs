@@ -12,11 +12,11 @@ use voxmill_trainer::need::ModelNeed;
 use voxmill_trainer::train::FeedError;
 
 use super::Session;
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_data::Loader;
 use voxmill_settings::checks::Needs;
 pub(crate) use voxmill_settings::checks::memory::megabytes;
-use voxmill_settings::checks::need::{ClipsOfAStep, largest_fitting};
+use voxmill_settings::checks::need::{StepClips, largest_fitting};
 use voxmill_settings::config::value::show_bytes;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DeviceSettings, TrainSettings};
@@ -128,15 +128,15 @@ pub(crate) fn within_memory(settings: &TrainSettings, batches: Loader, needs: &N
     if needs.slots_ahead() == asked {
         return batches;
     }
-    tell(&format!(
+    status!(
         "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
         needs.slots_ahead()
-    ));
+    );
     batches.with_slots(needs.slots_ahead())
 }
 
 /// The largest batch that fits, with what keeps the effective batch; and what else would help.
-fn fitting(smaller: Option<ClipsOfAStep>, other_ways: &str) -> String {
+fn fitting(smaller: Option<StepClips>, other_ways: &str) -> String {
     match smaller {
         Some(smaller) => format!(
             "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; or: {other_ways}",
@@ -179,7 +179,7 @@ impl DeviceWatch {
         watches
     }
 
-    /// At the last look; `None` where the backend does not say.
+    /// At the last check; `None` where the backend does not say.
     pub(crate) fn now(&self) -> Option<u64> {
         self.watch.now()
     }
@@ -190,7 +190,7 @@ impl DeviceWatch {
     }
 
     /// A warning, or an error that ends the run: the limit holds.
-    pub(crate) fn look(
+    pub(crate) fn check_step(
         &mut self,
         step: u64,
         recorder: &Recorder,
@@ -269,18 +269,22 @@ mod tests {
         let recorder = Recorder::off();
         pools.record(1_100_000);
         pools.record(500_000);
-        let told = watch.look(1, &recorder).unwrap().unwrap_or_default();
+        let told = watch.check_step(1, &recorder).unwrap().unwrap_or_default();
         assert!(
             told.contains("held 2MB, above --data-gpu-memory 1MB"),
             "{told}"
         );
-        assert_eq!(watch.look(2, &recorder).unwrap(), None, "it settles here");
+        assert_eq!(
+            watch.check_step(2, &recorder).unwrap(),
+            None,
+            "it settles here"
+        );
         pools.record(900_000);
-        let told = watch.look(4, &recorder).unwrap().unwrap_or_default();
+        let told = watch.check_step(4, &recorder).unwrap().unwrap_or_default();
         assert!(told.contains("1MB more than at step 2"), "{told}");
         assert!(told.contains("200000 bytes a step"), "{told}");
         pools.record(2_000_000);
-        let told = watch.look(5, &recorder).unwrap_err().to_string();
+        let told = watch.check_step(5, &recorder).unwrap_err().to_string();
         assert!(
             told.contains("vulkan:1 holds 2MB") && told.contains("--data-gpu-memory"),
             "{told}"

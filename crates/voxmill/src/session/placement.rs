@@ -20,7 +20,7 @@ use super::data::{loader_settings, training_loader};
 use super::devices::{self, OpenDevices};
 use super::errors::of_loader;
 use super::memory;
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
@@ -74,10 +74,10 @@ pub(crate) fn decide(
     };
     let time = |place| batch_time(&at(place), store, opened, stop);
     let measured = room(&at(PrepareOn::Data), store).and_then(|()| {
-        tell(&format!(
+        status!(
             "measuring whether the workers or {} compute frames faster …",
             devices.data()
-        ));
+        );
         Ok([time(PrepareOn::Host)?, time(PrepareOn::Data)?])
     });
     opened.data.memory_cleanup();

@@ -11,7 +11,7 @@ use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys::{self, Role};
 use voxmill_settings::config::value::Kind;
 use voxmill_settings::error::UserError;
-use voxmill_settings::{Origin, RunFolder, Shown};
+use voxmill_settings::{Origin, ResolvedSetting, RunFolder};
 
 pub(crate) const SETTINGS: &str = "settings.yaml";
 pub(crate) const EVENTS: &str = "events.jsonl";
@@ -86,31 +86,31 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
 
 /// What a person may mean by a checkpoint: its folder, a run's folder, a folder of checkpoints.
 #[derive(Debug)]
-pub(crate) enum Named {
+pub(crate) enum CheckpointPath {
     Checkpoint(PathBuf),
     Folder(PathBuf),
 }
 
-impl Named {
-    pub(crate) fn find(path: &Path) -> Named {
+impl CheckpointPath {
+    pub(crate) fn find(path: &Path) -> CheckpointPath {
         if path.join("checkpoint.json").is_file() {
-            return Named::Checkpoint(path.to_owned());
+            return CheckpointPath::Checkpoint(path.to_owned());
         }
         match path
             .file_name()
             .is_some_and(|name| name == "checkpoint.json")
         {
-            true => Named::Checkpoint(path.parent().unwrap_or(path).to_owned()),
-            false if checkpoints_of(path).is_dir() => Named::Folder(checkpoints_of(path)),
-            false => Named::Folder(path.to_owned()),
+            true => CheckpointPath::Checkpoint(path.parent().unwrap_or(path).to_owned()),
+            false if checkpoints_of(path).is_dir() => CheckpointPath::Folder(checkpoints_of(path)),
+            false => CheckpointPath::Folder(path.to_owned()),
         }
     }
 
     /// The run that it belongs to, as far as its place shows.
     pub(crate) fn run(&self) -> Option<&Path> {
         match self {
-            Named::Checkpoint(path) => path.parent()?.parent(),
-            Named::Folder(path) => path.parent(),
+            CheckpointPath::Checkpoint(path) => path.parent()?.parent(),
+            CheckpointPath::Folder(path) => path.parent(),
         }
     }
 
@@ -127,11 +127,11 @@ impl Named {
         pick: impl Fn(&Checkpoints) -> Result<Found, CheckpointError>,
     ) -> Result<Found, CheckpointError> {
         match self {
-            Named::Checkpoint(path) => Ok(Found {
+            CheckpointPath::Checkpoint(path) => Ok(Found {
                 checkpoint: CheckpointFolder::open(path)?,
                 damaged: Vec::new(),
             }),
-            Named::Folder(path) => pick(&Checkpoints::new(path, 1)),
+            CheckpointPath::Folder(path) => pick(&Checkpoints::new(path, 1)),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Named {
 const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
-pub(crate) fn settings_yaml(shown: &[Shown]) -> String {
+pub(crate) fn settings_yaml(shown: &[ResolvedSetting]) -> String {
     let mut text = String::from("# The settings of this run. What nobody gave is a comment.\n");
     for section in ["data", "model", "training"] {
         let of_section = shown.iter().filter(|line| {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let line = |key, value: &str, origin| Shown {
+        let line = |key, value: &str, origin| ResolvedSetting {
             key,
             value: value.to_owned(),
             origin,

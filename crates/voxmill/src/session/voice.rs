@@ -14,8 +14,8 @@ use voxmill_trainer::train::Trainer;
 
 use super::data::Data;
 use super::errors::{describe, of_checkpoint};
-use super::run_folder::Named;
-use crate::commands::tell;
+use super::run_folder::CheckpointPath;
+use crate::commands::status;
 use voxmill_data::FeatureStore;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
@@ -63,13 +63,13 @@ pub(crate) fn from_other_voice(
     speakers: Vec<String>,
     device: &Device,
 ) -> anyhow::Result<Trainer> {
-    let found = Named::find(path).best().map_err(of_checkpoint)?;
+    let found = CheckpointPath::find(path).best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!(
+        status!(
             "warning: {}; taking `{}`",
             describe(damaged),
             found.checkpoint.path().display()
-        ));
+        );
     }
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {

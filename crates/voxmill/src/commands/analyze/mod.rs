@@ -11,7 +11,7 @@ use voxmill_analysis::data_side::{
 use voxmill_data::manifest::{Clip, Split};
 use voxmill_report::terminal::data_side_text;
 
-use super::{paint, say, should_run, tell};
+use super::{paint, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::session::data::Data;
 use crate::session::recorded::newest_like;
@@ -38,14 +38,11 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
         .into());
     }
     let settings = TrainSettings::resolve(TrainArgs::measured(args.flags))?;
-    if !should_run(&settings.notes, &settings.shown, show, json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, json)? {
         return Ok(Exit::Done);
     }
     let data = measure(&settings, step_ms)?;
-    match json {
-        true => say(&serde_json::to_string_pretty(&data)?)?,
-        false => say(&data_side_text(&data, paint()))?,
-    }
+    print_result(&data, json, |data| data_side_text(data, paint()))?;
     Ok(Exit::Done)
 }
 
@@ -55,12 +52,12 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
     let manifest = &dataset.train;
     let clips: Vec<&Clip> = manifest.clips_of(Split::Train).collect();
     let seed = settings.data.batches.seed;
-    tell("text      every clip");
+    status!("text      every clip");
     let text = clips::text(&clips, recipe)?;
     let sample = clips::sample(&clips, seed);
-    tell(&format!("disk      {} files, cold and warm", sample.len()));
+    status!("disk      {} files, cold and warm", sample.len());
     let disk = clips::disk(&sample)?;
-    tell(&format!("audio     {} clips, one by one", sample.len()));
+    status!("audio     {} clips, one by one", sample.len());
     let audio = clips::audio(&sample, recipe)?;
 
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -77,7 +74,7 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
     let pace = pace(settings, step_ms);
     let feeding = match pace {
         Some((step_ms, from)) => {
-            tell(&format!("feeding   a batch every {step_ms:.0} ms"));
+            status!("feeding   a batch every {step_ms:.0} ms");
             let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
             let needed = fed.clips_per_batch / (step_ms / 1e3);
             Some(FeedingAt {

@@ -23,7 +23,7 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_text::FrontEnd;
 
 use self::report::{FolderFacts, Timing};
-use super::{say, say_json, should_run, tell};
+use super::{print_json, print_output, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
@@ -40,7 +40,7 @@ use voxmill_settings::error::UserError;
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
     let settings = PrepareSettings::resolve(args)?;
-    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
@@ -108,20 +108,20 @@ fn prepare(
     }
     if settings.json && !prepared.is_empty() {
         let datasets = prepared.iter().map(|folder| folder.report.clone());
-        say_json(&result::Prepared {
+        print_json(&result::Prepared {
             version: result::VERSION,
             datasets: datasets.collect(),
         })?;
     } else {
         for folder in &prepared {
-            say(&prepared_text(&folder.report))?;
+            print_output(&prepared_text(&folder.report))?;
         }
     }
     if let Some(error) = failure {
         return Err(error);
     }
     if prepared.iter().any(|folder| folder.interrupted) {
-        tell("interrupted: what is done is kept; the same command continues from here");
+        status!("interrupted: what is done is kept; the same command continues from here");
         return Ok(Exit::Interrupted);
     }
     match prepared.into_iter().find_map(|folder| folder.refusal) {
@@ -188,7 +188,7 @@ impl Preparing<'_> {
                 let staleness = Staleness::find(&manifest.clips, &prints, &cache, self.recipe);
                 if staleness.nothing_to_write() && !self.settings.gc {
                     for warning in cache.warnings() {
-                        tell(&format!("warning: {warning}"));
+                        status!("warning: {warning}");
                     }
                     Work::default()
                 } else {
@@ -263,7 +263,7 @@ impl Preparing<'_> {
     fn prints(&self, manifest: &Manifest, cache: &Cache) -> Option<Fingerprints> {
         let verify = self.settings.verify;
         if verify {
-            tell("comparing the contents of all files");
+            status!("comparing the contents of all files");
             cache.check_shards();
         }
         let mut progress = ClipProgress::new(manifest.clips.len());
@@ -301,7 +301,7 @@ impl Preparing<'_> {
             writer.cache().check_shards();
         }
         for warning in writer.cache().warnings() {
-            tell(&format!("warning: {warning}"));
+            status!("warning: {warning}");
         }
         let staleness = Staleness::find(&manifest.clips, prints, writer.cache(), self.recipe);
         self.check_room(manifest, &staleness, writer.cache(), &dir)?;
@@ -353,7 +353,7 @@ impl Preparing<'_> {
         CacheWriter::open_waiting(dir, self.recipe.feature_settings(), options, |holder| {
             if !std::mem::replace(&mut told, true) {
                 let who = holder.map_or("another run".to_owned(), |pid| format!("process {pid}"));
-                tell(&format!("waiting for {who}, which is writing this cache"));
+                status!("waiting for {who}, which is writing this cache");
             }
             if self.stop.load(Ordering::Relaxed) {
                 ControlFlow::Break(())

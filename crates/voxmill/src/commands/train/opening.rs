@@ -7,7 +7,7 @@ use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId};
 
-use crate::commands::tell;
+use crate::commands::status;
 use crate::session::data::loader_settings;
 use crate::session::memory::megabytes;
 use crate::session::{RunPlan, Session};
@@ -35,25 +35,25 @@ impl Opening<'_> {
             0 => "new".to_owned(),
             step => format!("resumes after step {step}"),
         };
-        tell(&format!("run       {} ({begins})", self.run.display()));
+        status!("run       {} ({begins})", self.run.display());
         for line in self.mode() {
-            tell(&line);
+            status!("{line}");
         }
-        tell(&format!(
+        status!(
             "model     {}, {:.1} million weights",
             settings.model_size.name(),
             self.parameters as f64 / 1e6
-        ));
+        );
         let held_out = self.validation.map_or(0, |feed| feed.plan().clips().len());
         let speakers = self.session.data.train.speakers.len();
-        tell(&format!(
+        status!(
             "data      {} clips to train on, {held_out} held out, {speakers} {}; {} batches an epoch in {} shapes",
             plan.clips().len(),
             if speakers == 1 { "speaker" } else { "speakers" },
             plan.batches_per_epoch(),
             plan.buckets().len(),
-        ));
-        tell(&format!(
+        );
+        status!(
             "feeding   {} {}, {} batches ahead on the host, {} for the device, at most {}{}",
             feeding.workers,
             if feeding.workers == 1 {
@@ -69,18 +69,18 @@ impl Opening<'_> {
             } else {
                 "; one after another (--no-overlap)"
             },
-        ));
+        );
         let (bad, filtered) = (
             self.session.data.train.quarantine.len(),
             self.session.data.train.filtered.total(),
         );
         if bad + filtered > 0 {
-            tell(&format!(
+            status!(
                 "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"
-            ));
+            );
         }
         if self.progress.step > 0 && self.session.settings.stop_at.minutes.is_some() {
-            tell(
+            status!(
                 "note: with a limit in time the learning rate follows the clock: the losses are not exactly those of \
                  a run that was never stopped",
             );
@@ -99,9 +99,9 @@ impl Opening<'_> {
                 format!("{found} of {clips} clips; the rest is computed as it is needed")
             }
         };
-        tell(&format!("cache     {cache}"));
+        status!("cache     {cache}");
         for warning in self.warnings() {
-            tell(&format!("warning: {warning}"));
+            status!("warning: {warning}");
         }
     }
 
@@ -187,7 +187,7 @@ impl Opening<'_> {
         Some(line)
     }
 
-    /// What is plainly off, by the checks of `validate`: what headers and the plan say, no disk.
+    /// What is plainly off, by the checks of `validate`: what headers and the plan print_output, no disk.
     fn warnings(&self) -> Vec<String> {
         let settings = &self.session.settings;
         let plan = self.plan.loader.plan();

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use voxmill_data::cache::free_space;
 use voxmill_trainer::checkpoint::{Checkpoints, checkpoint_bytes};
 
-use crate::commands::tell;
+use crate::commands::status;
 use crate::session::errors::cannot_write;
 use crate::session::{Resumed, Session, run_folder};
 use voxmill_settings::error::UserError;
@@ -81,7 +81,7 @@ fn refuse_to_overwrite(
         )
         .into());
     }
-    tell(&format!("note: removing {} checkpoints", there.len()));
+    status!("note: removing {} checkpoints", there.len());
     Ok(std::mem::take(&mut there))
 }
 

@@ -9,9 +9,9 @@ use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
-use crate::commands::tell;
+use crate::commands::status;
 use crate::session::errors::{describe, of_checkpoint};
-use crate::session::run_folder::{self, Named};
+use crate::session::run_folder::{self, CheckpointPath};
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
 use voxmill_settings::args::TrainArgs;
@@ -25,20 +25,20 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
         return Ok(None);
     };
     let named = match from {
-        Some(path) => Named::find(&path),
+        Some(path) => CheckpointPath::find(&path),
         None => {
             let typed = args.flags.get::<PathBuf>(&keys::RUNS_DIR);
             let runs = typed.unwrap_or_else(|| keys::RUNS_DIR.default());
-            Named::find(&run_folder::newest(&runs)?)
+            CheckpointPath::find(&run_folder::newest(&runs)?)
         }
     };
     let found = named.newest().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!(
+        status!(
             "warning: {}; resuming from `{}` instead",
             describe(damaged),
             found.checkpoint.path().display()
-        ));
+        );
     }
     // The checkpoint knows its run, wherever it lies; a run that was moved is found by its place.
     let stored = found
@@ -58,10 +58,10 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     if own.is_file() {
         match &args.flags.config {
             None => args.flags.config = Some(own),
-            Some(other) => tell(&format!(
+            Some(other) => status!(
                 "note: the settings are those of `{}`, not the run's own",
                 other.display()
-            )),
+            ),
         }
     }
     Ok(Some(Resumed {
@@ -76,7 +76,7 @@ pub(super) fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<(
         return Ok(());
     };
     if !args.flags.has(&keys::SIZE) && args.flags.config.is_none() {
-        let found = Named::find(&path).best().map_err(of_checkpoint)?;
+        let found = CheckpointPath::find(&path).best().map_err(of_checkpoint)?;
         let size = found.checkpoint.facts().voice.size;
         let size = config::value::Value::Text(size.name().to_owned());
         args.flags.set(&keys::SIZE, size);
@@ -97,7 +97,7 @@ pub(super) fn begin(
     let stored = json!({
         "run": std::path::absolute(run).unwrap_or_else(|_| run.to_owned()),
         "plan": fingerprint,
-        "values": facts::values(&settings.shown),
+        "values": facts::values(&settings.resolved),
     });
     let speakers = session.data.train.speakers.clone();
     let device = &session.devices.model;
@@ -137,17 +137,17 @@ pub(super) fn begin(
 fn note_differences(session: &Session, resumed: &Resumed) {
     let before = resumed.checkpoint.facts();
     if before.prepare_on != session.settings.devices.prepare_on {
-        tell(
+        status!(
             "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
              not exactly those of a run that was never stopped",
         );
     }
     if before.precision != session.precision {
-        tell(&format!(
+        status!(
             "note: the run was computed in {} before, so the losses are not exactly those of a run that was \
              never stopped",
             before.precision.describe()
-        ));
+        );
     }
 }
 
@@ -190,7 +190,7 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     }
     let same = facts.settings.get("plan").and_then(Value::as_str) == Some(plan);
     if !same {
-        tell(
+        status!(
             "warning: the dataset or the batch settings have changed since the checkpoint: the run resumes at the \
              same position in another order of batches",
         );

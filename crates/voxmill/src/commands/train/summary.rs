@@ -11,7 +11,7 @@ use voxmill_trainer::train::{Stopped, Summary};
 use super::measures::{closing, top};
 use super::observer::{RunObserver, short_time};
 use super::output::RunOutput;
-use crate::commands::{say_json, tell};
+use crate::commands::{print_json, status};
 use crate::session::Session;
 use crate::session::memory::{DeviceWatch, megabytes};
 use voxmill_settings::TrainSettings;
@@ -47,7 +47,7 @@ pub(super) fn print(
     let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
     if settings.json {
         let measured = measured.as_ref();
-        return say_json(&Trained {
+        return print_json(&Trained {
             version: train::VERSION,
             run: run.clone(),
             stopped: reason(summary.stopped).to_owned(),
@@ -146,7 +146,7 @@ pub(super) fn print(
         "next      voxmill synthesize --text \"Hello there.\" --checkpoint {}",
         run.display()
     );
-    tell(&text);
+    status!("{text}");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `--fix`: a copy of the file with what the checks say, checked again.
+//! `--fix`: a copy of the file with what the checks print_output, checked again.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use super::probe::Machine;
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
 use voxmill_settings::config::edit::{Edit, LineChange, apply};
-use voxmill_settings::config::file::WayOut;
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 
@@ -83,7 +82,7 @@ pub(super) fn fix(
     })
 }
 
-/// What hides or decides other things is fixed first, and all is looked at anew behind it: a batch
+/// What hides or decides other things is fixed first, and all is checked again after it: a batch
 /// size that was misspelt, or worked out for a quarter of the clips, would be the wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -103,15 +102,13 @@ fn edits(
     done: &mut HashSet<&'static str>,
 ) -> Vec<Edit> {
     if stage == Stage::Faults {
-        let ways_out = found.ways_out.iter().filter_map(|way_out| match *way_out {
-            WayOut::None => None,
-            WayOut::Rename { line, to } => Some(Edit::Rename {
-                line: line + ahead,
-                to,
-            }),
-            WayOut::CommentOut { line } => Some(Edit::CommentOut { line: line + ahead }),
-        });
-        return ways_out.collect();
+        let mut edits = found.file_fixes.clone();
+        for edit in &mut edits {
+            if let Edit::Rename { line, .. } | Edit::CommentOut { line } = edit {
+                *line += ahead;
+            }
+        }
+        return edits;
     }
     let limits = [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH];
     let of_stage = |check: &&Check| match stage {
@@ -127,13 +124,12 @@ fn edits(
     // A flag beats the file: writing there would change nothing.
     let in_file = |check: &&Check| !matches!(check.place, Where::Flag(_));
     for check in found.checks.iter().filter(of_stage).filter(in_file) {
-        if check.write.iter().any(|line| done.contains(line.key.name)) {
+        let suggestions = &check.suggestions;
+        if suggestions.iter().any(|one| done.contains(one.key.name)) {
             continue;
         }
-        for line in &check.write {
-            done.insert(line.key.name);
-            edits.push(Edit::Set(line.clone()));
-        }
+        done.extend(suggestions.iter().map(|one| one.key.name));
+        edits.extend(suggestions.iter().cloned().map(Edit::Set));
     }
     edits
 }

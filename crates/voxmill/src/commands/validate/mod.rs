@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use voxmill_report::terminal::validation_text;
 
-use super::{say, say_json, show_settings};
+use super::{print_result, show_settings};
 use crate::exit::Exit;
 use examine::examine;
 use fix::Fixed;
@@ -49,12 +49,12 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     let train = args.of_train();
     let json = args.result.json;
     if args.flags.show_settings {
-        show_settings(&TrainSettings::resolve(train)?.shown, json)?;
+        show_settings(&TrainSettings::resolve(train)?.resolved, json)?;
         return Ok(Exit::Done);
     }
     let path = args.flags.config.as_deref();
     let file = path.map(File::read).transpose()?;
-    let machine = Machine::look();
+    let machine = Machine::detect();
     let examined = examine(&train, file.as_ref(), &machine);
     let fixed = match (&file, args.result.fix) {
         (Some(file), true) => {
@@ -70,10 +70,7 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
         _ => &examined,
     };
     let result = report::result(file.as_ref(), &examined, fixed.as_ref(), last, &machine);
-    match json {
-        true => say_json(&result)?,
-        false => say(&validation_text(&result))?,
-    }
+    print_result(&result, json, validation_text)?;
     Ok(match result.ready {
         true => Exit::Done,
         false => Exit::Failed,

@@ -9,7 +9,7 @@ use super::File;
 use super::examine::Examined;
 use super::fix::Fixed;
 use super::probe::Machine;
-use voxmill_settings::checks::{Check, DiskFacts, Level, Line, Room, Where};
+use voxmill_settings::checks::{Check, DiskFacts, FolderSpace, Level, Suggestion, Where};
 use voxmill_settings::config::keys::Key;
 
 pub(super) fn result(
@@ -64,7 +64,7 @@ fn fixed(fixed: &Fixed) -> FixedCopy {
 }
 
 fn disk(disk: &DiskFacts) -> DiskSpeed {
-    let room = |room: &Room| FolderRoom {
+    let room = |room: &FolderSpace| FolderRoom {
         folder: room.folder.clone(),
         needed_bytes: room.needed,
         free_bytes: room.free,
@@ -95,7 +95,7 @@ fn check(check: &Check, file: Option<&File>) -> CheckResult {
         place: place(check, file),
         what: check.what.clone(),
         costs: check.costs.clone(),
-        write: check.write.iter().map(line).collect(),
+        write: check.suggestions.iter().map(line).collect(),
         hint: check.hint.clone(),
     }
 }
@@ -115,19 +115,17 @@ fn place(check: &Check, file: Option<&File>) -> Option<SettingPlace> {
             })
         }
         Where::Flag(value) => {
-            let name = check.key.map(Key::flag);
+            let flag = check.key.map(Key::flag);
             let value = value.clone();
-            let typed = check.key.and_then(|key| {
-                let value = value.clone();
-                Line { key, value }.flag()
-            });
+            let typed = check.key.zip(value.as_deref());
+            let typed = typed.map(|(key, value)| key.flag_with(value));
             Some(SettingPlace::Flag {
-                typed: typed.or_else(|| name.clone()).unwrap_or_default(),
-                flag: name,
+                typed: typed.or_else(|| flag.clone()).unwrap_or_default(),
+                flag,
                 value,
             })
         }
-        Where::Usual { value, why, file } => Some(SettingPlace::Default {
+        Where::Default { value, why, file } => Some(SettingPlace::Default {
             default: value.clone(),
             why: why.map(str::to_owned),
             has_file: *file,
@@ -136,7 +134,7 @@ fn place(check: &Check, file: Option<&File>) -> Option<SettingPlace> {
     }
 }
 
-fn line(line: &Line) -> SettingLine {
+fn line(line: &Suggestion) -> SettingLine {
     SettingLine {
         section: line.key.section.name().to_owned(),
         key: line.key.name.to_owned(),

@@ -45,17 +45,17 @@ impl Screen {
     }
 
     /// A message for the person, wherever they look.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn note(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.tell(text)),
-            None => commands::tell(text),
+            None => commands::status!("{text}"),
         }
     }
 
     pub(super) fn warn(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.warn(text)),
-            None => commands::tell(&format!("warning: {text}")),
+            None => commands::status!("warning: {text}"),
         }
     }
 
@@ -89,7 +89,7 @@ impl Screen {
         }
         self.last_line = Some(Instant::now());
         let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
-        commands::tell(&format!(
+        commands::status!(
             "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:>4.0} ms/step  waits {:>4.1} %  {:>6.0} frames/s{left}",
             last.step,
             progress.position.epoch + 1,
@@ -98,7 +98,7 @@ impl Screen {
             pace.median.as_secs_f64() * 1e3,
             pace.stall * 100.0,
             pace.frames_per_second,
-        ));
+        );
     }
 
     /// The time that is left by the limits, at the pace so far.
@@ -192,7 +192,7 @@ impl Screen {
             true => "  the best so far",
             false => "",
         };
-        self.tell(&format!(
+        self.note(&format!(
             "step {:>5}  held-out mel {:.4}  duration {:.3}{better}",
             found.step, found.losses.mel, found.losses.duration
         ));
@@ -234,7 +234,7 @@ fn dashboard(
     if !is_wanted {
         return Ok(None);
     }
-    let dashboard = Dashboard::start(interrupt::ask, || Exit::Interrupted.leave())
+    let dashboard = Dashboard::start(interrupt::request_stop, || Exit::Interrupted.leave())
         .context("the dashboard cannot be drawn; --no-dashboard does without")?;
     let devices = settings.devices.devices;
     dashboard.update(|state| {
