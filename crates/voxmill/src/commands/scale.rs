@@ -79,16 +79,12 @@ fn measure(
         let begin = Instant::now();
         let of = settings.swept.of(size);
         let folder = scratch.path().join(size.to_string());
-        let mut child = Child::start(
-            &typed,
-            (settings.swept.flag(), size),
-            settings.steps + WARM_UP_STEPS as u64,
-            &folder,
-        )?;
+        let steps = settings.steps + WARM_UP_STEPS as u64;
+        let swept = (settings.swept.flag(), size);
+        let mut child = Child::start(&typed, swept, steps, &folder)?;
         let ended = child.wait(stop, || progress.show(number, &of))?;
-        let Ended { outcome, memory } = match ended {
-            Some(ended) => ended,
-            None => break,
+        let Some(Ended { outcome, memory }) = ended else {
+            break;
         };
         available = available.max(memory);
         progress.done(number, &of, &outcome, begin.elapsed());
@@ -97,11 +93,8 @@ fn measure(
         let _ = std::fs::remove_dir_all(&folder);
     }
     progress.finish();
-    let most = usable_memory(&Roots::default());
-    Ok((
-        tried,
-        available.map(|bytes| bytes.min(most.unwrap_or(u64::MAX))),
-    ))
+    let most = usable_memory(&Roots::default()).unwrap_or(u64::MAX);
+    Ok((tried, available.map(|bytes| bytes.min(most))))
 }
 
 /// A bar on a terminal, a line for each size everywhere.
@@ -129,13 +122,14 @@ impl Progress {
             SizeOutcome::Ran {
                 steps, host_memory, ..
             } => {
-                let seconds: f64 = (steps.iter().skip(WARM_UP_STEPS))
-                    .map(|step| (step.waited + step.service + step.overhead).seconds())
-                    .sum();
-                let frames: f64 = (steps.iter().skip(WARM_UP_STEPS))
-                    .filter_map(|step| step.values.get("frames"))
-                    .sum();
-                let count = steps.len().saturating_sub(WARM_UP_STEPS).max(1);
+                let steps = steps.get(WARM_UP_STEPS..).unwrap_or_default();
+                let times = steps
+                    .iter()
+                    .map(|step| step.waited + step.service + step.overhead);
+                let seconds: f64 = times.map(|time| time.seconds()).sum();
+                let frames = steps.iter().filter_map(|step| step.values.get("frames"));
+                let frames: f64 = frames.sum();
+                let count = steps.len().max(1);
                 let memory = host_memory.map_or(String::new(), |peak| format!(", {}", size(peak)));
                 format!(
                     "{} frames/s, {} a step{memory}",

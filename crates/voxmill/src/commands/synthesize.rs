@@ -1,6 +1,6 @@
 //! `voxmill synthesize`: text in, wav out, in a trained voice.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -46,26 +46,19 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let front_end = FrontEnd::new(settings.text.clone())?;
     let iterations = settings.griffin_lim_iterations as usize;
     let mut synthesizer = Synthesizer::new(&front_end, &voice.facts().audio, iterations)?;
+    let mut speak = |path: &Path, text: &str| {
+        write_speech(path, text, settings, &voice, &style, &mut synthesizer)
+    };
     let mut written = Vec::new();
     match &settings.output {
-        Output::File(path) => {
-            written.push(write_speech(
-                path,
-                &text,
-                settings,
-                &voice,
-                &style,
-                &mut synthesizer,
-            )?);
-        }
+        Output::File(path) => written.push(speak(path, &text)?),
         Output::Folder(folder) => {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             for (number, line) in lines.enumerate() {
                 let path = folder.join(format!("{:03}.wav", number + 1));
-                let one = write_speech(&path, line, settings, &voice, &style, &mut synthesizer);
-                match one {
+                match speak(&path, line) {
                     Ok(one) => written.push(one),
                     Err(error) => status!("warning: line {}: {error}", number + 1),
                 }
@@ -99,15 +92,11 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
             .because(error)
         })?,
         TextSource::StandardInput => {
-            let mut input = std::io::stdin().lock();
+            let input = std::io::stdin().lock();
             if input.is_terminal() {
                 return Err(no_text().into());
             }
-            let mut text = String::new();
-            input
-                .read_to_string(&mut text)
-                .context("cannot read standard input as UTF-8")?;
-            text
+            std::io::read_to_string(input).context("cannot read standard input as UTF-8")?
         }
     };
     if text.trim().is_empty() {
@@ -145,34 +134,16 @@ fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
 
 /// A voice speaks best what the front-end of its training makes of a text.
 fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFolder) {
-    let trained = |name: &str| {
-        let value = found
-            .facts()
-            .settings
-            .get("values")
-            .and_then(|values| values.get(name));
-        value
-            .and_then(|value| value.as_str())
-            .unwrap_or_default()
-            .to_owned()
-    };
-    if (trained("espeak") == "true") != settings.text.espeak.is_some() {
-        let with = if settings.text.espeak.is_some() {
-            "without"
-        } else {
-            "with"
-        };
+    let values = &found.facts().settings["values"];
+    let trained = |name: &str| values[name].as_str().unwrap_or_default();
+    let espeak = settings.text.espeak.is_some();
+    if (trained("espeak") == "true") != espeak {
+        let with = if espeak { "without" } else { "with" };
         status!("warning: the voice was trained {with} --espeak; its words may come out wrong");
     }
-    let lexicon = settings
-        .text
-        .lexicon
-        .as_ref()
-        .map(|path| path.display().to_string());
-    let (ours, theirs) = (
-        lexicon.unwrap_or_else(|| "none".to_owned()),
-        trained("lexicon"),
-    );
+    let ours = settings.text.lexicon.as_ref();
+    let ours = ours.map_or("none".to_owned(), |path| path.display().to_string());
+    let theirs = trained("lexicon");
     if !theirs.is_empty() && theirs != ours && theirs != "none" {
         status!("warning: the voice was trained with --lexicon {theirs}");
     }
@@ -236,13 +207,10 @@ fn write_speech(
         unread,
         model_time,
         ..
-    } = synthesizer.synthesize(
-        voice,
-        text,
-        settings.language,
-        style,
-        settings.speaking_rate,
-    )?;
+    } = {
+        let (language, rate) = (settings.language, settings.speaking_rate);
+        synthesizer.synthesize(voice, text, language, style, rate)?
+    };
     if !unread.is_empty() {
         let signs: Vec<_> = unread.iter().map(|sign| format!("`{sign}`")).collect();
         status!("warning: not read: {}", signs.join(" "));
@@ -255,10 +223,7 @@ fn write_speech(
         .into());
     }
     let rate = voice.facts().audio.sample_rate;
-    if let Some(parent) = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
+    if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)
             .with_context(|| format!("cannot make the folder `{}`", parent.display()))?;
     }

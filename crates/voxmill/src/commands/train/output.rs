@@ -65,9 +65,8 @@ fn refuse_to_overwrite(
     let Start::New { reset, .. } = settings.start else {
         return Ok(Vec::new());
     };
-    let mut there = checkpoints
-        .list()
-        .context("cannot look into the folder of checkpoints")?;
+    let list = checkpoints.list();
+    let there = list.context("cannot read the folder of checkpoints")?;
     if there.is_empty() {
         return Ok(there);
     }
@@ -82,7 +81,7 @@ fn refuse_to_overwrite(
         .into());
     }
     status!("note: removing {} checkpoints", there.len());
-    Ok(std::mem::take(&mut there))
+    Ok(there)
 }
 
 /// A disk that fills up at step 10,000 is a worse way to learn it.
@@ -106,7 +105,8 @@ fn check_room(
     let each = checkpoint_bytes(parameters);
     // The kept ones, the best, and the one that is being written.
     let needed = each * (settings.checkpoints.keep.get() as u64 + 2);
-    let free = free_space(checkpoints.folder()).context("cannot tell how much space is free")?;
+    let free =
+        free_space(checkpoints.folder()).context("cannot find out how much space is free")?;
     if needed > free {
         return Err(UserError::new(
             format!(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use voxmill_pipeline::position::Position;
 use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::train::{TrainOptions, Trainer};
@@ -41,19 +41,10 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
         );
     }
     // The checkpoint knows its run, wherever it lies; a run that was moved is found by its place.
-    let stored = found
-        .checkpoint
-        .facts()
-        .settings
-        .get("run")
-        .and_then(Value::as_str);
-    let around = named
-        .run()
-        .filter(|run| run.join(run_folder::SETTINGS).is_file());
-    let run = around
-        .map(Path::to_owned)
-        .or_else(|| stored.map(PathBuf::from));
-    let run = run.unwrap_or_else(|| PathBuf::from("."));
+    let stored = found.checkpoint.facts().settings["run"].as_str();
+    let has_settings = |run: &&Path| run.join(run_folder::SETTINGS).is_file();
+    let run = named.run().filter(has_settings).or(stored.map(Path::new));
+    let run = run.unwrap_or(Path::new(".")).to_owned();
     let own = run.join(run_folder::SETTINGS);
     if own.is_file() {
         match &args.flags.config {
@@ -154,15 +145,13 @@ fn note_differences(session: &Session, resumed: &Resumed) {
 /// A checkpoint can only be resumed as the voice that it is.
 fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow::Result<()> {
     let facts = resumed.checkpoint.facts();
-    let (voice, path) = (&facts.voice, resumed.checkpoint.path());
+    let (voice, path) = (&facts.voice, resumed.checkpoint.path().display());
     let refuse = |what: String, hint: String| Err(UserError::new(what, hint).into());
     if voice.size != settings.model_size {
         return refuse(
             format!(
-                "`{}` is of size {}, not {}",
-                path.display(),
-                voice.size,
-                settings.model_size.name()
+                "`{path}` is of size {}, not {}",
+                voice.size, settings.model_size
             ),
             format!(
                 "give --model-size {}, or start again without --resume (--init-from takes its weights)",
@@ -174,8 +163,7 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     if voice.symbols != symbols {
         return refuse(
             format!(
-                "`{}` knows {} symbols, this program {}",
-                path.display(),
+                "`{path}` knows {} symbols, this program {}",
                 voice.symbols.symbols.len(),
                 symbols.symbols.len()
             ),
@@ -184,12 +172,11 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     }
     if voice.audio != settings.data.audio {
         return refuse(
-            format!("`{}` was trained with other audio settings", path.display()),
+            format!("`{path}` was trained with other audio settings"),
             "leave the audio flags out: the run's own settings are then used".to_owned(),
         );
     }
-    let same = facts.settings.get("plan").and_then(Value::as_str) == Some(plan);
-    if !same {
+    if facts.settings["plan"] != plan {
         status!(
             "warning: the dataset or the batch settings have changed since the checkpoint: the run resumes at the \
              same position in another order of batches",
