@@ -72,12 +72,9 @@ pub(crate) enum PreparePlace {
 impl FromValue for PreparePlace {
     fn from_value(value: Value) -> Option<Self> {
         let name = String::from_value(value)?;
-        if name == "auto" {
-            return Some(PreparePlace::Auto);
-        }
-        let places = PrepareOn::ALL.into_iter();
+        let places = PrepareOn::ALL.into_iter().map(PreparePlace::On);
         places
-            .map(PreparePlace::On)
+            .chain([PreparePlace::Auto])
             .find(|place| place.show() == name)
     }
 
@@ -120,11 +117,9 @@ impl DeviceSettings {
             model_device: model_device.filter(|_| named_pair),
         };
         let chosen = choose(&asked, available, &|key| r.label(key))?;
-        let of_gpus = r.is_given(&keys::MODEL_GPU);
-        let about = if of_gpus {
-            &keys::MODEL_GPU
-        } else {
-            &keys::MODEL_DEVICE
+        let about = match r.is_given(&keys::MODEL_GPU) {
+            true => &keys::MODEL_GPU,
+            false => &keys::MODEL_DEVICE,
         };
         for note in chosen.notes {
             r.add_note(about, note);
@@ -178,9 +173,7 @@ impl DeviceSettings {
             },
         })
     }
-}
 
-impl DeviceSettings {
     /// What a run counts on before its device is open. Which 16 bits it has, only the open device says; either kind
     /// takes as much memory.
     pub fn planned_precision(&self) -> Precision {
@@ -254,16 +247,13 @@ fn limits(
 ) -> anyhow::Result<MemoryLimits> {
     let data = r.optional(&keys::DATA_GPU_MEMORY);
     let model = r.optional(&keys::MODEL_GPU_MEMORY);
-    let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
+    let isolation: bool = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
     let asked = [
-        (data.is_some(), &keys::DATA_GPU_MEMORY),
-        (model.is_some(), &keys::MODEL_GPU_MEMORY),
-        (isolation, &keys::ENABLE_MEMORY_ISOLATION),
+        data.is_some().then_some(&keys::DATA_GPU_MEMORY),
+        model.is_some().then_some(&keys::MODEL_GPU_MEMORY),
+        isolation.then_some(&keys::ENABLE_MEMORY_ISOLATION),
     ];
-    let asked: Vec<&'static Key> = asked
-        .into_iter()
-        .filter_map(|(asked, key)| asked.then_some(key))
-        .collect();
+    let asked: Vec<&'static Key> = asked.into_iter().flatten().collect();
     let Some(first) = asked.first() else {
         return Ok(MemoryLimits::default());
     };
@@ -281,37 +271,34 @@ fn limits(
         let out = |refused: UserError, key: &&'static Key| refused.fix(key, None);
         return Err(asked.iter().fold(refused, out).into());
     }
-    if !devices.is_pair() && data.is_some() {
-        return Err(UserError::new(
+    let (first, isolated) = (r.label(first), &keys::ENABLE_MEMORY_ISOLATION);
+    let (what, hint, key, value) = if !devices.is_pair() && data.is_some() {
+        (
             format!(
-                "{} limits the device that prepares batches, and here one device does both",
-                r.label(&keys::DATA_GPU_MEMORY)
+                "{first} limits the device that prepares batches, and here one device does both"
             ),
             "leave it out; --model-gpu-memory limits the one device",
+            &keys::DATA_GPU_MEMORY,
+            None,
         )
-        .fix(&keys::DATA_GPU_MEMORY, None)
-        .into());
-    }
-    if !isolation {
-        return Err(UserError::new(
-            format!(
-                "{} acts only with --enable-memory-isolation",
-                r.label(first)
-            ),
+    } else if !isolation {
+        (
+            format!("{first} acts only with --enable-memory-isolation"),
             "give --enable-memory-isolation, or leave the limit out",
+            isolated,
+            Some("true"),
         )
-        .fix(&keys::ENABLE_MEMORY_ISOLATION, Some("true"))
-        .into());
-    }
-    if data.is_none() && model.is_none() {
-        return Err(UserError::new(
-            "--enable-memory-isolation has no limit to hold",
+    } else if data.is_none() && model.is_none() {
+        (
+            "--enable-memory-isolation has no limit to hold".to_owned(),
             "give --model-gpu-memory, --data-gpu-memory or both",
+            isolated,
+            Some("false"),
         )
-        .fix(&keys::ENABLE_MEMORY_ISOLATION, Some("false"))
-        .into());
-    }
-    Ok(MemoryLimits { data, model })
+    } else {
+        return Ok(MemoryLimits { data, model });
+    };
+    Err(UserError::new(what, hint).fix(key, value).into())
 }
 
 #[cfg(test)]

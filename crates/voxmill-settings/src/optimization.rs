@@ -58,31 +58,25 @@ pub enum OptimizationLevel {
 }
 
 impl OptimizationLevel {
-    pub fn name(self) -> &'static str {
-        match self {
-            OptimizationLevel::Basic => "basic",
-            OptimizationLevel::Enhanced => "enhanced",
-            OptimizationLevel::Experimental => "experimental",
-            OptimizationLevel::PlateauBreaker => "plateau_breaker",
-        }
-    }
+    const NAMED: [(OptimizationLevel, &str); 4] = [
+        (OptimizationLevel::Basic, "basic"),
+        (OptimizationLevel::Enhanced, "enhanced"),
+        (OptimizationLevel::Experimental, "experimental"),
+        (OptimizationLevel::PlateauBreaker, "plateau_breaker"),
+    ];
 }
 
 impl FromValue for OptimizationLevel {
     fn from_value(value: Value) -> Option<Self> {
         let text = String::from_value(value)?;
-        [
-            OptimizationLevel::Basic,
-            OptimizationLevel::Enhanced,
-            OptimizationLevel::Experimental,
-            OptimizationLevel::PlateauBreaker,
-        ]
-        .into_iter()
-        .find(|level| level.name() == text)
+        let mut levels = Self::NAMED.into_iter();
+        levels.find_map(|(level, name)| (name == text).then_some(level))
     }
 
     fn show(&self) -> String {
-        self.name().into()
+        let mut levels = Self::NAMED.into_iter();
+        let name = levels.find_map(|(level, name)| (level == *self).then_some(name));
+        name.unwrap_or_default().into()
     }
 }
 

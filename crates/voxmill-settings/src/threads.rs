@@ -32,52 +32,43 @@ pub(super) fn divide(
     workers: Option<usize>,
     compute: Option<usize>,
 ) -> Threads {
-    let halves = match workload {
-        Workload::Model => None,
-        Workload::TwoLanes => Some(Threads {
-            workers: (cores / 4).max(1),
-            workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
-            compute: (cores / 2).max(1),
-            compute_why: "half the cores; the other half is the lane that prepares",
-        }),
-        Workload::Workers => Some(Threads {
-            workers: cores.saturating_sub(1).max(1),
-            workers_why: "all cores but one: the model is on a GPU",
-            compute: 1,
-            compute_why: "the model is on a GPU; this one searches alignments",
-        }),
+    let quarter = (cores / 4).max(1);
+    let little = "a quarter of the cores: it takes little to feed a model on the CPU";
+    let (usual_workers, workers_why, usual_compute, compute_why) = match workload {
+        Workload::Model if cores <= 2 => (
+            1,
+            "with so few cores one is enough",
+            cores,
+            "one for each core; the worker is idle most of the time",
+        ),
+        Workload::Model => {
+            let left = cores.saturating_sub(compute.unwrap_or(0)).max(1);
+            let usual = quarter.min(left);
+            let left = cores.saturating_sub(workers.unwrap_or(usual)).max(1);
+            (usual, little, left, "the cores that the workers leave")
+        }
+        Workload::TwoLanes => (
+            quarter,
+            little,
+            (cores / 2).max(1),
+            "half the cores; the other half is the lane that prepares",
+        ),
+        Workload::Workers => (
+            cores.saturating_sub(1).max(1),
+            "all cores but one: the model is on a GPU",
+            1,
+            "the model is on a GPU; this one searches alignments",
+        ),
     };
-    if let Some(threads) = halves {
-        return Threads {
-            workers: workers.unwrap_or(threads.workers),
-            compute: compute.unwrap_or(threads.compute),
-            ..threads
-        };
+    Threads {
+        workers: workers.unwrap_or(usual_workers),
+        workers_why,
+        compute: compute.unwrap_or(usual_compute),
+        compute_why,
     }
-    let shared = cores <= 2;
-    let mut threads = Threads {
-        workers: (cores / 4).max(1),
-        workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
-        compute: cores,
-        compute_why: "one for each core; the worker is idle most of the time",
-    };
-    if let (Some(compute), None) = (compute, workers) {
-        let left = cores.saturating_sub(compute).max(1);
-        threads.workers = threads.workers.min(left);
-    }
-    if shared {
-        threads.workers_why = "with so few cores one is enough";
-    } else {
-        let workers = workers.unwrap_or(threads.workers);
-        threads.compute = cores.saturating_sub(workers).max(1);
-        threads.compute_why = "the cores that the workers leave";
-    }
-    threads.workers = workers.unwrap_or(threads.workers);
-    threads.compute = compute.unwrap_or(threads.compute);
-    threads
 }
 
-/// Whether so many threads get in each other's way, by the rule above.
+/// Whether there are more threads than the rule above gives.
 pub fn oversubscribed(cores: usize, workers: usize, compute: usize) -> bool {
     let most = if cores <= 2 { cores + 1 } else { cores };
     workers + compute > most

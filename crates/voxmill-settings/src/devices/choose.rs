@@ -6,6 +6,7 @@ use voxmill_trainer::device::{Backend, DeviceError, DeviceId, Found, found};
 
 use super::DeviceName;
 use crate::config::keys::{self, Key};
+use crate::config::value::FromValue;
 use crate::error::UserError;
 use crate::note::Note;
 
@@ -113,23 +114,16 @@ impl AvailableDevices {
         if id.is_cpu() {
             return Ok(());
         }
-        let backend = self
-            .backends
-            .iter()
-            .find(|(backend, _)| *backend == id.backend);
-        let refused = match backend {
+        let mut backends = self.backends.iter();
+        let backend = backends.find(|(backend, _)| *backend == id.backend);
+        let refused = match backend.map(|(_, found)| found.as_ref().map(Vec::len)) {
             None => DeviceError::NotCompiled(id.backend),
-            Some((_, Err(error))) => error.clone(),
-            Some((_, Ok(found))) if id.index < found.len() => return Ok(()),
-            Some((_, Ok(found))) => DeviceError::NoSuchIndex {
-                id,
-                found: found.len(),
-            },
+            Some(Err(error)) => error.clone(),
+            Some(Ok(found)) if id.index < found => return Ok(()),
+            Some(Ok(found)) => DeviceError::NoSuchIndex { id, found },
         };
-        Err(UserError::new(
-            format!("{called} {id}: {refused}"),
-            self.hint(&refused),
-        ))
+        let what = format!("{called} {id}: {refused}");
+        Err(UserError::new(what, self.hint(&refused)))
     }
 
     fn hint(&self, refused: &DeviceError) -> String {
@@ -170,28 +164,10 @@ pub(super) fn choose(
 ) -> Result<Chosen, UserError> {
     let (data_gpu, model_gpu) = (called(&keys::DATA_GPU), called(&keys::MODEL_GPU));
     let (data_device, model_device) = (called(&keys::DATA_DEVICE), called(&keys::MODEL_DEVICE));
-    let gpus = match (&asked.data_gpu, &asked.model_gpu) {
-        (None, None) => None,
-        (Some(data), Some(model)) => Some((data.as_str(), model.as_str())),
-        (Some(one), None) => {
-            return Err(alone(&data_gpu, one, "--model-gpu").fix(&keys::DATA_GPU, None));
-        }
-        (None, Some(one)) => {
-            return Err(alone(&model_gpu, one, "--data-gpu").fix(&keys::MODEL_GPU, None));
-        }
-    };
-    let pair = match (&asked.data_device, &asked.model_device) {
-        (None, None) => None,
-        (Some(data), Some(model)) => Some((data, model)),
-        (Some(one), None) => {
-            let refused = alone(&data_device, &one.0, "--model-device");
-            return Err(refused.fix(&keys::DATA_DEVICE, None));
-        }
-        (None, Some(one)) => {
-            let refused = alone(&model_device, &one.0, "--data-device");
-            return Err(refused.fix(&keys::MODEL_DEVICE, None));
-        }
-    };
+    let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
+    let gpus = both(&asked.data_gpu, &asked.model_gpu, gpus, called)?;
+    let devices = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
+    let pair = both(&asked.data_device, &asked.model_device, devices, called)?;
     match (gpus, pair) {
         (Some(_), Some(_)) => Err(UserError::new(
             format!("{data_gpu} and {data_device} both say which device prepares batches"),
@@ -251,11 +227,13 @@ fn two_gpus(
     let same = numbers[0].is_some() && numbers[0] == numbers[1];
     let least = if same { 1 } else { 2 };
     if gpus.len() < least || highest >= gpus.len() {
-        let here = match available.backends.is_empty() {
-            true => " that this build can use",
-            false => "",
+        let cpu_only = available.backends.is_empty();
+        let here = if cpu_only {
+            " that this build can use"
+        } else {
+            ""
         };
-        let hint = match (gpus.len(), available.backends.is_empty()) {
+        let hint = match (gpus.len(), cpu_only) {
             (0, true) => "this build has the CPU only: build with --features vulkan (or cuda), or leave both out: in single-device mode batches are made alongside the model; --device cpu overrides the file".to_owned(),
             (0, false) => "leave both out: the CPU will be used; --device cpu overrides the file".to_owned(),
             (1, _) => format!("leave both out: single-device mode uses {} and makes batches alongside the model", gpus[0]),
@@ -323,11 +301,22 @@ fn two_devices(data: DeviceId, model: DeviceId) -> Chosen {
     }
 }
 
-fn alone(given: &str, value: &str, missing: &str) -> UserError {
-    UserError::new(
-        format!("{given} {value} is given without {missing}"),
-        "two devices need both; leave it out for one device",
-    )
+/// Both settings of a pair or none; one alone is an error.
+fn both<'a, T: FromValue>(
+    data: &'a Option<T>,
+    model: &'a Option<T>,
+    [data_key, model_key]: [&'static Key; 2],
+    called: &dyn Fn(&Key) -> String,
+) -> Result<Option<(&'a T, &'a T)>, UserError> {
+    let (given, value, missing) = match (data, model) {
+        (None, None) => return Ok(None),
+        (Some(data), Some(model)) => return Ok(Some((data, model))),
+        (Some(value), None) => (data_key, value.show(), model_key.flag()),
+        (None, Some(value)) => (model_key, value.show(), data_key.flag()),
+    };
+    let what = format!("{} {value} is given without {missing}", called(given));
+    let hint = "two devices need both; leave it out for one device";
+    Err(UserError::new(what, hint).fix(given, None))
 }
 
 /// What the machine says is free on a device. `None` where it does not print_output, or cards and devices cannot be

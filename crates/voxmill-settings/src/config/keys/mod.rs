@@ -387,7 +387,7 @@ impl Key {
     }
 
     /// As the file of examples writes it, and whether as a comment.
-    pub(super) fn in_example(&self) -> Option<(String, bool)> {
+    pub(crate) fn in_example(&self) -> Option<(String, bool)> {
         match self.example {
             Some(value) => Some((value.to_owned(), true)),
             None => Some((self.default_text()?, false)),
