@@ -1,6 +1,6 @@
 //! The settings of `synthesize`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use voxmill_text::FrontEndOptions;
 use voxmill_text::language::Language;
@@ -127,31 +127,21 @@ fn source(text: Option<String>, file: Option<PathBuf>) -> Result<TextSource, Use
 }
 
 fn output(path: PathBuf) -> Result<Output, UserError> {
-    let slash = path
-        .as_os_str()
-        .to_string_lossy()
-        .ends_with(std::path::is_separator);
+    let text = path.as_os_str().to_string_lossy();
+    let slash = text.ends_with(std::path::is_separator);
     if slash || path.is_dir() {
         return Ok(Output::Folder(path));
     }
-    if is_wav(&path) {
+    let extension = path.extension();
+    if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("wav")) {
         return Ok(Output::File(path));
     }
-    let hint = format!(
-        "write `{}` for a file, or `{}/` for a folder with a file for each line",
-        path.with_extension("wav").display(),
-        path.with_extension("").display()
-    );
-    let what = format!(
-        "--output `{}` is neither a wav file nor a folder",
-        path.display()
-    );
+    let (file, folder) = (path.with_extension("wav"), path.with_extension(""));
+    let (path, file, folder) = (path.display(), file.display(), folder.display());
+    let what = format!("--output `{path}` is neither a wav file nor a folder");
+    let hint =
+        format!("write `{file}` for a file, or `{folder}/` for a folder with a file for each line");
     Err(UserError::new(what, hint))
-}
-
-fn is_wav(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("wav"))
 }
 
 #[cfg(test)]
@@ -188,30 +178,35 @@ mod tests {
     fn a_folder_exists_or_ends_in_a_slash() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().to_owned();
-        assert_eq!(output(there.clone()).unwrap(), Output::Folder(there));
-        assert_eq!(
-            output("new/".into()).unwrap(),
-            Output::Folder("new/".into())
-        );
-        assert_eq!(
-            output("a.WAV".into()).unwrap(),
-            Output::File("a.WAV".into())
-        );
+        for (path, expected) in [
+            (there.clone(), Output::Folder(there)),
+            ("new/".into(), Output::Folder("new/".into())),
+            ("a.WAV".into(), Output::File("a.WAV".into())),
+        ] {
+            assert_eq!(output(path).unwrap(), expected);
+        }
         let error = describe(&output("a.mp3".into()).unwrap_err().into());
-        assert!(
-            error.contains("write `a.wav` for a file, or `a/`"),
-            "{error}"
-        );
+        let hint = "write `a.wav` for a file, or `a/`";
+        assert!(error.contains(hint), "{error}");
     }
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let both = refused(&["--text", "Hello.", "--text-file", "story.txt"]);
-        assert!(both.contains("--text and --text-file"), "{both}");
-        assert!(refused(&["--text", " \n"]).contains("no text to speak"));
-        let voices = refused(&["--reference-audio", "me.wav", "--speaker", "slt"]);
-        assert!(voices.contains("whose voice"), "{voices}");
-        let runs = refused(&["--checkpoint", "runs/a", "--runs-dir", "elsewhere"]);
-        assert!(runs.contains("--runs-dir has no effect"), "{runs}");
+        for (flags, words) in [
+            (
+                "--text Hello. --text-file story.txt",
+                "--text and --text-file",
+            ),
+            ("--text \n", "no text to speak"),
+            ("--reference-audio me.wav --speaker slt", "whose voice"),
+            (
+                "--checkpoint runs/a --runs-dir elsewhere",
+                "--runs-dir has no effect",
+            ),
+        ] {
+            let flags: Vec<&str> = flags.split(' ').collect();
+            let refused = refused(&flags);
+            assert!(refused.contains(words), "{flags:?}: {refused}");
+        }
     }
 }

@@ -38,17 +38,11 @@ fn few_batches(facts: &Facts<'_>) -> Option<Check> {
     }
     let enough = enough_batches(data.plan, size, batches);
     let (better, more) = enough.filter(|(_, more)| *more > batches)?;
-    let what = format!(
-        "an epoch has only {} of {size} clips: the model learns in few large steps",
-        count(batches, "batch")
-    );
-    let costs = format!(
-        "{} an epoch; batches of {better} give {more}",
-        count(batches, "step")
-    );
-    let check = facts
-        .about(Level::Warning, &keys::BATCH_SIZE, what)
-        .costs(costs);
+    let (of, steps) = (count(batches, "batch"), count(batches, "step"));
+    let what =
+        format!("an epoch has only {of} of {size} clips: the model learns in few large steps");
+    let costs = format!("{steps} an epoch; batches of {better} give {more}");
+    let check = facts.warning(&keys::BATCH_SIZE, what).costs(costs);
     Some(check.suggest(&keys::BATCH_SIZE, better))
 }
 
@@ -86,12 +80,9 @@ fn padding(facts: &Facts<'_>) -> Option<Check> {
             return None;
         }
         let what = "every batch is padded to the longest clip";
-        let costs = format!(
-            "{} of all frames are padding; with {shapes} it is {}",
-            percent(padded),
-            percent(better)
-        );
-        let check = facts.about(Level::Warning, &keys::PAD_TO_FIXED_LENGTH, what);
+        let (padded, better) = (percent(padded), percent(better));
+        let costs = format!("{padded} of all frames are padding; with {shapes} it is {better}");
+        let check = facts.warning(&keys::PAD_TO_FIXED_LENGTH, what);
         return Some(
             check
                 .costs(costs)
@@ -115,11 +106,9 @@ fn padding(facts: &Facts<'_>) -> Option<Check> {
     if saved < WORTH_IT {
         return None;
     }
-    let what = format!(
-        "{} for all batches: {} of all frames are padding",
-        count(data.plan.buckets().len() as u64, "shape"),
-        percent(padded)
-    );
+    let shapes = count(data.plan.buckets().len() as u64, "shape");
+    let padded = percent(padded);
+    let what = format!("{shapes} for all batches: {padded} of all frames are padding");
     let costs = format!(
         "with up to {more} it is {}, in {} an epoch instead of {}",
         percent(waste(&better)),

@@ -1,6 +1,6 @@
 //! What of the dataset is left out, and what is held out.
 
-use super::{Check, Facts, Level, all_of, count, percent};
+use super::{Check, Facts, Level, Longest, all_of, count, percent};
 use crate::config::keys;
 
 /// From this share on, clips left out are worth a warning.
@@ -18,10 +18,8 @@ fn level(left_out: usize, rows: usize) -> Level {
 fn share(left_out: usize, rows: usize) -> String {
     let percent = percent(left_out as f64 / rows.max(1) as f64);
     let verb = if left_out == 1 { "is" } else { "are" };
-    format!(
-        "{} of {rows} {verb} left out, {percent}",
-        count(left_out as u64, "clip")
-    )
+    let clips = count(left_out as u64, "clip");
+    format!("{clips} of {rows} {verb} left out, {percent}")
 }
 
 fn too_long(facts: &Facts<'_>) -> Option<Check> {
@@ -34,22 +32,14 @@ fn too_long(facts: &Facts<'_>) -> Option<Check> {
     let audio = &facts.settings.data.audio;
     let seconds =
         |frames: u32| f64::from(frames) * audio.hop_length as f64 / f64::from(audio.sample_rate);
-    let what = format!(
-        "{}: longer than {limit} frames ({:.1} s)",
-        share(n, data.rows),
-        seconds(limit)
-    );
+    let (left_out, at) = (share(n, data.rows), seconds(limit));
+    let what = format!("{left_out}: longer than {limit} frames ({at:.1} s)");
     let check = facts.about(level(n, data.rows), &keys::MAX_MEL_FRAMES, what);
-    Some(match data.longest {
-        Some(longest) => check
-            .costs(format!(
-                "the longest has {} frames ({:.1} s)",
-                longest.frames,
-                seconds(longest.frames)
-            ))
-            .suggest(&keys::MAX_MEL_FRAMES, longest.frames),
-        None => check,
-    })
+    let Some(Longest { frames, .. }) = data.longest else {
+        return Some(check);
+    };
+    let costs = format!("the longest has {frames} frames ({:.1} s)", seconds(frames));
+    Some(check.costs(costs).suggest(&keys::MAX_MEL_FRAMES, frames))
 }
 
 fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
@@ -58,21 +48,18 @@ fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
     if n == 0 {
         return None;
     }
-    let limit = facts.settings.data.max_text_length;
-    let what = format!(
-        "{}: text of more than {limit} characters",
-        share(n, data.rows)
-    );
+    let (limit, left_out) = (facts.settings.data.max_text_length, share(n, data.rows));
+    let what = format!("{left_out}: text of more than {limit} characters");
     let check = facts.about(level(n, data.rows), &keys::MAX_TEXT_LENGTH, what);
-    Some(match data.longest {
-        Some(longest) => check
-            .costs(format!(
-                "the longest text has {} characters",
-                longest.characters
-            ))
-            .suggest(&keys::MAX_TEXT_LENGTH, longest.characters),
-        None => check,
-    })
+    let Some(Longest { characters, .. }) = data.longest else {
+        return Some(check);
+    };
+    let costs = format!("the longest text has {characters} characters");
+    Some(
+        check
+            .costs(costs)
+            .suggest(&keys::MAX_TEXT_LENGTH, characters),
+    )
 }
 
 /// More than `max_bad` of them are refused when the manifest is read.
@@ -82,10 +69,8 @@ fn bad(facts: &Facts<'_>) -> Option<Check> {
     if n == 0 {
         return None;
     }
-    let what = format!(
-        "{}: no such audio, not decodable, no text and the like",
-        share(n, data.rows)
-    );
+    let left_out = share(n, data.rows);
+    let what = format!("{left_out}: no such audio, not decodable, no text and the like");
     let check = facts.about(level(n, data.rows), &keys::TRAIN_DATA, what);
     Some(check.hint("`voxmill prepare` on the same folder lists them with row and reason"))
 }
@@ -96,8 +81,7 @@ fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
     if data.held_out > 0 {
         return None;
     }
-    let patience = evaluation.patience.is_some();
-    let (level, what) = match patience {
+    let (level, what) = match evaluation.patience.is_some() {
         true => (
             Level::Error,
             "no clip is held out, so the run cannot stop when nothing gets better",
@@ -115,7 +99,6 @@ fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Longest;
     use super::super::tests::{Machine, found};
     use super::*;
 
@@ -155,18 +138,16 @@ mod tests {
 
     #[test]
     fn patience_needs_clips_that_are_held_out() {
-        let mut machine = Machine::with("--early-stopping-patience 3", 2);
+        let machine = Machine::with("--early-stopping-patience 3", 2);
         assert!(found(&machine.facts(), &keys::VAL_FRACTION).is_none());
-        machine.held_out = 0;
-        assert_eq!(
-            found(&machine.facts(), &keys::VAL_FRACTION).unwrap().level,
-            Level::Error
-        );
-        let mut machine = Machine::with("", 2);
-        machine.held_out = 0;
-        assert_eq!(
-            found(&machine.facts(), &keys::VAL_FRACTION).unwrap().level,
-            Level::Note
-        );
+        for (flags, level) in [
+            ("--early-stopping-patience 3", Level::Error),
+            ("", Level::Note),
+        ] {
+            let mut machine = Machine::with(flags, 2);
+            machine.held_out = 0;
+            let check = found(&machine.facts(), &keys::VAL_FRACTION).unwrap();
+            assert_eq!(check.level, level, "{flags}");
+        }
     }
 }

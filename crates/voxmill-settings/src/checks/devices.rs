@@ -4,7 +4,7 @@ use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Backend;
 
-use super::{Check, Facts, Level, Where, all_of, count, size};
+use super::{Check, Facts, Where, all_of, count, size};
 use crate::config::keys;
 
 all_of!(
@@ -29,7 +29,7 @@ fn unused_card(facts: &Facts<'_>) -> Option<Check> {
             n => format!("{} and {} more", card.name, count(n as u64 - 1, "GPU")),
         }
     );
-    let mut check = facts.about(Level::Warning, &keys::DEVICE, what);
+    let mut check = facts.warning(&keys::DEVICE, what);
     check.place = Where::Elsewhere;
     Some(check.hint(
         "build with GPUs: cargo install --locked --path crates/voxmill --features vulkan (or cuda)",
@@ -37,22 +37,15 @@ fn unused_card(facts: &Facts<'_>) -> Option<Check> {
 }
 
 fn slow_link(facts: &Facts<'_>) -> Option<Check> {
-    let link = facts
-        .settings
-        .devices
-        .link
-        .filter(|link| Link::is_slow(*link))?;
+    let link = facts.settings.devices.link;
+    let link = link.filter(|link| Link::is_slow(*link))?;
     let what = format!(
         "the two GPUs are linked {}: {}",
         link.describe(),
         link.name()
     );
     let hint = "two GPUs on one PCIe switch or host bridge pass batches on faster; `voxmill devices` lists the links and measures the copy";
-    Some(
-        facts
-            .about(Level::Warning, facts.model_key(), what)
-            .hint(hint),
-    )
+    Some(facts.warning(facts.model_key(), what).hint(hint))
 }
 
 fn weaker_trains(facts: &Facts<'_>) -> Option<Check> {
@@ -71,7 +64,7 @@ fn weaker_trains(facts: &Facts<'_>) -> Option<Check> {
         devices.data(),
         size(data)
     );
-    let mut check = facts.about(Level::Warning, facts.model_key(), what);
+    let mut check = facts.warning(facts.model_key(), what);
     for (to, from) in [
         (&keys::DATA_GPU, &keys::MODEL_GPU),
         (&keys::MODEL_GPU, &keys::DATA_GPU),
@@ -97,9 +90,7 @@ fn two_lanes(facts: &Facts<'_>) -> Option<Check> {
         "the model computes on {model} of {}; the lane that prepares has {lane}, and most of its time it is idle",
         count(facts.cores as u64, "core")
     );
-    let check = facts
-        .about(Level::Note, &keys::MODEL_DEVICE, what)
-        .costs(costs);
+    let check = facts.note(&keys::MODEL_DEVICE, what).costs(costs);
     Some(
         check.hint(
             "one device does the same with all cores: leave data_device and model_device out",
@@ -115,13 +106,14 @@ fn idle_data_device(facts: &Facts<'_>) -> Option<Check> {
         return None;
     }
     let what = format!("{data} only normalises and passes on: the workers make the frames");
-    let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
+    let check = facts.note(&keys::PREPARE_ON, what);
     Some(check.suggest(&keys::PREPARE_ON, "auto"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Machine, card, found};
+    use super::super::{Level, Suggestion};
     use super::*;
 
     #[test]
@@ -163,9 +155,7 @@ mod tests {
             check.what
         );
         let lines = check.suggestions.iter();
-        let lines: Vec<_> = lines
-            .filter_map(super::super::Suggestion::in_file)
-            .collect();
+        let lines: Vec<_> = lines.filter_map(Suggestion::in_file).collect();
         assert_eq!(lines, ["data_gpu: 1", "model_gpu: 0"]);
         machine.cards.reverse();
         assert!(found(&machine.facts(), &keys::MODEL_GPU).is_none());

@@ -1,6 +1,7 @@
 //! Disks: room for what is written, and how fast the dataset is read.
 
-use super::{Check, Facts, Level, all_of, size, span};
+use super::memory::megabytes;
+use super::{Check, Facts, all_of, percent, size, span};
 use crate::config::keys;
 
 /// What was measured.
@@ -39,7 +40,7 @@ impl ReadSpeed {
     }
 }
 
-/// ReadSpeed may take this share of an epoch before it is worth a warning.
+/// Reading may take this share of an epoch before it is worth a warning.
 const MUCH: f64 = 0.5;
 
 all_of!(checkpoints, cache, cache_budget, slow_disk);
@@ -47,22 +48,16 @@ all_of!(checkpoints, cache, cache_budget, slow_disk);
 fn checkpoints(facts: &Facts<'_>) -> Option<Check> {
     let disk = facts.disk.as_ref()?;
     let room = &disk.checkpoints;
-    let about = |what: String| facts.about(Level::Error, &keys::CHECKPOINT_DIR, what);
+    let folder = &room.folder;
+    let about = |what: String| facts.error(&keys::CHECKPOINT_DIR, what);
     if !room.writable {
-        let check = about(format!(
-            "checkpoints cannot be written into `{}`",
-            room.folder
-        ));
+        let check = about(format!("checkpoints cannot be written into `{folder}`"));
         return Some(check.hint("give a folder that can be written with --checkpoint-dir"));
     }
     let free = room.free.filter(|free| room.needed > *free)?;
     let keep = facts.settings.checkpoints.keep.get() as u64;
-    let what = format!(
-        "the checkpoints need {} in `{}`, where {} are free",
-        size(room.needed),
-        room.folder,
-        size(free)
-    );
+    let (needed, are_free) = (size(room.needed), size(free));
+    let what = format!("the checkpoints need {needed} in `{folder}`, where {are_free} are free");
     // Besides the kept ones there are the best, and the one that is being written.
     let each = room.needed / (keep + 2);
     Some(match free / each.max(1) {
@@ -78,7 +73,7 @@ fn cache(facts: &Facts<'_>) -> Option<Check> {
         return None;
     }
     let about = |what: String| {
-        let check = facts.about(Level::Warning, &keys::CACHE_DIR, what);
+        let check = facts.warning(&keys::CACHE_DIR, what);
         check.hint("move the cache with --cache-dir to a disk with room")
     };
     let anew = "without a cache every epoch computes its features again";
@@ -87,12 +82,8 @@ fn cache(facts: &Facts<'_>) -> Option<Check> {
         return (room.needed > 0).then(|| about(what).costs(anew));
     }
     let free = room.free.filter(|free| room.needed > *free)?;
-    let what = format!(
-        "the cache needs {} more in `{}`, where {} are free",
-        size(room.needed),
-        room.folder,
-        size(free)
-    );
+    let (folder, needed, free) = (&room.folder, size(room.needed), size(free));
+    let what = format!("the cache needs {needed} more in `{folder}`, where {free} are free");
     Some(about(what).costs(anew))
 }
 
@@ -103,24 +94,13 @@ fn cache_budget(facts: &Facts<'_>) -> Option<Check> {
     if !facts.settings.feeding.caching || needed <= budget {
         return None;
     }
-    let what = format!(
-        "the features take {}, and cache_budget is {}",
-        size(needed),
-        size(budget)
-    );
-    let beyond = 1.0 - budget as f64 / needed as f64;
-    let check = facts.about(Level::Warning, &keys::CACHE_BUDGET, what);
-    Some(
-        check
-            .costs(format!(
-                "about {} of the clips are computed again in every epoch",
-                super::percent(beyond)
-            ))
-            .suggest(
-                &keys::CACHE_BUDGET,
-                super::memory::megabytes(needed + needed / 10),
-            ),
-    )
+    let (take, may) = (size(needed), size(budget));
+    let what = format!("the features take {take}, and cache_budget is {may}");
+    let beyond = percent(1.0 - budget as f64 / needed as f64);
+    let costs = format!("about {beyond} of the clips are computed again in every epoch");
+    let enough = megabytes(needed + needed / 10);
+    let check = facts.warning(&keys::CACHE_BUDGET, what).costs(costs);
+    Some(check.suggest(&keys::CACHE_BUDGET, enough))
 }
 
 /// Only where a run says how long an epoch takes: a slow disk behind a slow model costs nothing.
@@ -131,24 +111,16 @@ fn slow_disk(facts: &Facts<'_>) -> Option<Check> {
     if seconds < MUCH * epoch {
         return None;
     }
-    let what = format!(
-        "the disk reads {}/s: the sound of an epoch takes {}",
-        size(reading.bytes_a_second() as u64),
-        span(seconds)
-    );
-    let check = facts.about(Level::Warning, &keys::TRAIN_DATA, what);
-    Some(
-        check
-            .costs(format!(
-                "an epoch of the last run like this took {}",
-                span(epoch)
-            ))
-            .hint("copy the dataset to a faster disk, or run `voxmill prepare` first"),
-    )
+    let (rate, seconds) = (size(reading.bytes_a_second() as u64), span(seconds));
+    let what = format!("the disk reads {rate}/s: the sound of an epoch takes {seconds}");
+    let costs = format!("an epoch of the last run like this took {}", span(epoch));
+    let check = facts.warning(&keys::TRAIN_DATA, what).costs(costs);
+    Some(check.hint("copy the dataset to a faster disk, or run `voxmill prepare` first"))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Level;
     use super::super::tests::{Machine, found};
     use super::*;
 

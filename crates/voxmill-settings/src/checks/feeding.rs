@@ -17,8 +17,7 @@ all_of!(
 fn one_after_another(facts: &Facts<'_>) -> Option<Check> {
     let feeding = &facts.settings.feeding;
     (!feeding.overlap).then(|| {
-        facts
-            .about(Level::Warning, &keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
+        facts.warning(&keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
             .costs("a step takes the time of its batch on top of its own; it is meant as a baseline to measure with")
             .suggest(&keys::NO_OVERLAP, false)
     })
@@ -33,17 +32,14 @@ fn few_slots(facts: &Facts<'_>) -> Option<Check> {
     if slots >= LEAST_SLOTS || !facts.settings.feeding.overlap {
         return None;
     }
-    let what = format!(
-        "{} ahead on the device: a batch that is late by anything is waited for",
-        count(slots as u64, "batch")
-    );
-    let more = batch * (LEAST_SLOTS - slots) as u64;
-    let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
-    Some(
-        check
-            .costs(format!("one more takes {} of its memory", size(more)))
-            .suggest(&keys::PREFETCH_BUFFER_SIZE, LEAST_SLOTS),
-    )
+    let batches = count(slots as u64, "batch");
+    let what =
+        format!("{batches} ahead on the device: a batch that is late by anything is waited for");
+    let more = size(batch * (LEAST_SLOTS - slots) as u64);
+    let costs = format!("one more takes {more} of its memory");
+    let key = &keys::PREFETCH_BUFFER_SIZE;
+    let check = facts.warning(key, what).costs(costs);
+    Some(check.suggest(key, LEAST_SLOTS))
 }
 
 fn many_slots(facts: &Facts<'_>) -> Option<Check> {
@@ -61,7 +57,7 @@ fn many_slots(facts: &Facts<'_>) -> Option<Check> {
     let (usual, _) = usual_slots(batch_size, facts.settings.devices.devices.is_pair());
     let what = format!("{slots} batches wait on the device");
     let costs = format!("they take up to {} of its {}", size(ahead), size(memory));
-    let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
+    let check = facts.warning(&keys::PREFETCH_BUFFER_SIZE, what);
     Some(
         check
             .costs(costs)
@@ -78,16 +74,11 @@ fn buffer_beyond_budget(facts: &Facts<'_>) -> Option<Check> {
     if fit >= feeding.buffered_batches as u64 || !facts.given(&keys::BUFFER_SIZE) {
         return None;
     }
-    let what = format!(
-        "{} batches ahead do not fit into ram_budget {}",
-        feeding.buffered_batches,
-        show_bytes(feeding.ram_budget)
-    );
-    let costs = format!(
-        "it holds {fit} of the largest, {} each; the budget wins",
-        size(largest)
-    );
-    let check = facts.about(Level::Note, &keys::BUFFER_SIZE, what);
+    let (ahead, budget) = (feeding.buffered_batches, show_bytes(feeding.ram_budget));
+    let what = format!("{ahead} batches ahead do not fit into ram_budget {budget}");
+    let each = size(largest);
+    let costs = format!("it holds {fit} of the largest, {each} each; the budget wins");
+    let check = facts.note(&keys::BUFFER_SIZE, what);
     Some(check.costs(costs).suggest(&keys::BUFFER_SIZE, fit.max(1)))
 }
 
@@ -136,11 +127,9 @@ fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
         return None;
     }
     let what = "frames are made on a device: the cache is not used for sound";
-    let costs = format!(
-        "every epoch decodes {} of sound again",
-        span(data.audio_seconds)
-    );
-    let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
+    let sound = span(data.audio_seconds);
+    let costs = format!("every epoch decodes {sound} of sound again");
+    let check = facts.note(&keys::PREPARE_ON, what);
     Some(check.costs(costs).suggest(&keys::PREPARE_ON, "host"))
 }
 
@@ -200,11 +189,8 @@ mod tests {
         let mut machine = Machine::with("--prefetch-buffer-size 64 --batch-size 32", 2);
         machine.memory = Some(400_000_000);
         let check = found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).unwrap();
-        let default = Machine::with("--batch-size 32", 2)
-            .facts()
-            .settings
-            .feeding
-            .device_slots;
+        let default = Machine::with("--batch-size 32", 2).settings;
+        let default = default.feeding.device_slots;
         assert_eq!(check.suggestions[0].value, Some(default.to_string()));
     }
 

@@ -29,17 +29,11 @@ fn budget_beyond_memory(facts: &Facts<'_>) -> Option<Check> {
     if budget <= memory {
         return None;
     }
-    let what = format!(
-        "ram_budget is {}, and this machine has {}",
-        show_bytes(budget),
-        size(memory)
-    );
-    let check = facts.about(Level::Warning, &keys::RAM_BUDGET, what);
-    Some(
-        check
-            .costs("a bound above the memory bounds nothing: the machine would swap or end the run")
-            .suggest(&keys::RAM_BUDGET, megabytes(memory / 4)),
-    )
+    let (is, has) = (show_bytes(budget), size(memory));
+    let what = format!("ram_budget is {is}, and this machine has {has}");
+    let costs = "a bound above the memory bounds nothing: the machine would swap or end the run";
+    let check = facts.warning(&keys::RAM_BUDGET, what).costs(costs);
+    Some(check.suggest(&keys::RAM_BUDGET, megabytes(memory / 4)))
 }
 
 fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
@@ -55,7 +49,7 @@ fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     );
     let share = data.batch_budget.max(1) as f64 / budget.max(1) as f64;
     let enough = (data.making as f64 / share).ceil() as u64;
-    let check = facts.about(Level::Error, &keys::RAM_BUDGET, what);
+    let check = facts.error(&keys::RAM_BUDGET, what);
     Some(
         match facts.memory.is_some_and(|memory| enough > memory / 2) {
             false => check.suggest(&keys::RAM_BUDGET, megabytes(enough)),
@@ -72,23 +66,17 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     let (total, usable, whose) = match model.is_cpu() {
         true => {
             let memory = facts.memory?;
-            let left = memory.saturating_sub(settings.feeding.ram_budget.min(memory));
-            (
-                memory,
-                left,
-                "what ram_budget leaves of the memory".to_owned(),
-            )
+            let left = memory.saturating_sub(settings.feeding.ram_budget);
+            let whose = "what ram_budget leaves of the memory".to_owned();
+            (memory, left, whose)
         }
         false => {
             let card = facts.model_card?;
             let total = card.memory_total_bytes?;
             let free = card.memory_free_bytes.unwrap_or(total);
             let usable = (free as f64 * USABLE_SHARE) as u64;
-            (
-                total,
-                usable,
-                format!("nine tenths of what is free on {model}"),
-            )
+            let whose = format!("nine tenths of what is free on {model}");
+            (total, usable, whose)
         }
     };
     if need <= usable {
@@ -108,12 +96,7 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     );
     let costs = format!("{whose} is {}", size(usable));
     let check = facts.about(level, &keys::BATCH_SIZE, what).costs(costs);
-    let smaller = largest_fitting(
-        settings,
-        settings.devices.planned_precision(),
-        data.plan,
-        |needs| needs.on_model() <= usable,
-    );
+    let smaller = fitting(facts, data, |needs| needs.on_model() <= usable);
     Some(smaller_batches(check, smaller))
 }
 
@@ -127,22 +110,23 @@ fn batch_beyond_data_card(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Che
         return None;
     }
     let data_device = devices.devices.data();
+    let (takes, free) = (megabytes(need), size(usable));
     let what = format!(
-        "{data_device} cannot prepare the largest batch: that takes {} by calculation",
-        megabytes(need)
+        "{data_device} cannot prepare the largest batch: that takes {takes} by calculation"
     );
-    let costs = format!(
-        "nine tenths of what is free on {data_device} is {}",
-        size(usable)
-    );
-    let check = facts.about(Level::Error, &keys::BATCH_SIZE, what);
-    let smaller = largest_fitting(
-        facts.settings,
-        devices.planned_precision(),
-        data.plan,
-        |needs| needs.data <= usable,
-    );
+    let costs = format!("nine tenths of what is free on {data_device} is {free}");
+    let check = facts.error(&keys::BATCH_SIZE, what);
+    let smaller = fitting(facts, data, |needs| needs.data <= usable);
     Some(smaller_batches(check.costs(costs), smaller))
+}
+
+fn fitting(
+    facts: &Facts<'_>,
+    data: &DataFacts<'_>,
+    fits: impl Fn(&Needs) -> bool,
+) -> Option<StepClips> {
+    let precision = facts.settings.devices.planned_precision();
+    largest_fitting(facts.settings, precision, data.plan, fits)
 }
 
 fn smaller_batches(check: Check, smaller: Option<StepClips>) -> Check {
@@ -161,15 +145,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
     let (settings, needs) = (facts.settings, &data.needs);
     let (limits, devices) = (settings.devices.limits, settings.devices.devices);
     let refused = |key: &'static Key, what: String, smaller: Option<StepClips>| {
-        smaller_batches(facts.about(Level::Error, key, what), smaller)
-    };
-    let fitting = |fits: &dyn Fn(&Needs) -> bool| {
-        largest_fitting(
-            settings,
-            settings.devices.planned_precision(),
-            data.plan,
-            fits,
-        )
+        smaller_batches(facts.error(key, what), smaller)
     };
     let mut all = Vec::new();
     if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {
@@ -179,7 +155,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
             megabytes(needs.data),
             show_bytes(limit)
         );
-        let smaller = fitting(&|needs| needs.data <= limit);
+        let smaller = fitting(facts, data, |needs| needs.data <= limit);
         all.push(refused(&keys::DATA_GPU_MEMORY, what, smaller));
     }
     if let Some(limit) = limits.model.filter(|limit| needs.on_model() > *limit) {
@@ -189,7 +165,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
             megabytes(needs.on_model()),
             show_bytes(limit)
         );
-        let smaller = fitting(&|needs| needs.on_model() <= limit);
+        let smaller = fitting(facts, data, |needs| needs.on_model() <= limit);
         all.push(refused(&keys::MODEL_GPU_MEMORY, what, smaller));
     }
     all
@@ -204,12 +180,9 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
     let beyond = pairs.into_iter().filter_map(|(key, limit, card)| {
         let (limit, total) = (limit?, card?.memory_total_bytes?);
         (limit > total).then(|| {
-            let what = format!(
-                "{} is above the {} that the GPU has",
-                show_bytes(limit),
-                size(total)
-            );
-            let check = facts.about(Level::Warning, key, what);
+            let (limit, has) = (show_bytes(limit), size(total));
+            let what = format!("{limit} is above the {has} that the GPU has");
+            let check = facts.warning(key, what);
             let fits = (total as f64 * USABLE_SHARE) as u64 / 1_000_000 * 1_000_000;
             check
                 .costs("such a limit holds nothing back")

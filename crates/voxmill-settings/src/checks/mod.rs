@@ -170,6 +170,18 @@ impl<'a> Facts<'a> {
         }
     }
 
+    fn error(&self, key: &'static Key, what: impl Into<String>) -> Check {
+        self.about(Level::Error, key, what)
+    }
+
+    fn warning(&self, key: &'static Key, what: impl Into<String>) -> Check {
+        self.about(Level::Warning, key, what)
+    }
+
+    fn note(&self, key: &'static Key, what: impl Into<String>) -> Check {
+        self.about(Level::Note, key, what)
+    }
+
     /// Where a setting was given.
     pub fn place(&self, key: &Key) -> Where {
         let mut settings = self.settings.resolved.iter();

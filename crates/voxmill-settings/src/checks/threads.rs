@@ -1,6 +1,6 @@
 //! Workers and compute threads compared with the cores that there are.
 
-use super::{Check, Facts, Level, count};
+use super::{Check, Facts, count};
 use crate::config::keys;
 use crate::oversubscribed;
 
@@ -36,7 +36,7 @@ fn crowded(facts: &Facts<'_>) -> Option<Check> {
         "{workers} of feeding and {compute} of the model are {threads} threads, {:.1} for each core: they take the cores from each other",
         threads as f64 / cores as f64
     );
-    let check = facts.about(Level::Warning, key, what).costs(costs);
+    let check = facts.warning(key, what).costs(costs);
     Some(check.suggest(key, usual))
 }
 
@@ -55,7 +55,7 @@ fn idle(facts: &Facts<'_>) -> Option<Check> {
         count(compute as u64, "compute thread")
     );
     let costs = format!("{threads} threads on {}", count(facts.cores as u64, "core"));
-    let check = facts.about(Level::Note, &keys::NUM_WORKERS, what);
+    let check = facts.note(&keys::NUM_WORKERS, what);
     Some(
         check
             .costs(costs)
@@ -65,6 +65,7 @@ fn idle(facts: &Facts<'_>) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Level;
     use super::super::tests::{Machine, found};
     use super::*;
 

@@ -137,14 +137,10 @@ impl Reader<'_> {
             YamlData::Mapping(sections) => sections,
             data if is_null(data) => return,
             _ => {
-                let what =
-                    "the file must hold the sections `data:`, `model:` and `training:`".to_owned();
-                self.faults.push(Fault::at(
-                    document.span.start,
-                    1,
-                    what,
-                    "write `data:` on a line of its own, then `  batch_size: 16`".into(),
-                ));
+                let what = "the file must hold the sections `data:`, `model:` and `training:`";
+                let hint = "write `data:` on a line of its own, then `  batch_size: 16`";
+                let at = document.span.start;
+                self.faults.push(Fault::at(at, 1, what.into(), hint.into()));
                 return;
             }
         };
@@ -159,12 +155,9 @@ impl Reader<'_> {
                     }
                     _ => "the sections are `data:`, `model:` and `training:`".into(),
                 };
-                self.faults.push(Fault::at(
-                    at,
-                    name.chars().count(),
-                    format!("unknown section `{name}`"),
-                    hint,
-                ));
+                let what = format!("unknown section `{name}`");
+                let fault = Fault::at(at, name.chars().count(), what, hint);
+                self.faults.push(fault);
                 continue;
             };
             match &body.data {
@@ -175,15 +168,13 @@ impl Reader<'_> {
                 }
                 data if is_null(data) => {}
                 _ => {
-                    let what = format!("`{name}:` must hold keys, but found {}", found(&body.data));
-                    self.faults.push(Fault::at(
-                        body.span.start,
-                        1,
-                        what,
-                        format!(
-                            "write `{name}:` on a line of its own and indent its keys below it"
-                        ),
-                    ));
+                    let found = found(&body.data);
+                    let what = format!("`{name}:` must hold keys, but found {found}");
+                    let hint = format!(
+                        "write `{name}:` on a line of its own and indent its keys below it"
+                    );
+                    let at = body.span.start;
+                    self.faults.push(Fault::at(at, 1, what, hint));
                 }
             }
         }
@@ -254,21 +245,16 @@ impl Reader<'_> {
     }
 
     fn value(&self, key: &Key, node: &MarkedYaml) -> Result<Value, Fault> {
+        let expected = key.kind.expects();
         let fault = |width: usize, what: String| {
-            Fault::at(
-                node.span.start,
-                width,
-                format!("`{}`: {what}", key.name),
-                format!(
-                    "write {}, or leave the key out for the default",
-                    key.kind.expects()
-                ),
-            )
+            let what = format!("`{}`: {what}", key.name);
+            let hint = format!("write {expected}, or leave the key out for the default");
+            Fault::at(node.span.start, width, what, hint)
         };
         let wrong_type =
-            |found: &str| fault(1, format!("expected {}, found {found}", key.kind.expects()));
+            |width: usize, found: &str| fault(width, format!("expected {expected}, found {found}"));
         let YamlData::Representation(text, style, _) = &node.data else {
-            return Err(wrong_type(found(&node.data)));
+            return Err(wrong_type(1, found(&node.data)));
         };
         let width = text.chars().count();
         let quoted = *style != ScalarStyle::Plain;
@@ -277,10 +263,7 @@ impl Reader<'_> {
             Kind::Whole { .. } | Kind::Number { .. } | Kind::Switch
         );
         if quoted && bare {
-            return Err(fault(
-                width + 2,
-                format!("expected {}, found a quoted text", key.kind.expects()),
-            ));
+            return Err(wrong_type(width + 2, "a quoted text"));
         }
         key.kind.parse(text).map_err(|what| fault(width, what))
     }
@@ -313,22 +296,17 @@ fn complain(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
     let last = faults.len() - 1;
     let mut hint = String::new();
     for (i, fault) in faults.into_iter().enumerate() {
-        let number = fault.line.to_string();
-        let gap = " ".repeat(number.len());
-        let source = lines.get(fault.line - 1).copied().unwrap_or_default();
-        let mark = format!(
-            "{}{}",
-            " ".repeat(fault.column - 1),
-            "^".repeat(fault.width.max(1))
-        );
+        let Fault {
+            line, column, what, ..
+        } = fault;
+        let gap = " ".repeat(line.to_string().len());
+        let source = lines.get(line - 1).copied().unwrap_or_default();
+        let mark = " ".repeat(column - 1) + &"^".repeat(fault.width.max(1));
         let head = if i == 0 { "" } else { "error: " };
+        let path = path.display();
         let _ = write!(
             message,
-            "{head}{}\n  --> {}:{}:{}\n {gap} |\n {number} | {source}\n {gap} | {mark}",
-            fault.what,
-            path.display(),
-            fault.line,
-            fault.column,
+            "{head}{what}\n  --> {path}:{line}:{column}\n {gap} |\n {line} | {source}\n {gap} | {mark}"
         );
         if i < last {
             let _ = write!(message, "\n\nhint: {}\n\n", fault.hint);

@@ -262,11 +262,21 @@ mod tests {
         Event::Key(KeyEvent::new(KeyCode::Char(code), modifiers))
     }
 
+    /// The first Ctrl-C asks and the second insists; `q` never insists; other keys and sizes do nothing.
     #[test]
-    fn the_first_ctrl_c_asks_and_the_second_insists() {
-        let ctrl_c = key('c', KeyModifiers::CONTROL);
-        assert_eq!(action(&ctrl_c, false), KeyAction::Stop);
-        assert_eq!(action(&ctrl_c, true), KeyAction::StopNow);
+    fn keys_ask_to_stop() {
+        let (ctrl, none) = (KeyModifiers::CONTROL, KeyModifiers::NONE);
+        for (event, is_stopping, expected) in [
+            (key('c', ctrl), false, KeyAction::Stop),
+            (key('c', ctrl), true, KeyAction::StopNow),
+            (key('q', none), false, KeyAction::Stop),
+            (key('q', none), true, KeyAction::Nothing),
+            (key('c', none), false, KeyAction::Nothing),
+            (key('x', ctrl), true, KeyAction::Nothing),
+            (Event::Resize(80, 24), true, KeyAction::Nothing),
+        ] {
+            assert_eq!(action(&event, is_stopping), expected, "{event:?}");
+        }
     }
 
     #[test]
@@ -291,26 +301,6 @@ mod tests {
         assert_eq!(messages.len(), 1);
         assert!(messages[0].is_warning);
         assert_eq!(shared.snapshot().messages.len(), 1, "shown once");
-    }
-
-    #[test]
-    fn q_asks_and_never_insists() {
-        let q = key('q', KeyModifiers::NONE);
-        assert_eq!(action(&q, false), KeyAction::Stop);
-        assert_eq!(action(&q, true), KeyAction::Nothing);
-    }
-
-    #[test]
-    fn other_keys_and_sizes_ask_for_nothing() {
-        assert_eq!(
-            action(&key('c', KeyModifiers::NONE), false),
-            KeyAction::Nothing
-        );
-        assert_eq!(
-            action(&key('x', KeyModifiers::CONTROL), true),
-            KeyAction::Nothing
-        );
-        assert_eq!(action(&Event::Resize(80, 24), true), KeyAction::Nothing);
     }
 
     #[test]

@@ -112,13 +112,12 @@ impl Data {
         };
         if self.held_out().clips_of(Split::Validation).next().is_none() {
             if let Some(patience) = evaluation.patience {
-                return Err(UserError::new(
-                    format!(
-                        "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
-                    ),
-                    "hold some out with --val-fraction or --val-data, or leave the patience out",
-                )
-                .into());
+                let what = format!(
+                    "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
+                );
+                let hint =
+                    "hold some out with --val-fraction or --val-data, or leave the patience out";
+                return Err(UserError::new(what, hint).into());
             }
             status!(
                 "note: no clip is held out, so nothing is evaluated; --val-fraction holds some out",
@@ -155,14 +154,12 @@ fn held_out(
         return Err(UserError::new(what, "correct them, or allow more with --max-bad").into());
     }
     if manifest.clips.is_empty() {
-        return Err(UserError::new(
-            format!(
-                "no clip of `{}` is left to validate on",
-                folder.path.display()
-            ),
-            "leave --val-data out: a share of the clips is then held out",
-        )
-        .into());
+        let what = format!(
+            "no clip of `{}` is left to validate on",
+            folder.path.display()
+        );
+        let hint = "leave --val-data out: a share of the clips is then held out";
+        return Err(UserError::new(what, hint).into());
     }
     Ok((folder, manifest))
 }

@@ -25,14 +25,10 @@ pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFold
     let home = home.map(|dir| dir.join("validation"));
     let validation = DatasetFolder::new(val.clone(), Some(Split::Validation), home);
     if train.is_same(&validation) {
-        return Err(UserError::new(
-            format!(
-                "--train-data and --val-data are the same folder, `{}`",
-                val.display()
-            ),
-            "leave --val-data out: a share of the clips is then held out",
-        )
-        .into());
+        let val = val.display();
+        let what = format!("--train-data and --val-data are the same folder, `{val}`");
+        let hint = "leave --val-data out: a share of the clips is then held out";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(vec![train, validation])
 }

@@ -19,13 +19,12 @@ pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserE
     .because(error)
 }
 
-pub(crate) fn describe(error: &CheckpointError) -> String {
-    let mut text = error.to_string();
-    if let Some(cause) = error.source() {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+/// An error with what lies behind it, in one line.
+pub(crate) fn with_cause(error: &dyn Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
-    text
 }
 
 pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
@@ -48,15 +47,11 @@ pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
         LoaderError::Plan(_) => "`voxmill prepare` on the same folder says what is in it",
         LoaderError::Start(_) => "try fewer workers with --num-workers",
     };
-    let shortage = match &error {
-        LoaderError::TooLittleMemory { needed, budget } => Some((*needed, *budget)),
-        _ => None,
-    };
-    let refused = UserError::new("the batches cannot be made", hint).because(error);
-    match shortage {
-        Some((needs, limit)) => refused.short_of_memory(needs, limit).into(),
-        None => refused.into(),
+    let mut refused = UserError::new("the batches cannot be made", hint);
+    if let LoaderError::TooLittleMemory { needed, budget } = error {
+        refused = refused.short_of_memory(needed, budget);
     }
+    refused.because(error).into()
 }
 
 pub(crate) fn of_training(

@@ -85,16 +85,12 @@ pub(crate) fn decide(
     Ok(match measured {
         Ok([host, data]) => {
             let place = faster(host, data);
-            let kept = match store.finds_again() {
-                true => " (once they are kept)",
-                false => "",
-            };
+            let again = store.finds_again();
+            let kept = if again { " (once they are kept)" } else { "" };
+            let (who, host, data) = (who(place), ms(host), ms(data));
+            let device = devices.data();
             let line = format!(
-                "frames    by {}: {} ms a batch by the workers{kept}, {} by {}",
-                who(place),
-                ms(host),
-                ms(data),
-                devices.data()
+                "frames    by {who}: {host} ms a batch by the workers{kept}, {data} by {device}"
             );
             (at(place), Some(line))
         }

@@ -73,18 +73,16 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     // Their names begin with the time.
     runs.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
     runs.pop().ok_or_else(|| {
-        UserError::new(
-            format!(
-                "there is no run with a checkpoint in `{}`",
-                runs_dir.display()
-            ),
-            "`voxmill train` makes one; --runs-dir says where to look",
-        )
-        .into()
+        let what = format!(
+            "there is no run with a checkpoint in `{}`",
+            runs_dir.display()
+        );
+        let hint = "`voxmill train` makes one; --runs-dir says where to look";
+        UserError::new(what, hint).into()
     })
 }
 
-/// What a person may mean by a checkpoint: its folder, a run's folder, a folder of checkpoints.
+/// How a checkpoint may be named: by its folder, a run's folder, a folder of checkpoints.
 #[derive(Debug)]
 pub(crate) enum CheckpointPath {
     Checkpoint(PathBuf),
@@ -93,13 +91,11 @@ pub(crate) enum CheckpointPath {
 
 impl CheckpointPath {
     pub(crate) fn find(path: &Path) -> CheckpointPath {
-        if path.join("checkpoint.json").is_file() {
+        const FACTS: &str = "checkpoint.json";
+        if path.join(FACTS).is_file() {
             return CheckpointPath::Checkpoint(path.to_owned());
         }
-        match path
-            .file_name()
-            .is_some_and(|name| name == "checkpoint.json")
-        {
+        match path.file_name().is_some_and(|name| name == FACTS) {
             true => CheckpointPath::Checkpoint(path.parent().unwrap_or(path).to_owned()),
             false if checkpoints_of(path).is_dir() => CheckpointPath::Folder(checkpoints_of(path)),
             false => CheckpointPath::Folder(path.to_owned()),
@@ -192,10 +188,8 @@ fn in_a_file(kind: Kind, value: &str) -> String {
 
 /// The time of day in UTC, so that names sort.
 fn now() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    stamp(seconds)
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    stamp(since_1970.map_or(0, |since| since.as_secs()))
 }
 
 fn stamp(seconds: u64) -> String {

@@ -13,7 +13,7 @@ use voxmill_trainer::prepare::LANGUAGES;
 use voxmill_trainer::train::Trainer;
 
 use super::data::Data;
-use super::errors::{describe, of_checkpoint};
+use super::errors::{of_checkpoint, with_cause};
 use super::run_folder::CheckpointPath;
 use crate::commands::status;
 use voxmill_data::FeatureStore;
@@ -67,7 +67,7 @@ pub(crate) fn from_other_voice(
     for damaged in &found.damaged {
         status!(
             "warning: {}; taking `{}`",
-            describe(damaged),
+            with_cause(damaged),
             found.checkpoint.path().display()
         );
     }

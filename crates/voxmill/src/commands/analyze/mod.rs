@@ -15,10 +15,10 @@ use super::{paint, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::session::data::Data;
 use crate::session::recorded::newest_like;
-use voxmill_settings::TrainSettings;
 use voxmill_settings::args::{AnalyzeArgs, TrainArgs};
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
+use voxmill_settings::{TrainSettings, cores};
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
     let (json, step_ms) = (args.json, args.step_ms);
@@ -60,7 +60,7 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
     status!("audio     {} clips, one by one", sample.len());
     let audio = clips::audio(&sample, recipe)?;
 
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     let pipeline = pipeline::DataPipeline {
         settings,
         data: &dataset,
@@ -71,25 +71,22 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
         true => pipeline.capacities(true, cores)?,
         false => Vec::new(),
     };
-    let pace = pace(settings, step_ms);
-    let feeding = match pace {
-        Some((step_ms, from)) => {
-            status!("feeding   a batch every {step_ms:.0} ms");
-            let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
-            let needed = fed.clips_per_batch / (step_ms / 1e3);
-            Some(FeedingAt {
-                step_ms,
-                from,
-                workers: settings.feeding.workers as u64,
-                clips_per_batch: fed.clips_per_batch,
-                lost: fed.lost,
-                wait_ms: fed.waits,
-                needed_clips_per_second: needed,
-                enough_workers: enough_workers(&cold, needed),
-            })
-        }
-        None => None,
+    let feed = |(step_ms, from): (f64, String)| -> anyhow::Result<FeedingAt> {
+        status!("feeding   a batch every {step_ms:.0} ms");
+        let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
+        let needed = fed.clips_per_batch / (step_ms / 1e3);
+        Ok(FeedingAt {
+            step_ms,
+            from,
+            workers: settings.feeding.workers as u64,
+            clips_per_batch: fed.clips_per_batch,
+            lost: fed.lost,
+            wait_ms: fed.waits,
+            needed_clips_per_second: needed,
+            enough_workers: enough_workers(&cold, needed),
+        })
     };
+    let feeding = pace(settings, step_ms).map(feed).transpose()?;
     let mut data = DataSide {
         version: DATA_SIDE_VERSION,
         clips: clips.len() as u64,

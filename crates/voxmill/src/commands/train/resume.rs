@@ -10,7 +10,7 @@ use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
 use crate::commands::status;
-use crate::session::errors::{describe, of_checkpoint};
+use crate::session::errors::{of_checkpoint, with_cause};
 use crate::session::run_folder::{self, CheckpointPath};
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
@@ -36,7 +36,7 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     for damaged in &found.damaged {
         status!(
             "warning: {}; resuming from `{}` instead",
-            describe(damaged),
+            with_cause(damaged),
             found.checkpoint.path().display()
         );
     }

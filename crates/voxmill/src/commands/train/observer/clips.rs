@@ -9,8 +9,8 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::train::FeedError;
 
 use super::screen::Screen;
-use super::with_cause;
 use crate::session::Session;
+use crate::session::errors::with_cause;
 
 pub(super) struct ClipWatch<'a> {
     store: &'a FeatureStore,

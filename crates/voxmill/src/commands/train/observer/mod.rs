@@ -214,11 +214,3 @@ impl Observer for RunObserver<'_> {
         Ok(())
     }
 }
-
-/// An error with what lies behind it, in one line.
-fn with_cause(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
-}

@@ -10,7 +10,7 @@ use voxmill_trainer::train::{StepReport, Validation};
 
 use super::screen::Screen;
 use super::totals::Pace;
-use super::with_cause;
+use crate::session::errors::with_cause;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
