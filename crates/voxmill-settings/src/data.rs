@@ -62,12 +62,11 @@ impl DataSettings {
         let cache_dir = r.optional(&keys::CACHE_DIR);
         let cache_budget = r.optional(&keys::CACHE_BUDGET);
         if val_data.is_some() && val_fraction_origin == Origin::Flag {
-            return Err(UserError::new(
-                "--val-fraction and --val-data both say which clips are for validation",
-                "leave one of the two out",
-            )
-            .fix(&keys::VAL_FRACTION, None)
-            .into());
+            let what = "--val-fraction and --val-data both say which clips are for validation";
+            let hint = "leave one of the two out";
+            return Err(UserError::new(what, hint)
+                .fix(&keys::VAL_FRACTION, None)
+                .into());
         }
         Ok(DataSettings {
             train_data,

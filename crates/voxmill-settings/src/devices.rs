@@ -139,15 +139,14 @@ impl DeviceSettings {
             PreparePlace::On(place) => place,
         };
         if prepare_on == PrepareOn::Data && !is_pair {
-            return Err(UserError::new(
-                format!(
-                    "{} data needs a device of its own for data, and one device does all here",
-                    r.label(&keys::PREPARE_ON)
-                ),
-                "give two devices, or --prepare-on model",
-            )
-            .fix(&keys::PREPARE_ON, Some("host"))
-            .into());
+            let what = format!(
+                "{} data needs a device of its own for data, and one device does all here",
+                r.label(&keys::PREPARE_ON)
+            );
+            let hint = "give two devices, or --prepare-on model";
+            return Err(UserError::new(what, hint)
+                .fix(&keys::PREPARE_ON, Some("host"))
+                .into());
         }
         let masks = r.pick(&keys::AUGMENT_MASKS);
         let noise: Option<f64> = r.optional(&keys::AUGMENT_NOISE_DB);

@@ -44,11 +44,9 @@ impl ScaleSettings {
             Swept::Prefetch => ("--prefetch", &keys::PREFETCH_BUFFER_SIZE),
         };
         if args.flags.has(key) {
-            return Err(UserError::new(
-                format!("{} is what is measured at several sizes", swept.flag()),
-                format!("leave it out, and give the sizes with {list}"),
-            )
-            .into());
+            let what = format!("{} is what is measured at several sizes", swept.flag());
+            let hint = format!("leave it out, and give the sizes with {list}");
+            return Err(UserError::new(what, hint).into());
         }
         let (steps, json) = (sweep.num_steps, args.json);
         // What `train` would refuse whatever the size is refused here, once.

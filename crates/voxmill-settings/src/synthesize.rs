@@ -68,11 +68,9 @@ impl SynthesizeSettings {
         let checkpoint: Option<PathBuf> = r.optional(&keys::CHECKPOINT);
         let runs_dir = r.pick(&keys::RUNS_DIR);
         if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
-            return Err(UserError::new(
-                "--checkpoint names the voice; --runs-dir has no effect with it",
-                "leave one of the two out",
-            )
-            .into());
+            let what = "--checkpoint names the voice; --runs-dir has no effect with it";
+            let hint = "leave one of the two out";
+            return Err(UserError::new(what, hint).into());
         }
         let reference = r.optional(&keys::REFERENCE_AUDIO);
         let speaker = r.optional(&keys::SPEAKER);
@@ -81,11 +79,9 @@ impl SynthesizeSettings {
             (None, Some(name)) => Voice::Speaker(name),
             (Some(file), None) => Voice::Reference(file),
             (Some(_), Some(_)) => {
-                return Err(UserError::new(
-                    "--reference-audio and --speaker both say whose voice it is",
-                    "leave one of the two out",
-                )
-                .into());
+                let what = "--reference-audio and --speaker both say whose voice it is";
+                let hint = "leave one of the two out";
+                return Err(UserError::new(what, hint).into());
             }
         };
         let speaking_rate = r.pick(&keys::SPEAKING_RATE);

@@ -190,11 +190,9 @@ impl TrainSettings {
         let shuffle_texts = r.on(&keys::SHUFFLE_TEXTS);
         let replay = r.on(&keys::REPLAY);
         if replay && stop_at.steps.is_none() {
-            return Err(UserError::new(
-                "--replay takes all batches of the run into memory: it must know how many",
-                "give --max-steps",
-            )
-            .into());
+            let what = "--replay takes all batches of the run into memory: it must know how many";
+            let hint = "give --max-steps";
+            return Err(UserError::new(what, hint).into());
         }
         let (start, checkpoints) = checkpoints(r, args.resume(), model_size)?;
         let evaluation = evaluation(r, model_size)?;
@@ -255,12 +253,12 @@ fn feeding(
             .into());
     }
     if !r.pick::<bool>(&keys::ENABLE_STATIC_SHAPES) {
-        return Err(UserError::new(
-            "static shapes cannot be turned off: every batch is padded to one of a few shapes",
-            "leave them on; to pad less, allow more shapes with --buckets (up to 64)",
-        )
-        .fix(&keys::ENABLE_STATIC_SHAPES, Some("true"))
-        .into());
+        let what =
+            "static shapes cannot be turned off: every batch is padded to one of a few shapes";
+        let hint = "leave them on; to pad less, allow more shapes with --buckets (up to 64)";
+        return Err(UserError::new(what, hint)
+            .fix(&keys::ENABLE_STATIC_SHAPES, Some("true"))
+            .into());
     }
     let workload = match devices {
         Devices::Single(device) if device.is_cpu() => threads::Workload::Model,
@@ -350,11 +348,9 @@ fn checkpoints(
                 r.is_typed(&keys::INIT_FROM).then_some("--init-from")
             };
             if let Some(other) = clash {
-                return Err(UserError::new(
-                    format!("--resume continues a run, and {other} begins a new one"),
-                    "leave one of the two out",
-                )
-                .into());
+                let what = format!("--resume continues a run, and {other} begins a new one");
+                let hint = "leave one of the two out";
+                return Err(UserError::new(what, hint).into());
             }
             let shown = from.clone().unwrap_or_else(|| "the newest run".into());
             r.record(&keys::RESUME, (shown, Origin::Flag));

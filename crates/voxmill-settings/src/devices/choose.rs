@@ -239,15 +239,13 @@ fn two_gpus(
             (1, _) => format!("leave both out: single-device mode uses {} and makes batches alongside the model", gpus[0]),
             (n, _) => format!("GPUs are numbered from 0 to {}", n - 1),
         };
-        return Err(UserError::new(
-            format!(
-                "Insufficient GPUs for Multi-GPU Mode: found {}{here}, for {data_gpu} {data} and {model_gpu} {model}",
-                gpus.len()
-            ),
-            hint,
-        )
-        .fix(&keys::DATA_GPU, None)
-        .fix(&keys::MODEL_GPU, None));
+        let what = format!(
+            "Insufficient GPUs for Multi-GPU Mode: found {}{here}, for {data_gpu} {data} and {model_gpu} {model}",
+            gpus.len()
+        );
+        return Err(UserError::new(what, hint)
+            .fix(&keys::DATA_GPU, None)
+            .fix(&keys::MODEL_GPU, None));
     }
     let partner = |taken: usize| best_partner(taken, gpus.len(), available);
     Ok(match numbers {

@@ -17,11 +17,9 @@ use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     if args.runs.len() < 2 {
-        return Err(UserError::new(
-            "there is one run, and nothing to compare it with",
-            "give two runs or more: voxmill compare runs/a runs/b",
-        )
-        .into());
+        let what = "there is one run, and nothing to compare it with";
+        let hint = "give two runs or more: voxmill compare runs/a runs/b";
+        return Err(UserError::new(what, hint).into());
     }
     let runs = args.runs.iter().zip(names(&args.runs));
     let candidates = runs.map(|(path, name)| candidate(path, name));
@@ -76,11 +74,9 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
         if path.exists() {
             return Ok(path.to_owned());
         }
-        return Err(UserError::new(
-            format!("there is no `{}`", path.display()),
-            "give the folder of a run, such as runs/<time>-<name>, or its log",
-        )
-        .into());
+        let what = format!("there is no `{}`", path.display());
+        let hint = "give the folder of a run, such as runs/<time>-<name>, or its log";
+        return Err(UserError::new(what, hint).into());
     }
     let log = path.join(EVENTS);
     if log.is_file() {
@@ -106,16 +102,14 @@ fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError
     let shown = log.display();
     let flaws = &run.flaws;
     if run.starts == 0 && flaws.damaged + flaws.unknown > 0 {
-        return Err(UserError::new(
-            format!("`{shown}` is not the log of a run: no line of it is an event"),
-            format!("the log of a run is {EVENTS} in its folder"),
-        ));
+        let what = format!("`{shown}` is not the log of a run: no line of it is an event");
+        let hint = format!("the log of a run is {EVENTS} in its folder");
+        return Err(UserError::new(what, hint));
     }
     if run.starts == 0 {
-        return Err(UserError::new(
-            format!("the log `{shown}` is empty"),
-            "its run ended before it began; give another one",
-        ));
+        let what = format!("the log `{shown}` is empty");
+        let hint = "its run ended before it began; give another one";
+        return Err(UserError::new(what, hint));
     }
     let hint = if run.name() == "prepare" {
         "it is a log of `prepare`, which trains nothing; compare runs of `train`"

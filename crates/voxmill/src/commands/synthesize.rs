@@ -35,11 +35,9 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let device = voxmill_trainer::device::cpu();
     let voice = TrainedVoice::load(&found, &device).map_err(of_checkpoint)?;
     if !symbols_fit(&voice.facts().symbols) {
-        return Err(UserError::new(
-            "the voice was trained with symbols that this program does not have",
-            "take the version of voxmill that trained it",
-        )
-        .into());
+        let what = "the voice was trained with symbols that this program does not have";
+        let hint = "take the version of voxmill that trained it";
+        return Err(UserError::new(what, hint).into());
     }
     warn_of_other_front_end(settings, &found);
     let style = style(settings, &voice)?;
@@ -216,11 +214,9 @@ fn write_speech(
         status!("warning: not read: {}", signs.join(" "));
     }
     if samples.is_empty() {
-        return Err(UserError::new(
-            format!("nothing in `{}` can be read aloud", text.trim()),
-            "give words in English or Persian letters",
-        )
-        .into());
+        let what = format!("nothing in `{}` can be read aloud", text.trim());
+        let hint = "give words in English or Persian letters";
+        return Err(UserError::new(what, hint).into());
     }
     let rate = voice.facts().audio.sample_rate;
     if let Some(parent) = path.parent() {

@@ -54,11 +54,9 @@ impl Data {
             train.shuffle_texts(settings.data.batches.seed);
         }
         if train.clips_of(Split::Train).next().is_none() {
-            return Err(UserError::new(
-                format!("no clip of `{}` is left to train on", folder.path.display()),
-                "`voxmill prepare` on the same folder says why",
-            )
-            .into());
+            let what = format!("no clip of `{}` is left to train on", folder.path.display());
+            let hint = "`voxmill prepare` on the same folder says why";
+            return Err(UserError::new(what, hint).into());
         }
         Ok(Data {
             folder,

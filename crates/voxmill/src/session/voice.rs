@@ -73,29 +73,25 @@ pub(crate) fn from_other_voice(
     }
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {
-        return Err(UserError::new(
-            format!(
-                "`{}` is a voice of size {}, not {}",
-                path.display(),
-                theirs.size,
-                voice.size
-            ),
-            format!("give --model-size {}", theirs.size),
-        )
-        .into());
+        let what = format!(
+            "`{}` is a voice of size {}, not {}",
+            path.display(),
+            theirs.size,
+            voice.size
+        );
+        let hint = format!("give --model-size {}", theirs.size);
+        return Err(UserError::new(what, hint).into());
     }
     if theirs.audio != voice.audio {
-        return Err(UserError::new(
-            format!("`{}` was trained with other audio settings", path.display()),
-            format!(
-                "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
-                theirs.audio.sample_rate,
-                theirs.audio.n_fft,
-                theirs.audio.hop_length,
-                theirs.audio.n_mels
-            ),
-        )
-        .into());
+        let what = format!("`{}` was trained with other audio settings", path.display());
+        let hint = format!(
+            "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
+            theirs.audio.sample_rate,
+            theirs.audio.n_fft,
+            theirs.audio.hop_length,
+            theirs.audio.n_mels
+        );
+        return Err(UserError::new(what, hint).into());
     }
     // What its weights have learnt to read is in its scale.
     voice.mel_statistics = theirs.mel_statistics;

@@ -100,11 +100,9 @@ pub(super) fn audio(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Audio> {
         whole.push(times.iter().sum());
     }
     if whole.is_empty() {
-        return Err(UserError::new(
-            "no audio of the clips looked at could be read",
-            "`voxmill prepare` on the same folder says why",
-        )
-        .into());
+        let what = "no audio of the clips looked at could be read";
+        let hint = "`voxmill prepare` on the same folder says why";
+        return Err(UserError::new(what, hint).into());
     }
     let [read, decode, resample, mel] = parts.map(Spread::of);
     Ok(Audio {

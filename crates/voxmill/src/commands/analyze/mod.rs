@@ -23,19 +23,15 @@ use voxmill_settings::{TrainSettings, cores};
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
     let (json, step_ms) = (args.json, args.step_ms);
     if step_ms.is_some_and(|ms| !(ms > 0.0 && ms.is_finite())) {
-        return Err(UserError::new(
-            "--step-ms must be above 0",
-            "give what a step takes, in milliseconds",
-        )
-        .into());
+        let what = "--step-ms must be above 0";
+        let hint = "give what a step takes, in milliseconds";
+        return Err(UserError::new(what, hint).into());
     }
     let show = args.flags.show_settings;
     if args.flags.has(&keys::COMPUTE_THREADS) {
-        return Err(UserError::new(
-            "--compute-threads is for the model, and there is none here",
-            "leave it out; --num-workers is the number that is looked at",
-        )
-        .into());
+        let what = "--compute-threads is for the model, and there is none here";
+        let hint = "leave it out; --num-workers is the number that is looked at";
+        return Err(UserError::new(what, hint).into());
     }
     let settings = TrainSettings::resolve(TrainArgs::measured(args.flags))?;
     if !should_run(&settings.notes, &settings.resolved, show, json)? {

@@ -76,11 +76,10 @@ fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {
 fn replayed(path: &Path) -> anyhow::Result<Profile> {
     let run = read_run(path)?;
     if run.steps.is_empty() {
-        return Err(UserError::new(
-            format!("there is no step in the log of `{}`", path.display()),
-            "give a run of `voxmill train` or `voxmill profile` that got as far as its first steps",
-        )
-        .into());
+        let what = format!("there is no step in the log of `{}`", path.display());
+        let hint =
+            "give a run of `voxmill train` or `voxmill profile` that got as far as its first steps";
+        return Err(UserError::new(what, hint).into());
     }
     if run.outcome().is_none() {
         status!(

@@ -71,14 +71,12 @@ fn refuse_to_overwrite(
         return Ok(there);
     }
     if !reset {
-        return Err(UserError::new(
-            format!(
-                "there are checkpoints in `{}` already",
-                checkpoints.folder().display()
-            ),
-            "--resume continues from them, --reset-training removes them",
-        )
-        .into());
+        let what = format!(
+            "there are checkpoints in `{}` already",
+            checkpoints.folder().display()
+        );
+        let hint = "--resume continues from them, --reset-training removes them";
+        return Err(UserError::new(what, hint).into());
     }
     status!("note: removing {} checkpoints", there.len());
     Ok(there)
@@ -108,16 +106,14 @@ fn check_room(
     let free =
         free_space(checkpoints.folder()).context("cannot find out how much space is free")?;
     if needed > free {
-        return Err(UserError::new(
-            format!(
-                "the checkpoints need {} MB in `{}`, where {} MB are free",
-                needed / 1_000_000,
-                checkpoints.folder().display(),
-                free / 1_000_000
-            ),
-            "free some space, keep fewer with --keep, or move them with --checkpoint-dir",
-        )
-        .into());
+        let what = format!(
+            "the checkpoints need {} MB in `{}`, where {} MB are free",
+            needed / 1_000_000,
+            checkpoints.folder().display(),
+            free / 1_000_000
+        );
+        let hint = "free some space, keep fewer with --keep, or move them with --checkpoint-dir";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(())
 }

@@ -99,15 +99,13 @@ pub(super) fn begin(
         let training =
             Trainer::resume(options, stored, speakers, device, from).map_err(of_checkpoint)?;
         if let Some(over) = training.limit_reached() {
-            return Err(UserError::new(
-                format!(
-                    "the run is over at step {}: {}",
-                    training.progress().step,
-                    summary::reason(over)
-                ),
-                "give a larger --max-steps, --max-minutes or --epochs to continue",
-            )
-            .into());
+            let what = format!(
+                "the run is over at step {}: {}",
+                training.progress().step,
+                summary::reason(over)
+            );
+            let hint = "give a larger --max-steps, --max-minutes or --epochs to continue";
+            return Err(UserError::new(what, hint).into());
         }
         let position = serde_json::from_value(training.progress().feed.clone())
             .context("the checkpoint does not say where its batches were")?;

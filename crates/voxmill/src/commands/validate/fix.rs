@@ -171,26 +171,22 @@ fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> 
         a.is_ok_and(|a| b.is_ok_and(|b| a == b))
     };
     if same(&path, &file.path) {
-        return Err(UserError::new(
-            format!(
-                "`{}` is the file itself: --fix writes a copy",
-                path.display()
-            ),
-            "give another file to --output",
-        )
-        .into());
+        let what = format!(
+            "`{}` is the file itself: --fix writes a copy",
+            path.display()
+        );
+        let hint = "give another file to --output";
+        return Err(UserError::new(what, hint).into());
     }
     let theirs =
         std::fs::read_to_string(&path).map_or(path.exists(), |text| !text.starts_with(MARK));
     if output.is_none() && theirs {
-        return Err(UserError::new(
-            format!(
-                "there is a file `{}`, and --fix did not write it",
-                path.display()
-            ),
-            "move it away, or say with --output where the copy goes",
-        )
-        .into());
+        let what = format!(
+            "there is a file `{}`, and --fix did not write it",
+            path.display()
+        );
+        let hint = "move it away, or say with --output where the copy goes";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(path)
 }

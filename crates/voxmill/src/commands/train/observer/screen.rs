@@ -212,11 +212,9 @@ fn dashboard(
     let on_a_terminal = std::io::stderr().is_terminal();
     let is_wanted = match settings.dashboard {
         Some(true) if !on_a_terminal => {
-            return Err(UserError::new(
-                "--dashboard needs a terminal, and standard error is none",
-                "leave it out: progress is then printed in lines",
-            )
-            .into());
+            let what = "--dashboard needs a terminal, and standard error is none";
+            let hint = "leave it out: progress is then printed in lines";
+            return Err(UserError::new(what, hint).into());
         }
         asked => asked.unwrap_or(on_a_terminal),
     };
