@@ -106,11 +106,9 @@ fn audio(r: &mut Resolver) -> anyhow::Result<AudioSettings> {
         ..default
     };
     settings.validate().map_err(|error| {
-        UserError::new(
-            format!("the audio settings do not go together: {error}"),
-            "`--show-settings` shows where each value comes from",
-        )
-        .about(&keys_of(&error))
+        let what = format!("the audio settings do not go together: {error}");
+        let hint = "`--show-settings` shows where each value comes from";
+        UserError::new(what, hint).about(&keys_of(&error))
     })?;
     Ok(settings)
 }

@@ -212,15 +212,12 @@ fn mixed_precision(
     if !wanted || !devices.model().is_cpu() {
         return Ok(wanted);
     }
-    Err(UserError::new(
-        format!(
-            "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
-            r.label(key)
-        ),
-        "leave it out, or give --mixed-precision=false where a file turns it on",
-    )
-    .fix(key, Some("false"))
-    .into())
+    let what = format!(
+        "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
+        r.label(key)
+    );
+    let hint = "leave it out, or give --mixed-precision=false where a file turns it on";
+    Err(UserError::new(what, hint).fix(key, Some("false")).into())
 }
 
 /// Whether `--device` was typed and only the file has `keys`; a note says so.

@@ -127,14 +127,13 @@ fn the_values_of_a_full_file_arrive_where_they_belong() {
     let settings = train_with(OTHER_VALUES, "").unwrap();
     assert_eq!(settings.model_size, ModelSize::Base);
     assert!(settings.gradient_checkpointing);
-    assert_eq!(
-        settings.stop_at,
-        StopAt {
-            steps: Some(3_000),
-            minutes: Some(7.5),
-            epochs: Some(12)
-        }
-    );
+    let (steps, minutes, epochs) = (Some(3_000), Some(7.5), Some(12));
+    let expected = StopAt {
+        steps,
+        minutes,
+        epochs,
+    };
+    assert_eq!(settings.stop_at, expected);
     let o = settings.optimization;
     assert_eq!((o.peak_learning_rate, o.warmup_steps), (3e-4, 77));
     assert_eq!((o.weight_decay, o.gradient_clip_norm), (0.01, 0.7));
@@ -216,23 +215,16 @@ fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
     assert_eq!(settings.model_size, ModelSize::Tiny);
     assert_eq!(settings.devices.devices, Devices::Single(DeviceId::CPU));
     assert_eq!(settings.stop_at.minutes, Some(9.0));
-    assert_eq!(
-        (settings.stop_at.steps, settings.stop_at.epochs),
-        (None, None)
-    );
+    let length = (settings.stop_at.steps, settings.stop_at.epochs);
+    assert_eq!(length, (None, None));
     assert_eq!((settings.feeding.workers, settings.compute_threads), (1, 3));
     assert_eq!(settings.data.batches.batch_size.get(), 8);
     assert_eq!(settings.feeding.device_slots, 8);
     assert_eq!(settings.optimization.ema_decay, Some(0.999));
     assert_eq!(settings.run_folder.name, "demo-tiny");
     assert_eq!(settings.max_bad_steps, 20);
-    assert_eq!(
-        settings.start,
-        Start::New {
-            init_from: None,
-            reset: false
-        }
-    );
+    let (init_from, reset) = (None, false);
+    assert_eq!(settings.start, Start::New { init_from, reset });
     assert!(settings.notes.is_empty());
 }
 

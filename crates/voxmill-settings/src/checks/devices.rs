@@ -136,12 +136,8 @@ mod tests {
         let machine = Machine::with("--data-device cpu --model-device cpu", 4);
         let check = found(&machine.facts(), &keys::MODEL_DEVICE).unwrap();
         assert_eq!(check.level, Level::Note);
-        assert!(
-            check
-                .costs
-                .unwrap()
-                .starts_with("the model computes on 2 of 4 cores")
-        );
+        let costs = check.costs.unwrap();
+        assert!(costs.starts_with("the model computes on 2 of 4 cores"));
     }
 
     #[test]

@@ -1,30 +1,24 @@
 //! Disks: room for what is written, and how fast the dataset is read.
 
+use voxmill_report::results::validate::FolderRoom;
+
 use super::memory::megabytes;
 use super::{Check, Facts, all_of, percent, size, span};
 use crate::config::keys;
 
 /// What was measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct DiskFacts {
     /// What the checkpoints take at most, and the room where they go. `None`: not known.
-    pub checkpoints: FolderSpace,
+    pub checkpoints: FolderRoom,
     /// What the cache is still to grow by, and the room where it is.
-    pub cache: FolderSpace,
+    pub cache: FolderRoom,
     /// ReadSpeed some files of the dataset from beginning to end.
     pub reading: Option<ReadSpeed>,
     /// Of all clips to train on.
     pub audio_bytes: u64,
     /// What an epoch took in the run that is like this one, where there is one.
     pub epoch_seconds: Option<f64>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct FolderSpace {
-    pub folder: String,
-    pub needed: u64,
-    pub free: Option<u64>,
-    pub writable: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,12 +48,12 @@ fn checkpoints(facts: &Facts<'_>) -> Option<Check> {
         let check = about(format!("checkpoints cannot be written into `{folder}`"));
         return Some(check.hint("give a folder that can be written with --checkpoint-dir"));
     }
-    let free = room.free.filter(|free| room.needed > *free)?;
+    let free = room.free_bytes.filter(|free| room.needed_bytes > *free)?;
     let keep = facts.settings.checkpoints.keep.get() as u64;
-    let (needed, are_free) = (size(room.needed), size(free));
+    let (needed, are_free) = (size(room.needed_bytes), size(free));
     let what = format!("the checkpoints need {needed} in `{folder}`, where {are_free} are free");
     // Besides the kept ones there are the best, and the one that is being written.
-    let each = room.needed / (keep + 2);
+    let each = room.needed_bytes / (keep + 2);
     Some(match free / each.max(1) {
         fit @ 3.. => about(what).suggest(&keys::KEEP, fit - 2),
         _ => about(what).hint("free some space, or move them with --checkpoint-dir"),
@@ -79,10 +73,10 @@ fn cache(facts: &Facts<'_>) -> Option<Check> {
     let anew = "without a cache every epoch computes its features again";
     if !room.writable {
         let what = format!("the cache cannot be written into `{}`", room.folder);
-        return (room.needed > 0).then(|| about(what).costs(anew));
+        return (room.needed_bytes > 0).then(|| about(what).costs(anew));
     }
-    let free = room.free.filter(|free| room.needed > *free)?;
-    let (folder, needed, free) = (&room.folder, size(room.needed), size(free));
+    let free = room.free_bytes.filter(|free| room.needed_bytes > *free)?;
+    let (folder, needed, free) = (&room.folder, size(room.needed_bytes), size(free));
     let what = format!("the cache needs {needed} more in `{folder}`, where {free} are free");
     Some(about(what).costs(anew))
 }
@@ -90,7 +84,7 @@ fn cache(facts: &Facts<'_>) -> Option<Check> {
 fn cache_budget(facts: &Facts<'_>) -> Option<Check> {
     let disk = facts.disk.as_ref()?;
     let budget = facts.settings.data.cache_budget?;
-    let needed = disk.cache.needed;
+    let needed = disk.cache.needed_bytes;
     if !facts.settings.feeding.caching || needed <= budget {
         return None;
     }
@@ -126,10 +120,10 @@ mod tests {
 
     fn with(change: impl FnOnce(&mut DiskFacts)) -> Machine {
         let mut machine = Machine::with("--cache-budget 100MB", 2);
-        let room = |needed| FolderSpace {
+        let room = |needed| FolderRoom {
             folder: "there".to_owned(),
-            needed,
-            free: Some(10_000_000_000),
+            needed_bytes: needed,
+            free_bytes: Some(10_000_000_000),
             writable: true,
         };
         let mut disk = DiskFacts {
@@ -155,11 +149,11 @@ mod tests {
 
     #[test]
     fn checkpoints_that_do_not_fit_are_an_error_with_fewer_to_keep() {
-        let machine = with(|disk| disk.checkpoints.free = Some(130_000_000));
+        let machine = with(|disk| disk.checkpoints.free_bytes = Some(130_000_000));
         let check = found(&machine.facts(), &keys::CHECKPOINT_DIR).unwrap();
         assert_eq!(check.level, Level::Error);
         assert_eq!(check.suggestions[0].flag().unwrap(), "--keep 1");
-        let machine = with(|disk| disk.checkpoints.free = Some(1_000_000));
+        let machine = with(|disk| disk.checkpoints.free_bytes = Some(1_000_000));
         let check = found(&machine.facts(), &keys::CHECKPOINT_DIR).unwrap();
         assert!(check.suggestions.is_empty());
         let machine = with(|disk| disk.checkpoints.writable = false);
@@ -168,10 +162,10 @@ mod tests {
 
     #[test]
     fn a_cache_without_room_is_a_warning() {
-        let machine = with(|disk| disk.cache.free = Some(1_000_000));
+        let machine = with(|disk| disk.cache.free_bytes = Some(1_000_000));
         let check = found(&machine.facts(), &keys::CACHE_DIR).unwrap();
         assert_eq!(check.level, Level::Warning);
-        let machine = with(|disk| disk.cache.needed = 150_000_000);
+        let machine = with(|disk| disk.cache.needed_bytes = 150_000_000);
         let check = found(&machine.facts(), &keys::CACHE_BUDGET).unwrap();
         assert!(check.costs.unwrap().starts_with("about 33 % of the clips"));
     }

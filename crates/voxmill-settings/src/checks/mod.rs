@@ -24,7 +24,7 @@ use crate::config::keys::{self, Key};
 use crate::{Origin, TrainSettings};
 
 pub use batches::waste;
-pub use disk::{DiskFacts, FolderSpace, ReadSpeed};
+pub use disk::{DiskFacts, ReadSpeed};
 pub use need::Needs;
 use voxmill_report::format::counted as count;
 pub use voxmill_report::format::{count as thousands, short_percent as percent, size, span};

@@ -75,13 +75,8 @@ mod tests {
         let check = found(&machine.facts(), &keys::NUM_WORKERS).expect("too many workers");
         assert_eq!(check.level, Level::Warning);
         assert_eq!(check.what, "12 workers on 2 cores");
-        assert!(
-            check
-                .costs
-                .as_ref()
-                .unwrap()
-                .contains("14 threads, 7.0 for each core")
-        );
+        let costs = check.costs.as_ref().unwrap();
+        assert!(costs.contains("14 threads, 7.0 for each core"));
         assert_eq!(check.suggestions[0].flag().unwrap(), "--num-workers 1");
     }
 

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use voxmill_report::results::validate::ChangedLine;
+
 use crate::checks::Suggestion;
 use crate::config::file::ConfigFile;
 use crate::config::keys::{self, Key};
@@ -20,17 +22,8 @@ pub enum Edit {
     CommentOut { line: usize },
 }
 
-/// What an edit did: the line, from 1, as it was and as it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LineChange {
-    pub line: usize,
-    /// `None`: the line is new.
-    pub before: Option<String>,
-    pub after: String,
-}
-
 /// The new text and what changed; `None` where it has to be done by hand.
-pub fn apply(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
+pub fn apply(text: &str, edit: &Edit) -> Option<(String, ChangedLine)> {
     let (config, faults) = ConfigFile::examine(text, Path::new(""));
     let config = config?;
     let mut lines = Lines::of(text);
@@ -94,10 +87,10 @@ impl Lines {
         text.chars().take_while(|c| *c == ' ').count()
     }
 
-    fn replace(&mut self, line: usize, after: String) -> Option<LineChange> {
+    fn replace(&mut self, line: usize, after: String) -> Option<ChangedLine> {
         let place = self.lines.get_mut(line - 1)?;
         let before = Some(std::mem::replace(place, after.clone()));
-        Some(LineChange {
+        Some(ChangedLine {
             line,
             before,
             after,
@@ -126,7 +119,7 @@ impl Lines {
         Some((head, kept, &rest[rest.len() - tail_at..]))
     }
 
-    fn set_value(&mut self, line: usize, column: usize, value: &str) -> Option<LineChange> {
+    fn set_value(&mut self, line: usize, column: usize, value: &str) -> Option<ChangedLine> {
         let (head, old, tail) = self.parts(line, column)?;
         let comment = tail.trim_start();
         let after = if comment.is_empty() {
@@ -140,7 +133,7 @@ impl Lines {
         self.replace(line, after)
     }
 
-    fn take_out(&mut self, line: usize, column: usize) -> Option<LineChange> {
+    fn take_out(&mut self, line: usize, column: usize) -> Option<ChangedLine> {
         let text = self.lines.get(line - 1)?;
         if self.indentation(line) != column - 1 {
             return None;
@@ -150,7 +143,7 @@ impl Lines {
         self.replace(line, after)
     }
 
-    fn rename(&mut self, line: usize, to: &str) -> Option<LineChange> {
+    fn rename(&mut self, line: usize, to: &str) -> Option<ChangedLine> {
         let text = self.lines.get(line - 1)?;
         let (indentation, rest) = text.split_at(self.indentation(line));
         let (_, tail) = rest.split_once(':')?;
@@ -159,7 +152,7 @@ impl Lines {
     }
 
     /// At the end of the key's section, or in a new one.
-    fn add(&mut self, key: &Key, value: &str) -> Option<LineChange> {
+    fn add(&mut self, key: &Key, value: &str) -> Option<ChangedLine> {
         if key.section == keys::Section::Call {
             return None;
         }
@@ -190,9 +183,9 @@ impl Lines {
         Some(self.insert(at, line))
     }
 
-    fn insert(&mut self, at: usize, line: String) -> LineChange {
+    fn insert(&mut self, at: usize, line: String) -> ChangedLine {
         self.lines.insert(at, line.clone());
-        LineChange {
+        ChangedLine {
             line: at + 1,
             before: None,
             after: line,
@@ -275,6 +268,6 @@ mod tests {
         let folded = "data:\n  ram_budget: >\n    4GB\n";
         assert_eq!(set(folded, &keys::RAM_BUDGET, Some("2GB")), None);
         let list = "data:\n  hop_length:\n    - 256\n";
-        assert_eq!(apply(list, &Edit::CommentOut { line: 2 }), None);
+        assert!(apply(list, &Edit::CommentOut { line: 2 }).is_none());
     }
 }

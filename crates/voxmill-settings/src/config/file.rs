@@ -37,11 +37,9 @@ pub struct Place {
 impl ConfigFile {
     pub fn read(path: &Path) -> anyhow::Result<ConfigFile> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            UserError::new(
-                format!("cannot read the configuration file `{}`", path.display()),
-                "give the path of a YAML file to --config, or leave the flag out",
-            )
-            .because(error)
+            let what = format!("cannot read the configuration file `{}`", path.display());
+            let hint = "give the path of a YAML file to --config, or leave the flag out";
+            UserError::new(what, hint).because(error)
         })?;
         Self::parse(&text, path)
     }

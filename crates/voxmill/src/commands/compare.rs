@@ -120,8 +120,6 @@ fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError
     } else {
         "its run ended before the first steps were written; give another one"
     };
-    Err(UserError::new(
-        format!("the log `{shown}` has no step in it"),
-        hint,
-    ))
+    let what = format!("the log `{shown}` has no step in it");
+    Err(UserError::new(what, hint))
 }

@@ -83,11 +83,9 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
     let text = match source {
         TextSource::Given(text) => text.clone(),
         TextSource::File(path) => std::fs::read_to_string(path).map_err(|error| {
-            UserError::new(
-                format!("cannot read `{}`", path.display()),
-                "give a text file in UTF-8 with --text-file",
-            )
-            .because(error)
+            let what = format!("cannot read `{}`", path.display());
+            let hint = "give a text file in UTF-8 with --text-file";
+            UserError::new(what, hint).because(error)
         })?,
         TextSource::StandardInput => {
             let input = std::io::stdin().lock();
@@ -104,10 +102,10 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
 }
 
 fn no_text() -> UserError {
-    UserError::new(
-        "there is no text to speak",
-        "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)",
-    )
+    let what = "there is no text to speak";
+    let hint =
+        "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)";
+    UserError::new(what, hint)
 }
 
 /// The checkpoint that holds the voice.
@@ -153,21 +151,18 @@ fn style(settings: &SynthesizeSettings, voice: &TrainedVoice) -> anyhow::Result<
     let of_name = |name: &str| {
         voice.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
             let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
-            UserError::new(
-                format!("the voice knows no speaker `{name}`"),
-                format!("it knows: {}", known.join(", ")),
-            )
+            let what = format!("the voice knows no speaker `{name}`");
+            let hint = format!("it knows: {}", known.join(", "));
+            UserError::new(what, hint)
         })
     };
     match &settings.voice {
         Voice::Reference(path) => {
             let mut featurizer = Featurizer::new(&facts.audio)?;
             let features = featurizer.featurize(path).map_err(|error| {
-                UserError::new(
-                    format!("cannot take the voice from `{}`", path.display()),
-                    "give a recording of some seconds: wav, flac, ogg or mp3",
-                )
-                .because(error)
+                let what = format!("cannot take the voice from `{}`", path.display());
+                let hint = "give a recording of some seconds: wav, flac, ogg or mp3";
+                UserError::new(what, hint).because(error)
             })?;
             Ok(voice.style_of(features.mel))
         }
@@ -224,11 +219,9 @@ fn write_speech(
             .with_context(|| format!("cannot make the folder `{}`", parent.display()))?;
     }
     std::fs::write(path, wav_bytes(&samples, rate)).map_err(|error| {
-        UserError::new(
-            format!("cannot write `{}`", path.display()),
-            "give a file that can be written with --output",
-        )
-        .because(error)
+        let what = format!("cannot write `{}`", path.display());
+        let hint = "give a file that can be written with --output";
+        UserError::new(what, hint).because(error)
     })?;
     let seconds = samples.len() as f64 / f64::from(rate);
     let took_seconds = begin.elapsed().as_secs_f64();

@@ -12,11 +12,9 @@ use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
 
 pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserError {
-    UserError::new(
-        format!("cannot write into the run's folder `{}`", run.display()),
-        "give a folder that can be written with --run-dir",
-    )
-    .because(error)
+    let what = format!("cannot write into the run's folder `{}`", run.display());
+    let hint = "give a folder that can be written with --run-dir";
+    UserError::new(what, hint).because(error)
 }
 
 /// An error with what lies behind it, in one line.
@@ -85,15 +83,13 @@ pub(crate) fn of_training(
                     half.batch_size, half.accumulate
                 ),
             };
-            UserError::new(
-                error.to_string(),
-                format!(
+            let what = error.to_string();
+let hint = format!(
                     "{resume}; where memory ran out, {halved}--enable-gradient-checkpointing, a smaller \
                      --prefetch-buffer-size or a smaller --model-size takes less"
-                ),
-            )
-            .into()
-        }
+                );
+UserError::new(what, hint).into()
+}
         TrainError::Observer(why) => UserError::new(why.to_string(), resume).into(),
         TrainError::Feed(why) => UserError::new("the batches failed", resume).because(anyhow::anyhow!(why)).into(),
         TrainError::Checkpoint(why) => {

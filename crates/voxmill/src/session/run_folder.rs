@@ -37,12 +37,9 @@ pub(crate) fn planned(wanted: &RunFolder) -> PathBuf {
 
 pub(crate) fn create(path: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(path).map_err(|error| {
-        UserError::new(
-            format!("cannot make the run's folder `{}`", path.display()),
-            "give a folder that can be written with --run-dir",
-        )
-        .because(error)
-        .into()
+        let what = format!("cannot make the run's folder `{}`", path.display());
+        let hint = "give a folder that can be written with --run-dir";
+        UserError::new(what, hint).because(error).into()
     })
 }
 

@@ -31,10 +31,9 @@ pub(crate) fn new_voice(
 ) -> anyhow::Result<VoiceFacts> {
     let sample = store.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
     let sampled = store.mel_statistics(&sample)?.ok_or_else(|| {
-        UserError::new(
-            "no audio of the clips looked at could be read",
-            "`voxmill prepare` on the same folder says why",
-        )
+        let what = "no audio of the clips looked at could be read";
+        let hint = "`voxmill prepare` on the same folder says why";
+        UserError::new(what, hint)
     })?;
     let size = settings.model_size;
     let symbols = SymbolTable::built_in();

@@ -264,11 +264,9 @@ impl Preparing<'_> {
         let settings = self.settings;
         let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
-            UserError::new(
-                format!("cannot make the cache folder `{}`", dir.display()),
-                OWN_FOLDER,
-            )
-            .because(error)
+            let what = format!("cannot make the cache folder `{}`", dir.display());
+            let hint = OWN_FOLDER;
+            UserError::new(what, hint).because(error)
         })?;
         let mut writer = match self.lock(&dir) {
             Err(CacheError::Locked { .. }) if self.stop.load(Ordering::Relaxed) => {

@@ -94,11 +94,9 @@ fn check_room(
         .and_then(|()| std::fs::write(&probe, b""))
         .and_then(|()| std::fs::remove_file(&probe))
         .map_err(|error| {
-            UserError::new(
-                format!("checkpoints cannot be written into `{}`", folder.display()),
-                "give a folder that can be written with --checkpoint-dir",
-            )
-            .because(error)
+            let what = format!("checkpoints cannot be written into `{}`", folder.display());
+            let hint = "give a folder that can be written with --checkpoint-dir";
+            UserError::new(what, hint).because(error)
         })?;
     let each = checkpoint_bytes(parameters);
     // The kept ones, the best, and the one that is being written.

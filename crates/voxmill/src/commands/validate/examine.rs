@@ -9,7 +9,7 @@ use voxmill_report::results::validate::{DatasetFacts, MeasuredBusy};
 use voxmill_trainer::checkpoint::checkpoint_bytes;
 
 use super::File;
-use super::probe::{Machine, folder_space};
+use super::probe::{Machine, folder_room};
 use crate::session::data::{Data, loader_settings, training_loader};
 use crate::session::recorded;
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
@@ -305,8 +305,8 @@ impl Planned {
             (clips.len() - self.found_in_cache.min(clips.len())) as f64 / clips.len().max(1) as f64;
         let cache = (sizes.sum::<u64>() as f64 * missing) as u64;
         DiskFacts {
-            checkpoints: folder_space(folder, kept * checkpoint_bytes(parameters)),
-            cache: folder_space(&self.data.folder.cache_dir(), cache),
+            checkpoints: folder_room(folder, kept * checkpoint_bytes(parameters)),
+            cache: folder_room(&self.data.folder.cache_dir(), cache),
             reading: machine.reading(clips),
             audio_bytes: clips.iter().map(|clip| clip.audio_bytes).sum(),
             epoch_seconds,

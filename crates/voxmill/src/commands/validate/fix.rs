@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use voxmill_report::results::validate::ChangedLine;
+
 use super::File;
 use super::examine::{Examined, examine};
 use super::probe::Machine;
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
-use voxmill_settings::config::edit::{Edit, LineChange, apply};
+use voxmill_settings::config::edit::{Edit, apply};
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 
@@ -17,7 +19,7 @@ use voxmill_settings::error::UserError;
 pub(super) struct Fixed {
     /// `None`: there was nothing to write.
     pub(super) path: Option<PathBuf>,
-    pub(super) changes: Vec<LineChange>,
+    pub(super) changes: Vec<ChangedLine>,
     /// What is found in the copy; `None` where there is none.
     pub(super) left: Option<Examined>,
 }
@@ -134,7 +136,7 @@ fn edits(
     edits
 }
 
-fn applied(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
+fn applied(text: &str, edit: &Edit) -> Option<(String, ChangedLine)> {
     apply(text, edit).or_else(|| match edit {
         // The key that was meant is there already.
         Edit::Rename { line, .. } => apply(text, &Edit::CommentOut { line: *line }),
@@ -200,12 +202,9 @@ fn write(copy: &File) -> anyhow::Result<()> {
         .and_then(|()| std::fs::rename(&temporary, &copy.path));
     written.map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
-        UserError::new(
-            format!("cannot write `{}`", copy.path.display()),
-            "say with --output where the copy goes",
-        )
-        .because(error)
-        .into()
+        let what = format!("cannot write `{}`", copy.path.display());
+        let hint = "say with --output where the copy goes";
+        UserError::new(what, hint).because(error).into()
     })
 }
 

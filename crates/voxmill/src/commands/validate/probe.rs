@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use voxmill_data::cache::{free_space, may_write};
 use voxmill_data::manifest::Clip;
+use voxmill_report::results::validate::FolderRoom;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts};
 
 use crate::machine::Host;
 use voxmill_settings::AvailableDevices;
-use voxmill_settings::checks::{FolderSpace, ReadSpeed};
+use voxmill_settings::checks::ReadSpeed;
 
 /// The machine, looked at once for the file and its corrected copy.
 #[derive(Debug)]
@@ -73,11 +74,11 @@ fn read_some(clips: &[Clip]) -> Option<ReadSpeed> {
 }
 
 /// The room where a folder is or will be.
-pub(super) fn folder_space(folder: &Path, needed: u64) -> FolderSpace {
-    FolderSpace {
+pub(super) fn folder_room(folder: &Path, needed: u64) -> FolderRoom {
+    FolderRoom {
         folder: folder.display().to_string(),
-        needed,
-        free: free_space(folder).ok(),
+        needed_bytes: needed,
+        free_bytes: free_space(folder).ok(),
         writable: may_write(folder),
     }
 }
@@ -89,8 +90,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_yet_has_the_room_of_the_one_around_it() {
         let dir = tempfile::tempdir().unwrap();
-        let there = folder_space(&dir.path().join("not/yet"), 5);
-        assert!(there.writable && there.free.is_some_and(|free| free > 0));
+        let there = folder_room(&dir.path().join("not/yet"), 5);
+        assert!(there.writable && there.free_bytes.is_some_and(|free| free > 0));
         assert_eq!(
             std::fs::read_dir(dir.path()).unwrap().count(),
             0,
@@ -98,7 +99,7 @@ mod tests {
         );
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(!folder_space(&file.join("below"), 5).writable);
+        assert!(!folder_room(&file.join("below"), 5).writable);
     }
 
     #[test]

@@ -34,11 +34,9 @@ impl TensorBoard {
             first_step: progress.step,
         };
         let writer = EventWriter::create(folder, start).map_err(|error| {
-            UserError::new(
-                "the files for TensorBoard cannot be written",
-                "give a folder that can be written with --tensorboard-log-dir",
-            )
-            .because(error)
+            let what = "the files for TensorBoard cannot be written";
+            let hint = "give a folder that can be written with --tensorboard-log-dir";
+            UserError::new(what, hint).because(error)
         })?;
         Ok(TensorBoard {
             writer: Some(writer),
