@@ -13,8 +13,8 @@ pub struct UserError {
     what: String,
     hint: String,
     source: Option<anyhow::Error>,
-    about: Vec<&'static Key>,
-    fixes: Vec<Suggestion>,
+    /// The settings that cause it; the second is true where changing one so avoids it.
+    about: Vec<(Suggestion, bool)>,
     shortage: Option<Shortage>,
 }
 
@@ -25,34 +25,35 @@ impl UserError {
             hint: hint.into(),
             source: None,
             about: Vec::new(),
-            fixes: Vec::new(),
             shortage: None,
         }
     }
 
     /// Settings that cause it, the most likely one first.
     pub fn about(mut self, keys: &[&'static Key]) -> Self {
-        self.about.extend(keys);
+        let about = |&key| (Suggestion { key, value: None }, false);
+        self.about.extend(keys.iter().map(about));
         self
     }
 
     /// A setting that, written so, avoids the error: `voxmill validate --fix` writes it.
     pub fn fix(mut self, key: &'static Key, value: Option<&str>) -> Self {
         let value = value.map(str::to_owned);
-        self.fixes.push(Suggestion { key, value });
-        self.about(&[key])
+        self.about.push((Suggestion { key, value }, true));
+        self
     }
 
-    pub fn keys(&self) -> &[&'static Key] {
-        &self.about
+    pub fn keys(&self) -> Vec<&'static Key> {
+        self.about.iter().map(|(setting, _)| setting.key).collect()
     }
 
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    pub fn fixes(&self) -> &[Suggestion] {
-        &self.fixes
+    pub fn fixes(&self) -> Vec<Suggestion> {
+        let fixes = self.about.iter().filter(|(_, is_fix)| *is_fix);
+        fixes.map(|(setting, _)| setting.clone()).collect()
     }
 
     /// The numbers behind a refusal for want of memory, for the program that started this one.

@@ -154,7 +154,7 @@ fn of_error(error: &anyhow::Error, args: &TrainArgs, config: &ConfigFile) -> Che
         _ => Where::Elsewhere,
     };
     Check {
-        suggestions: error.map(UserError::fixes).unwrap_or_default().to_vec(),
+        suggestions: error.map(UserError::fixes).unwrap_or_default(),
         hint: error.map(|error| error.hint().to_owned()),
         ..finding(Level::Error, key, place, what)
     }
