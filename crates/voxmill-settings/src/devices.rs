@@ -55,7 +55,7 @@ pub struct DeviceSettings {
     pub augment: Augment,
     /// In 16 bits where it can be. Which kind, the open device says.
     pub mixed_precision: bool,
-    /// Bytes that may be taken of each device, where somebody said so: they hold for the whole run.
+    /// Bytes that may be taken of each device, where a limit is given: it holds for the whole run.
     pub limits: MemoryLimits,
     /// Most of what is free, where it is known: what does not fit into it is not begun.
     pub free: MemoryLimits,

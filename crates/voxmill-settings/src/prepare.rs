@@ -55,7 +55,7 @@ pub fn cores() -> usize {
 /// How much memory to count on where the system does not say how much there is.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
 
-/// `workers` is how many to start where nobody says, for the reason given.
+/// `workers` is how many to start by default, for the reason given.
 pub(super) fn spread(r: &mut Resolver, workers: usize, why: &'static str) -> BuildSettings {
     let workers = r.auto(&keys::NUM_WORKERS, workers, why);
     let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);

@@ -91,7 +91,7 @@ impl Resolver {
         self.record(key, picked)
     }
 
-    /// A setting that is worked out where nobody gives it, for the reason given.
+    /// A setting that is worked out where it is not given, for the reason given.
     pub(super) fn auto<T: FromValue>(
         &mut self,
         key: &'static Key,

@@ -81,7 +81,7 @@ fn ladder(size: ModelSize) -> [u64; 3] {
     }
 }
 
-/// What was typed behind the verb, without what only `scale` knows: the rest is for `train`.
+/// What was typed after the verb, without what only `scale` knows: the rest is for `train`.
 pub fn for_train(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     const WITH_VALUE: [&str; 4] = ["--batch-sizes", "--workers", "--prefetch", "--num-steps"];
     let mut kept = Vec::new();

@@ -105,7 +105,7 @@ const REFUSED: [&str; 6] = [
     "model_gpu_memory",
 ];
 
-/// Every key that is said to act must be read by some command, with a type that fits its kind.
+/// Every key that acts must be read by some command, with a type that fits its kind.
 #[test]
 fn every_acting_key_of_a_full_file_reaches_the_settings() {
     for file in [&every_key_but(&REFUSED), OTHER_VALUES] {
@@ -349,7 +349,7 @@ fn flags_that_contradict_each_other_are_refused() {
     }
 }
 
-/// What is complained of is called as it was typed, also where the flag has another name than the key.
+/// An error names a setting as it was typed, also where the flag has another name than the key.
 #[test]
 fn a_setting_is_called_by_its_flag() {
     let resolver = resolver::Resolver::new(Flags::default(), Verbs::TRAIN).unwrap();

@@ -1,6 +1,6 @@
 //! How the cores are divided between the model and the workers that feed it.
 
-/// Threads, each number with the reason for it where nobody gave it.
+/// Threads, each number with the reason for it where it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Threads {
     pub(super) workers: usize,

@@ -80,7 +80,7 @@ pub struct Feeding {
     pub caching: bool,
     /// Only in a profile that is to find them.
     pub delays: Option<InjectedDelays>,
-    /// Workers and compute threads that this machine would be given if nobody said.
+    /// Workers and compute threads that this machine gets by default.
     pub usual_threads: (usize, usize),
 }
 
@@ -302,7 +302,7 @@ fn feeding(
     Ok((feeding, compute_threads))
 }
 
-/// Batches on the device ahead of the one in training, where no number is given, and the rule.
+/// Batches on the device ahead of the one in training, by default, and the rule.
 pub fn usual_slots(batch_size: NonZero<u32>, is_pair: bool) -> (usize, &'static str) {
     let (least, why) = match is_pair {
         true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
@@ -329,7 +329,7 @@ fn stop_at(r: &mut Resolver, demo: bool, size: ModelSize) -> StopAt {
     }
 }
 
-/// `resume`: what `--resume` says, without a run the newest.
+/// `resume`: the run of `--resume`; without one, the newest.
 fn checkpoints(
     r: &mut Resolver,
     resume: Option<Option<PathBuf>>,

@@ -26,13 +26,11 @@ impl ClipProgress {
     pub(crate) fn new(total: usize) -> Self {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar =
-                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
-            let style = ProgressStyle::with_template(
-                "{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}",
-            );
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
+            let hidden = ProgressDrawTarget::hidden();
+            let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
+            let template = "{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}";
+            let style = ProgressStyle::with_template(template);
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         ClipProgress {
             total,

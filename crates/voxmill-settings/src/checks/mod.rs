@@ -129,7 +129,7 @@ pub struct Longest {
     pub characters: u32,
 }
 
-/// Everything that there is to print_output, the most severe first.
+/// All findings, the most severe first.
 pub fn check(facts: &Facts<'_>) -> Vec<Check> {
     let parts = [
         threads::check,

@@ -1,5 +1,5 @@
 //! The documents that the table of settings writes: `config.example.yaml`, `docs/flags.md` and
-//! `docs/schemas/config.schema.json`. A test compares each with the file and says how to write it anew.
+//! `docs/schemas/config.schema.json`. A test compares each with the file and says how to rewrite it.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -48,7 +48,7 @@ impl ConfigFile {
         let (config, faults) = Self::examine(text, path);
         match config {
             Some(config) if faults.is_empty() => Ok(config),
-            _ => Err(complain(faults, text, path)),
+            _ => Err(to_error(faults, text, path)),
         }
     }
 
@@ -288,7 +288,7 @@ fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
 }
 
 /// All faults as one error, each with its line of the file and a mark under the place.
-fn complain(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
+fn to_error(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
     let lines: Vec<&str> = text.lines().collect();
     let mut message = String::new();
     let last = faults.len() - 1;

@@ -27,7 +27,7 @@ pub enum Kind {
     /// `cpu`, `auto`, or a backend with or without a number, such as `vulkan:1`.
     Device,
     Language,
-    /// A word that may be part of a file's name.
+    /// A name that may be part of a file's name.
     Name,
     Path,
 }

@@ -57,7 +57,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) devices: Devices,
-    /// Why, where nobody said which.
+    /// Why, where no device is given.
     pub(super) why: &'static str,
     pub(super) notes: Vec<Note>,
 }
@@ -151,7 +151,7 @@ impl AvailableDevices {
         )
     }
 
-    /// What is used when nobody says.
+    /// What is used by default.
     pub fn usual(&self) -> DeviceId {
         self.gpus().first().copied().unwrap_or(DeviceId::CPU)
     }
@@ -317,7 +317,7 @@ fn both<'a, T: FromValue>(
     Err(UserError::new(what, hint).fix(given, None))
 }
 
-/// What the machine says is free on a device. `None` where it does not print_output, or cards and devices cannot be
+/// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be
 /// matched.
 pub(super) fn free_bytes(id: DeviceId, available: &AvailableDevices) -> Option<u64> {
     available.card(id)?.memory_free_bytes

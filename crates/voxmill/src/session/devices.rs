@@ -173,9 +173,9 @@ mod tests {
     fn a_device_without_16_bits_is_named() {
         let id = DeviceId::new(Backend::Vulkan, 1);
         let refused = half(id, None).expect_err("it has none");
-        let told = voxmill_settings::error::describe(&refused.into());
-        assert!(told.contains("vulkan:1 has neither bf16 nor f16"), "{told}");
-        assert!(told.contains("--mixed-precision=false"), "{told}");
+        let text = voxmill_settings::error::describe(&refused.into());
+        assert!(text.contains("vulkan:1 has neither bf16 nor f16"), "{text}");
+        assert!(text.contains("--mixed-precision=false"), "{text}");
         assert_eq!(half(id, Some(Precision::F16)).ok(), Some(Precision::F16));
     }
 }

@@ -20,7 +20,7 @@ use voxmill_settings::config::value::show_bytes;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DeviceSettings, TrainSettings};
 
-/// What a run may take of a device, and who says so.
+/// What a run may take of a device, and the flag that limits it.
 #[derive(Clone, Copy)]
 struct Bound {
     bytes: u64,

@@ -57,7 +57,7 @@ pub enum Role {
     NoMeaning(&'static str),
 }
 
-/// What holds where nobody says anything.
+/// What holds where a setting is not given.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
     /// This, as it would be written.

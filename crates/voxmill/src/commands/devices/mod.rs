@@ -28,7 +28,7 @@ struct Devices {
     gpus: Vec<Gpu>,
     /// The best pair of cards, where there are two.
     pair: Option<Pair>,
-    /// What a run takes when nobody says.
+    /// What a run uses by default.
     usual: DeviceId,
     copied: Option<Copied>,
 }

@@ -33,7 +33,7 @@ use voxmill_settings::args::ProfileArgs;
 use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
 
-/// Steps that are measured, and steps before them, where nobody says how many.
+/// Steps that are measured, and steps before them, by default.
 const STEPS: u64 = 100;
 const WARM_UP: u64 = 5;
 

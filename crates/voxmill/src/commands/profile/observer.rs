@@ -12,7 +12,7 @@ use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation}
 
 use super::feed::Phases;
 use crate::commands::status;
-use crate::session::steps::{split_words, step_event};
+use crate::session::steps::{split_warning, step_event};
 use voxmill_settings::checks::need::StepClips;
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ impl Observer for Profiling {
     fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
         for report in steps {
             for split in &report.splits {
-                status!("warning: {}", split_words(split, self.clips));
+                status!("warning: {}", split_warning(split, self.clips));
             }
             let ended = self.recorder.now().since(report.ended.elapsed().into());
             let mut event = step_event(report, ended);

@@ -20,7 +20,7 @@ use crate::session::run_folder::EVENTS;
 use voxmill_settings::error::FAILURE_FILE;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
-/// More than any run has: what a file says of its length is not meant for a few steps.
+/// More than any run has: a length in a file does not hold for a few steps.
 const NO_LIMIT: &str = "1000000";
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Child {
             .args(["--epochs", NO_LIMIT, "--max-minutes", NO_LIMIT])
             .args(["--no-evaluation", "--no-dashboard", "--sample-every", "0"])
             .args(["--checkpoint-every", NO_LIMIT])
-            // All of it, whatever a file says: nothing of the person's is written or replaced.
+            // Overrides a file: nothing of the user's is written or replaced.
             .arg("--run-dir")
             .arg(folder)
             .arg("--checkpoint-dir")
@@ -129,7 +129,7 @@ impl Child {
         Ok(Some(Ended { outcome, memory }))
     }
 
-    /// What the child itself says of its end, where it came to that.
+    /// The error that the child itself reported, if any.
     fn reported_failure(&self) -> Option<Failure> {
         serde_json::from_slice(&std::fs::read(&self.failure).ok()?).ok()
     }
@@ -158,7 +158,7 @@ fn ran(run: Run, seen: Option<u64>) -> SizeOutcome {
             .map_or(0, |stage| stage.service.count())
     };
     let sampled = stats.host.process_memory.peak().map(|bytes| bytes as u64);
-    // The library's own pools where it reports them, else what the driver says.
+    // The library's own pools where it reports them, else what the driver reports.
     let pools = stats.device_memory.values().map(|memory| memory.peak).max();
     let driver = stats.devices.values();
     let driver = driver.filter_map(|device| device.memory_used.peak());

@@ -167,7 +167,7 @@ impl Opening<'_> {
         Some(line)
     }
 
-    /// What is plainly off, by the checks of `validate`: what headers and the plan print_output, no disk.
+    /// What is plainly off, by the checks of `validate`: from headers and the plan, without the disk.
     fn warnings(&self) -> Vec<String> {
         let settings = &self.session.settings;
         let plan = self.plan.loader.plan();

@@ -57,7 +57,7 @@ impl RunOutput {
     }
 }
 
-/// The checkpoints of an earlier run that are to be removed; where nobody said so, an error.
+/// The checkpoints of an earlier run that are to be removed; without --reset-training, an error.
 fn refuse_to_overwrite(
     settings: &TrainSettings,
     checkpoints: &Checkpoints,

@@ -1,4 +1,4 @@
-//! `--fix`: a copy of the file with what the checks print_output, checked again.
+//! `--fix`: a copy of the file with what the checks suggest, checked again.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -68,17 +68,13 @@ pub(super) fn fix(
         of_copy.flags.config = Some(path.clone());
         left = Some(examine(&of_copy, Some(&copy), machine));
     }
-    if changes.is_empty() {
-        return Ok(Fixed {
-            path: None,
-            changes,
-            left: None,
-        });
-    }
     changes.sort_by_key(|change| change.line);
-    write(&copy)?;
+    let path = (!changes.is_empty()).then_some(path);
+    if path.is_some() {
+        write(&copy)?;
+    }
     Ok(Fixed {
-        path: Some(path),
+        path,
         changes,
         left,
     })
@@ -149,15 +145,9 @@ fn marked(file: &File) -> String {
         return file.text.clone();
     }
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-    let end = if file.text.contains("\r\n") {
-        "\r\n"
-    } else {
-        "\n"
-    };
-    format!(
-        "{MARK} from {name}: it may be written over.{end}{}",
-        file.text
-    )
+    let text = &file.text;
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    format!("{MARK} from {name}: it may be written over.{end}{text}")
 }
 
 fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> {

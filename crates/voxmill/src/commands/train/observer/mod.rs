@@ -25,7 +25,7 @@ use super::measures::Measures;
 use crate::session::errors::{of_checkpoint, of_training};
 use crate::session::memory::DeviceWatch;
 use crate::session::run_folder;
-use crate::session::steps::{split_words, step_event};
+use crate::session::steps::{split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
 use samples::Samples;
@@ -140,11 +140,9 @@ impl<'a> RunObserver<'a> {
         self.recorder.record(Event::Step(step_event(report, ended)));
         // Overflows in f16 are how its scale is found, and no fault of the clips.
         if !report.counted && !report.overflowed() {
-            let clips: Vec<_> = report
-                .clips
-                .iter()
-                .map(|&clip| self.loader.clip(clip).id.to_string())
-                .collect();
+            let clips = report.clips.iter();
+            let clips = clips.map(|&clip| self.loader.clip(clip).id.to_string());
+            let clips: Vec<_> = clips.collect();
             self.screen.warn(&format!(
                 "step {} was skipped: its loss or gradients are not finite; its clips: {}",
                 report.step,
@@ -152,7 +150,8 @@ impl<'a> RunObserver<'a> {
             ));
         }
         for split in &report.splits {
-            self.screen.warn(&split_words(split, self.clips_of_a_step));
+            self.screen
+                .warn(&split_warning(split, self.clips_of_a_step));
         }
     }
 }
