@@ -129,13 +129,12 @@ fn planned(plan: &BatchPlan, change: impl FnOnce(&mut BatchSettings)) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding};
     use super::*;
 
     #[test]
     fn few_large_batches_get_a_better_size() {
-        let machine = Machine::with("--batch-size 50", 2);
-        let check = found(&machine.facts(), &keys::BATCH_SIZE).expect("2 batches");
+        let check = finding("--batch-size 50", &keys::BATCH_SIZE).expect("2 batches");
         insta::assert_snapshot!(check.costs.unwrap());
         let machine = Machine::with("--batch-size 6", 2);
         assert!(few_batches(&machine.facts()).is_none());
@@ -157,21 +156,21 @@ mod tests {
 
     #[test]
     fn padding_to_the_longest_says_what_it_wastes() {
-        let machine = Machine::with("--batch-size 4 --pad-to-fixed-length", 2);
-        let check = found(&machine.facts(), &keys::PAD_TO_FIXED_LENGTH).unwrap();
+        let check = finding(
+            "--batch-size 4 --pad-to-fixed-length",
+            &keys::PAD_TO_FIXED_LENGTH,
+        )
+        .unwrap();
         assert_eq!(check.level, Level::Warning);
         insta::assert_snapshot!(check.costs.unwrap());
-        let machine = Machine::with("--batch-size 4", 2);
-        assert!(found(&machine.facts(), &keys::PAD_TO_FIXED_LENGTH).is_none());
+        assert!(finding("--batch-size 4", &keys::PAD_TO_FIXED_LENGTH).is_none());
     }
 
     #[test]
     fn too_few_shapes_say_what_more_would_save() {
-        let machine = Machine::with("--batch-size 4 --buckets 1", 2);
-        let check = found(&machine.facts(), &keys::BUCKETS).unwrap();
+        let check = finding("--batch-size 4 --buckets 1", &keys::BUCKETS).unwrap();
         assert_eq!(check.level, Level::Warning);
         assert_eq!(check.suggestions[0].in_file().unwrap(), "buckets: 8");
-        let machine = Machine::with("--batch-size 4 --buckets 12", 2);
-        assert!(found(&machine.facts(), &keys::BUCKETS).is_none());
+        assert!(finding("--batch-size 4 --buckets 12", &keys::BUCKETS).is_none());
     }
 }

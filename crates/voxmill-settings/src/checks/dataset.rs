@@ -99,7 +99,7 @@ fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding, found};
     use super::*;
 
     #[test]
@@ -117,10 +117,10 @@ mod tests {
         });
         let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
         assert_eq!(check.level, Level::Warning);
+        let what = check.what;
         assert!(
-            check.what.starts_with("20 clips of 100 are left out, 20 %"),
-            "{}",
-            check.what
+            what.starts_with("20 clips of 100 are left out, 20 %"),
+            "{what}"
         );
         assert_eq!(check.suggestions[0].flag().unwrap(), "--max-mel-frames 861");
         machine.filtered.text_too_long = 1;
@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn patience_needs_clips_that_are_held_out() {
-        let machine = Machine::with("--early-stopping-patience 3", 2);
-        assert!(found(&machine.facts(), &keys::VAL_FRACTION).is_none());
+        assert!(finding("--early-stopping-patience 3", &keys::VAL_FRACTION).is_none());
         for (flags, level) in [
             ("--early-stopping-patience 3", Level::Error),
             ("", Level::Note),

@@ -91,11 +91,8 @@ fn two_lanes(facts: &Facts<'_>) -> Option<Check> {
         count(facts.cores as u64, "core")
     );
     let check = facts.note(&keys::MODEL_DEVICE, what).costs(costs);
-    Some(
-        check.hint(
-            "one device does the same with all cores: leave data_device and model_device out",
-        ),
-    )
+    let hint = "one device does the same with all cores: leave data_device and model_device out";
+    Some(check.hint(hint))
 }
 
 fn idle_data_device(facts: &Facts<'_>) -> Option<Check> {
@@ -124,10 +121,8 @@ mod tests {
         let found = check(&machine.facts());
         let reaches_gpus = Backend::compiled().any(|backend| backend != Backend::Cpu);
         if !reaches_gpus {
-            assert_eq!(
-                found[0].what,
-                "RTX 4090 is not used: this build has the CPU only"
-            );
+            let expected = "RTX 4090 is not used: this build has the CPU only";
+            assert_eq!(found[0].what, expected);
         }
     }
 
@@ -145,11 +140,8 @@ mod tests {
         let mut machine = Machine::of_two_gpus("--data-gpu 0 --model-gpu 1");
         machine.cards = vec![card("A", 24), card("B", 12)];
         let check = found(&machine.facts(), &keys::MODEL_GPU).expect("the smaller one trains");
-        assert!(
-            check.what.contains("vulkan:1 has 12.9 GB"),
-            "{}",
-            check.what
-        );
+        let what = check.what;
+        assert!(what.contains("vulkan:1 has 12.9 GB"), "{what}");
         let lines = check.suggestions.iter();
         let lines: Vec<_> = lines.filter_map(Suggestion::in_file).collect();
         assert_eq!(lines, ["data_gpu: 1", "model_gpu: 0"]);

@@ -140,13 +140,8 @@ fn is_made_on_device(facts: &Facts<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding, found};
     use super::*;
-
-    fn fires(flags: &str, key: &'static crate::config::keys::Key) -> Option<Check> {
-        let machine = Machine::with(flags, 2);
-        found(&machine.facts(), key)
-    }
 
     #[test]
     fn what_is_usual_is_right() {
@@ -155,23 +150,20 @@ mod tests {
 
     #[test]
     fn nothing_made_ahead_is_a_warning() {
-        let check = fires("--no-overlap", &keys::NO_OVERLAP).unwrap();
+        let check = finding("--no-overlap", &keys::NO_OVERLAP).unwrap();
         assert_eq!(check.suggestions[0].in_file().unwrap(), "no_overlap: false");
     }
 
     #[test]
     fn one_slot_is_too_few() {
-        let check = fires("--prefetch-buffer-size 1", &keys::PREFETCH_BUFFER_SIZE).unwrap();
-        assert!(
-            check.what.starts_with("1 batch ahead on the device"),
-            "{}",
-            check.what
-        );
+        let check = finding("--prefetch-buffer-size 1", &keys::PREFETCH_BUFFER_SIZE).unwrap();
+        let what = check.what;
+        assert!(what.starts_with("1 batch ahead on the device"), "{what}");
         assert_eq!(
             check.suggestions[0].flag().unwrap(),
             "--prefetch-buffer-size 2"
         );
-        assert!(fires("--prefetch-buffer-size 2", &keys::PREFETCH_BUFFER_SIZE).is_none());
+        assert!(finding("--prefetch-buffer-size 2", &keys::PREFETCH_BUFFER_SIZE).is_none());
     }
 
     #[test]
@@ -196,22 +188,22 @@ mod tests {
 
     #[test]
     fn a_buffer_that_the_budget_cannot_hold_is_a_note() {
-        let check = fires("--buffer-size 500 --ram-budget 100MB", &keys::BUFFER_SIZE).unwrap();
+        let check = finding("--buffer-size 500 --ram-budget 100MB", &keys::BUFFER_SIZE).unwrap();
         assert_eq!(check.level, Level::Note);
         assert!(check.what.contains("ram_budget 100MB"), "{}", check.what);
-        assert!(fires("--buffer-size 2 --ram-budget 100MB", &keys::BUFFER_SIZE).is_none());
+        assert!(finding("--buffer-size 2 --ram-budget 100MB", &keys::BUFFER_SIZE).is_none());
     }
 
     #[test]
     fn no_cache_costs_decoding_as_far_as_memory_cannot_hold_the_features() {
-        let check = fires("--no-cache", &keys::ENABLE_CACHING).unwrap();
+        let check = finding("--no-cache", &keys::ENABLE_CACHING).unwrap();
         assert_eq!(check.level, Level::Note);
-        let check = fires("--no-cache --ram-budget 30MB", &keys::ENABLE_CACHING).unwrap();
+        let check = finding("--no-cache --ram-budget 30MB", &keys::ENABLE_CACHING).unwrap();
         assert_eq!(check.level, Level::Warning);
         let costs = check.costs.unwrap();
         assert!(costs.contains("a quarter of ram_budget is 8 MB"), "{costs}");
-        let made = fires("--prepare-on model", &keys::PREPARE_ON).unwrap();
+        let made = finding("--prepare-on model", &keys::PREPARE_ON).unwrap();
         assert_eq!(made.level, Level::Note);
-        assert!(fires("--no-cache --prepare-on model", &keys::ENABLE_CACHING).is_none());
+        assert!(finding("--no-cache --prepare-on model", &keys::ENABLE_CACHING).is_none());
     }
 }

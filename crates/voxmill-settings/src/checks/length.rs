@@ -51,33 +51,26 @@ fn checkpoints(facts: &Facts<'_>) -> Option<Check> {
 #[cfg(test)]
 mod tests {
     use super::super::Level;
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding};
     use super::*;
 
     #[test]
     fn epochs_that_end_before_the_warm_up_are_a_warning() {
-        let machine = Machine::with("--epochs 1 --warmup-steps 500", 2);
-        let check = found(&machine.facts(), &keys::WARMUP_STEPS).unwrap();
-        assert!(
-            check.what.starts_with("the run ends after"),
-            "{}",
-            check.what
-        );
-        let machine = Machine::with("--epochs 100", 2);
-        assert!(found(&machine.facts(), &keys::WARMUP_STEPS).is_none());
+        let check = finding("--epochs 1 --warmup-steps 500", &keys::WARMUP_STEPS).unwrap();
+        let what = check.what;
+        assert!(what.starts_with("the run ends after"), "{what}");
+        assert!(finding("--epochs 100", &keys::WARMUP_STEPS).is_none());
     }
 
     #[test]
     fn a_run_that_never_saves_on_the_way_is_a_note() {
-        let machine = Machine::with("--max-steps 200", 2);
-        let check = found(&machine.facts(), &keys::CHECKPOINT_EVERY).unwrap();
+        let check = finding("--max-steps 200", &keys::CHECKPOINT_EVERY).unwrap();
         assert_eq!(check.level, Level::Note);
         assert_eq!(
             check.suggestions[0].in_file().unwrap(),
             "checkpoint_every: 50"
         );
-        let machine = Machine::with("--max-steps 2000", 2);
-        assert!(found(&machine.facts(), &keys::CHECKPOINT_EVERY).is_none());
+        assert!(finding("--max-steps 2000", &keys::CHECKPOINT_EVERY).is_none());
     }
 
     #[test]

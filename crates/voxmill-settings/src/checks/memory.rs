@@ -194,7 +194,7 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, card, found};
+    use super::super::tests::{Machine, card, finding, found};
     use super::*;
 
     #[test]
@@ -204,8 +204,7 @@ mod tests {
 
     #[test]
     fn a_budget_above_the_memory_is_a_warning() {
-        let machine = Machine::with("--ram-budget 64GB", 2);
-        let check = found(&machine.facts(), &keys::RAM_BUDGET).unwrap();
+        let check = finding("--ram-budget 64GB", &keys::RAM_BUDGET).unwrap();
         assert_eq!(check.level, Level::Warning);
         assert_eq!(check.suggestions[0].flag().unwrap(), "--ram-budget 4GB");
     }

@@ -123,6 +123,11 @@ pub(super) fn found(facts: &Facts<'_>, key: &Key) -> Option<Check> {
     all.find(|check| check.key == Some(key))
 }
 
+/// The same with these flags, on two cores.
+pub(super) fn finding(flags: &str, key: &Key) -> Option<Check> {
+    found(&Machine::with(flags, 2).facts(), key)
+}
+
 #[test]
 fn a_usual_run_on_a_usual_machine_passes_everything() {
     let machine = Machine::with("--batch-size 6", 4);

@@ -66,13 +66,12 @@ fn idle(facts: &Facts<'_>) -> Option<Check> {
 #[cfg(test)]
 mod tests {
     use super::super::Level;
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding, found};
     use super::*;
 
     #[test]
     fn more_workers_than_cores_are_a_warning_with_the_usual_number() {
-        let machine = Machine::with("--num-workers 12", 2);
-        let check = found(&machine.facts(), &keys::NUM_WORKERS).expect("too many workers");
+        let check = finding("--num-workers 12", &keys::NUM_WORKERS).expect("too many workers");
         assert_eq!(check.level, Level::Warning);
         assert_eq!(check.what, "12 workers on 2 cores");
         let costs = check.costs.as_ref().unwrap();
