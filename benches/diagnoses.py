@@ -1,9 +1,9 @@
-"""Does `voxmill profile` find what was planted? Causes by severities, as a confusion matrix.
+"""Does `voxmill profile` find what was injected? Causes by severities, as a confusion matrix.
 
     python3 benches/diagnoses.py --voxmill target/release/voxmill --corpus DEMO --rounds 1
 
-Each cause is planted in the real pipeline with the real model (the hidden flag --plant slows a part down); a healthy
-run has nothing planted. What counts is the first finding. `oversubscribed` is told whenever other programs run: use a
+Each cause is injected into the real pipeline with the real model (the hidden flag --inject slows a part down); a healthy
+run has nothing injected. What counts is the first finding. `oversubscribed` is reported whenever other programs run: use a
 quiet machine.
 """
 
@@ -19,40 +19,40 @@ import tempfile
 SEVERITIES = ("mild", "middle", "strong")
 
 # The state of the cache, and the flags of each severity. `1.6x` is a time: so many steps of this machine, as a run with
-# nothing planted takes them; `1.6t` likewise, of a model with one compute thread. A batch has 8 clips.
+# nothing injected takes them; `1.6t` likewise, of a model with one compute thread. A batch has 8 clips.
 CAUSES = {
-    "slow_disk": ("cold", "--plant read=0.14x", "--plant read=0.22x", "--plant read=0.7x"),
+    "slow_disk": ("cold", "--inject read=0.14x", "--inject read=0.22x", "--inject read=0.7x"),
     "few_workers": (
         "off",
-        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.12t",
-        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.14t",
-        "--num-workers 1 --compute-threads 1 --no-adapt --plant mel=0.16t",
+        "--num-workers 1 --compute-threads 1 --no-adapt --inject mel=0.12t",
+        "--num-workers 1 --compute-threads 1 --no-adapt --inject mel=0.14t",
+        "--num-workers 1 --compute-threads 1 --no-adapt --inject mel=0.16t",
     ),
     "small_buffer": (
         "warm",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=8x",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=12x",
-        "--buffer-size 1 --prefetch-buffer-size 1 --plant uneven=18x",
+        "--buffer-size 1 --prefetch-buffer-size 1 --inject uneven=8x",
+        "--buffer-size 1 --prefetch-buffer-size 1 --inject uneven=12x",
+        "--buffer-size 1 --prefetch-buffer-size 1 --inject uneven=18x",
     ),
-    "slow_resampling": ("cold", "--plant resample=0.14x", "--plant resample=0.22x", "--plant resample=0.7x"),
-    "huge_clip": ("cold", "--plant huge=8x", "--plant huge=16x", "--plant huge=32x"),
-    "slow_transfer": ("warm", "--plant transfer=1.25x", "--plant transfer=1.6x", "--plant transfer=3x"),
-    "slow_collating": ("warm", "--plant collate=1.8x", "--plant collate=2.5x", "--plant collate=5x"),
+    "slow_resampling": ("cold", "--inject resample=0.14x", "--inject resample=0.22x", "--inject resample=0.7x"),
+    "huge_clip": ("cold", "--inject huge=8x", "--inject huge=16x", "--inject huge=32x"),
+    "slow_transfer": ("warm", "--inject transfer=1.25x", "--inject transfer=1.6x", "--inject transfer=3x"),
+    "slow_collating": ("warm", "--inject collate=1.8x", "--inject collate=2.5x", "--inject collate=5x"),
     "memory_budget": (
         "off",
-        "--ram-budget 10MB --plant read=0.16x --num-workers 4",
-        "--ram-budget 8MB --plant read=0.22x --num-workers 4",
-        "--ram-budget 8MB --plant read=0.44x --num-workers 4",
+        "--ram-budget 10MB --inject read=0.16x --num-workers 4",
+        "--ram-budget 8MB --inject read=0.22x --num-workers 4",
+        "--ram-budget 8MB --inject read=0.44x --num-workers 4",
     ),
     "model_too_small": (
         "off",
-        "--model-size nano --batch-size 4 --plant mel=0.08x",
-        "--model-size nano --batch-size 4 --plant mel=0.14x",
-        "--model-size nano --batch-size 4 --plant mel=0.33x",
+        "--model-size nano --batch-size 4 --inject mel=0.08x",
+        "--model-size nano --batch-size 4 --inject mel=0.14x",
+        "--model-size nano --batch-size 4 --inject mel=0.33x",
     ),
     "oversubscribed": ("warm", 1, 2, 4),
     "padding": ("warm", "--pad-to-fixed-length", "--pad-to-fixed-length", "--pad-to-fixed-length --batch-size 16"),
-    "cold_cache": ("cold", "--plant mel=0.14x", "--plant mel=0.22x", "--plant mel=0.7x"),
+    "cold_cache": ("cold", "--inject mel=0.14x", "--inject mel=0.22x", "--inject mel=0.7x"),
 }
 UNITS = {"x": "", "t": "--compute-threads 1"}
 
@@ -65,7 +65,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1000, help="of the first round [default: 1000]")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--severities", default="middle", help="comma-separated [default: middle]")
-    parser.add_argument("--healthy", type=int, default=20, help="runs with nothing planted [default: 20]")
+    parser.add_argument("--healthy", type=int, default=20, help="runs with nothing injected [default: 20]")
     parser.add_argument("--only", default="", help="causes, comma-separated")
     parser.add_argument("--output", type=pathlib.Path, default="diagnoses.json")
     return parser.parse_args()
@@ -85,10 +85,10 @@ class Place:
         )
         self.units = {unit: self.step_ms(flags) for unit, flags in UNITS.items()}
         told = ", ".join(f"1{unit} = {ms:.0f} ms" for unit, ms in self.units.items())
-        print(f"a step with nothing planted: {told}", flush=True)
+        print(f"a step with nothing injected: {told}", flush=True)
 
     def step_ms(self, flags):
-        """The machine's speed changes, so what is planted is told in its own steps."""
+        """The machine's speed changes, so what is injected is given in its own steps."""
         report, error = self.profile("warm", flags.split(), 20, 1)
         if error:
             raise SystemExit("\n".join(error))

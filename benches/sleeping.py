@@ -30,7 +30,7 @@ def main():
                  "--compute-threads", "1", "--num-workers", "1", "--prefetch-buffer-size", "3", "--no-adapt", "--num-steps", str(args.steps),
                  "--prepare-on", "host", "--seed", str(seed), "--runs-dir", f"{folder}/runs", "--json", "--no-cache",
                  "--batch-size", str(args.clips),
-                 "--plant", f"read={20 / args.clips}ms", "--plant", "collate=10ms", "--plant", "transfer=15ms", "--plant", "step=150ms"],
+                 "--inject", f"read={20 / args.clips}ms", "--inject", "collate=10ms", "--inject", "transfer=15ms", "--inject", "step=150ms"],
                 capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(done.stderr)

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use voxmill_audio::AudioSettings;
+use voxmill_audio::{AudioSettings, AudioSettingsError};
 use voxmill_data::batch_plan::BatchSettings;
 use voxmill_text::FrontEndOptions;
 use voxmill_text::language::Language;
@@ -11,7 +11,7 @@ use voxmill_text::language::Language;
 use super::Origin;
 use super::resolver::Resolver;
 use super::text::front_end;
-use crate::config::keys;
+use crate::config::keys::{self, Key};
 use crate::error::UserError;
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct DataSettings {
     pub text: FrontEndOptions,
     pub audio: AudioSettings,
     pub batches: BatchSettings,
-    /// `None`: beside the dataset.
+    /// `None`: in the dataset's folder.
     pub cache_dir: Option<PathBuf>,
     pub cache_budget: Option<u64>,
 }
@@ -41,7 +41,7 @@ impl DataSettings {
         let train_data: Option<PathBuf> = r.optional(&keys::TRAIN_DATA);
         let val_data: Option<PathBuf> = r.optional(&keys::VAL_DATA);
         let val_fraction = r.pick(&keys::VAL_FRACTION);
-        let val_fraction_origin = r.last_origin();
+        let val_fraction_origin = r.origin(&keys::VAL_FRACTION);
         let language = r.optional(&keys::LANGUAGE);
         let max_bad = r.pick(&keys::MAX_BAD);
         let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH);
@@ -62,12 +62,11 @@ impl DataSettings {
         let cache_dir = r.optional(&keys::CACHE_DIR);
         let cache_budget = r.optional(&keys::CACHE_BUDGET);
         if val_data.is_some() && val_fraction_origin == Origin::Flag {
-            return Err(UserError::new(
-                "--val-fraction and --val-data both say which clips are for validation",
-                "leave one of the two out",
-            )
-            .fix(&keys::VAL_FRACTION, None)
-            .into());
+            let what = "--val-fraction and --val-data both say which clips are for validation";
+            let hint = "leave one of the two out";
+            return Err(UserError::new(what, hint)
+                .fix(&keys::VAL_FRACTION, None)
+                .into());
         }
         Ok(DataSettings {
             train_data,
@@ -107,10 +106,24 @@ fn audio(r: &mut Resolver) -> anyhow::Result<AudioSettings> {
         ..default
     };
     settings.validate().map_err(|error| {
-        UserError::new(
-            format!("the audio settings do not go together: {error}"),
-            "`--show-settings` shows where each value comes from",
-        )
+        let what = format!("the audio settings do not go together: {error}");
+        let hint = "`--show-settings` shows where each value comes from";
+        UserError::new(what, hint).about(&keys_of(&error))
     })?;
     Ok(settings)
+}
+
+/// The settings that an error names, in its order.
+fn keys_of(error: &AudioSettingsError) -> Vec<&'static Key> {
+    use AudioSettingsError as Error;
+    match error {
+        Error::SampleRate(_) => vec![&keys::SAMPLE_RATE],
+        Error::WindowLength(_) => vec![&keys::N_FFT],
+        Error::HopLength { .. } => vec![&keys::HOP_LENGTH, &keys::N_FFT],
+        Error::Mels(_) => vec![&keys::N_MELS],
+        Error::Band { .. } => vec![&keys::F_MIN, &keys::F_MAX, &keys::SAMPLE_RATE],
+        Error::Trim(_) => vec![&keys::TRIM_DB],
+        Error::Loudness(_) => vec![&keys::LOUDNESS_LUFS],
+        Error::MaxSeconds(_) => vec![],
+    }
 }

@@ -12,7 +12,7 @@ use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{DeviceId, Precision};
 use voxmill_trainer::prepare::Augment;
 
-pub use choose::{Devices, Present};
+pub use choose::{AvailableDevices, Devices};
 
 use super::Origin;
 use super::resolver::Resolver;
@@ -55,7 +55,7 @@ pub struct DeviceSettings {
     pub augment: Augment,
     /// In 16 bits where it can be. Which kind, the open device says.
     pub mixed_precision: bool,
-    /// Bytes that may be taken of each device, where somebody said so: they hold while the run goes on.
+    /// Bytes that may be taken of each device, where a limit is given: it holds for the whole run.
     pub limits: MemoryLimits,
     /// Most of what is free, where it is known: what does not fit into it is not begun.
     pub free: MemoryLimits,
@@ -72,12 +72,9 @@ pub(crate) enum PreparePlace {
 impl FromValue for PreparePlace {
     fn from_value(value: Value) -> Option<Self> {
         let name = String::from_value(value)?;
-        if name == "auto" {
-            return Some(PreparePlace::Auto);
-        }
-        let places = PrepareOn::ALL.into_iter();
+        let places = PrepareOn::ALL.into_iter().map(PreparePlace::On);
         places
-            .map(PreparePlace::On)
+            .chain([PreparePlace::Auto])
             .find(|place| place.show() == name)
     }
 
@@ -97,7 +94,10 @@ pub struct MemoryLimits {
 }
 
 impl DeviceSettings {
-    pub(super) fn resolve(r: &mut Resolver, present: &Present) -> anyhow::Result<DeviceSettings> {
+    pub(super) fn resolve(
+        r: &mut Resolver,
+        available: &AvailableDevices,
+    ) -> anyhow::Result<DeviceSettings> {
         let device: Option<(DeviceName, Origin)> = r.given(&keys::DEVICE);
         let device_is_typed = matches!(&device, Some((name, Origin::Flag)) if name.id().is_some());
         let data_gpu = r.optional(&keys::DATA_GPU);
@@ -107,8 +107,8 @@ impl DeviceSettings {
         // A file written for two GPUs serves here too, when the flag names one device.
         let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
         let pair = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
-        let named_gpus = !passed_over(r, &gpus, device_is_typed);
-        let named_pair = !passed_over(r, &pair, device_is_typed);
+        let named_gpus = !skipped(r, &gpus, device_is_typed);
+        let named_pair = !skipped(r, &pair, device_is_typed);
         let asked = Asked {
             device: device.as_ref().and_then(|(name, _)| name.id()),
             data_gpu: data_gpu.filter(|_| named_gpus),
@@ -116,22 +116,20 @@ impl DeviceSettings {
             data_device: data_device.filter(|_| named_pair),
             model_device: model_device.filter(|_| named_pair),
         };
-        let chosen = choose(&asked, present, &|key| r.called(key))?;
-        let of_gpus = r.is_given(&keys::MODEL_GPU);
-        let about = if of_gpus {
-            &keys::MODEL_GPU
-        } else {
-            &keys::MODEL_DEVICE
+        let chosen = choose(&asked, available, &|key| r.label(key))?;
+        let about = match r.is_given(&keys::MODEL_GPU) {
+            true => &keys::MODEL_GPU,
+            false => &keys::MODEL_DEVICE,
         };
         for note in chosen.notes {
-            r.remark(about, note);
+            r.add_note(about, note);
         }
         let name = DeviceName(chosen.devices.model().to_string());
         let origin = match device {
             Some((name, origin)) if name.id().is_some() => origin,
             _ => Origin::Auto(chosen.why),
         };
-        r.note(&keys::DEVICE, (name, origin));
+        r.record(&keys::DEVICE, (name, origin));
 
         let limits = limits(r, &chosen.devices, device_is_typed)?;
         let is_pair = chosen.devices.is_pair();
@@ -141,15 +139,14 @@ impl DeviceSettings {
             PreparePlace::On(place) => place,
         };
         if prepare_on == PrepareOn::Data && !is_pair {
-            return Err(UserError::new(
-                format!(
-                    "{} data needs a device of its own for data, and one device does all here",
-                    r.called(&keys::PREPARE_ON)
-                ),
-                "give two devices, or --prepare-on model",
-            )
-            .fix(&keys::PREPARE_ON, Some("host"))
-            .into());
+            let what = format!(
+                "{} data needs a device of its own for data, and one device does all here",
+                r.label(&keys::PREPARE_ON)
+            );
+            let hint = "give two devices, or --prepare-on model";
+            return Err(UserError::new(what, hint)
+                .fix(&keys::PREPARE_ON, Some("host"))
+                .into());
         }
         let masks = r.pick(&keys::AUGMENT_MASKS);
         let noise: Option<f64> = r.optional(&keys::AUGMENT_NOISE_DB);
@@ -162,7 +159,7 @@ impl DeviceSettings {
         let mixed_precision = mixed_precision(r, chosen.devices, device_is_typed)?;
         Ok(DeviceSettings {
             devices: chosen.devices,
-            link: choose::link(chosen.devices, present),
+            link: choose::link(chosen.devices, available),
             prepare_on,
             // A single device has its hands full with the model.
             measures_prepare_on: place == PreparePlace::Auto && is_pair,
@@ -170,14 +167,12 @@ impl DeviceSettings {
             mixed_precision,
             limits,
             free: MemoryLimits {
-                data: usable(chosen.devices.data(), present),
-                model: usable(chosen.devices.model(), present),
+                data: usable(chosen.devices.data(), available),
+                model: usable(chosen.devices.model(), available),
             },
         })
     }
-}
 
-impl DeviceSettings {
     /// What a run counts on before its device is open. Which 16 bits it has, only the open device says; either kind
     /// takes as much memory.
     pub fn planned_precision(&self) -> Precision {
@@ -191,8 +186,8 @@ impl DeviceSettings {
 /// Of a device's memory, what a run may count on; the rest is for the driver, for fragments and for others.
 pub const USABLE_SHARE: f64 = 0.9;
 
-fn usable(id: DeviceId, present: &Present) -> Option<u64> {
-    let free = choose::free_bytes(id, present)?;
+fn usable(id: DeviceId, available: &AvailableDevices) -> Option<u64> {
+    let free = choose::free_bytes(id, available)?;
     Some((free as f64 * USABLE_SHARE) as u64)
 }
 
@@ -210,40 +205,37 @@ fn mixed_precision(
         && device_is_typed
     {
         let passed = format!("`{}` ({place}) is skipped: --device overrides it", key.name);
-        r.remark(key, passed);
-        return Ok(r.note(key, (false, Origin::Auto("for the CPU"))));
+        r.add_note(key, passed);
+        return Ok(r.record(key, (false, Origin::Auto("for the CPU"))));
     }
     let wanted: bool = r.pick(key);
     if !wanted || !devices.model().is_cpu() {
         return Ok(wanted);
     }
-    Err(UserError::new(
-        format!(
-            "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
-            r.called(key)
-        ),
-        "leave it out, or give --mixed-precision=false where a file turns it on",
-    )
-    .fix(key, Some("false"))
-    .into())
+    let what = format!(
+        "{} is for GPUs, and cpu trains: there 16 bits took at least twice the time of 32, and more memory",
+        r.label(key)
+    );
+    let hint = "leave it out, or give --mixed-precision=false where a file turns it on";
+    Err(UserError::new(what, hint).fix(key, Some("false")).into())
 }
 
-/// Whether `--device` was typed and only the file says `keys`; a note tells it.
-fn passed_over(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -> bool {
+/// Whether `--device` was typed and only the file has `keys`; a note says so.
+fn skipped(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -> bool {
     let typed = keys.iter().any(|key| r.is_typed(key));
     if !device_is_typed || typed {
         return false;
     }
     for key in keys {
         if r.is_given(key) {
-            let note = format!("{} is skipped: --device overrides it", r.called(key));
-            r.remark(key, note);
+            let note = format!("{} is skipped: --device overrides it", r.label(key));
+            r.add_note(key, note);
         }
     }
     true
 }
 
-/// Limits act where there is a device to limit, and only together with the word that they are to.
+/// Limits act where there is a device to limit, and only with --enable-memory-isolation.
 fn limits(
     r: &mut Resolver,
     devices: &Devices,
@@ -251,64 +243,58 @@ fn limits(
 ) -> anyhow::Result<MemoryLimits> {
     let data = r.optional(&keys::DATA_GPU_MEMORY);
     let model = r.optional(&keys::MODEL_GPU_MEMORY);
-    let isolation = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
+    let isolation: bool = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
     let asked = [
-        (data.is_some(), &keys::DATA_GPU_MEMORY),
-        (model.is_some(), &keys::MODEL_GPU_MEMORY),
-        (isolation, &keys::ENABLE_MEMORY_ISOLATION),
+        data.is_some().then_some(&keys::DATA_GPU_MEMORY),
+        model.is_some().then_some(&keys::MODEL_GPU_MEMORY),
+        isolation.then_some(&keys::ENABLE_MEMORY_ISOLATION),
     ];
-    let asked: Vec<&'static Key> = asked
-        .into_iter()
-        .filter_map(|(asked, key)| asked.then_some(key))
-        .collect();
+    let asked: Vec<&'static Key> = asked.into_iter().flatten().collect();
     let Some(first) = asked.first() else {
         return Ok(MemoryLimits::default());
     };
     if *devices == Devices::Single(DeviceId::CPU) {
-        if passed_over(r, &asked, device_is_typed) {
+        if skipped(r, &asked, device_is_typed) {
             return Ok(MemoryLimits::default());
         }
         let refused = UserError::new(
             format!(
                 "{} limits the memory of a device, and this run trains on the CPU alone",
-                r.called(first)
+                r.label(first)
             ),
             "leave it out; --ram-budget bounds the memory of clips and batches",
         );
         let out = |refused: UserError, key: &&'static Key| refused.fix(key, None);
         return Err(asked.iter().fold(refused, out).into());
     }
-    if !devices.is_pair() && data.is_some() {
-        return Err(UserError::new(
+    let (first, isolated) = (r.label(first), &keys::ENABLE_MEMORY_ISOLATION);
+    let (what, hint, key, value) = if !devices.is_pair() && data.is_some() {
+        (
             format!(
-                "{} limits the device that prepares batches, and here one device does both",
-                r.called(&keys::DATA_GPU_MEMORY)
+                "{first} limits the device that prepares batches, and here one device does both"
             ),
             "leave it out; --model-gpu-memory limits the one device",
+            &keys::DATA_GPU_MEMORY,
+            None,
         )
-        .fix(&keys::DATA_GPU_MEMORY, None)
-        .into());
-    }
-    if !isolation {
-        return Err(UserError::new(
-            format!(
-                "{} acts only with --enable-memory-isolation",
-                r.called(first)
-            ),
+    } else if !isolation {
+        (
+            format!("{first} acts only with --enable-memory-isolation"),
             "give --enable-memory-isolation, or leave the limit out",
+            isolated,
+            Some("true"),
         )
-        .fix(&keys::ENABLE_MEMORY_ISOLATION, Some("true"))
-        .into());
-    }
-    if data.is_none() && model.is_none() {
-        return Err(UserError::new(
-            "--enable-memory-isolation has no limit to hold",
+    } else if data.is_none() && model.is_none() {
+        (
+            "--enable-memory-isolation has no limit to hold".to_owned(),
             "give --model-gpu-memory, --data-gpu-memory or both",
+            isolated,
+            Some("false"),
         )
-        .fix(&keys::ENABLE_MEMORY_ISOLATION, Some("false"))
-        .into());
-    }
-    Ok(MemoryLimits { data, model })
+    } else {
+        return Ok(MemoryLimits { data, model });
+    };
+    Err(UserError::new(what, hint).fix(key, value).into())
 }
 
 #[cfg(test)]

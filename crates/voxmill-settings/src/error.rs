@@ -4,6 +4,7 @@ use std::fmt;
 
 use voxmill_telemetry::event::{Failure, Shortage};
 
+use crate::checks::Suggestion;
 use crate::config::keys::Key;
 
 /// An error that knows its hint. Printed as `error: …`, causes, a blank line, `hint: …`.
@@ -12,16 +13,9 @@ pub struct UserError {
     what: String,
     hint: String,
     source: Option<anyhow::Error>,
-    fixes: Vec<Fix>,
+    /// The settings that cause it; the second is true where changing one so avoids it.
+    about: Vec<(Suggestion, bool)>,
     shortage: Option<Shortage>,
-}
-
-/// A setting that, written so, ends a error.
-#[derive(Clone, Debug)]
-pub struct Fix {
-    pub key: &'static Key,
-    /// `None`: leave it out.
-    pub value: Option<String>,
 }
 
 impl UserError {
@@ -30,24 +24,36 @@ impl UserError {
             what: what.into(),
             hint: hint.into(),
             source: None,
-            fixes: Vec::new(),
+            about: Vec::new(),
             shortage: None,
         }
     }
 
-    /// What `voxmill validate` may write in place of the setting that is complained of.
+    /// Settings that cause it, the most likely one first.
+    pub fn about(mut self, keys: &[&'static Key]) -> Self {
+        let about = |&key| (Suggestion { key, value: None }, false);
+        self.about.extend(keys.iter().map(about));
+        self
+    }
+
+    /// A setting that, written so, avoids the error: `voxmill validate --fix` writes it.
     pub fn fix(mut self, key: &'static Key, value: Option<&str>) -> Self {
         let value = value.map(str::to_owned);
-        self.fixes.push(Fix { key, value });
+        self.about.push((Suggestion { key, value }, true));
         self
+    }
+
+    pub fn keys(&self) -> Vec<&'static Key> {
+        self.about.iter().map(|(setting, _)| setting.key).collect()
     }
 
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    pub fn fixes(&self) -> &[Fix] {
-        &self.fixes
+    pub fn fixes(&self) -> Vec<Suggestion> {
+        let fixes = self.about.iter().filter(|(_, is_fix)| *is_fix);
+        fixes.map(|(setting, _)| setting.clone()).collect()
     }
 
     /// The numbers behind a refusal for want of memory, for the program that started this one.
@@ -137,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_names_the_thing_the_cause_and_the_next_move() {
+    fn an_error_names_the_thing_the_cause_and_the_next_move() {
         let io = std::io::Error::other("disk on fire");
         let error =
             anyhow::Error::new(UserError::new("cannot write `a`", "buy a disk").because(io));

@@ -1,4 +1,4 @@
-//! Settings: what was typed and what the file says, turned into what a verb is to do.
+//! Settings: flags and the configuration file, resolved into what a verb does.
 //!
 //! - [`config::keys`] is the table: every setting with its kind, range, default and help. Flags, keys of
 //!   the file, the example file, the flag reference and the editor's schema come from it.
@@ -32,7 +32,7 @@ mod train;
 use std::fmt;
 
 pub use data::DataSettings;
-pub use devices::{DeviceName, DeviceSettings, Devices, Present, USABLE_SHARE};
+pub use devices::{AvailableDevices, DeviceName, DeviceSettings, Devices, USABLE_SHARE};
 pub use optimization::{
     Optimization, for_each_size, steps_between_checkpoints, steps_between_samples,
 };
@@ -41,7 +41,7 @@ pub use resolver::Repairs;
 pub use scale::{ScaleSettings, for_train};
 pub use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
 pub use text::TextSettings;
-pub use threads::crowd;
+pub use threads::oversubscribed;
 pub use train::{LEAST_SLOTS_OF_A_PAIR, RunFolder, Start, TrainSettings, usual_slots};
 pub use voxmill_trainer::model::ModelSize;
 
@@ -75,18 +75,18 @@ impl fmt::Display for Origin {
     }
 }
 
-fn origin<'a>(shown: &'a [Shown], key: &Key) -> Option<&'a Origin> {
-    let line = shown.iter().find(|line| line.key.name == key.name)?;
+fn origin<'a>(settings: &'a [ResolvedSetting], key: &Key) -> Option<&'a Origin> {
+    let line = settings.iter().find(|line| line.key.name == key.name)?;
     Some(&line.origin)
 }
 
-fn is_given(shown: &[Shown], key: &Key) -> bool {
-    matches!(origin(shown, key), Some(Origin::Flag | Origin::File(_)))
+fn is_given(settings: &[ResolvedSetting], key: &Key) -> bool {
+    matches!(origin(settings, key), Some(Origin::Flag | Origin::File(_)))
 }
 
-/// One line of `--show-settings`.
+/// A setting as it is used: one line of `--show-settings`.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct ResolvedSetting {
     pub key: &'static Key,
     pub value: String,
     pub origin: Origin,

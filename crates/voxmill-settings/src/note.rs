@@ -1,4 +1,4 @@
-//! What a person should hear once, and how grave it is.
+//! A message that is printed once, with its level.
 
 use std::fmt;
 

@@ -58,31 +58,25 @@ pub enum OptimizationLevel {
 }
 
 impl OptimizationLevel {
-    pub fn name(self) -> &'static str {
-        match self {
-            OptimizationLevel::Basic => "basic",
-            OptimizationLevel::Enhanced => "enhanced",
-            OptimizationLevel::Experimental => "experimental",
-            OptimizationLevel::PlateauBreaker => "plateau_breaker",
-        }
-    }
+    const NAMED: [(OptimizationLevel, &str); 4] = [
+        (OptimizationLevel::Basic, "basic"),
+        (OptimizationLevel::Enhanced, "enhanced"),
+        (OptimizationLevel::Experimental, "experimental"),
+        (OptimizationLevel::PlateauBreaker, "plateau_breaker"),
+    ];
 }
 
 impl FromValue for OptimizationLevel {
     fn from_value(value: Value) -> Option<Self> {
         let text = String::from_value(value)?;
-        [
-            OptimizationLevel::Basic,
-            OptimizationLevel::Enhanced,
-            OptimizationLevel::Experimental,
-            OptimizationLevel::PlateauBreaker,
-        ]
-        .into_iter()
-        .find(|level| level.name() == text)
+        let mut levels = Self::NAMED.into_iter();
+        levels.find_map(|(level, name)| (name == text).then_some(level))
     }
 
     fn show(&self) -> String {
-        self.name().into()
+        let mut levels = Self::NAMED.into_iter();
+        let name = levels.find_map(|(level, name)| (level == *self).then_some(name));
+        name.unwrap_or_default().into()
     }
 }
 
@@ -134,13 +128,11 @@ impl Optimization {
                 gradient_clip_norm: 0.5,
                 ..enhanced
             },
-            OptimizationLevel::PlateauBreaker => Optimization {
-                decay: Decay::Restarts {
-                    to: FLOOR,
-                    cycles: 4,
-                },
-                ..enhanced
-            },
+            OptimizationLevel::PlateauBreaker => {
+                let (to, cycles) = (FLOOR, 4);
+                let decay = Decay::Restarts { to, cycles };
+                Optimization { decay, ..enhanced }
+            }
         }
     }
 
@@ -164,15 +156,14 @@ impl Optimization {
         };
         let warmup_steps = r.auto(&keys::WARMUP_STEPS, warmup, why);
         if let Some(steps) = max_steps.filter(|&steps| warmup_steps >= steps && warmup_steps > 0) {
-            return Err(UserError::new(
-                format!(
-                    "{} is {warmup_steps}, but the run ends after {steps} steps: the learning rate would never reach its highest",
-                    r.called(&keys::WARMUP_STEPS)
-                ),
-                "give fewer steps to warm up, or leave it out",
-            )
-            .fix(&keys::WARMUP_STEPS, None)
-            .into());
+            let warmup = r.label(&keys::WARMUP_STEPS);
+            let what = format!(
+                "{warmup} is {warmup_steps}, but the run ends after {steps} steps: the learning rate would never reach its highest"
+            );
+            let hint = "give fewer steps to warm up, or leave it out";
+            return Err(UserError::new(what, hint)
+                .fix(&keys::WARMUP_STEPS, None)
+                .into());
         }
         let weight_decay = r.auto(&keys::WEIGHT_DECAY, preset.weight_decay, by_level);
         let norm = preset.gradient_clip_norm;

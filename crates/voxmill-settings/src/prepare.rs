@@ -6,7 +6,7 @@ use voxmill_pipeline::plan::Order;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use super::resolver::Resolver;
-use super::{DataSettings, Shown};
+use super::{DataSettings, ResolvedSetting};
 use crate::args::PrepareArgs;
 use crate::config::keys::{self, Verbs};
 use crate::note::Note;
@@ -24,7 +24,7 @@ pub struct PrepareSettings {
     pub trace: Option<PathBuf>,
     pub json: bool,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 impl PrepareSettings {
@@ -42,7 +42,7 @@ impl PrepareSettings {
             trace: args.trace,
             json: args.json,
             notes: r.notes(),
-            shown: r.shown,
+            resolved: r.resolved,
         })
     }
 }
@@ -55,7 +55,7 @@ pub fn cores() -> usize {
 /// How much memory to count on where the system does not say how much there is.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
 
-/// `workers` is how many to start where nobody says, for the reason given.
+/// `workers` is how many to start by default, for the reason given.
 pub(super) fn spread(r: &mut Resolver, workers: usize, why: &'static str) -> BuildSettings {
     let workers = r.auto(&keys::NUM_WORKERS, workers, why);
     let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Origin, Shown, is_given, origin};
+use super::{Origin, ResolvedSetting, is_given, origin};
 use crate::args::Flags;
 use crate::config::file::ConfigFile;
 use crate::config::keys::{Key, Role, Verbs};
@@ -16,19 +16,19 @@ pub(super) struct Resolver {
     /// Whose words say what an absent setting means.
     verb: Verbs,
     file: ConfigFile,
-    pub(super) shown: Vec<Shown>,
-    remarks: Vec<Remark>,
+    pub(super) resolved: Vec<ResolvedSetting>,
+    pub(super) setting_notes: Vec<SettingNote>,
     repairs: Repairs,
 }
 
-/// Something that the person should hear once, and the setting that it is about.
+/// A note, and the setting that it is about.
 #[derive(Clone, Debug)]
-pub struct Remark {
+pub struct SettingNote {
     pub key: &'static Key,
     pub note: Note,
 }
 
-/// Settings taken otherwise than they were given, by name; `None` is as if they were not given. So
+/// Settings with another value than was given, by name; `None` is as if they were not given. So
 /// `validate` sees what is behind the first refusal.
 pub type Repairs = HashMap<&'static str, Option<String>>;
 
@@ -47,8 +47,8 @@ impl Resolver {
             flags,
             verb: Verbs::TRAIN,
             file,
-            shown: Vec::new(),
-            remarks: Vec::new(),
+            resolved: Vec::new(),
+            setting_notes: Vec::new(),
             repairs,
         }
     }
@@ -58,41 +58,40 @@ impl Resolver {
             let value = key.kind.parse(repair.as_deref()?).ok()?;
             return Some((T::from_value(value)?, Origin::Auto("as fixed")));
         }
-        match self.flags.get(key) {
-            Some(value) => Some((value, Origin::Flag)),
-            None => self
-                .file
-                .get(key)
-                .map(|(value, place)| (value, Origin::File(place))),
-        }
+        let flag = self.flags.get(key).map(|value| (value, Origin::Flag));
+        flag.or_else(|| {
+            let (value, place) = self.file.get(key)?;
+            Some((value, Origin::File(place)))
+        })
     }
 
-    pub(super) fn note<T: FromValue>(
+    pub(super) fn record<T: FromValue>(
         &mut self,
         key: &'static Key,
         (value, origin): (T, Origin),
     ) -> T {
-        let shown = value.show();
-        let shown = match (key.kind, shown.parse()) {
+        let text = value.show();
+        let text = match (key.kind, text.parse()) {
             (Kind::Bytes, Ok(bytes)) => show_bytes(bytes),
-            _ => shown,
+            _ => text,
         };
-        self.shown.push(Shown {
-            key,
-            value: shown,
-            origin,
-        });
+        self.push(key, text, origin);
         value
+    }
+
+    fn push(&mut self, key: &'static Key, value: String, origin: Origin) {
+        let setting = ResolvedSetting { key, value, origin };
+        self.resolved.push(setting);
     }
 
     /// A setting with a fixed default, which the table has.
     pub(super) fn pick<T: FromValue>(&mut self, key: &'static Key) -> T {
         let picked = self.given(key);
         let picked = picked.unwrap_or_else(|| (key.default(), Origin::Default));
-        self.note(key, picked)
+        self.record(key, picked)
     }
 
-    /// A setting that is worked out where nobody gives it, for the reason given.
+    /// A setting that is worked out where it is not given, for the reason given.
     pub(super) fn auto<T: FromValue>(
         &mut self,
         key: &'static Key,
@@ -100,59 +99,55 @@ impl Resolver {
         why: &'static str,
     ) -> T {
         let picked = self.given(key).unwrap_or((auto, Origin::Auto(why)));
-        self.note(key, picked)
+        self.record(key, picked)
     }
 
     /// A setting that may be absent; the table says in words what happens then.
     pub(super) fn optional<T: FromValue>(&mut self, key: &'static Key) -> Option<T> {
         let given = self.given(key);
-        self.note_optional(key, given, &key.absent_in(self.verb))
+        self.record_optional(key, given, &key.absent_in(self.verb))
     }
 
-    pub(super) fn note_optional<T: FromValue>(
+    pub(super) fn record_optional<T: FromValue>(
         &mut self,
         key: &'static Key,
         given: Option<(T, Origin)>,
         absent: &str,
     ) -> Option<T> {
         match given {
-            Some(picked) => Some(self.note(key, picked)),
+            Some(picked) => Some(self.record(key, picked)),
             None => {
-                self.shown.push(Shown {
-                    key,
-                    value: absent.into(),
-                    origin: Origin::Default,
-                });
+                self.push(key, absent.into(), Origin::Default);
                 None
             }
         }
     }
 
-    /// A switch of one call: told only where it is on.
+    /// A switch of one call: listed only where it is on.
     pub(super) fn on(&mut self, key: &'static Key) -> bool {
         self.flags.has(key) && self.pick(key)
     }
 
-    pub(super) fn last_origin(&self) -> Origin {
-        self.shown
-            .last()
-            .map_or(Origin::Default, |shown| shown.origin.clone())
+    pub(super) fn origin(&self, key: &Key) -> Origin {
+        origin(&self.resolved, key)
+            .cloned()
+            .unwrap_or(Origin::Default)
     }
 
     /// Whether a flag or the file says it.
     pub(super) fn is_given(&self, key: &Key) -> bool {
-        is_given(&self.shown, key)
+        is_given(&self.resolved, key)
     }
 
     /// Whether a flag says it.
     pub(super) fn is_typed(&self, key: &Key) -> bool {
-        origin(&self.shown, key) == Some(&Origin::Flag)
+        origin(&self.resolved, key) == Some(&Origin::Flag)
     }
 
     /// A setting by the name that the person gave it: the flag, or the key and its place in the
     /// file.
-    pub(super) fn called(&self, key: &Key) -> String {
-        match origin(&self.shown, key) {
+    pub(super) fn label(&self, key: &Key) -> String {
+        match origin(&self.resolved, key) {
             Some(place @ Origin::File(_)) => format!("`{}` ({place})", key.name),
             _ => key.flag(),
         }
@@ -169,31 +164,22 @@ impl Resolver {
         }
     }
 
-    /// Something that the person should hear once.
-    pub(super) fn remark(&mut self, key: &'static Key, note: impl Into<Note>) {
+    pub(super) fn add_note(&mut self, key: &'static Key, note: impl Into<Note>) {
         let note = note.into();
-        self.remarks.push(Remark { key, note });
+        self.setting_notes.push(SettingNote { key, note });
     }
 
-    pub(super) fn remarks(&self) -> Vec<Remark> {
-        self.remarks.clone()
-    }
-
-    /// What the person should hear once: the remarks, and the keys that have no effect here.
+    /// All notes: about settings, and about keys that have no effect here.
     pub(super) fn notes(&self) -> Vec<Note> {
-        let remarks = self.remarks.iter();
-        let mut notes: Vec<Note> = remarks.map(|remark| remark.note.clone()).collect();
+        let notes = self.setting_notes.iter();
+        let mut notes: Vec<Note> = notes.map(|about| about.note.clone()).collect();
         let Some(path) = &self.flags.config else {
             return notes;
         };
         for key in &self.file.without_meaning {
             if let Role::NoMeaning(why) = key.role {
-                let told = format!(
-                    "{}: `{}` has no meaning here: {why}",
-                    path.display(),
-                    key.name
-                );
-                notes.push(told.into());
+                let (path, name) = (path.display(), key.name);
+                notes.push(format!("{path}: `{name}` has no meaning here: {why}").into());
             }
         }
         notes

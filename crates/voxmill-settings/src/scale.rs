@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use voxmill_analysis::scaling::Swept;
 
-use super::{ModelSize, Shown, TrainSettings};
+use super::{ModelSize, ResolvedSetting, TrainSettings};
 use crate::args::{ScaleArgs, TrainArgs};
 use crate::config::keys;
 use crate::config::value::Value;
@@ -20,7 +20,7 @@ pub struct ScaleSettings {
     pub steps: u64,
     pub json: bool,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 impl ScaleSettings {
@@ -44,11 +44,9 @@ impl ScaleSettings {
             Swept::Prefetch => ("--prefetch", &keys::PREFETCH_BUFFER_SIZE),
         };
         if args.flags.has(key) {
-            return Err(UserError::new(
-                format!("{} is what is measured at several sizes", swept.flag()),
-                format!("leave it out, and give the sizes with {list}"),
-            )
-            .into());
+            let what = format!("{} is what is measured at several sizes", swept.flag());
+            let hint = format!("leave it out, and give the sizes with {list}");
+            return Err(UserError::new(what, hint).into());
         }
         let (steps, json) = (sweep.num_steps, args.json);
         // What `train` would refuse whatever the size is refused here, once.
@@ -67,7 +65,7 @@ impl ScaleSettings {
             steps,
             json,
             notes: train.notes,
-            shown: train.shown,
+            resolved: train.resolved,
         })
     }
 }
@@ -83,7 +81,7 @@ fn ladder(size: ModelSize) -> [u64; 3] {
     }
 }
 
-/// What was typed behind the verb, without what only `scale` knows: the rest is for `train`.
+/// What was typed after the verb, without what only `scale` knows: the rest is for `train`.
 pub fn for_train(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     const WITH_VALUE: [&str; 4] = ["--batch-sizes", "--workers", "--prefetch", "--num-steps"];
     let mut kept = Vec::new();

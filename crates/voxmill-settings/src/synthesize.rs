@@ -1,11 +1,11 @@
 //! The settings of `synthesize`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use voxmill_text::FrontEndOptions;
 use voxmill_text::language::Language;
 
-use super::Shown;
+use super::ResolvedSetting;
 use super::prepare::cores;
 use super::resolver::Resolver;
 use super::text::front_end;
@@ -30,7 +30,7 @@ pub struct SynthesizeSettings {
     pub compute_threads: usize,
     pub json: bool,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,9 @@ impl SynthesizeSettings {
         let checkpoint: Option<PathBuf> = r.optional(&keys::CHECKPOINT);
         let runs_dir = r.pick(&keys::RUNS_DIR);
         if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
-            return Err(UserError::new(
-                "--checkpoint names the voice; --runs-dir has no effect beside it",
-                "leave one of the two out",
-            )
-            .into());
+            let what = "--checkpoint names the voice; --runs-dir has no effect with it";
+            let hint = "leave one of the two out";
+            return Err(UserError::new(what, hint).into());
         }
         let reference = r.optional(&keys::REFERENCE_AUDIO);
         let speaker = r.optional(&keys::SPEAKER);
@@ -81,11 +79,9 @@ impl SynthesizeSettings {
             (None, Some(name)) => Voice::Speaker(name),
             (Some(file), None) => Voice::Reference(file),
             (Some(_), Some(_)) => {
-                return Err(UserError::new(
-                    "--reference-audio and --speaker both say whose voice it is",
-                    "leave one of the two out",
-                )
-                .into());
+                let what = "--reference-audio and --speaker both say whose voice it is";
+                let hint = "leave one of the two out";
+                return Err(UserError::new(what, hint).into());
             }
         };
         let speaking_rate = r.pick(&keys::SPEAKING_RATE);
@@ -105,7 +101,7 @@ impl SynthesizeSettings {
             compute_threads,
             json: args.json,
             notes: resolver.notes(),
-            shown: resolver.shown,
+            resolved: resolver.resolved,
         })
     }
 }
@@ -127,31 +123,21 @@ fn source(text: Option<String>, file: Option<PathBuf>) -> Result<TextSource, Use
 }
 
 fn output(path: PathBuf) -> Result<Output, UserError> {
-    let slash = path
-        .as_os_str()
-        .to_string_lossy()
-        .ends_with(std::path::is_separator);
+    let text = path.as_os_str().to_string_lossy();
+    let slash = text.ends_with(std::path::is_separator);
     if slash || path.is_dir() {
         return Ok(Output::Folder(path));
     }
-    if is_wav(&path) {
+    let extension = path.extension();
+    if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("wav")) {
         return Ok(Output::File(path));
     }
-    let hint = format!(
-        "write `{}` for a file, or `{}/` for a folder with a file for each line",
-        path.with_extension("wav").display(),
-        path.with_extension("").display()
-    );
-    let what = format!(
-        "--output `{}` is neither a wav file nor a folder",
-        path.display()
-    );
+    let (file, folder) = (path.with_extension("wav"), path.with_extension(""));
+    let (path, file, folder) = (path.display(), file.display(), folder.display());
+    let what = format!("--output `{path}` is neither a wav file nor a folder");
+    let hint =
+        format!("write `{file}` for a file, or `{folder}/` for a folder with a file for each line");
     Err(UserError::new(what, hint))
-}
-
-fn is_wav(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("wav"))
 }
 
 #[cfg(test)]
@@ -188,30 +174,35 @@ mod tests {
     fn a_folder_exists_or_ends_in_a_slash() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().to_owned();
-        assert_eq!(output(there.clone()).unwrap(), Output::Folder(there));
-        assert_eq!(
-            output("new/".into()).unwrap(),
-            Output::Folder("new/".into())
-        );
-        assert_eq!(
-            output("a.WAV".into()).unwrap(),
-            Output::File("a.WAV".into())
-        );
+        for (path, expected) in [
+            (there.clone(), Output::Folder(there)),
+            ("new/".into(), Output::Folder("new/".into())),
+            ("a.WAV".into(), Output::File("a.WAV".into())),
+        ] {
+            assert_eq!(output(path).unwrap(), expected);
+        }
         let error = describe(&output("a.mp3".into()).unwrap_err().into());
-        assert!(
-            error.contains("write `a.wav` for a file, or `a/`"),
-            "{error}"
-        );
+        let hint = "write `a.wav` for a file, or `a/`";
+        assert!(error.contains(hint), "{error}");
     }
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let both = refused(&["--text", "Hello.", "--text-file", "story.txt"]);
-        assert!(both.contains("--text and --text-file"), "{both}");
-        assert!(refused(&["--text", " \n"]).contains("no text to speak"));
-        let voices = refused(&["--reference-audio", "me.wav", "--speaker", "slt"]);
-        assert!(voices.contains("whose voice"), "{voices}");
-        let runs = refused(&["--checkpoint", "runs/a", "--runs-dir", "elsewhere"]);
-        assert!(runs.contains("--runs-dir has no effect"), "{runs}");
+        for (flags, words) in [
+            (
+                "--text Hello. --text-file story.txt",
+                "--text and --text-file",
+            ),
+            ("--text \n", "no text to speak"),
+            ("--reference-audio me.wav --speaker slt", "whose voice"),
+            (
+                "--checkpoint runs/a --runs-dir elsewhere",
+                "--runs-dir has no effect",
+            ),
+        ] {
+            let flags: Vec<&str> = flags.split(' ').collect();
+            let refused = refused(&flags);
+            assert!(refused.contains(words), "{flags:?}: {refused}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Precedence, the keys of the file, and what `train` refuses. Tests of one part stand beside it.
+//! Precedence, the keys of the file, and what `train` refuses. Tests of one part are next to it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,10 @@ use clap::Parser as _;
 use super::train::StopAt;
 use super::*;
 use crate::args::{Cli, Flags, Verb};
+use crate::config::documents::every_key_but;
 use crate::config::keys::{self, Role, Verbs};
 use crate::error::describe;
+use crate::note::Note;
 use voxmill_trainer::device::DeviceId;
 use voxmill_trainer::schedule::Decay;
 
@@ -20,8 +22,13 @@ fn config(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-fn shown<'a>(all: &'a [Shown], name: &str) -> &'a Shown {
-    all.iter().find(|shown| shown.key.name == name).unwrap()
+fn resolved<'a>(all: &'a [ResolvedSetting], name: &str) -> &'a ResolvedSetting {
+    all.iter().find(|setting| setting.key.name == name).unwrap()
+}
+
+fn acting_keys() -> impl Iterator<Item = &'static Key> {
+    let keys = keys::KEYS.iter().copied();
+    keys.filter(|key| key.role == Role::Acts)
 }
 
 fn verb(line: &str) -> Verb {
@@ -34,7 +41,7 @@ fn train(flags: &str) -> anyhow::Result<TrainSettings> {
     let Verb::Train(args) = verb(&format!("train {flags}")) else {
         panic!("another verb")
     };
-    TrainSettings::resolve_on(*args, 4, &Present::default())
+    TrainSettings::resolve_on(*args, 4, &AvailableDevices::default())
 }
 
 /// The same with a file.
@@ -63,7 +70,7 @@ fn refused(flags: &str) -> String {
 fn flag_beats_file_beats_auto_beats_default() {
     let file = "data:\n  batch_size: 24\n  num_workers: 3\n  n_mels: 100\n  sample_rate: 8000\n";
     let settings = prepare_with(file, "--batch-size 32").unwrap();
-    let origin = |name| &shown(&settings.shown, name).origin;
+    let origin = |name| &resolved(&settings.resolved, name).origin;
     assert_eq!(settings.data.batches.batch_size.get(), 32);
     assert_eq!(*origin("batch_size"), Origin::Flag);
     assert_eq!(settings.workers, 3);
@@ -73,8 +80,8 @@ fn flag_beats_file_beats_auto_beats_default() {
     assert_eq!(*origin("hop_length"), Origin::Default);
 }
 
-/// Every key with a value that `train` accepts and that is not its default.
-const FULL: &str = "data:\n  train_data: d\n  val_data: v\n  val_fraction: 0.1\n  language: fa\n  max_bad: 2%\n  \
+/// Values that are not the defaults.
+const OTHER_VALUES: &str = "data:\n  train_data: d\n  val_data: v\n  val_fraction: 0.1\n  language: fa\n  max_bad: 2%\n  \
     max_text_length: 99\n  max_mel_frames: 999\n  lexicon: l\n  espeak: true\n  sample_rate: 24000\n  n_fft: 2048\n  \
     hop_length: 300\n  n_mels: 100\n  f_min: 20\n  f_max: 12000\n  trim_db: 40\n  loudness_lufs: -23\n  cache_dir: c\n  \
     cache_budget: 5GB\n  enable_caching: false\n  batch_size: 8\n  buckets: 12\n  pad_to_fixed_length: true\n  \
@@ -88,49 +95,45 @@ const FULL: &str = "data:\n  train_data: d\n  val_data: v\n  val_fraction: 0.1\n
     enable_evaluation: true\n  evaluation_interval: 13\n  early_stopping_patience: 6\n  sample_every: 0\n  log_every: 5\n  \
     tensorboard_log_dir: t\n  runs_dir: r\n  name: mine\n";
 
-/// Keys that no value is accepted for here, each with one to try.
-const REFUSED: [(&str, &str); 6] = [
-    ("data_device", "cpu"),
-    ("model_device", "cpu"),
-    ("data_gpu", "0"),
-    ("model_gpu", "1"),
-    ("data_gpu_memory", "8GB"),
-    ("model_gpu_memory", "8GB"),
+/// Keys that no value is accepted for here.
+const REFUSED: [&str; 6] = [
+    "data_device",
+    "model_device",
+    "data_gpu",
+    "model_gpu",
+    "data_gpu_memory",
+    "model_gpu_memory",
 ];
 
-/// Every key that is said to act must be read by some command, with a type that fits its kind.
+/// Every key that acts must be read by some command, with a type that fits its kind.
 #[test]
 fn every_acting_key_of_a_full_file_reaches_the_settings() {
-    let settings = train_with(FULL, "").unwrap();
-    for key in keys::KEYS.iter().filter(|key| key.role == Role::Acts) {
-        if let Some((name, value)) = REFUSED.iter().find(|(name, _)| *name == key.name) {
-            let error = train_with(&format!("data:\n  {name}: {value}\n"), "").unwrap_err();
-            assert!(error.to_string().contains(name), "{error}");
-            continue;
+    for file in [&every_key_but(&REFUSED), OTHER_VALUES] {
+        let settings = train_with(file, "").unwrap();
+        for key in acting_keys().filter(|key| file.contains(&format!("  {}:", key.name))) {
+            let origin = &resolved(&settings.resolved, key.name).origin;
+            assert!(matches!(origin, Origin::File(_)), "{}: {origin}", key.name);
         }
-        assert!(
-            FULL.contains(&format!("  {}:", key.name)),
-            "{} is missing from this test",
-            key.name
-        );
-        let origin = &shown(&settings.shown, key.name).origin;
-        assert!(matches!(origin, Origin::File(_)), "{}: {origin}", key.name);
+    }
+    for key in acting_keys().filter(|key| REFUSED.contains(&key.name)) {
+        let (value, _) = key.in_example().unwrap();
+        let error = train_with(&format!("data:\n  {}: {value}\n", key.name), "").unwrap_err();
+        assert!(error.to_string().contains(key.name), "{error}");
     }
 }
 
 #[test]
 fn the_values_of_a_full_file_arrive_where_they_belong() {
-    let settings = train_with(FULL, "").unwrap();
+    let settings = train_with(OTHER_VALUES, "").unwrap();
     assert_eq!(settings.model_size, ModelSize::Base);
     assert!(settings.gradient_checkpointing);
-    assert_eq!(
-        settings.stop_at,
-        StopAt {
-            steps: Some(3_000),
-            minutes: Some(7.5),
-            epochs: Some(12)
-        }
-    );
+    let (steps, minutes, epochs) = (Some(3_000), Some(7.5), Some(12));
+    let expected = StopAt {
+        steps,
+        minutes,
+        epochs,
+    };
+    assert_eq!(settings.stop_at, expected);
     let o = settings.optimization;
     assert_eq!((o.peak_learning_rate, o.warmup_steps), (3e-4, 77));
     assert_eq!((o.weight_decay, o.gradient_clip_norm), (0.01, 0.7));
@@ -152,7 +155,7 @@ fn the_values_of_a_full_file_arrive_where_they_belong() {
 }
 
 #[test]
-fn prepare_passes_over_what_is_for_training() {
+fn prepare_ignores_what_is_for_training() {
     let file = "data:\n  data_gpu: 0\n  model_gpu: 1\n  mixed_precision: true\n  enable_caching: false\nmodel:\n  size: big\ntraining:\n  epochs: 3\n";
     let settings = prepare_with(file, "").unwrap();
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
@@ -162,23 +165,20 @@ fn prepare_passes_over_what_is_for_training() {
 fn the_example_file_says_the_defaults() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config.example.yaml");
     let text = std::fs::read_to_string(&path).unwrap();
-    for key in keys::KEYS.iter().filter(|key| key.role == Role::Acts) {
-        assert!(
-            text.contains(&format!(" {}:", key.name)),
-            "{} is missing",
-            key.name
-        );
+    for key in acting_keys() {
+        let has_key = text.contains(&format!(" {}:", key.name));
+        assert!(has_key, "{} is missing", key.name);
     }
-    let same = |example: &[Shown], default: &[Shown]| {
+    let same = |example: &[ResolvedSetting], default: &[ResolvedSetting]| {
         assert_eq!(example.len(), default.len());
         for (written, default) in example.iter().zip(default) {
             assert_eq!(written.value, default.value, "{}", written.key.name);
         }
     };
     let example = format!("--config {}", path.display());
-    let shown = |flags: &str| prepare(flags).unwrap().shown;
+    let shown = |flags: &str| prepare(flags).unwrap().resolved;
     same(&shown(&example), &shown(""));
-    let shown = |flags: &str| train(flags).unwrap().shown;
+    let shown = |flags: &str| train(flags).unwrap().resolved;
     same(&shown(&example), &shown(""));
 }
 
@@ -192,7 +192,7 @@ fn what_the_example_file_leaves_out_is_readable() {
             .strip_prefix("  # ")
             .and_then(|rest| rest.split_once(": "));
         match key {
-            Some((name, _)) if REFUSED.iter().any(|(refused, _)| *refused == name) => None,
+            Some((name, _)) if REFUSED.contains(&name) => None,
             Some((name, value)) if !name.contains(' ') => Some(format!("  {name}: {value}")),
             _ => Some(line.to_owned()),
         }
@@ -204,13 +204,9 @@ fn what_the_example_file_leaves_out_is_readable() {
 
 #[test]
 fn settings_that_do_not_go_together_are_refused() {
-    let error = prepare("--f-max 20000").unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("the audio settings do not go together"),
-        "{error}"
-    );
+    let error = prepare("--f-max 20000").unwrap_err().to_string();
+    let words = "the audio settings do not go together";
+    assert!(error.contains(words), "{error}");
 }
 
 #[test]
@@ -219,23 +215,16 @@ fn with_no_arguments_the_tiny_voice_is_trained_for_eight_minutes() {
     assert_eq!(settings.model_size, ModelSize::Tiny);
     assert_eq!(settings.devices.devices, Devices::Single(DeviceId::CPU));
     assert_eq!(settings.stop_at.minutes, Some(9.0));
-    assert_eq!(
-        (settings.stop_at.steps, settings.stop_at.epochs),
-        (None, None)
-    );
+    let length = (settings.stop_at.steps, settings.stop_at.epochs);
+    assert_eq!(length, (None, None));
     assert_eq!((settings.feeding.workers, settings.compute_threads), (1, 3));
     assert_eq!(settings.data.batches.batch_size.get(), 8);
     assert_eq!(settings.feeding.device_slots, 8);
     assert_eq!(settings.optimization.ema_decay, Some(0.999));
     assert_eq!(settings.run_folder.name, "demo-tiny");
     assert_eq!(settings.max_bad_steps, 20);
-    assert_eq!(
-        settings.start,
-        Start::New {
-            init_from: None,
-            reset: false
-        }
-    );
+    let (init_from, reset) = (None, false);
+    assert_eq!(settings.start, Start::New { init_from, reset });
     assert!(settings.notes.is_empty());
 }
 
@@ -246,9 +235,9 @@ fn a_dataset_of_ones_own_is_trained_for_the_steps_of_the_size() {
     assert_eq!(small.stop_at.steps, Some(100_000));
     assert_eq!(small.stop_at.minutes, None);
     assert_eq!(small.run_folder.name, "LJSpeech-1-1-small");
-    assert!(!is_given(&small.shown, &keys::MAX_STEPS));
+    assert!(!is_given(&small.resolved, &keys::MAX_STEPS));
     let short = own("--model-size small --max-steps 200");
-    assert!(is_given(&short.shown, &keys::MAX_STEPS));
+    assert!(is_given(&short.resolved, &keys::MAX_STEPS));
     assert_eq!(short.optimization.warmup_steps, 20);
     let one_epoch = train("--epochs 1").unwrap();
     assert_eq!(one_epoch.stop_at.minutes, None);
@@ -261,14 +250,14 @@ fn a_level_gives_defaults_that_flags_and_keys_beat() {
     let o = settings.optimization;
     assert_eq!((o.peak_learning_rate, o.gradient_clip_norm), (1e-5, 2.0));
     assert_eq!(o.weight_decay, 1e-4);
-    let origin = &shown(&settings.shown, "weight_decay").origin;
+    let origin = &resolved(&settings.resolved, "weight_decay").origin;
     assert!(matches!(origin, Origin::Auto("by optimization_level")));
     let off = train("--ema-decay 0").unwrap();
     assert_eq!(off.optimization.ema_decay, None);
 }
 
 #[test]
-fn gpus_are_refused_and_the_way_out_is_told() {
+fn gpus_are_refused_with_a_hint() {
     let both = refused("--data-gpu 0 --model-gpu 1");
     let one = refused("--model-gpu auto");
     let backend = refused("--device vulkan:1");
@@ -285,25 +274,23 @@ fn two_lanes_take_half_of_the_cores_each_and_three_slots_at_least() {
     assert_eq!(settings.feeding.device_slots, 3);
     let threads = (settings.compute_threads, settings.feeding.lane_threads);
     assert_eq!(threads, (2, 2));
-    let note = settings
-        .notes
-        .iter()
-        .find(|note| note.text.contains("too few for two devices"));
-    assert!(note.is_some(), "{:?}", settings.notes);
+    let is_note = |note: &Note| note.text.contains("too few for two devices");
+    assert!(settings.notes.iter().any(is_note), "{:?}", settings.notes);
 }
 
 #[test]
-fn memory_limits_need_a_device_and_the_word() {
+fn memory_limits_need_a_device_and_isolation() {
     let with = |flags: &str| train(&format!("--data-device cpu --model-device cpu {flags}"));
-    let says = |result: anyhow::Result<TrainSettings>, words: &str| {
-        let error = describe(&result.unwrap_err());
-        assert!(error.contains(words), "{error}");
-    };
-    says(
-        with("--model-gpu-memory 1GiB"),
-        "only with --enable-memory-isolation",
-    );
-    says(with("--enable-memory-isolation"), "no limit to hold");
+    for (flags, words) in [
+        (
+            "--model-gpu-memory 1GiB",
+            "only with --enable-memory-isolation",
+        ),
+        ("--enable-memory-isolation", "no limit to hold"),
+    ] {
+        let error = describe(&with(flags).unwrap_err());
+        assert!(error.contains(words), "{flags}: {error}");
+    }
     let both = with("--model-gpu-memory 1GiB --enable-memory-isolation").unwrap();
     assert_eq!(both.devices.limits.model, Some(1 << 30));
 }
@@ -324,8 +311,8 @@ fn a_file_with_mixed_precision_serves_when_the_flag_says_cpu() {
     let settings = on("--device cpu").unwrap();
     assert!(!settings.devices.mixed_precision);
     assert!(settings.notes[0].text.contains("--device overrides it"));
-    let shown = |name: &str| settings.shown.iter().find(|line| line.key.name == name);
-    assert_eq!(shown("mixed_precision").unwrap().value, "false");
+    let shown = resolved(&settings.resolved, "mixed_precision");
+    assert_eq!(shown.value, "false");
 }
 
 #[test]
@@ -362,13 +349,13 @@ fn flags_that_contradict_each_other_are_refused() {
     }
 }
 
-/// What is complained of is called as it was typed, also where the flag has another name than the key.
+/// An error names a setting as it was typed, also where the flag has another name than the key.
 #[test]
 fn a_setting_is_called_by_its_flag() {
     let resolver = resolver::Resolver::new(Flags::default(), Verbs::TRAIN).unwrap();
-    assert_eq!(resolver.called(&keys::SIZE), "--model-size");
-    assert_eq!(resolver.called(&keys::LEARNING_RATE), "--lr");
-    assert_eq!(resolver.called(&keys::NUM_WORKERS), "--num-workers");
+    assert_eq!(resolver.label(&keys::SIZE), "--model-size");
+    assert_eq!(resolver.label(&keys::LEARNING_RATE), "--lr");
+    assert_eq!(resolver.label(&keys::NUM_WORKERS), "--num-workers");
 }
 
 #[test]

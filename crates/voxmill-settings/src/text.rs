@@ -3,7 +3,7 @@
 use voxmill_text::FrontEndOptions;
 use voxmill_text::language::Language;
 
-use super::Shown;
+use super::ResolvedSetting;
 use super::resolver::Resolver;
 use crate::args::Flags;
 use crate::config::keys::{self, Verbs};
@@ -14,7 +14,7 @@ pub struct TextSettings {
     pub language: Option<Language>,
     pub text: FrontEndOptions,
     pub notes: Vec<Note>,
-    pub shown: Vec<Shown>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 impl TextSettings {
@@ -26,7 +26,7 @@ impl TextSettings {
             language,
             text,
             notes: resolver.notes(),
-            shown: resolver.shown,
+            resolved: resolver.resolved,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! How the cores are divided between the model and the workers that feed it.
 
-/// Threads, each number with the reason for it where nobody gave it.
+/// Threads, each number with the reason for it where it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Threads {
     pub(super) workers: usize,
@@ -11,7 +11,7 @@ pub(super) struct Threads {
 
 /// Who needs the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AtWork {
+pub(super) enum Workload {
     /// The model trains on the CPU.
     Model,
     /// The model trains in one half of the CPU, batches are prepared in the other.
@@ -28,57 +28,48 @@ pub(super) enum AtWork {
 /// from the model and be idle on it: there the two share.
 pub(super) fn divide(
     cores: usize,
-    at_work: AtWork,
+    workload: Workload,
     workers: Option<usize>,
     compute: Option<usize>,
 ) -> Threads {
-    let halves = match at_work {
-        AtWork::Model => None,
-        AtWork::TwoLanes => Some(Threads {
-            workers: (cores / 4).max(1),
-            workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
-            compute: (cores / 2).max(1),
-            compute_why: "half the cores; the other half is the lane that prepares",
-        }),
-        AtWork::Workers => Some(Threads {
-            workers: cores.saturating_sub(1).max(1),
-            workers_why: "all cores but one: the model is on a GPU",
-            compute: 1,
-            compute_why: "the model is on a GPU; this one searches alignments",
-        }),
+    let quarter = (cores / 4).max(1);
+    let little = "a quarter of the cores: it takes little to feed a model on the CPU";
+    let (usual_workers, workers_why, usual_compute, compute_why) = match workload {
+        Workload::Model if cores <= 2 => (
+            1,
+            "with so few cores one is enough",
+            cores,
+            "one for each core; the worker is idle most of the time",
+        ),
+        Workload::Model => {
+            let left = cores.saturating_sub(compute.unwrap_or(0)).max(1);
+            let usual = quarter.min(left);
+            let left = cores.saturating_sub(workers.unwrap_or(usual)).max(1);
+            (usual, little, left, "the cores that the workers leave")
+        }
+        Workload::TwoLanes => (
+            quarter,
+            little,
+            (cores / 2).max(1),
+            "half the cores; the other half is the lane that prepares",
+        ),
+        Workload::Workers => (
+            cores.saturating_sub(1).max(1),
+            "all cores but one: the model is on a GPU",
+            1,
+            "the model is on a GPU; this one searches alignments",
+        ),
     };
-    if let Some(threads) = halves {
-        return Threads {
-            workers: workers.unwrap_or(threads.workers),
-            compute: compute.unwrap_or(threads.compute),
-            ..threads
-        };
+    Threads {
+        workers: workers.unwrap_or(usual_workers),
+        workers_why,
+        compute: compute.unwrap_or(usual_compute),
+        compute_why,
     }
-    let shared = cores <= 2;
-    let mut threads = Threads {
-        workers: (cores / 4).max(1),
-        workers_why: "a quarter of the cores: it takes little to feed a model on the CPU",
-        compute: cores,
-        compute_why: "one for each core; the worker is idle most of the time",
-    };
-    if let (Some(compute), None) = (compute, workers) {
-        let left = cores.saturating_sub(compute).max(1);
-        threads.workers = threads.workers.min(left);
-    }
-    if shared {
-        threads.workers_why = "with so few cores one is enough";
-    } else {
-        let workers = workers.unwrap_or(threads.workers);
-        threads.compute = cores.saturating_sub(workers).max(1);
-        threads.compute_why = "the cores that the workers leave";
-    }
-    threads.workers = workers.unwrap_or(threads.workers);
-    threads.compute = compute.unwrap_or(threads.compute);
-    threads
 }
 
-/// Whether so many threads get in each other's way, by the rule above.
-pub fn crowd(cores: usize, workers: usize, compute: usize) -> bool {
+/// Whether there are more threads than the rule above gives.
+pub fn oversubscribed(cores: usize, workers: usize, compute: usize) -> bool {
     let most = if cores <= 2 { cores + 1 } else { cores };
     workers + compute > most
 }
@@ -88,7 +79,7 @@ mod tests {
     use super::*;
 
     fn numbers(cores: usize, workers: Option<usize>, compute: Option<usize>) -> (usize, usize) {
-        let threads = divide(cores, AtWork::Model, workers, compute);
+        let threads = divide(cores, Workload::Model, workers, compute);
         (threads.workers, threads.compute)
     }
 
@@ -99,27 +90,30 @@ mod tests {
         for cores in 3..=64 {
             let (workers, compute) = numbers(cores, None, None);
             assert_eq!(workers + compute, cores);
-            assert!(!crowd(cores, workers, compute) && crowd(cores, workers + 1, compute));
+            assert!(
+                !oversubscribed(cores, workers, compute)
+                    && oversubscribed(cores, workers + 1, compute)
+            );
         }
     }
 
     #[test]
     fn two_lanes_halve_the_cores_and_a_gpu_leaves_them_to_the_workers() {
-        let of = |cores, at_work| {
-            let threads = divide(cores, at_work, None, None);
+        let of = |cores, workload| {
+            let threads = divide(cores, workload, None, None);
             (threads.workers, threads.compute)
         };
-        assert_eq!(of(2, AtWork::TwoLanes), (1, 1));
-        assert_eq!(of(8, AtWork::TwoLanes), (2, 4));
-        assert_eq!(of(8, AtWork::Workers), (7, 1));
-        assert_eq!(of(1, AtWork::Workers), (1, 1));
+        assert_eq!(of(2, Workload::TwoLanes), (1, 1));
+        assert_eq!(of(8, Workload::TwoLanes), (2, 4));
+        assert_eq!(of(8, Workload::Workers), (7, 1));
+        assert_eq!(of(1, Workload::Workers), (1, 1));
     }
 
     #[test]
     fn on_one_or_two_cores_the_worker_shares_with_the_model() {
         assert_eq!(numbers(2, None, None), (1, 2));
         assert_eq!(numbers(1, None, None), (1, 1));
-        assert!(!crowd(2, 1, 2) && crowd(2, 2, 2));
+        assert!(!oversubscribed(2, 1, 2) && oversubscribed(2, 2, 2));
     }
 
     #[test]

@@ -7,15 +7,15 @@ use std::time::Duration;
 use voxmill_pipeline::plan::Order;
 
 use super::prepare::{cores, spread};
-use super::resolver::{Remark, Repairs, Resolver};
+use super::resolver::{Repairs, Resolver, SettingNote};
 use super::threads;
 use super::{
-    DataSettings, DeviceSettings, Devices, ModelSize, Optimization, Origin, Present, Shown,
-    steps_between_checkpoints, steps_between_samples,
+    AvailableDevices, DataSettings, DeviceSettings, Devices, ModelSize, Optimization, Origin,
+    ResolvedSetting, steps_between_checkpoints, steps_between_samples,
 };
 use crate::args::TrainArgs;
 use crate::config::file::ConfigFile;
-use crate::config::keys::{self, Verbs};
+use crate::config::keys::{self, Key, Verbs};
 use crate::error::UserError;
 use crate::note::Note;
 use voxmill_data::featurize::InjectedDelays;
@@ -32,19 +32,19 @@ pub struct TrainSettings {
     pub gradient_checkpointing: bool,
     pub stop_at: StopAt,
     pub optimization: Optimization,
-    /// Steps that may be passed over for numbers that are not finite.
+    /// Steps that may be skipped for numbers that are not finite.
     pub max_bad_steps: u64,
-    /// Control experiment: texts are dealt out among the clips anew.
+    /// Control experiment: texts are shuffled among the clips.
     pub shuffle_texts: bool,
     /// For measuring the floor: all batches are in memory and the workers gone before the first step.
     pub replay: bool,
     pub start: Start,
     pub checkpoints: Checkpoints,
-    /// `None`: never look at the held-out clips.
+    /// `None`: never evaluate the held-out clips.
     pub evaluation: Option<Evaluation>,
     /// Steps between spoken samples; `None`: none.
     pub sample_every: Option<NonZero<u64>>,
-    /// Steps between two looks at the loss.
+    /// Steps between two readings of the loss.
     pub log_every: NonZero<u64>,
     pub run_folder: RunFolder,
     /// `None`: the run's folder.
@@ -55,8 +55,8 @@ pub struct TrainSettings {
     pub json: bool,
     pub notes: Vec<Note>,
     /// Of the notes, those that are about one setting.
-    pub remarks: Vec<Remark>,
-    pub shown: Vec<Shown>,
+    pub setting_notes: Vec<SettingNote>,
+    pub resolved: Vec<ResolvedSetting>,
 }
 
 /// How batches come to the model.
@@ -80,7 +80,7 @@ pub struct Feeding {
     pub caching: bool,
     /// Only in a profile that is to find them.
     pub delays: Option<InjectedDelays>,
-    /// Workers and compute threads that this machine would be given if nobody said.
+    /// Workers and compute threads that this machine gets by default.
     pub usual_threads: (usize, usize),
 }
 
@@ -113,7 +113,7 @@ pub struct Checkpoints {
     pub dir: Option<PathBuf>,
     /// Steps from one to the next.
     pub every: NonZero<u64>,
-    /// How many of the last to keep, beside the best.
+    /// How many of the last to keep, besides the best.
     pub keep: NonZero<usize>,
 }
 
@@ -139,25 +139,25 @@ pub struct RunFolder {
 const DEMO_MINUTES: f64 = 9.0;
 
 impl TrainSettings {
-    /// Batches on the device beside one in training. All of a step are taken before it begins, and as many as
-    /// ever are ahead of them.
+    /// Batches on the device besides the one in training. All of a step are taken before it begins, and
+    /// `device_slots` more are ahead of them.
     pub fn slots_ahead(&self) -> usize {
         let of_a_step = self.optimization.gradient_accumulation_steps.get() as usize;
         self.feeding.device_slots + of_a_step - 1
     }
 
     pub fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {
-        Self::resolve_on(args, cores(), &Present::look())
+        Self::resolve_on(args, cores(), &AvailableDevices::detect())
     }
 
     /// On a machine with so many cores and these devices.
     pub(crate) fn resolve_on(
         args: TrainArgs,
         cores: usize,
-        present: &Present,
+        available: &AvailableDevices,
     ) -> anyhow::Result<TrainSettings> {
         let resolver = Resolver::new(args.flags.clone(), Verbs::TRAIN)?;
-        Self::resolve_by(args, resolver, cores, present)
+        Self::resolve_by(args, resolver, cores, available)
     }
 
     /// With a file that was read already, and some settings otherwise than they were given.
@@ -166,21 +166,21 @@ impl TrainSettings {
         file: ConfigFile,
         repairs: Repairs,
         cores: usize,
-        present: &Present,
+        available: &AvailableDevices,
     ) -> anyhow::Result<TrainSettings> {
         let resolver = Resolver::repaired(args.flags.clone(), file, repairs);
-        Self::resolve_by(args, resolver, cores, present)
+        Self::resolve_by(args, resolver, cores, available)
     }
 
     fn resolve_by(
         args: TrainArgs,
         mut resolver: Resolver,
         cores: usize,
-        present: &Present,
+        available: &AvailableDevices,
     ) -> anyhow::Result<TrainSettings> {
         let r = &mut resolver;
         let data = DataSettings::resolve(r)?;
-        let devices = DeviceSettings::resolve(r, present)?;
+        let devices = DeviceSettings::resolve(r, available)?;
         let (feeding, compute_threads) = feeding(r, &data, cores, devices.devices)?;
         let model_size = r.pick(&keys::SIZE);
         let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING);
@@ -190,11 +190,9 @@ impl TrainSettings {
         let shuffle_texts = r.on(&keys::SHUFFLE_TEXTS);
         let replay = r.on(&keys::REPLAY);
         if replay && stop_at.steps.is_none() {
-            return Err(UserError::new(
-                "--replay takes all batches of the run into memory: it must know how many",
-                "give --max-steps",
-            )
-            .into());
+            let what = "--replay takes all batches of the run into memory: it must know how many";
+            let hint = "give --max-steps";
+            return Err(UserError::new(what, hint).into());
         }
         let (start, checkpoints) = checkpoints(r, args.resume(), model_size)?;
         let evaluation = evaluation(r, model_size)?;
@@ -229,8 +227,8 @@ impl TrainSettings {
             trace: args.trace,
             json: args.json,
             notes: resolver.notes(),
-            remarks: resolver.remarks(),
-            shown: resolver.shown,
+            setting_notes: resolver.setting_notes,
+            resolved: resolver.resolved,
         })
     }
 }
@@ -249,41 +247,41 @@ fn feeding(
     let caching: bool = r.pick(&keys::ENABLE_CACHING);
     let typed = [&keys::CACHE_DIR, &keys::CACHE_BUDGET];
     if let Some(key) = typed.into_iter().find(|key| !caching && r.is_typed(key)) {
-        let what = format!("{} has no effect without a cache", r.called(key));
+        let what = format!("{} has no effect without a cache", r.label(key));
         return Err(UserError::new(what, "leave it out, or keep the cache")
             .fix(key, None)
             .into());
     }
     if !r.pick::<bool>(&keys::ENABLE_STATIC_SHAPES) {
-        return Err(UserError::new(
-            "static shapes cannot be turned off: every batch is padded to one of a few shapes",
-            "leave them on; to pad less, allow more shapes with --buckets (up to 64)",
-        )
-        .fix(&keys::ENABLE_STATIC_SHAPES, Some("true"))
-        .into());
+        let what =
+            "static shapes cannot be turned off: every batch is padded to one of a few shapes";
+        let hint = "leave them on; to pad less, allow more shapes with --buckets (up to 64)";
+        return Err(UserError::new(what, hint)
+            .fix(&keys::ENABLE_STATIC_SHAPES, Some("true"))
+            .into());
     }
-    let at_work = match devices {
-        Devices::Single(device) if device.is_cpu() => threads::AtWork::Model,
-        devices if devices.are_lanes() => threads::AtWork::TwoLanes,
-        devices if devices.model().is_cpu() => threads::AtWork::Model,
-        _ => threads::AtWork::Workers,
+    let workload = match devices {
+        Devices::Single(device) if device.is_cpu() => threads::Workload::Model,
+        devices if devices.are_lanes() => threads::Workload::TwoLanes,
+        devices if devices.model().is_cpu() => threads::Workload::Model,
+        _ => threads::Workload::Workers,
     };
     let given = |key| r.given(key).map(|(threads, _)| threads);
     let (workers, compute) = (given(&keys::NUM_WORKERS), given(&keys::COMPUTE_THREADS));
-    let divided = threads::divide(cores, at_work, workers, compute);
+    let divided = threads::divide(cores, workload, workers, compute);
     let spread = spread(r, divided.workers, divided.workers_why);
     let compute = divided.compute;
     let compute_threads = r.auto(&keys::COMPUTE_THREADS, compute, divided.compute_why);
-    let usual = threads::divide(cores, at_work, None, None);
+    let usual = threads::divide(cores, workload, None, None);
     let buffered_batches = r.pick(&keys::BUFFER_SIZE);
     let (slots, why) = usual_slots(data.batches.batch_size, devices.is_pair());
     let mut device_slots = r.auto(&keys::PREFETCH_BUFFER_SIZE, slots, why);
     if devices.is_pair() && device_slots < LEAST_SLOTS_OF_A_PAIR {
-        let told = format!(
+        let note = format!(
             "{} {device_slots} is too few for two devices: {LEAST_SLOTS_OF_A_PAIR} are used, ahead of the one in training",
-            r.called(&keys::PREFETCH_BUFFER_SIZE)
+            r.label(&keys::PREFETCH_BUFFER_SIZE)
         );
-        r.remark(&keys::PREFETCH_BUFFER_SIZE, Note::warning(told));
+        r.add_note(&keys::PREFETCH_BUFFER_SIZE, Note::warning(note));
         device_slots = LEAST_SLOTS_OF_A_PAIR;
     }
     let start_delay = r.pick(&keys::MODEL_START_DELAY);
@@ -304,7 +302,7 @@ fn feeding(
     Ok((feeding, compute_threads))
 }
 
-/// Batches on the device ahead of the one in training, where no number is given, and the rule.
+/// Batches on the device ahead of the one in training, by default, and the rule.
 pub fn usual_slots(batch_size: NonZero<u32>, is_pair: bool) -> (usize, &'static str) {
     let (least, why) = match is_pair {
         true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
@@ -325,22 +323,21 @@ fn stop_at(r: &mut Resolver, demo: bool, size: ModelSize) -> StopAt {
         }
     }
     StopAt {
-        steps: r.note_optional(&keys::MAX_STEPS, steps, "no limit"),
-        minutes: r.note_optional(&keys::MAX_MINUTES, minutes, "no limit"),
+        steps: r.record_optional(&keys::MAX_STEPS, steps, "no limit"),
+        minutes: r.record_optional(&keys::MAX_MINUTES, minutes, "no limit"),
         epochs,
     }
 }
 
-/// `resume`: what `--resume` says, without a run the newest.
+/// `resume`: the run of `--resume`; without one, the newest.
 fn checkpoints(
     r: &mut Resolver,
     resume: Option<Option<PathBuf>>,
     size: ModelSize,
 ) -> anyhow::Result<(Start, Checkpoints)> {
     let init_from = r.optional(&keys::INIT_FROM);
-    let reset = r
-        .given(&keys::RESET_TRAINING)
-        .is_some_and(|(reset, _)| reset);
+    let reset = r.given(&keys::RESET_TRAINING);
+    let reset = reset.is_some_and(|(reset, _)| reset);
     let start = match resume {
         None => Start::New { init_from, reset },
         Some(from) => {
@@ -351,14 +348,12 @@ fn checkpoints(
                 r.is_typed(&keys::INIT_FROM).then_some("--init-from")
             };
             if let Some(other) = clash {
-                return Err(UserError::new(
-                    format!("--resume continues a run, and {other} begins a new one"),
-                    "leave one of the two out",
-                )
-                .into());
+                let what = format!("--resume continues a run, and {other} begins a new one");
+                let hint = "leave one of the two out";
+                return Err(UserError::new(what, hint).into());
             }
             let shown = from.clone().unwrap_or_else(|| "the newest run".into());
-            r.note(&keys::RESUME, (shown, Origin::Flag));
+            r.record(&keys::RESUME, (shown, Origin::Flag));
             Start::Resume { from }
         }
     };
@@ -381,22 +376,13 @@ fn evaluation(r: &mut Resolver, size: ModelSize) -> anyhow::Result<Option<Evalua
     if enabled {
         return Ok(Some(Evaluation { every, patience }));
     }
-    let useless = [
-        // A flag beats the file, also where the file goes into more detail.
-        (
-            patience.is_some()
-                && (!r.is_typed(&keys::ENABLE_EVALUATION)
-                    || r.is_typed(&keys::EARLY_STOPPING_PATIENCE)),
-            &keys::EARLY_STOPPING_PATIENCE,
-        ),
-        (
-            r.is_typed(&keys::EVALUATION_INTERVAL),
-            &keys::EVALUATION_INTERVAL,
-        ),
-    ];
-    match useless.into_iter().find(|(given, _)| *given) {
-        Some((_, key)) => Err(UserError::new(
-            format!("{} has no effect without evaluation", r.called(key)),
+    // A flag beats the file, also where the file goes into more detail.
+    let by_file = patience.is_some() && !r.is_typed(&keys::ENABLE_EVALUATION);
+    let patience = &keys::EARLY_STOPPING_PATIENCE;
+    let mut without_effect = [patience, &keys::EVALUATION_INTERVAL].into_iter();
+    match without_effect.find(|&key| r.is_typed(key) || (by_file && key == patience)) {
+        Some(key) => Err(UserError::new(
+            format!("{} has no effect without evaluation", r.label(key)),
             "leave it out, or evaluate",
         )
         .fix(key, None)
@@ -413,30 +399,20 @@ fn run_folder(
 ) -> anyhow::Result<RunFolder> {
     let dir: Option<PathBuf> = r.optional(&keys::RUN_DIR);
     let runs_dir = r.pick(&keys::RUNS_DIR);
-    let usual = format!(
-        "{}-{}",
-        dataset_name(data.train_data.as_deref()),
-        size.name()
-    );
+    let dataset = dataset_name(data.train_data.as_deref());
+    let usual = format!("{dataset}-{}", size.name());
     let name = r.auto(&keys::NAME, usual, "the dataset's name and the size");
-    for key in [&keys::RUNS_DIR, &keys::NAME] {
-        if dir.is_some() && r.is_typed(key) {
-            let what = format!(
-                "--run-dir says which folder the run has, and {} too",
-                r.called(key)
-            );
-            return Err(UserError::new(what, "leave one of the two out").into());
-        }
+    let typed = |keys: [&'static Key; 2]| keys.into_iter().find(|key| r.is_typed(key));
+    if let Some(key) = typed([&keys::RUNS_DIR, &keys::NAME]).filter(|_| dir.is_some()) {
+        let key = r.label(key);
+        let what = format!("--run-dir says which folder the run has, and {key} too");
+        return Err(UserError::new(what, "leave one of the two out").into());
     }
-    for key in [&keys::RUN_DIR, &keys::NAME] {
-        if resumes && r.is_typed(key) {
-            let what = format!(
-                "--resume continues in the run's own folder: {} has no effect",
-                r.called(key)
-            );
-            let hint = "leave it out; --resume itself takes the folder of a run";
-            return Err(UserError::new(what, hint).into());
-        }
+    if let Some(key) = typed([&keys::RUN_DIR, &keys::NAME]).filter(|_| resumes) {
+        let key = r.label(key);
+        let what = format!("--resume continues in the run's own folder: {key} has no effect");
+        let hint = "leave it out; --resume itself takes the folder of a run";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(RunFolder {
         dir,

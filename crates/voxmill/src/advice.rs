@@ -4,7 +4,7 @@ use voxmill_analysis::bottleneck::name_settings;
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
 
-use voxmill_settings::checks::Line;
+use voxmill_settings::checks::Suggestion;
 use voxmill_settings::config::keys::KEYS;
 
 pub(crate) fn profile(run: &Run) -> Profile {
@@ -16,12 +16,10 @@ pub(crate) fn profile(run: &Run) -> Profile {
 /// As a flag, and as a line of the file in its section.
 fn written(setting: &str, value: &str) -> Option<(String, String)> {
     let key = KEYS.iter().copied().find(|key| key.name == setting)?;
-    let line = Line {
-        key,
-        value: Some(value.to_owned()),
-    };
-    let in_file = format!("{}: {{ {} }}", key.section.name(), line.in_file()?);
-    Some((line.flag()?, in_file))
+    let value = Some(value.to_owned());
+    let setting = Suggestion { key, value };
+    let in_file = format!("{}: {{ {} }}", key.section.name(), setting.in_file()?);
+    Some((setting.flag()?, in_file))
 }
 
 #[cfg(test)]
@@ -35,21 +33,18 @@ mod tests {
         for setting in setting::ALL {
             assert!(written(setting, "4").is_some(), "{setting}");
         }
-        let of = |flag: &str, line: &str| Some((flag.to_owned(), line.to_owned()));
-        assert_eq!(
-            written("num_workers", "4"),
-            of("--num-workers 4", "data: { num_workers: 4 }")
-        );
-        assert_eq!(
-            written("size", "small"),
-            of("--model-size small", "model: { size: small }")
-        );
-        assert_eq!(
-            written("pad_to_fixed_length", "false"),
-            of(
+        for (setting, value, flag, section) in [
+            ("num_workers", "4", "--num-workers 4", "data"),
+            ("size", "small", "--model-size small", "model"),
+            (
+                "pad_to_fixed_length",
+                "false",
                 "--pad-to-fixed-length=false",
-                "data: { pad_to_fixed_length: false }"
-            )
-        );
+                "data",
+            ),
+        ] {
+            let line = format!("{section}: {{ {setting}: {value} }}");
+            assert_eq!(written(setting, value), Some((flag.to_owned(), line)));
+        }
     }
 }

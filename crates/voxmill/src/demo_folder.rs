@@ -8,21 +8,19 @@ use voxmill_settings::error::UserError;
 
 pub(crate) fn unpack() -> anyhow::Result<PathBuf> {
     let home = cache_home().ok_or_else(|| {
-        UserError::new(
-            "there is no place for the built-in corpus: neither XDG_CACHE_HOME nor HOME is set",
-            "set XDG_CACHE_HOME to a folder of yours, or give a dataset with --train-data",
-        )
+        let what =
+            "there is no place for the built-in corpus: neither XDG_CACHE_HOME nor HOME is set";
+        let hint = "set XDG_CACHE_HOME to a folder of yours, or give a dataset with --train-data";
+        UserError::new(what, hint)
     })?;
     let folder = home.join("voxmill").join(format!("demo-{}", demo::VERSION));
     let corpus = demo::unpack(&folder).map_err(|error| {
-        UserError::new(
-            format!(
-                "cannot unpack the built-in corpus into `{}`",
-                folder.display()
-            ),
-            "set XDG_CACHE_HOME to a folder that can be written",
-        )
-        .because(error)
+        let what = format!(
+            "cannot unpack the built-in corpus into `{}`",
+            folder.display()
+        );
+        let hint = "set XDG_CACHE_HOME to a folder that can be written";
+        UserError::new(what, hint).because(error)
     })?;
     Ok(corpus.dir)
 }

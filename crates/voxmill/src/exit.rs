@@ -1,6 +1,6 @@
-//! How the program ends: what it tells the shell, and the way out.
+//! How the program ends, and with which exit code.
 
-/// What came of a command that had no error to tell.
+/// What came of a command that ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 static ASKED_TO_STOP: AtomicBool = AtomicBool::new(false);
 
 /// What the first Ctrl-C does, where a key was pressed instead.
-pub(crate) fn ask() {
+pub(crate) fn request_stop() {
     ASKED_TO_STOP.store(true, Ordering::Relaxed);
 }
 

@@ -1,5 +1,6 @@
-//! The host, as far as a person wants to hear of it before a run.
+//! The host: what is printed of it before a run, and what a process takes of it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -21,14 +22,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn look(roots: &Roots) -> Host {
+    pub(crate) fn detect(roots: &Roots) -> Host {
         let read = |name: &str| fs::read_to_string(roots.proc.join(name)).unwrap_or_default();
         Host {
             cpu: cpu_name(&read("cpuinfo")),
             cores: cores(),
             numa_nodes: numa_nodes(&roots.sys).max(1),
             memory: usable_memory(roots),
-            memory_available: available(&read("meminfo")),
+            memory_available: kilobytes(&read("meminfo"), "MemAvailable"),
         }
     }
 }
@@ -46,14 +47,6 @@ fn cpu_name(cpuinfo: &str) -> Option<String> {
     Some(name.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 fn numa_nodes(sys: &Path) -> usize {
     let entries = fs::read_dir(sys.join("devices/system/node"));
     let names = entries
@@ -61,13 +54,21 @@ fn numa_nodes(sys: &Path) -> usize {
         .flatten()
         .flatten()
         .map(|entry| entry.file_name());
-    let is_node = |name: &str| {
-        name.strip_prefix("node")
-            .is_some_and(|n| n.parse::<u32>().is_ok())
-    };
-    names
-        .filter(|name| name.to_str().is_some_and(is_node))
-        .count()
+    let number = |name: &OsString| name.to_str()?.strip_prefix("node")?.parse::<u32>().ok();
+    names.filter_map(|name| number(&name)).count()
+}
+
+/// A number of kilobytes in `/proc/<process>/status`, as bytes.
+pub(crate) fn status_bytes(process: &str, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    kilobytes(&status, name)
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kilobytes: u64 = value.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 #[cfg(test)]
@@ -83,16 +84,14 @@ mod tests {
             "Raspberry Pi 5"
         );
         assert_eq!(cpu_name("processor: 0\n"), None);
-        assert_eq!(
-            available("MemTotal: 9 kB\nMemAvailable:  2 kB\n"),
-            Some(2048)
-        );
+        let meminfo = "MemTotal: 9 kB\nMemAvailable:  2 kB\n";
+        assert_eq!(kilobytes(meminfo, "MemAvailable"), Some(2048));
     }
 
     #[test]
     fn a_machine_that_says_nothing_is_no_error() {
         let nowhere = Path::new("/nowhere");
-        let host = Host::look(&Roots {
+        let host = Host::detect(&Roots {
             proc: nowhere.to_owned(),
             sys: nowhere.to_owned(),
             nvml_library: None,

@@ -54,7 +54,7 @@ fn main() {
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };
     let exit = outcome.unwrap_or_else(|error| {
-        commands::tell(&error::describe(&error));
+        commands::status!("{}", error::describe(&error));
         error::write_failure(&error::failure(&error));
         Exit::Failed
     });

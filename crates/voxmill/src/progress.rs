@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::commands::tell;
+use crate::commands::status;
 
 /// Shorter work shows nothing: a bar that flashes by is noise.
 const QUIET: Duration = Duration::from_millis(500);
@@ -26,13 +26,11 @@ impl ClipProgress {
     pub(crate) fn new(total: usize) -> Self {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar =
-                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
-            let style = ProgressStyle::with_template(
-                "{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}",
-            );
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
+            let hidden = ProgressDrawTarget::hidden();
+            let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
+            let template = "{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}";
+            let style = ProgressStyle::with_template(template);
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         ClipProgress {
             total,
@@ -62,13 +60,13 @@ impl ClipProgress {
             None if self.last_shown.elapsed() >= BETWEEN_LINES => {
                 self.last_shown = Instant::now();
                 let left = elapsed.mul_f64((self.total - self.done) as f64 / self.done as f64);
-                tell(&format!(
+                status!(
                     "{}/{} clips  {}  ETA {:.0} s",
                     self.done,
                     self.total,
                     self.rate(elapsed),
                     left.as_secs_f64()
-                ));
+                );
             }
             None => {}
         }

@@ -30,7 +30,7 @@ Examples:
 Exit: 0 done, 1 failed, 130 interrupted (a checkpoint is saved; --resume continues from it)";
 
 pub(super) const PROFILE: &str = "\
-It trains for real and throws the model away. Beside the run itself it measures the floor (batches that are
+It trains for real and throws the model away. Besides the run itself it measures the floor (batches that are
 on the device already), the interference (the same while the workers work) and the same work without overlap.
 The log that it writes can be looked at again with --replay, on any machine, with the same result.
 
@@ -45,7 +45,7 @@ Exit: 0 done, 1 failed";
 
 pub(super) const ANALYZE: &str = "\
 No model is built. What is measured: the text of every clip, the audio of a sample of them, how fast files can be
-read, how many clips a second the road makes with 1, 2, … workers, and what a model would wait for.
+read, how many clips a second the pipeline makes with 1, 2, … workers, and what a model would wait for.
 
 Examples:
   voxmill analyze                              the built-in corpus
@@ -85,8 +85,8 @@ Examples:
 Exit: 0 spoken, 1 failed";
 
 pub(super) const COMPARE: &str = "\
-The first run is what the others are held against. Step times are compared shape by shape, losses at equal
-steps. A difference is told only where it is beyond the noise of the steps.
+The first run is what the others are compared with. Step times are compared shape by shape, losses at equal
+steps. A difference is reported only where it is beyond the noise of the steps.
 
 Examples:
   voxmill compare runs/a runs/b                     two runs, side by side

@@ -1,4 +1,4 @@
-//! What was typed. `settings/` turns it into what is meant.
+//! The command line: verbs and their flags.
 //!
 //! The flags of settings come from the table (`flags.rs`); here are the verbs, and the flags that
 //! belong to one call of one verb.
@@ -12,31 +12,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::DeviceName;
-use crate::config::keys::{self, Key};
+use crate::config::keys;
 use crate::config::value::{FromValue, Kind, Value};
 
 pub use flags::Flags;
 
-/// A parser for clap that takes the range of a flag from the table of settings.
+/// A parser for clap that takes what a setting of this kind takes.
 fn of<T: FromValue + Clone + Send + Sync + 'static>(
-    key: &'static Key,
+    kind: Kind,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let value = key.kind.parse(text)?;
-        T::from_value(value).ok_or_else(|| format!("`{text}` is not {}", key.kind.expects()))
-    }
-}
-
-/// A path as a file's key takes it: not empty, and `~/` is the home folder.
-fn path(text: &str) -> Result<PathBuf, String> {
-    let value = Kind::Path.parse(text)?;
-    PathBuf::from_value(value).ok_or_else(|| format!("`{text}` is not {}", Kind::Path.expects()))
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    match Kind::Share.parse(text)? {
-        Value::Number(share) => Ok(share),
-        _ => Err(format!("`{text}` is not {}", Kind::Share.expects())),
+        let value = kind.parse(text)?;
+        T::from_value(value).ok_or_else(|| format!("`{text}` is not {}", kind.expects()))
     }
 }
 
@@ -73,7 +60,7 @@ pub enum Verb {
     /// Show the devices there are, how they are linked, and how fast batches get across
     #[command(after_help = help::DEVICES)]
     Devices(DevicesArgs),
-    /// Say a text with a trained voice
+    /// Speak a text with a trained voice
     #[command(after_help = help::SYNTHESIZE)]
     Synthesize(Box<SynthesizeArgs>),
     /// Compare runs: speed, stability, memory, loss, with the noise shown
@@ -145,8 +132,8 @@ pub struct ProfileArgs {
     /// Steps before that, which are not counted [default: 5]
     #[arg(long, value_name = "N", help_heading = "Profile")]
     pub warmup: Option<u32>,
-    /// Measure nothing: say what the log of this run says
-    #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = path)]
+    /// Measure nothing: report what the log of this run says
+    #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = of::<PathBuf>(Kind::Path))]
     pub replay: Option<PathBuf>,
     /// At the end, write every single step to this file, for a viewer such as Perfetto
     #[arg(long, value_name = "FILE", help_heading = "Profile")]
@@ -155,8 +142,8 @@ pub struct ProfileArgs {
     #[arg(long, help_heading = "Profile")]
     pub json: bool,
     /// Slow a part down on purpose, such as read=20ms: to see whether it is found
-    #[arg(long, value_name = "PART=TIME", hide = true)]
-    pub plant: Vec<String>,
+    #[arg(long, alias = "plant", value_name = "PART=TIME", hide = true)]
+    pub inject: Vec<String>,
     #[command(flatten)]
     pub flags: Flags,
 }
@@ -201,7 +188,7 @@ pub struct ResultArgs {
     /// Write a corrected copy of the file, with its comments, and check that
     #[arg(long, requires = "config")]
     pub fix: bool,
-    /// Where the corrected copy goes; a file that is there is replaced [default: <name>.fixed.yaml beside the file]
+    /// Where the corrected copy goes; a file that is there is replaced [default: <name>.fixed.yaml next to the file]
     #[arg(long, id = "copy", value_name = "FILE", requires = "fix")]
     pub output: Option<PathBuf>,
 }
@@ -219,10 +206,10 @@ impl ValidateArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct DevicesArgs {
     /// Measure how fast batches get from this device to --model-device
-    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceName>(&keys::DATA_DEVICE))]
+    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceName>(keys::DATA_DEVICE.kind))]
     pub data_device: Option<DeviceName>,
     /// The device that trains; needs --data-device
-    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceName>(&keys::MODEL_DEVICE))]
+    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceName>(keys::MODEL_DEVICE.kind))]
     pub model_device: Option<DeviceName>,
     /// Print it all as JSON on standard output
     #[arg(long)]
@@ -235,7 +222,7 @@ pub struct SynthesizeArgs {
     #[arg(long, value_name = "TEXT", help_heading = "Text")]
     pub text: Option<String>,
     /// A file with the text to speak
-    #[arg(long, value_name = "FILE", help_heading = "Text", value_parser = path)]
+    #[arg(long, value_name = "FILE", help_heading = "Text", value_parser = of::<PathBuf>(Kind::Path))]
     pub text_file: Option<PathBuf>,
     #[command(flatten)]
     pub flags: Flags,
@@ -250,7 +237,7 @@ pub struct CompareArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Exit 1 when a later run's steps take longer than the first's by more than this, and noise cannot be why
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = of::<f64>(Kind::Share))]
     pub fail_above: Option<f64>,
     /// Print the comparison as JSON on standard output
     #[arg(long, help_heading = "Output")]
@@ -273,13 +260,13 @@ pub struct ScaleArgs {
 #[command(next_help_heading = "Sizes (one of the lists)")]
 pub struct SweepArgs {
     /// Batch sizes [default: by model size: 16,24,32 for tiny, 4,8,12 for big]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["workers", "prefetch"], value_parser = of::<NonZero<u32>>(&keys::BATCH_SIZE))]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["workers", "prefetch"], value_parser = of::<NonZero<u32>>(keys::BATCH_SIZE.kind))]
     pub batch_sizes: Vec<NonZero<u32>>,
     /// Numbers of threads that make features, with the batch size as it is
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "prefetch", value_parser = of::<usize>(&keys::NUM_WORKERS))]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "prefetch", value_parser = of::<usize>(keys::NUM_WORKERS.kind))]
     pub workers: Vec<usize>,
     /// Numbers of batches ahead on the device
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = of::<usize>(&keys::PREFETCH_BUFFER_SIZE))]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = of::<usize>(keys::PREFETCH_BUFFER_SIZE.kind))]
     pub prefetch: Vec<usize>,
     /// Steps of each size that are measured, after 3 to warm up
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=100_000))]

@@ -47,10 +47,11 @@ fn every_key_that_acts_has_the_flag_that_is_named_for_it() {
 
 #[test]
 fn a_switch_does_not_swallow_the_text() {
-    for (line, on) in [
+    let cases = [
         ("text --espeak hi", true),
         ("text --espeak=false hi", false),
-    ] {
+    ];
+    for (line, on) in cases {
         let Ok(Verb::Text(args)) = parse(line) else {
             panic!("{line}")
         };
@@ -93,26 +94,23 @@ fn every_flag_of_the_earlier_trainer_is_taken() {
 fn resume_takes_a_run_or_none() {
     assert_eq!(train("").resume(), None);
     assert_eq!(train("--resume --lr 1e-3").resume(), Some(None));
-    assert_eq!(
-        train("--resume runs/a").resume(),
-        Some(Some("runs/a".into()))
-    );
+    let run = train("--resume runs/a").resume();
+    assert_eq!(run, Some(Some("runs/a".into())));
 }
 
 #[test]
 fn what_is_out_of_range_is_refused_in_words() {
-    let says = |line: &str, words: &str| {
+    let sizes = "one of nano, tiny, small, base, normal, big";
+    for (line, words) in [
+        ("prepare --batch-size 0", "a whole number from 1 to 4096"),
+        ("train --model-size huge", sizes),
+        ("train --lr 3", "a number from 0.000000001 to 1"),
+        ("train --device gpu", "auto, cpu, or one of wgpu"),
+        ("synthesize --speaking-rate 5", "a number from 0.25 to 4"),
+    ] {
         let refused = refused(line);
         assert!(refused.contains(words), "{refused}");
-    };
-    says("prepare --batch-size 0", "a whole number from 1 to 4096");
-    says(
-        "train --model-size huge",
-        "one of nano, tiny, small, base, normal, big",
-    );
-    says("train --lr 3", "a number from 0.000000001 to 1");
-    says("train --device gpu", "auto, cpu, or one of wgpu");
-    says("synthesize --speaking-rate 5", "a number from 0.25 to 4");
+    }
     assert!(parse("prepare --max-bad 5%").is_ok());
     assert!(parse("train --loudness-lufs -23").is_ok());
     let Ok(Verb::Synthesize(args)) = parse("synthesize --speaking-rate 0.25") else {

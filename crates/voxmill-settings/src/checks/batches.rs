@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use voxmill_data::batch_plan::{BatchPlan, BatchSettings, Padded};
 
-use super::{Check, DataFacts, Facts, Level, count, percent};
+use super::{Check, Facts, Level, all_of, count, percent};
 use crate::config::keys;
 
 /// With fewer batches an epoch, steps are few and large.
@@ -13,14 +13,10 @@ const LEAST_BATCHES: u64 = 8;
 const MUCH_PADDING: f64 = 0.15;
 /// More shapes must save at least this much.
 const WORTH_IT: f64 = 0.03;
+/// As many as the setting takes.
+const MOST_SHAPES: NonZero<u8> = NonZero::<u8>::MIN.saturating_add(63);
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let Some(data) = &facts.data else {
-        return Vec::new();
-    };
-    let all = [few_batches(facts, data), padding(facts, data)];
-    all.into_iter().flatten().collect()
-}
+all_of!(few_batches, padding);
 
 /// The share of all frames that is padding, in every epoch: who is in which batch makes no difference
 /// to it, so no epoch has to be drawn.
@@ -29,14 +25,12 @@ pub fn waste(plan: &BatchPlan) -> f64 {
     let padded = plan.buckets().iter().map(|bucket| {
         bucket.batches() * u64::from(bucket.shape.rows) * u64::from(bucket.shape.frames)
     });
-    let frames = Padded {
-        valid: valid.sum(),
-        padded: padded.sum(),
-    };
-    frames.waste()
+    let (valid, padded) = (valid.sum(), padded.sum());
+    Padded { valid, padded }.waste()
 }
 
-fn few_batches(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn few_batches(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let batches = data.plan.batches_per_epoch();
     let size = data.plan.settings().batch_size.get();
     if batches >= LEAST_BATCHES {
@@ -44,18 +38,12 @@ fn few_batches(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     }
     let enough = enough_batches(data.plan, size, batches);
     let (better, more) = enough.filter(|(_, more)| *more > batches)?;
-    let what = format!(
-        "an epoch has only {} of {size} clips: the model learns in few large steps",
-        count(batches, "batch")
-    );
-    let costs = format!(
-        "{} an epoch; batches of {better} give {more}",
-        count(batches, "step")
-    );
-    let check = facts
-        .about(Level::Warning, &keys::BATCH_SIZE, what)
-        .costs(costs);
-    Some(check.write(&keys::BATCH_SIZE, better))
+    let (of, steps) = (count(batches, "batch"), count(batches, "step"));
+    let what =
+        format!("an epoch has only {of} of {size} clips: the model learns in few large steps");
+    let costs = format!("{steps} an epoch; batches of {better} give {more}");
+    let check = facts.warning(&keys::BATCH_SIZE, what).costs(costs);
+    Some(check.suggest(&keys::BATCH_SIZE, better))
 }
 
 /// A batch size that gives enough batches, and how many. Batches grow in number as they get smaller,
@@ -64,7 +52,9 @@ fn enough_batches(plan: &BatchPlan, size: u32, batches: u64) -> Option<(u32, u64
     let guess = u64::from(size) * batches / LEAST_BATCHES;
     let mut better = u32::try_from(guess).ok()?.clamp(1, size);
     loop {
-        let planned = planned(plan, |settings| settings.batch_size = at_least_1(better))?;
+        let planned = planned(plan, |settings| {
+            settings.batch_size = NonZero::<u32>::MIN.saturating_add(better - 1)
+        })?;
         let batches = planned.batches_per_epoch();
         if batches >= LEAST_BATCHES || better == 1 {
             return Some((better, batches));
@@ -73,15 +63,16 @@ fn enough_batches(plan: &BatchPlan, size: u32, batches: u64) -> Option<(u32, u64
     }
 }
 
-fn padding(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn padding(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let now = data.plan.settings();
     let padded = waste(data.plan);
-    let usual = BatchSettings::default().bucket_count.get();
+    let usual = BatchSettings::default().bucket_count;
     if now.pad_to_fixed_length {
-        let buckets = now.bucket_count.get().max(usual);
+        let buckets = now.bucket_count.max(usual);
         let better = planned(data.plan, |settings| {
             settings.pad_to_fixed_length = false;
-            settings.bucket_count = at_least_1_u8(buckets);
+            settings.bucket_count = buckets;
         })?;
         let shapes = count(better.buckets().len() as u64, "shape");
         let better = waste(&better);
@@ -89,15 +80,16 @@ fn padding(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
             return None;
         }
         let what = "every batch is padded to the longest clip";
-        let costs = format!(
-            "{} of all frames are padding; with {shapes} it is {}",
-            percent(padded),
-            percent(better)
+        let (padded, better) = (percent(padded), percent(better));
+        let costs = format!("{padded} of all frames are padding; with {shapes} it is {better}");
+        let check = facts.warning(&keys::PAD_TO_FIXED_LENGTH, what);
+        return Some(
+            check
+                .costs(costs)
+                .suggest(&keys::PAD_TO_FIXED_LENGTH, false),
         );
-        let check = facts.about(Level::Warning, &keys::PAD_TO_FIXED_LENGTH, what);
-        return Some(check.costs(costs).write(&keys::PAD_TO_FIXED_LENGTH, false));
     }
-    let few = now.bucket_count.get() < usual;
+    let few = now.bucket_count < usual;
     if !few && padded < MUCH_PADDING {
         return None;
     }
@@ -105,20 +97,18 @@ fn padding(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     let more = if few {
         usual
     } else {
-        now.bucket_count.get().saturating_mul(2).min(64)
+        now.bucket_count
+            .saturating_add(now.bucket_count.get())
+            .min(MOST_SHAPES)
     };
-    let better = planned(data.plan, |settings| {
-        settings.bucket_count = at_least_1_u8(more)
-    })?;
+    let better = planned(data.plan, |settings| settings.bucket_count = more)?;
     let saved = padded - waste(&better);
     if saved < WORTH_IT {
         return None;
     }
-    let what = format!(
-        "{} for all batches: {} of all frames are padding",
-        count(data.plan.buckets().len() as u64, "shape"),
-        percent(padded)
-    );
+    let shapes = count(data.plan.buckets().len() as u64, "shape");
+    let padded = percent(padded);
+    let what = format!("{shapes} for all batches: {padded} of all frames are padding");
     let costs = format!(
         "with up to {more} it is {}, in {} an epoch instead of {}",
         percent(waste(&better)),
@@ -127,7 +117,7 @@ fn padding(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     );
     let level = if few { Level::Warning } else { Level::Note };
     let check = facts.about(level, &keys::BUCKETS, what).costs(costs);
-    Some(check.write(&keys::BUCKETS, more))
+    Some(check.suggest(&keys::BUCKETS, more))
 }
 
 /// The plan of the same clips with other settings.
@@ -137,26 +127,17 @@ fn planned(plan: &BatchPlan, change: impl FnOnce(&mut BatchSettings)) -> Option<
     BatchPlan::new(plan.clips().to_vec(), settings).ok()
 }
 
-fn at_least_1(n: u32) -> NonZero<u32> {
-    NonZero::new(n).unwrap_or(NonZero::<u32>::MIN)
-}
-
-fn at_least_1_u8(n: u8) -> NonZero<u8> {
-    NonZero::new(n).unwrap_or(NonZero::<u8>::MIN)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding};
     use super::*;
 
     #[test]
-    fn few_large_batches_are_told_with_a_better_size() {
-        let machine = Machine::with("--batch-size 50", 2);
-        let check = found(&machine.facts(), &keys::BATCH_SIZE).expect("2 batches");
+    fn few_large_batches_get_a_better_size() {
+        let check = finding("--batch-size 50", &keys::BATCH_SIZE).expect("2 batches");
         insta::assert_snapshot!(check.costs.unwrap());
         let machine = Machine::with("--batch-size 6", 2);
-        assert!(few_batches(&machine.facts(), &machine.data()).is_none());
+        assert!(few_batches(&machine.facts()).is_none());
     }
 
     #[test]
@@ -174,22 +155,22 @@ mod tests {
     }
 
     #[test]
-    fn padding_to_the_longest_says_what_it_wastes_and_what_shapes_would() {
-        let machine = Machine::with("--batch-size 4 --pad-to-fixed-length", 2);
-        let check = found(&machine.facts(), &keys::PAD_TO_FIXED_LENGTH).unwrap();
+    fn padding_to_the_longest_says_what_it_wastes() {
+        let check = finding(
+            "--batch-size 4 --pad-to-fixed-length",
+            &keys::PAD_TO_FIXED_LENGTH,
+        )
+        .unwrap();
         assert_eq!(check.level, Level::Warning);
         insta::assert_snapshot!(check.costs.unwrap());
-        let machine = Machine::with("--batch-size 4", 2);
-        assert!(found(&machine.facts(), &keys::PAD_TO_FIXED_LENGTH).is_none());
+        assert!(finding("--batch-size 4", &keys::PAD_TO_FIXED_LENGTH).is_none());
     }
 
     #[test]
-    fn too_few_shapes_are_told_with_what_more_would_save() {
-        let machine = Machine::with("--batch-size 4 --buckets 1", 2);
-        let check = found(&machine.facts(), &keys::BUCKETS).unwrap();
+    fn too_few_shapes_say_what_more_would_save() {
+        let check = finding("--batch-size 4 --buckets 1", &keys::BUCKETS).unwrap();
         assert_eq!(check.level, Level::Warning);
-        assert_eq!(check.write[0].in_file().unwrap(), "buckets: 8");
-        let machine = Machine::with("--batch-size 4 --buckets 12", 2);
-        assert!(found(&machine.facts(), &keys::BUCKETS).is_none());
+        assert_eq!(check.suggestions[0].in_file().unwrap(), "buckets: 8");
+        assert!(finding("--batch-size 4 --buckets 12", &keys::BUCKETS).is_none());
     }
 }

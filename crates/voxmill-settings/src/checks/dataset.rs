@@ -1,23 +1,12 @@
 //! What of the dataset is left out, and what is held out.
 
-use super::{Check, DataFacts, Facts, Level, count, percent};
+use super::{Check, Facts, Level, Longest, all_of, count, percent};
 use crate::config::keys;
 
 /// From this share on, clips left out are worth a warning.
 const MANY: f64 = 0.01;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let Some(data) = &facts.data else {
-        return Vec::new();
-    };
-    let all = [
-        too_long(facts, data),
-        text_too_long(facts, data),
-        bad(facts, data),
-        nothing_held_out(facts, data),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(too_long, text_too_long, bad, nothing_held_out);
 
 fn level(left_out: usize, rows: usize) -> Level {
     match left_out as f64 > MANY * rows as f64 {
@@ -29,13 +18,12 @@ fn level(left_out: usize, rows: usize) -> Level {
 fn share(left_out: usize, rows: usize) -> String {
     let percent = percent(left_out as f64 / rows.max(1) as f64);
     let verb = if left_out == 1 { "is" } else { "are" };
-    format!(
-        "{} of {rows} {verb} left out, {percent}",
-        count(left_out as u64, "clip")
-    )
+    let clips = count(left_out as u64, "clip");
+    format!("{clips} of {rows} {verb} left out, {percent}")
 }
 
-fn too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn too_long(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let n = data.filtered.audio_too_long;
     if n == 0 {
         return None;
@@ -44,67 +32,56 @@ fn too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     let audio = &facts.settings.data.audio;
     let seconds =
         |frames: u32| f64::from(frames) * audio.hop_length as f64 / f64::from(audio.sample_rate);
-    let what = format!(
-        "{}: longer than {limit} frames ({:.1} s)",
-        share(n, data.rows),
-        seconds(limit)
-    );
+    let (left_out, at) = (share(n, data.rows), seconds(limit));
+    let what = format!("{left_out}: longer than {limit} frames ({at:.1} s)");
     let check = facts.about(level(n, data.rows), &keys::MAX_MEL_FRAMES, what);
-    Some(match data.longest {
-        Some(longest) => check
-            .costs(format!(
-                "the longest has {} frames ({:.1} s)",
-                longest.frames,
-                seconds(longest.frames)
-            ))
-            .write(&keys::MAX_MEL_FRAMES, longest.frames),
-        None => check,
-    })
+    let Some(Longest { frames, .. }) = data.longest else {
+        return Some(check);
+    };
+    let costs = format!("the longest has {frames} frames ({:.1} s)", seconds(frames));
+    Some(check.costs(costs).suggest(&keys::MAX_MEL_FRAMES, frames))
 }
 
-fn text_too_long(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let n = data.filtered.text_too_long;
     if n == 0 {
         return None;
     }
-    let limit = facts.settings.data.max_text_length;
-    let what = format!(
-        "{}: text of more than {limit} characters",
-        share(n, data.rows)
-    );
+    let (limit, left_out) = (facts.settings.data.max_text_length, share(n, data.rows));
+    let what = format!("{left_out}: text of more than {limit} characters");
     let check = facts.about(level(n, data.rows), &keys::MAX_TEXT_LENGTH, what);
-    Some(match data.longest {
-        Some(longest) => check
-            .costs(format!(
-                "the longest text has {} characters",
-                longest.characters
-            ))
-            .write(&keys::MAX_TEXT_LENGTH, longest.characters),
-        None => check,
-    })
+    let Some(Longest { characters, .. }) = data.longest else {
+        return Some(check);
+    };
+    let costs = format!("the longest text has {characters} characters");
+    Some(
+        check
+            .costs(costs)
+            .suggest(&keys::MAX_TEXT_LENGTH, characters),
+    )
 }
 
 /// More than `max_bad` of them are refused when the manifest is read.
-fn bad(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn bad(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let n = data.bad;
     if n == 0 {
         return None;
     }
-    let what = format!(
-        "{}: no such audio, not decodable, no text and the like",
-        share(n, data.rows)
-    );
+    let left_out = share(n, data.rows);
+    let what = format!("{left_out}: no such audio, not decodable, no text and the like");
     let check = facts.about(level(n, data.rows), &keys::TRAIN_DATA, what);
     Some(check.hint("`voxmill prepare` on the same folder lists them with row and reason"))
 }
 
-fn nothing_held_out(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
+fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
     let evaluation = facts.settings.evaluation.as_ref()?;
     if data.held_out > 0 {
         return None;
     }
-    let patience = evaluation.patience.is_some();
-    let (level, what) = match patience {
+    let (level, what) = match evaluation.patience.is_some() {
         true => (
             Level::Error,
             "no clip is held out, so the run cannot stop when nothing gets better",
@@ -117,22 +94,21 @@ fn nothing_held_out(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
     let check = facts.about(level, &keys::VAL_FRACTION, what);
     // So that one clip is, at the least.
     let needed = (1.5 / data.rows.max(1) as f64).clamp(0.05, 0.5);
-    Some(check.write(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
+    Some(check.suggest(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Longest;
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding, found};
     use super::*;
 
     #[test]
-    fn a_dataset_without_faults_has_nothing_to_hear() {
+    fn a_dataset_without_faults_has_no_findings() {
         assert!(check(&Machine::with("", 2).facts()).is_empty());
     }
 
     #[test]
-    fn clips_left_out_are_counted_and_the_limit_that_takes_them_is_told() {
+    fn clips_left_out_are_counted_and_the_limit_that_takes_them_is_suggested() {
         let mut machine = Machine::with("--max-mel-frames 700", 2);
         machine.filtered.audio_too_long = 20;
         machine.longest = Some(Longest {
@@ -141,19 +117,19 @@ mod tests {
         });
         let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
         assert_eq!(check.level, Level::Warning);
+        let what = check.what;
         assert!(
-            check.what.starts_with("20 clips of 100 are left out, 20 %"),
-            "{}",
-            check.what
+            what.starts_with("20 clips of 100 are left out, 20 %"),
+            "{what}"
         );
-        assert_eq!(check.write[0].flag().unwrap(), "--max-mel-frames 861");
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--max-mel-frames 861");
         machine.filtered.text_too_long = 1;
         let text = found(&machine.facts(), &keys::MAX_TEXT_LENGTH).unwrap();
         assert_eq!(text.level, Level::Note, "one of a hundred");
     }
 
     #[test]
-    fn bad_clips_are_told_with_the_command_that_lists_them() {
+    fn bad_clips_come_with_the_command_that_lists_them() {
         let mut machine = Machine::with("", 2);
         machine.bad = 3;
         let check = found(&machine.facts(), &keys::TRAIN_DATA).unwrap();
@@ -162,18 +138,15 @@ mod tests {
 
     #[test]
     fn patience_needs_clips_that_are_held_out() {
-        let mut machine = Machine::with("--early-stopping-patience 3", 2);
-        assert!(found(&machine.facts(), &keys::VAL_FRACTION).is_none());
-        machine.held_out = 0;
-        assert_eq!(
-            found(&machine.facts(), &keys::VAL_FRACTION).unwrap().level,
-            Level::Error
-        );
-        let mut machine = Machine::with("", 2);
-        machine.held_out = 0;
-        assert_eq!(
-            found(&machine.facts(), &keys::VAL_FRACTION).unwrap().level,
-            Level::Note
-        );
+        assert!(finding("--early-stopping-patience 3", &keys::VAL_FRACTION).is_none());
+        for (flags, level) in [
+            ("--early-stopping-patience 3", Level::Error),
+            ("", Level::Note),
+        ] {
+            let mut machine = Machine::with(flags, 2);
+            machine.held_out = 0;
+            let check = found(&machine.facts(), &keys::VAL_FRACTION).unwrap();
+            assert_eq!(check.level, level, "{flags}");
+        }
     }
 }

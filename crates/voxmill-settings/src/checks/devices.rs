@@ -4,19 +4,16 @@ use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Backend;
 
-use super::{Check, Facts, Level, Where, count, size};
+use super::{Check, Facts, Where, all_of, count, size};
 use crate::config::keys;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let all = [
-        unused_card(facts),
-        slow_link(facts),
-        weaker_trains(facts),
-        two_lanes(facts),
-        idle_data_device(facts),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(
+    unused_card,
+    slow_link,
+    weaker_trains,
+    two_lanes,
+    idle_data_device
+);
 
 /// A GPU in the machine that this build cannot use is the costliest thing of all.
 fn unused_card(facts: &Facts<'_>) -> Option<Check> {
@@ -32,7 +29,7 @@ fn unused_card(facts: &Facts<'_>) -> Option<Check> {
             n => format!("{} and {} more", card.name, count(n as u64 - 1, "GPU")),
         }
     );
-    let mut check = facts.about(Level::Warning, &keys::DEVICE, what);
+    let mut check = facts.warning(&keys::DEVICE, what);
     check.place = Where::Elsewhere;
     Some(check.hint(
         "build with GPUs: cargo install --locked --path crates/voxmill --features vulkan (or cuda)",
@@ -40,22 +37,15 @@ fn unused_card(facts: &Facts<'_>) -> Option<Check> {
 }
 
 fn slow_link(facts: &Facts<'_>) -> Option<Check> {
-    let link = facts
-        .settings
-        .devices
-        .link
-        .filter(|link| Link::is_slow(*link))?;
+    let link = facts.settings.devices.link;
+    let link = link.filter(|link| Link::is_slow(*link))?;
     let what = format!(
         "the two GPUs are linked {}: {}",
         link.describe(),
         link.name()
     );
     let hint = "two GPUs on one PCIe switch or host bridge pass batches on faster; `voxmill devices` lists the links and measures the copy";
-    Some(
-        facts
-            .about(Level::Warning, facts.model_key(), what)
-            .hint(hint),
-    )
+    Some(facts.warning(facts.model_key(), what).hint(hint))
 }
 
 fn weaker_trains(facts: &Facts<'_>) -> Option<Check> {
@@ -74,16 +64,16 @@ fn weaker_trains(facts: &Facts<'_>) -> Option<Check> {
         devices.data(),
         size(data)
     );
-    let mut check = facts.about(Level::Warning, facts.model_key(), what);
+    let mut check = facts.warning(facts.model_key(), what);
     for (to, from) in [
         (&keys::DATA_GPU, &keys::MODEL_GPU),
         (&keys::MODEL_GPU, &keys::DATA_GPU),
         (&keys::DATA_DEVICE, &keys::MODEL_DEVICE),
         (&keys::MODEL_DEVICE, &keys::DATA_DEVICE),
     ] {
-        let shown = facts.settings.shown.iter().find(|line| line.key == from);
+        let shown = facts.settings.resolved.iter().find(|line| line.key == from);
         if let (true, Some(line)) = (facts.given(from), shown) {
-            check = check.write(to, &line.value);
+            check = check.suggest(to, &line.value);
         }
     }
     Some(check)
@@ -100,14 +90,9 @@ fn two_lanes(facts: &Facts<'_>) -> Option<Check> {
         "the model computes on {model} of {}; the lane that prepares has {lane}, and most of its time it is idle",
         count(facts.cores as u64, "core")
     );
-    let check = facts
-        .about(Level::Note, &keys::MODEL_DEVICE, what)
-        .costs(costs);
-    Some(
-        check.hint(
-            "one device does the same with all cores: leave data_device and model_device out",
-        ),
-    )
+    let check = facts.note(&keys::MODEL_DEVICE, what).costs(costs);
+    let hint = "one device does the same with all cores: leave data_device and model_device out";
+    Some(check.hint(hint))
 }
 
 fn idle_data_device(facts: &Facts<'_>) -> Option<Check> {
@@ -118,13 +103,14 @@ fn idle_data_device(facts: &Facts<'_>) -> Option<Check> {
         return None;
     }
     let what = format!("{data} only normalises and passes on: the workers make the frames");
-    let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
-    Some(check.write(&keys::PREPARE_ON, "auto"))
+    let check = facts.note(&keys::PREPARE_ON, what);
+    Some(check.suggest(&keys::PREPARE_ON, "auto"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Machine, card, found};
+    use super::super::{Level, Suggestion};
     use super::*;
 
     #[test]
@@ -135,10 +121,8 @@ mod tests {
         let found = check(&machine.facts());
         let reaches_gpus = Backend::compiled().any(|backend| backend != Backend::Cpu);
         if !reaches_gpus {
-            assert_eq!(
-                found[0].what,
-                "RTX 4090 is not used: this build has the CPU only"
-            );
+            let expected = "RTX 4090 is not used: this build has the CPU only";
+            assert_eq!(found[0].what, expected);
         }
     }
 
@@ -147,12 +131,8 @@ mod tests {
         let machine = Machine::with("--data-device cpu --model-device cpu", 4);
         let check = found(&machine.facts(), &keys::MODEL_DEVICE).unwrap();
         assert_eq!(check.level, Level::Note);
-        assert!(
-            check
-                .costs
-                .unwrap()
-                .starts_with("the model computes on 2 of 4 cores")
-        );
+        let costs = check.costs.unwrap();
+        assert!(costs.starts_with("the model computes on 2 of 4 cores"));
     }
 
     #[test]
@@ -160,16 +140,10 @@ mod tests {
         let mut machine = Machine::of_two_gpus("--data-gpu 0 --model-gpu 1");
         machine.cards = vec![card("A", 24), card("B", 12)];
         let check = found(&machine.facts(), &keys::MODEL_GPU).expect("the smaller one trains");
-        assert!(
-            check.what.contains("vulkan:1 has 12.9 GB"),
-            "{}",
-            check.what
-        );
-        let lines: Vec<_> = check
-            .write
-            .iter()
-            .filter_map(super::super::Line::in_file)
-            .collect();
+        let what = check.what;
+        assert!(what.contains("vulkan:1 has 12.9 GB"), "{what}");
+        let lines = check.suggestions.iter();
+        let lines: Vec<_> = lines.filter_map(Suggestion::in_file).collect();
         assert_eq!(lines, ["data_gpu: 1", "model_gpu: 0"]);
         machine.cards.reverse();
         assert!(found(&machine.facts(), &keys::MODEL_GPU).is_none());

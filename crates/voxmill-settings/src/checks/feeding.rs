@@ -1,29 +1,25 @@
 //! How far ahead batches are made, and what keeps them from being.
 
-use super::{Check, Facts, Level, count, size, span};
+use super::{Check, Facts, Level, all_of, count, size, span};
 use crate::config::keys;
 use crate::config::value::show_bytes;
 use crate::usual_slots;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let all = [
-        one_after_another(facts),
-        few_slots(facts),
-        many_slots(facts),
-        buffer_beyond_budget(facts),
-        no_cache(facts),
-        frames_made_anew(facts),
-    ];
-    all.into_iter().flatten().collect()
-}
+all_of!(
+    one_after_another,
+    few_slots,
+    many_slots,
+    buffer_beyond_budget,
+    no_cache,
+    frames_made_anew,
+);
 
 fn one_after_another(facts: &Facts<'_>) -> Option<Check> {
     let feeding = &facts.settings.feeding;
     (!feeding.overlap).then(|| {
-        facts
-            .about(Level::Warning, &keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
+        facts.warning(&keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
             .costs("a step takes the time of its batch on top of its own; it is meant as a baseline to measure with")
-            .write(&keys::NO_OVERLAP, false)
+            .suggest(&keys::NO_OVERLAP, false)
     })
 }
 
@@ -36,17 +32,14 @@ fn few_slots(facts: &Facts<'_>) -> Option<Check> {
     if slots >= LEAST_SLOTS || !facts.settings.feeding.overlap {
         return None;
     }
-    let what = format!(
-        "{} ahead on the device: a batch that is late by anything is waited for",
-        count(slots as u64, "batch")
-    );
-    let more = batch * (LEAST_SLOTS - slots) as u64;
-    let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
-    Some(
-        check
-            .costs(format!("one more takes {} of its memory", size(more)))
-            .write(&keys::PREFETCH_BUFFER_SIZE, LEAST_SLOTS),
-    )
+    let batches = count(slots as u64, "batch");
+    let what =
+        format!("{batches} ahead on the device: a batch that is late by anything is waited for");
+    let more = size(batch * (LEAST_SLOTS - slots) as u64);
+    let costs = format!("one more takes {more} of its memory");
+    let key = &keys::PREFETCH_BUFFER_SIZE;
+    let check = facts.warning(key, what).costs(costs);
+    Some(check.suggest(key, LEAST_SLOTS))
 }
 
 fn many_slots(facts: &Facts<'_>) -> Option<Check> {
@@ -64,8 +57,12 @@ fn many_slots(facts: &Facts<'_>) -> Option<Check> {
     let (usual, _) = usual_slots(batch_size, facts.settings.devices.devices.is_pair());
     let what = format!("{slots} batches wait on the device");
     let costs = format!("they take up to {} of its {}", size(ahead), size(memory));
-    let check = facts.about(Level::Warning, &keys::PREFETCH_BUFFER_SIZE, what);
-    Some(check.costs(costs).write(&keys::PREFETCH_BUFFER_SIZE, usual))
+    let check = facts.warning(&keys::PREFETCH_BUFFER_SIZE, what);
+    Some(
+        check
+            .costs(costs)
+            .suggest(&keys::PREFETCH_BUFFER_SIZE, usual),
+    )
 }
 
 /// The budget holds; the number of batches is then only a wish.
@@ -77,17 +74,12 @@ fn buffer_beyond_budget(facts: &Facts<'_>) -> Option<Check> {
     if fit >= feeding.buffered_batches as u64 || !facts.given(&keys::BUFFER_SIZE) {
         return None;
     }
-    let what = format!(
-        "{} batches ahead do not fit into ram_budget {}",
-        feeding.buffered_batches,
-        show_bytes(feeding.ram_budget)
-    );
-    let costs = format!(
-        "it holds {fit} of the largest, {} each; the budget wins",
-        size(largest)
-    );
-    let check = facts.about(Level::Note, &keys::BUFFER_SIZE, what);
-    Some(check.costs(costs).write(&keys::BUFFER_SIZE, fit.max(1)))
+    let (ahead, budget) = (feeding.buffered_batches, show_bytes(feeding.ram_budget));
+    let what = format!("{ahead} batches ahead do not fit into ram_budget {budget}");
+    let each = size(largest);
+    let costs = format!("it holds {fit} of the largest, {each} each; the budget wins");
+    let check = facts.note(&keys::BUFFER_SIZE, what);
+    Some(check.costs(costs).suggest(&keys::BUFFER_SIZE, fit.max(1)))
 }
 
 /// Without a cache, features stay in memory as far as a quarter of the budget holds them.
@@ -126,7 +118,7 @@ fn no_cache(facts: &Facts<'_>) -> Option<Check> {
         }
     };
     let check = facts.about(level, &keys::ENABLE_CACHING, what);
-    Some(check.costs(costs).write(&keys::ENABLE_CACHING, true))
+    Some(check.costs(costs).suggest(&keys::ENABLE_CACHING, true))
 }
 
 fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
@@ -135,12 +127,10 @@ fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
         return None;
     }
     let what = "frames are made on a device: the cache is not used for sound";
-    let costs = format!(
-        "every epoch decodes {} of sound again",
-        span(data.audio_seconds)
-    );
-    let check = facts.about(Level::Note, &keys::PREPARE_ON, what);
-    Some(check.costs(costs).write(&keys::PREPARE_ON, "host"))
+    let sound = span(data.audio_seconds);
+    let costs = format!("every epoch decodes {sound} of sound again");
+    let check = facts.note(&keys::PREPARE_ON, what);
+    Some(check.costs(costs).suggest(&keys::PREPARE_ON, "host"))
 }
 
 fn is_made_on_device(facts: &Facts<'_>) -> bool {
@@ -150,13 +140,8 @@ fn is_made_on_device(facts: &Facts<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::tests::{Machine, finding, found};
     use super::*;
-
-    fn fires(flags: &str, key: &'static crate::config::keys::Key) -> Option<Check> {
-        let machine = Machine::with(flags, 2);
-        found(&machine.facts(), key)
-    }
 
     #[test]
     fn what_is_usual_is_right() {
@@ -165,20 +150,20 @@ mod tests {
 
     #[test]
     fn nothing_made_ahead_is_a_warning() {
-        let check = fires("--no-overlap", &keys::NO_OVERLAP).unwrap();
-        assert_eq!(check.write[0].in_file().unwrap(), "no_overlap: false");
+        let check = finding("--no-overlap", &keys::NO_OVERLAP).unwrap();
+        assert_eq!(check.suggestions[0].in_file().unwrap(), "no_overlap: false");
     }
 
     #[test]
     fn one_slot_is_too_few() {
-        let check = fires("--prefetch-buffer-size 1", &keys::PREFETCH_BUFFER_SIZE).unwrap();
-        assert!(
-            check.what.starts_with("1 batch ahead on the device"),
-            "{}",
-            check.what
+        let check = finding("--prefetch-buffer-size 1", &keys::PREFETCH_BUFFER_SIZE).unwrap();
+        let what = check.what;
+        assert!(what.starts_with("1 batch ahead on the device"), "{what}");
+        assert_eq!(
+            check.suggestions[0].flag().unwrap(),
+            "--prefetch-buffer-size 2"
         );
-        assert_eq!(check.write[0].flag().unwrap(), "--prefetch-buffer-size 2");
-        assert!(fires("--prefetch-buffer-size 2", &keys::PREFETCH_BUFFER_SIZE).is_none());
+        assert!(finding("--prefetch-buffer-size 2", &keys::PREFETCH_BUFFER_SIZE).is_none());
     }
 
     #[test]
@@ -196,32 +181,29 @@ mod tests {
         let mut machine = Machine::with("--prefetch-buffer-size 64 --batch-size 32", 2);
         machine.memory = Some(400_000_000);
         let check = found(&machine.facts(), &keys::PREFETCH_BUFFER_SIZE).unwrap();
-        let default = Machine::with("--batch-size 32", 2)
-            .facts()
-            .settings
-            .feeding
-            .device_slots;
-        assert_eq!(check.write[0].value, Some(default.to_string()));
+        let default = Machine::with("--batch-size 32", 2).settings;
+        let default = default.feeding.device_slots;
+        assert_eq!(check.suggestions[0].value, Some(default.to_string()));
     }
 
     #[test]
     fn a_buffer_that_the_budget_cannot_hold_is_a_note() {
-        let check = fires("--buffer-size 500 --ram-budget 100MB", &keys::BUFFER_SIZE).unwrap();
+        let check = finding("--buffer-size 500 --ram-budget 100MB", &keys::BUFFER_SIZE).unwrap();
         assert_eq!(check.level, Level::Note);
         assert!(check.what.contains("ram_budget 100MB"), "{}", check.what);
-        assert!(fires("--buffer-size 2 --ram-budget 100MB", &keys::BUFFER_SIZE).is_none());
+        assert!(finding("--buffer-size 2 --ram-budget 100MB", &keys::BUFFER_SIZE).is_none());
     }
 
     #[test]
     fn no_cache_costs_decoding_as_far_as_memory_cannot_hold_the_features() {
-        let check = fires("--no-cache", &keys::ENABLE_CACHING).unwrap();
+        let check = finding("--no-cache", &keys::ENABLE_CACHING).unwrap();
         assert_eq!(check.level, Level::Note);
-        let check = fires("--no-cache --ram-budget 30MB", &keys::ENABLE_CACHING).unwrap();
+        let check = finding("--no-cache --ram-budget 30MB", &keys::ENABLE_CACHING).unwrap();
         assert_eq!(check.level, Level::Warning);
         let costs = check.costs.unwrap();
         assert!(costs.contains("a quarter of ram_budget is 8 MB"), "{costs}");
-        let made = fires("--prepare-on model", &keys::PREPARE_ON).unwrap();
+        let made = finding("--prepare-on model", &keys::PREPARE_ON).unwrap();
         assert_eq!(made.level, Level::Note);
-        assert!(fires("--no-cache --prepare-on model", &keys::ENABLE_CACHING).is_none());
+        assert!(finding("--no-cache --prepare-on model", &keys::ENABLE_CACHING).is_none());
     }
 }

@@ -1,15 +1,9 @@
 //! How long the run is, against what is to happen in it.
 
-use super::{Check, Facts, Level, count, thousands};
+use super::{Check, Facts, all_of, count, thousands};
 use crate::config::keys;
 
-pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
-    let Some(steps) = steps(facts) else {
-        return Vec::new();
-    };
-    let all = [warmup(facts, steps), checkpoints(facts, steps)];
-    all.into_iter().flatten().collect()
-}
+all_of!(warmup, checkpoints);
 
 /// Where the run's length is known in steps.
 pub(crate) fn steps(facts: &Facts<'_>) -> Option<u64> {
@@ -19,76 +13,64 @@ pub(crate) fn steps(facts: &Facts<'_>) -> Option<u64> {
         let batches = facts.data.as_ref()?.plan.batches_per_epoch();
         Some((epochs * batches).div_ceil(accumulate))
     });
-    match (settings.stop_at.steps, of_epochs) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+    settings.stop_at.steps.into_iter().chain(of_epochs).min()
 }
 
-fn warmup(facts: &Facts<'_>, steps: u64) -> Option<Check> {
+fn warmup(facts: &Facts<'_>) -> Option<Check> {
+    let steps = steps(facts)?;
     let warmup = facts.settings.optimization.warmup_steps;
     if warmup < steps || warmup == 0 {
         return None;
     }
+    let (length, warm_up) = (count(steps, "step"), thousands(warmup));
     let what = format!(
-        "the run ends after {} and warms up for {}: the learning rate never reaches its highest",
-        count(steps, "step"),
-        thousands(warmup)
+        "the run ends after {length} and warms up for {warm_up}: the learning rate never reaches its highest"
     );
-    let check = facts.about(Level::Warning, &keys::WARMUP_STEPS, what);
     let lr = facts.settings.optimization.peak_learning_rate;
     let reached = lr * steps as f64 / warmup as f64;
-    Some(
-        check
-            .costs(format!("it ends at {reached:.1e} instead of {lr:.1e}"))
-            .write(&keys::WARMUP_STEPS, steps / 10),
-    )
+    let costs = format!("it ends at {reached:.1e} instead of {lr:.1e}");
+    let check = facts.warning(&keys::WARMUP_STEPS, what).costs(costs);
+    Some(check.suggest(&keys::WARMUP_STEPS, steps / 10))
 }
 
-fn checkpoints(facts: &Facts<'_>, steps: u64) -> Option<Check> {
+fn checkpoints(facts: &Facts<'_>) -> Option<Check> {
+    let steps = steps(facts)?;
     let every = facts.settings.checkpoints.every.get();
     if every <= steps {
         return None;
     }
+    let (often, length) = (thousands(every), thousands(steps));
     let what = format!(
-        "a checkpoint every {} steps, and the run has {}: only its end is saved",
-        thousands(every),
-        thousands(steps)
+        "a checkpoint every {often} steps, and the run has {length}: only its end is saved"
     );
-    let check = facts.about(Level::Note, &keys::CHECKPOINT_EVERY, what);
-    Some(
-        check
-            .costs(format!("a kill loses up to {}", count(steps, "step")))
-            .write(&keys::CHECKPOINT_EVERY, (steps / 4).max(1)),
-    )
+    let costs = format!("a kill loses up to {}", count(steps, "step"));
+    let check = facts.note(&keys::CHECKPOINT_EVERY, what).costs(costs);
+    Some(check.suggest(&keys::CHECKPOINT_EVERY, (steps / 4).max(1)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::Level;
+    use super::super::tests::{Machine, finding};
     use super::*;
 
     #[test]
-    fn epochs_that_end_before_the_warm_up_are_told() {
-        let machine = Machine::with("--epochs 1 --warmup-steps 500", 2);
-        let check = found(&machine.facts(), &keys::WARMUP_STEPS).unwrap();
-        assert!(
-            check.what.starts_with("the run ends after"),
-            "{}",
-            check.what
-        );
-        let machine = Machine::with("--epochs 100", 2);
-        assert!(found(&machine.facts(), &keys::WARMUP_STEPS).is_none());
+    fn epochs_that_end_before_the_warm_up_are_a_warning() {
+        let check = finding("--epochs 1 --warmup-steps 500", &keys::WARMUP_STEPS).unwrap();
+        let what = check.what;
+        assert!(what.starts_with("the run ends after"), "{what}");
+        assert!(finding("--epochs 100", &keys::WARMUP_STEPS).is_none());
     }
 
     #[test]
     fn a_run_that_never_saves_on_the_way_is_a_note() {
-        let machine = Machine::with("--max-steps 200", 2);
-        let check = found(&machine.facts(), &keys::CHECKPOINT_EVERY).unwrap();
+        let check = finding("--max-steps 200", &keys::CHECKPOINT_EVERY).unwrap();
         assert_eq!(check.level, Level::Note);
-        assert_eq!(check.write[0].in_file().unwrap(), "checkpoint_every: 50");
-        let machine = Machine::with("--max-steps 2000", 2);
-        assert!(found(&machine.facts(), &keys::CHECKPOINT_EVERY).is_none());
+        assert_eq!(
+            check.suggestions[0].in_file().unwrap(),
+            "checkpoint_every: 50"
+        );
+        assert!(finding("--max-steps 2000", &keys::CHECKPOINT_EVERY).is_none());
     }
 
     #[test]

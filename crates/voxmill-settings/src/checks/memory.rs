@@ -1,6 +1,6 @@
 //! Memory: of the host for batches that are made, of the devices for training.
 
-use super::need::{ClipsOfAStep, Needs, largest_fitting};
+use super::need::{Needs, StepClips, largest_fitting};
 use super::{Check, DataFacts, Facts, Level, size};
 use crate::USABLE_SHARE;
 use crate::config::keys::{self, Key};
@@ -29,17 +29,11 @@ fn budget_beyond_memory(facts: &Facts<'_>) -> Option<Check> {
     if budget <= memory {
         return None;
     }
-    let what = format!(
-        "ram_budget is {}, and this machine has {}",
-        show_bytes(budget),
-        size(memory)
-    );
-    let check = facts.about(Level::Warning, &keys::RAM_BUDGET, what);
-    Some(
-        check
-            .costs("a bound above the memory bounds nothing: the machine would swap or end the run")
-            .write(&keys::RAM_BUDGET, megabytes(memory / 4)),
-    )
+    let (is, has) = (show_bytes(budget), size(memory));
+    let what = format!("ram_budget is {is}, and this machine has {has}");
+    let costs = "a bound above the memory bounds nothing: the machine would swap or end the run";
+    let check = facts.warning(&keys::RAM_BUDGET, what).costs(costs);
+    Some(check.suggest(&keys::RAM_BUDGET, megabytes(memory / 4)))
 }
 
 fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
@@ -55,10 +49,10 @@ fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     );
     let share = data.batch_budget.max(1) as f64 / budget.max(1) as f64;
     let enough = (data.making as f64 / share).ceil() as u64;
-    let check = facts.about(Level::Error, &keys::RAM_BUDGET, what);
+    let check = facts.error(&keys::RAM_BUDGET, what);
     Some(
         match facts.memory.is_some_and(|memory| enough > memory / 2) {
-            false => check.write(&keys::RAM_BUDGET, megabytes(enough)),
+            false => check.suggest(&keys::RAM_BUDGET, megabytes(enough)),
             true => check.hint("make batches smaller with --batch-size or --max-mel-frames"),
         },
     )
@@ -72,23 +66,17 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     let (total, usable, whose) = match model.is_cpu() {
         true => {
             let memory = facts.memory?;
-            let left = memory.saturating_sub(settings.feeding.ram_budget.min(memory));
-            (
-                memory,
-                left,
-                "what ram_budget leaves of the memory".to_owned(),
-            )
+            let left = memory.saturating_sub(settings.feeding.ram_budget);
+            let whose = "what ram_budget leaves of the memory".to_owned();
+            (memory, left, whose)
         }
         false => {
             let card = facts.model_card?;
             let total = card.memory_total_bytes?;
             let free = card.memory_free_bytes.unwrap_or(total);
             let usable = (free as f64 * USABLE_SHARE) as u64;
-            (
-                total,
-                usable,
-                format!("nine tenths of what is free on {model}"),
-            )
+            let whose = format!("nine tenths of what is free on {model}");
+            (total, usable, whose)
         }
     };
     if need <= usable {
@@ -108,12 +96,7 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
     );
     let costs = format!("{whose} is {}", size(usable));
     let check = facts.about(level, &keys::BATCH_SIZE, what).costs(costs);
-    let smaller = largest_fitting(
-        settings,
-        settings.devices.planned_precision(),
-        data.plan,
-        |needs| needs.on_model() <= usable,
-    );
+    let smaller = fitting(facts, data, |needs| needs.on_model() <= usable);
     Some(smaller_batches(check, smaller))
 }
 
@@ -127,29 +110,30 @@ fn batch_beyond_data_card(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Che
         return None;
     }
     let data_device = devices.devices.data();
+    let (takes, free) = (megabytes(need), size(usable));
     let what = format!(
-        "{data_device} cannot prepare the largest batch: that takes {} by calculation",
-        megabytes(need)
+        "{data_device} cannot prepare the largest batch: that takes {takes} by calculation"
     );
-    let costs = format!(
-        "nine tenths of what is free on {data_device} is {}",
-        size(usable)
-    );
-    let check = facts.about(Level::Error, &keys::BATCH_SIZE, what);
-    let smaller = largest_fitting(
-        facts.settings,
-        devices.planned_precision(),
-        data.plan,
-        |needs| needs.data <= usable,
-    );
+    let costs = format!("nine tenths of what is free on {data_device} is {free}");
+    let check = facts.error(&keys::BATCH_SIZE, what);
+    let smaller = fitting(facts, data, |needs| needs.data <= usable);
     Some(smaller_batches(check.costs(costs), smaller))
 }
 
-fn smaller_batches(check: Check, smaller: Option<ClipsOfAStep>) -> Check {
+fn fitting(
+    facts: &Facts<'_>,
+    data: &DataFacts<'_>,
+    fits: impl Fn(&Needs) -> bool,
+) -> Option<StepClips> {
+    let precision = facts.settings.devices.planned_precision();
+    largest_fitting(facts.settings, precision, data.plan, fits)
+}
+
+fn smaller_batches(check: Check, smaller: Option<StepClips>) -> Check {
     match smaller {
         Some(smaller) => check
-            .write(&keys::BATCH_SIZE, smaller.batch_size)
-            .write(&keys::GRADIENT_ACCUMULATION_STEPS, smaller.accumulate),
+            .suggest(&keys::BATCH_SIZE, smaller.batch_size)
+            .suggest(&keys::GRADIENT_ACCUMULATION_STEPS, smaller.accumulate),
         None => {
             check.hint("no batch fits: give more memory, a smaller --model-size, or --device cpu")
         }
@@ -160,16 +144,8 @@ fn smaller_batches(check: Check, smaller: Option<ClipsOfAStep>) -> Check {
 fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
     let (settings, needs) = (facts.settings, &data.needs);
     let (limits, devices) = (settings.devices.limits, settings.devices.devices);
-    let refused = |key: &'static Key, what: String, smaller: Option<ClipsOfAStep>| {
-        smaller_batches(facts.about(Level::Error, key, what), smaller)
-    };
-    let fitting = |fits: &dyn Fn(&Needs) -> bool| {
-        largest_fitting(
-            settings,
-            settings.devices.planned_precision(),
-            data.plan,
-            fits,
-        )
+    let refused = |key: &'static Key, what: String, smaller: Option<StepClips>| {
+        smaller_batches(facts.error(key, what), smaller)
     };
     let mut all = Vec::new();
     if let Some(limit) = limits.data.filter(|limit| needs.data > *limit) {
@@ -179,7 +155,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
             megabytes(needs.data),
             show_bytes(limit)
         );
-        let smaller = fitting(&|needs| needs.data <= limit);
+        let smaller = fitting(facts, data, |needs| needs.data <= limit);
         all.push(refused(&keys::DATA_GPU_MEMORY, what, smaller));
     }
     if let Some(limit) = limits.model.filter(|limit| needs.on_model() > *limit) {
@@ -189,7 +165,7 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
             megabytes(needs.on_model()),
             show_bytes(limit)
         );
-        let smaller = fitting(&|needs| needs.on_model() <= limit);
+        let smaller = fitting(facts, data, |needs| needs.on_model() <= limit);
         all.push(refused(&keys::MODEL_GPU_MEMORY, what, smaller));
     }
     all
@@ -204,16 +180,13 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
     let beyond = pairs.into_iter().filter_map(|(key, limit, card)| {
         let (limit, total) = (limit?, card?.memory_total_bytes?);
         (limit > total).then(|| {
-            let what = format!(
-                "{} is above the {} that the GPU has",
-                show_bytes(limit),
-                size(total)
-            );
-            let check = facts.about(Level::Warning, key, what);
+            let (limit, has) = (show_bytes(limit), size(total));
+            let what = format!("{limit} is above the {has} that the GPU has");
+            let check = facts.warning(key, what);
             let fits = (total as f64 * USABLE_SHARE) as u64 / 1_000_000 * 1_000_000;
             check
                 .costs("such a limit holds nothing back")
-                .write(key, show_bytes(fits))
+                .suggest(key, show_bytes(fits))
         })
     });
     beyond.collect()
@@ -221,20 +194,19 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, card, found};
+    use super::super::tests::{Machine, card, finding, found};
     use super::*;
 
     #[test]
-    fn a_machine_with_memory_enough_has_nothing_to_hear() {
+    fn a_machine_with_memory_enough_has_no_findings() {
         assert!(check(&Machine::with("", 2).facts()).is_empty());
     }
 
     #[test]
     fn a_budget_above_the_memory_is_a_warning() {
-        let machine = Machine::with("--ram-budget 64GB", 2);
-        let check = found(&machine.facts(), &keys::RAM_BUDGET).unwrap();
+        let check = finding("--ram-budget 64GB", &keys::RAM_BUDGET).unwrap();
         assert_eq!(check.level, Level::Warning);
-        assert_eq!(check.write[0].flag().unwrap(), "--ram-budget 4GB");
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--ram-budget 4GB");
     }
 
     #[test]
@@ -243,7 +215,7 @@ mod tests {
         machine.making = 20_000_000;
         let check = found(&machine.facts(), &keys::RAM_BUDGET).unwrap();
         assert_eq!(check.level, Level::Error);
-        assert_eq!(check.write[0].in_file().unwrap(), "ram_budget: 32MB");
+        assert_eq!(check.suggestions[0].in_file().unwrap(), "ram_budget: 32MB");
         machine.making = 9_000_000;
         assert!(found(&machine.facts(), &keys::RAM_BUDGET).is_none());
     }
@@ -254,13 +226,13 @@ mod tests {
         machine.memory = Some(600_000_000);
         let check = model_beyond_memory(&machine.facts(), &machine.data()).unwrap();
         assert_eq!(check.level, Level::Error, "{}", check.what);
-        assert_eq!(check.write.len(), 2, "{:?}", check.write);
+        assert_eq!(check.suggestions.len(), 2, "{:?}", check.suggestions);
         machine.memory = Some(100_000_000_000);
         assert!(model_beyond_memory(&machine.facts(), &machine.data()).is_none());
     }
 
     #[test]
-    fn a_card_is_held_against_the_need() {
+    fn a_card_is_compared_with_the_need() {
         let mut machine = Machine::of_two_gpus("--data-gpu 1 --model-gpu 0 --batch-size 64");
         machine.cards = vec![card("A", 24), card("B", 12)];
         assert!(model_beyond_memory(&machine.facts(), &machine.data()).is_none());
@@ -290,7 +262,7 @@ mod tests {
         let check = found(&machine.facts(), &keys::MODEL_GPU_MEMORY).unwrap();
         assert_eq!(check.level, Level::Warning);
         assert_eq!(
-            check.write[0].in_file().unwrap(),
+            check.suggestions[0].in_file().unwrap(),
             "model_gpu_memory: 23192MB"
         );
     }

@@ -14,23 +14,21 @@ pub mod need;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod write;
 
 use voxmill_data::batch_plan::BatchPlan;
 use voxmill_data::manifest::Filtered;
 use voxmill_telemetry::probes::topology::GpuFacts;
 
 use crate::config::file::Place;
-use crate::config::keys::Key;
+use crate::config::keys::{self, Key};
 use crate::{Origin, TrainSettings};
 
 pub use batches::waste;
-pub use disk::{DiskFacts, Reading, Room};
+pub use disk::{DiskFacts, ReadSpeed};
 pub use need::Needs;
 use voxmill_report::format::counted as count;
 pub use voxmill_report::format::{count as thousands, short_percent as percent, size, span};
 pub use voxmill_report::results::validate::CheckLevel as Level;
-pub use write::Line;
 
 /// One finding.
 #[derive(Clone, Debug)]
@@ -43,29 +41,50 @@ pub struct Check {
     /// Measured or computed.
     pub costs: Option<String>,
     /// What would fix it, in the file or as flags.
-    pub write: Vec<Line>,
+    pub suggestions: Vec<Suggestion>,
     /// The next move where no setting fixes it.
     pub hint: Option<String>,
 }
 
-/// Where the thing that a finding is about was said.
+/// A setting as it should be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suggestion {
+    pub key: &'static Key,
+    /// `None`: leave it out.
+    pub value: Option<String>,
+}
+
+impl Suggestion {
+    /// `num_workers: 1`
+    pub fn in_file(&self) -> Option<String> {
+        let value = self.value.as_ref()?;
+        Some(format!("{}: {value}", self.key.name))
+    }
+
+    /// `--num-workers 1`
+    pub fn flag(&self) -> Option<String> {
+        Some(self.key.flag_with(self.value.as_deref()?))
+    }
+}
+
+/// Where a setting was given.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Where {
     File(Place),
     /// With its value, where that is known.
     Flag(Option<String>),
-    /// Nobody said it.
-    Usual {
+    /// Nowhere.
+    Default {
         value: String,
         why: Option<&'static str>,
-        /// Whether there is a file that could have said it.
+        /// Whether there is a configuration file.
         file: bool,
     },
     /// It is no setting.
     Elsewhere,
 }
 
-/// All that is looked at.
+/// All that is checked.
 #[derive(Debug)]
 pub struct Facts<'a> {
     pub settings: &'a TrainSettings,
@@ -78,9 +97,9 @@ pub struct Facts<'a> {
     pub cards: &'a [GpuFacts],
     pub model_card: Option<&'a GpuFacts>,
     pub data_card: Option<&'a GpuFacts>,
-    /// `None`: the dataset could not be read, which is told apart.
+    /// `None`: the dataset could not be read, which is another finding.
     pub data: Option<DataFacts<'a>>,
-    /// `None`: not looked at.
+    /// `None`: not checked.
     pub disk: Option<DiskFacts>,
 }
 
@@ -91,7 +110,7 @@ pub struct DataFacts<'a> {
     pub rows: usize,
     pub bad: usize,
     pub filtered: Filtered,
-    /// What limits would leave no clip out; `None`: not looked at.
+    /// What limits would leave no clip out; `None`: not known.
     pub longest: Option<Longest>,
     pub held_out: usize,
     /// Of the clips to train on.
@@ -110,7 +129,7 @@ pub struct Longest {
     pub characters: u32,
 }
 
-/// Everything that there is to say, the gravest first.
+/// All findings, the most severe first.
 pub fn check(facts: &Facts<'_>) -> Vec<Check> {
     let parts = [
         threads::check,
@@ -127,6 +146,16 @@ pub fn check(facts: &Facts<'_>) -> Vec<Check> {
     all
 }
 
+/// Runs the checks of one file, in this order.
+macro_rules! all_of {
+    ($($check:ident),* $(,)?) => {
+        pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
+            [$($check(facts)),*].into_iter().flatten().collect()
+        }
+    };
+}
+use all_of;
+
 impl<'a> Facts<'a> {
     /// A finding about a setting.
     fn about(&self, level: Level, key: &'static Key, what: impl Into<String>) -> Check {
@@ -136,30 +165,37 @@ impl<'a> Facts<'a> {
             place: self.place(key),
             what: what.into(),
             costs: None,
-            write: Vec::new(),
+            suggestions: Vec::new(),
             hint: None,
         }
     }
 
-    fn place(&self, key: &Key) -> Where {
-        let mut shown = self.settings.shown.iter();
-        match shown.find(|line| line.key.name == key.name) {
-            None => Where::Elsewhere,
-            Some(line) => match &line.origin {
-                Origin::File(place) => Where::File(place.clone()),
-                Origin::Flag => Where::Flag(Some(line.value.clone())),
-                Origin::Auto(why) => Where::Usual {
-                    value: line.value.clone(),
-                    why: Some(why),
-                    file: self.file,
-                },
-                Origin::Default => Where::Usual {
-                    value: line.value.clone(),
-                    why: None,
-                    file: self.file,
-                },
-            },
-        }
+    fn error(&self, key: &'static Key, what: impl Into<String>) -> Check {
+        self.about(Level::Error, key, what)
+    }
+
+    fn warning(&self, key: &'static Key, what: impl Into<String>) -> Check {
+        self.about(Level::Warning, key, what)
+    }
+
+    fn note(&self, key: &'static Key, what: impl Into<String>) -> Check {
+        self.about(Level::Note, key, what)
+    }
+
+    /// Where a setting was given.
+    pub fn place(&self, key: &Key) -> Where {
+        let mut settings = self.settings.resolved.iter();
+        let Some(setting) = settings.find(|setting| setting.key == key) else {
+            return Where::Elsewhere;
+        };
+        let (value, file) = (setting.value.clone(), self.file);
+        let why = match &setting.origin {
+            Origin::File(place) => return Where::File(place.clone()),
+            Origin::Flag => return Where::Flag(Some(value)),
+            Origin::Auto(why) => Some(*why),
+            Origin::Default => None,
+        };
+        Where::Default { value, why, file }
     }
 
     /// Whether a flag or the file says it.
@@ -167,12 +203,11 @@ impl<'a> Facts<'a> {
         matches!(self.place(key), Where::File(_) | Where::Flag(_))
     }
 
-    /// The key of the model device that was said, for pointing at.
+    /// The key that names the model device.
     fn model_key(&self) -> &'static Key {
-        use crate::config::keys;
-        let said = [&keys::MODEL_GPU, &keys::MODEL_DEVICE];
-        let said = said.into_iter().find(|key| self.given(key));
-        said.unwrap_or(&keys::DEVICE)
+        let given = [&keys::MODEL_GPU, &keys::MODEL_DEVICE];
+        let given = given.into_iter().find(|key| self.given(key));
+        given.unwrap_or(&keys::DEVICE)
     }
 }
 
@@ -182,9 +217,9 @@ impl Check {
         self
     }
 
-    fn write(mut self, key: &'static Key, value: impl ToString) -> Check {
+    fn suggest(mut self, key: &'static Key, value: impl ToString) -> Check {
         let value = Some(value.to_string());
-        self.write.push(Line { key, value });
+        self.suggestions.push(Suggestion { key, value });
         self
     }
 
@@ -199,7 +234,11 @@ impl Check {
         if let Some(costs) = &self.costs {
             text += &format!("; {costs}");
         }
-        let flags: Vec<String> = self.write.iter().filter_map(Line::flag).collect();
+        let flags: Vec<String> = self
+            .suggestions
+            .iter()
+            .filter_map(Suggestion::flag)
+            .collect();
         if !flags.is_empty() {
             text += &format!("; try {}", flags.join(" "));
         } else if let Some(hint) = &self.hint {

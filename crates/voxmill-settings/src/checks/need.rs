@@ -102,18 +102,18 @@ fn least_ahead(settings: &TrainSettings) -> usize {
         true => LEAST_SLOTS_OF_A_PAIR,
         false => 2,
     };
-    least + ClipsOfAStep::of(settings).accumulate as usize - 1
+    least + StepClips::of(settings).accumulate as usize - 1
 }
 
 /// How many clips a step learns from, as the two flags say it. A batch of long clips has fewer rows than
 /// `batch_size`, one of short clips more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClipsOfAStep {
+pub struct StepClips {
     pub batch_size: u32,
     pub accumulate: u32,
 }
 
-impl ClipsOfAStep {
+impl StepClips {
     pub fn of(settings: &TrainSettings) -> Self {
         Self {
             batch_size: settings.data.batches.batch_size.get(),
@@ -157,8 +157,8 @@ pub fn largest_fitting(
     precision: Precision,
     plan: &BatchPlan,
     fits: impl Fn(&Needs) -> bool,
-) -> Option<ClipsOfAStep> {
-    let now = ClipsOfAStep::of(settings);
+) -> Option<StepClips> {
+    let now = StepClips::of(settings);
     let of_size = |batch_size: NonZeroU32| {
         let smaller = now.in_batches_of(batch_size);
         let mut settings = settings.clone();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_batch_are_no_smaller_than_a_clip() {
-        let clips = |batch_size, accumulate| ClipsOfAStep {
+        let clips = |batch_size, accumulate| StepClips {
             batch_size,
             accumulate,
         };

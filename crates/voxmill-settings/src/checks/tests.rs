@@ -1,12 +1,12 @@
-//! A machine and a dataset to hold settings against, and what holds for all checks.
+//! A machine and a dataset to check settings with, and what holds for all checks.
 
 use clap::Parser as _;
 use voxmill_data::batch_plan::PlanClip;
 use voxmill_telemetry::probes::topology::{Source, Vendor};
-use voxmill_trainer::device::{Backend, DeviceId, FoundDevice};
+use voxmill_trainer::device::{Backend, DeviceId, FoundDevice, Precision};
 
 use super::*;
-use crate::Present;
+use crate::AvailableDevices;
 use crate::args::{Cli, Verb};
 
 /// 16 GB of memory, and 100 clips of 2 to 9 seconds.
@@ -26,7 +26,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn with(flags: &str, cores: usize) -> Machine {
-        Machine::having(flags, cores, &Present::default())
+        Machine::having(flags, cores, &AvailableDevices::default())
     }
 
     pub(super) fn of_two_gpus(flags: &str) -> Machine {
@@ -34,19 +34,19 @@ impl Machine {
             id: DeviceId::new(Backend::Vulkan, index),
             is_software: false,
         });
-        let present = Present {
+        let available = AvailableDevices {
             backends: vec![(Backend::Vulkan, Ok(found.collect()))],
-            ..Present::default()
+            ..AvailableDevices::default()
         };
-        Machine::having(flags, 8, &present)
+        Machine::having(flags, 8, &available)
     }
 
-    fn having(flags: &str, cores: usize, present: &Present) -> Machine {
+    fn having(flags: &str, cores: usize, available: &AvailableDevices) -> Machine {
         let line = format!("voxmill train --train-data d {flags}");
         let Verb::Train(args) = Cli::try_parse_from(line.split_whitespace()).unwrap().verb else {
             panic!("another verb")
         };
-        let settings = TrainSettings::resolve_on(*args, cores, present).unwrap();
+        let settings = TrainSettings::resolve_on(*args, cores, available).unwrap();
         let clips = (0..100).map(|n| PlanClip {
             id: format!("c{n:03}"),
             frames: 172 + 6 * n * n / 95,
@@ -80,19 +80,14 @@ impl Machine {
             audio_seconds: 590.0,
             making: self.making,
             batch_budget: self.settings.feeding.ram_budget / 8 * 5,
-            needs: Needs::of(
-                &self.settings,
-                voxmill_trainer::device::Precision::Single,
-                &self.plan,
-            ),
+            needs: Needs::of(&self.settings, Precision::Single, &self.plan),
         }
     }
 
     pub(super) fn facts(&self) -> Facts<'_> {
-        let card = |device: DeviceId| {
-            (!device.is_cpu())
-                .then(|| self.cards.get(device.index))
-                .flatten()
+        let card = |device: DeviceId| match device.is_cpu() {
+            true => None,
+            false => self.cards.get(device.index),
         };
         let devices = self.settings.devices.devices;
         Facts {
@@ -124,9 +119,13 @@ pub(super) fn card(name: &str, gibibytes: u64) -> GpuFacts {
 
 /// The finding about a setting, where there is one.
 pub(super) fn found(facts: &Facts<'_>, key: &Key) -> Option<Check> {
-    check(facts)
-        .into_iter()
-        .find(|check| check.key == Some(key))
+    let mut all = check(facts).into_iter();
+    all.find(|check| check.key == Some(key))
+}
+
+/// The same with these flags, on two cores.
+pub(super) fn finding(flags: &str, key: &Key) -> Option<Check> {
+    found(&Machine::with(flags, 2).facts(), key)
 }
 
 #[test]
@@ -137,7 +136,7 @@ fn a_usual_run_on_a_usual_machine_passes_everything() {
 }
 
 #[test]
-fn the_gravest_come_first_and_each_says_where_it_stands() {
+fn the_most_severe_come_first_and_each_says_where_it_is() {
     let mut machine = Machine::with("--num-workers 12 --batch-size 6 --ram-budget 16MB", 2);
     machine.making = 20_000_000;
     machine.held_out = 0;
@@ -145,24 +144,16 @@ fn the_gravest_come_first_and_each_says_where_it_stands() {
     let levels: Vec<Level> = all.iter().map(|check| check.level).collect();
     assert!(levels.is_sorted() && levels.len() == 3, "{all:#?}");
     assert_eq!(all[1].place, Where::Flag(Some("12".to_owned())));
-    assert_eq!(
-        all[2].place,
-        Where::Usual {
-            value: "0.05".to_owned(),
-            why: None,
-            file: false
-        }
-    );
+    let (value, why, file) = ("0.05".to_owned(), None, false);
+    assert_eq!(all[2].place, Where::Default { value, why, file });
 }
 
 #[test]
 fn a_finding_in_one_line_ends_with_what_to_type() {
     let machine = Machine::with("--num-workers 12", 2);
-    let line = found(&machine.facts(), &crate::config::keys::NUM_WORKERS)
-        .unwrap()
-        .line();
+    let check = found(&machine.facts(), &keys::NUM_WORKERS).unwrap();
     assert_eq!(
-        line,
+        check.line(),
         "12 workers on 2 cores; 12 of feeding and 2 of the model are 14 threads, 7.0 for each core: \
          they take the cores from each other; try --num-workers 1"
     );
@@ -170,18 +161,16 @@ fn a_finding_in_one_line_ends_with_what_to_type() {
 
 #[test]
 fn figures_are_short() {
-    assert_eq!(count(1u64, "batch"), "1 batch");
-    assert_eq!(count(13_100u64, "batch"), "13,100 batches");
-    assert_eq!(
-        (size(999), size(1_240_000_000)),
-        ("999 B".into(), "1.2 GB".into())
-    );
-    assert_eq!(
-        (span(0.004), span(75.0)),
-        ("4.0 ms".into(), "75.0 s".into())
-    );
-    assert_eq!(
-        (percent(0.613), percent(0.0712)),
-        ("61 %".into(), "7.1 %".into())
-    );
+    for (figure, expected) in [
+        (count(1u64, "batch"), "1 batch"),
+        (count(13_100u64, "batch"), "13,100 batches"),
+        (size(999), "999 B"),
+        (size(1_240_000_000), "1.2 GB"),
+        (span(0.004), "4.0 ms"),
+        (span(75.0), "75.0 s"),
+        (percent(0.613), "61 %"),
+        (percent(0.0712), "7.1 %"),
+    ] {
+        assert_eq!(figure, expected);
+    }
 }

@@ -1,8 +1,8 @@
-//! Workers and compute threads against the cores that there are.
+//! Workers and compute threads compared with the cores that there are.
 
-use super::{Check, Facts, Level, count};
+use super::{Check, Facts, count};
 use crate::config::keys;
-use crate::crowd;
+use crate::oversubscribed;
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     crowded(facts).or_else(|| idle(facts)).into_iter().collect()
@@ -14,7 +14,7 @@ fn crowded(facts: &Facts<'_>) -> Option<Check> {
     let (usual_workers, usual_compute) = settings.feeding.usual_threads;
     let workers_given = facts.given(&keys::NUM_WORKERS);
     let compute_given = facts.given(&keys::COMPUTE_THREADS);
-    if !crowd(cores, workers, compute) || !(workers_given || compute_given) {
+    if !oversubscribed(cores, workers, compute) || !(workers_given || compute_given) {
         return None;
     }
     // The one that is out of proportion is pointed at.
@@ -36,11 +36,11 @@ fn crowded(facts: &Facts<'_>) -> Option<Check> {
         "{workers} of feeding and {compute} of the model are {threads} threads, {:.1} for each core: they take the cores from each other",
         threads as f64 / cores as f64
     );
-    let check = facts.about(Level::Warning, key, what).costs(costs);
-    Some(check.write(key, usual))
+    let check = facts.warning(key, what).costs(costs);
+    Some(check.suggest(key, usual))
 }
 
-/// Fewer workers than usual are only worth a word where nobody else takes the cores.
+/// Fewer workers than usual are only worth a note where nobody else takes the cores.
 fn idle(facts: &Facts<'_>) -> Option<Check> {
     let settings = facts.settings;
     let (workers, compute) = (settings.feeding.workers, settings.compute_threads);
@@ -55,36 +55,38 @@ fn idle(facts: &Facts<'_>) -> Option<Check> {
         count(compute as u64, "compute thread")
     );
     let costs = format!("{threads} threads on {}", count(facts.cores as u64, "core"));
-    let check = facts.about(Level::Note, &keys::NUM_WORKERS, what);
-    Some(check.costs(costs).write(&keys::NUM_WORKERS, usual_workers))
+    let check = facts.note(&keys::NUM_WORKERS, what);
+    Some(
+        check
+            .costs(costs)
+            .suggest(&keys::NUM_WORKERS, usual_workers),
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Machine, found};
+    use super::super::Level;
+    use super::super::tests::{Machine, finding, found};
     use super::*;
 
     #[test]
     fn more_workers_than_cores_are_a_warning_with_the_usual_number() {
-        let machine = Machine::with("--num-workers 12", 2);
-        let check = found(&machine.facts(), &keys::NUM_WORKERS).expect("too many workers");
+        let check = finding("--num-workers 12", &keys::NUM_WORKERS).expect("too many workers");
         assert_eq!(check.level, Level::Warning);
         assert_eq!(check.what, "12 workers on 2 cores");
-        assert!(
-            check
-                .costs
-                .as_ref()
-                .unwrap()
-                .contains("14 threads, 7.0 for each core")
-        );
-        assert_eq!(check.write[0].flag().unwrap(), "--num-workers 1");
+        let costs = check.costs.as_ref().unwrap();
+        assert!(costs.contains("14 threads, 7.0 for each core"));
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--num-workers 1");
     }
 
     #[test]
     fn compute_threads_are_pointed_at_when_they_are_too_many() {
         let machine = Machine::with("--compute-threads 9", 4);
         let check = found(&machine.facts(), &keys::COMPUTE_THREADS).expect("too many threads");
-        assert_eq!(check.write[0].in_file().unwrap(), "compute_threads: 3");
+        assert_eq!(
+            check.suggestions[0].in_file().unwrap(),
+            "compute_threads: 3"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The documents that the table of settings writes: `config.example.yaml`, `docs/flags.md` and
-//! `docs/schemas/config.schema.json`. A test compares each with the file and says how to write it anew.
+//! `docs/schemas/config.schema.json`. A test compares each with the file and says how to rewrite it.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -28,9 +29,8 @@ fn assert_written(name: &str, text: &str) {
 }
 
 fn of_section(section: Section) -> impl Iterator<Item = &'static Key> {
-    KEYS.iter()
-        .copied()
-        .filter(move |key| key.section == section)
+    let keys = KEYS.iter().copied();
+    keys.filter(move |key| key.section == section)
 }
 
 // --- config.example.yaml
@@ -103,10 +103,8 @@ fn rows() -> Vec<Row> {
         for arg in verb.get_arguments().filter(|arg| !arg.is_hide_set()) {
             let (flag, help) = (shown(arg), in_a_cell(arg));
             let name = verb.get_name().to_owned();
-            let known = rows
-                .iter_mut()
-                .find(|row| row.flag == flag && row.help == help);
-            match known {
+            let mut known = rows.iter_mut();
+            match known.find(|row| row.flag == flag && row.help == help) {
                 Some(row) => row.verbs.push(name),
                 None => rows.push(Row {
                     heading: arg.get_help_heading().unwrap_or("Other").to_owned(),
@@ -146,21 +144,16 @@ fn in_a_cell(arg: &Arg) -> String {
 fn flags() -> String {
     let rows = rows();
     let mut out = introduction();
-    let mut headings: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !headings.contains(&row.heading.as_str()) {
-            headings.push(&row.heading);
-        }
-    }
-    for heading in headings {
+    let mut seen = HashSet::new();
+    let headings = rows.iter().map(|row| &row.heading);
+    for heading in headings.filter(|&heading| seen.insert(heading)) {
         let _ = writeln!(
             out,
             "\n## {heading}\n\n| flag | key | verbs | what it does |\n|---|---|---|---|"
         );
-        for row in rows.iter().filter(|row| row.heading == heading) {
-            let key = row
-                .key
-                .map_or(String::new(), |key| format!("`{}`", key.path()));
+        for row in rows.iter().filter(|row| row.heading == *heading) {
+            let key = row.key.map(|key| format!("`{}`", key.path()));
+            let key = key.unwrap_or_default();
             let verbs = row.verbs.join(", ");
             let _ = writeln!(out, "| `{}` | {key} | {verbs} | {} |", row.flag, row.help);
         }
@@ -198,6 +191,19 @@ fn every_key_is_in_the_table_of_flags() {
     }
 }
 
+/// A file with every key that acts, as the file of examples has it, but for some.
+pub(crate) fn every_key_but(left_out: &[&str]) -> String {
+    let mut text = String::new();
+    for section in Section::OF_A_FILE {
+        let _ = writeln!(text, "{}:", section.name());
+        let acting = of_section(section).filter(|key| key.role == Role::Acts);
+        for key in acting.filter(|key| !left_out.contains(&key.name)) {
+            let _ = writeln!(text, "  {}: {}", key.name, key.in_example().unwrap().0);
+        }
+    }
+    text
+}
+
 // --- docs/schemas/config.schema.json
 
 fn schema() -> Value {
@@ -226,11 +232,12 @@ fn property(key: &Key) -> Value {
         None => {
             property["description"] = key.in_words().into();
             if let Some((_, false)) = key.in_example() {
+                use super::value::Value as Setting;
                 property["default"] = match key.default_value().unwrap() {
-                    super::value::Value::Whole(number) => number.into(),
-                    super::value::Value::Number(number) => number.into(),
-                    super::value::Value::Switch(on) => on.into(),
-                    super::value::Value::Text(text) => text.into(),
+                    Setting::Whole(number) => number.into(),
+                    Setting::Number(number) => number.into(),
+                    Setting::Switch(on) => on.into(),
+                    Setting::Text(text) => text.into(),
                 };
             }
         }
@@ -303,23 +310,17 @@ fn as_json(yaml: &str) -> Value {
 #[test]
 fn the_schema_takes_what_the_program_takes_and_refuses_what_it_refuses() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
-    let mut all = String::new();
-    for section in Section::OF_A_FILE {
-        let _ = writeln!(all, "{}:", section.name());
-        for key in of_section(section).filter(|key| key.role == Role::Acts) {
-            let _ = writeln!(all, "  {}: {}", key.name, key.in_example().unwrap().0);
-        }
-    }
     let taken = [
-        all.as_str(),
+        &every_key_but(&[]),
         "data:\n  pin_memory: true\n  batch_size:\nmodel:\n",
         "data:\n  max_bad: 0.5\n  ram_budget: 1.5 GiB\n  data_gpu: auto\n",
     ];
     for text in taken {
         let (_, faults) = ConfigFile::examine(text, Path::new("c.yaml"));
         assert!(faults.is_empty(), "{faults:?}");
+        let file = as_json(text);
         let problems: Vec<_> = validator
-            .iter_errors(&as_json(text))
+            .iter_errors(&file)
             .map(|e| e.to_string())
             .collect();
         assert!(problems.is_empty(), "{problems:?}");

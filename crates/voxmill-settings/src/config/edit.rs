@@ -1,36 +1,29 @@
 //! Changes to a YAML text, line by line, so that comments, order and line ends stay as they are.
 //!
-//! A change that does not come out as meant (several keys on one line, a value over several lines)
-//! is not made: [`apply`] reads the new text again and gives it only if it says what it should.
+//! A change that does not come out as intended (several keys on one line, a value over several lines)
+//! is not made: [`apply`] reads the new text again and returns it only if it says what it should.
 
 use std::path::Path;
 
-use crate::checks::Line;
+use voxmill_report::results::validate::ChangedLine;
+
+use crate::checks::Suggestion;
 use crate::config::file::ConfigFile;
 use crate::config::keys::{self, Key};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// A setting is written as this line says.
-    Set(Line),
+    /// A setting is written as suggested.
+    Set(Suggestion),
     /// The key on a line, from 1, gets another name.
     Rename { line: usize, to: &'static str },
     /// A line becomes a comment.
     CommentOut { line: usize },
 }
 
-/// What an edit did: the line, from 1, as it was and as it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LineChange {
-    pub line: usize,
-    /// `None`: the line is new.
-    pub before: Option<String>,
-    pub after: String,
-}
-
 /// The new text and what changed; `None` where it has to be done by hand.
-pub fn apply(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
+pub fn apply(text: &str, edit: &Edit) -> Option<(String, ChangedLine)> {
     let (config, faults) = ConfigFile::examine(text, Path::new(""));
     let config = config?;
     let mut lines = Lines::of(text);
@@ -53,17 +46,15 @@ pub fn apply(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
     let new = lines.whole();
     let (config, faults_now) = ConfigFile::examine(&new, Path::new(""));
     let config = config?;
-    let as_meant = match edit {
+    let as_intended = match edit {
         Edit::Set(line) => {
-            let wanted = match &line.value {
-                Some(value) => Some(line.key.kind.parse(value).ok()?),
-                None => None,
-            };
+            let wanted = line.value.as_ref().map(|value| line.key.kind.parse(value));
+            let wanted = wanted.transpose().ok()?;
             config.value(line.key) == wanted.as_ref() && faults_now.len() <= faults.len()
         }
         Edit::Rename { .. } | Edit::CommentOut { .. } => faults_now.len() < faults.len(),
     };
-    as_meant.then_some((new, change))
+    as_intended.then_some((new, change))
 }
 
 /// Lines without their ends, which are all alike.
@@ -96,12 +87,12 @@ impl Lines {
         text.chars().take_while(|c| *c == ' ').count()
     }
 
-    fn replace(&mut self, line: usize, after: String) -> Option<LineChange> {
+    fn replace(&mut self, line: usize, after: String) -> Option<ChangedLine> {
         let place = self.lines.get_mut(line - 1)?;
-        let before = std::mem::replace(place, after.clone());
-        Some(LineChange {
+        let before = Some(std::mem::replace(place, after.clone()));
+        Some(ChangedLine {
             line,
-            before: Some(before),
+            before,
             after,
         })
     }
@@ -128,7 +119,7 @@ impl Lines {
         Some((head, kept, &rest[rest.len() - tail_at..]))
     }
 
-    fn set_value(&mut self, line: usize, column: usize, value: &str) -> Option<LineChange> {
+    fn set_value(&mut self, line: usize, column: usize, value: &str) -> Option<ChangedLine> {
         let (head, old, tail) = self.parts(line, column)?;
         let comment = tail.trim_start();
         let after = if comment.is_empty() {
@@ -142,7 +133,7 @@ impl Lines {
         self.replace(line, after)
     }
 
-    fn take_out(&mut self, line: usize, column: usize) -> Option<LineChange> {
+    fn take_out(&mut self, line: usize, column: usize) -> Option<ChangedLine> {
         let text = self.lines.get(line - 1)?;
         if self.indentation(line) != column - 1 {
             return None;
@@ -152,7 +143,7 @@ impl Lines {
         self.replace(line, after)
     }
 
-    fn rename(&mut self, line: usize, to: &str) -> Option<LineChange> {
+    fn rename(&mut self, line: usize, to: &str) -> Option<ChangedLine> {
         let text = self.lines.get(line - 1)?;
         let (indentation, rest) = text.split_at(self.indentation(line));
         let (_, tail) = rest.split_once(':')?;
@@ -161,16 +152,14 @@ impl Lines {
     }
 
     /// At the end of the key's section, or in a new one.
-    fn add(&mut self, key: &Key, value: &str) -> Option<LineChange> {
+    fn add(&mut self, key: &Key, value: &str) -> Option<ChangedLine> {
         if key.section == keys::Section::Call {
             return None;
         }
         let name = format!("{}:", key.section.name());
         let header = self.lines.iter().position(|line| {
-            let rest = line.strip_prefix(&name);
-            rest.is_some_and(|rest| {
-                rest.trim_start().is_empty() || rest.trim_start().starts_with('#')
-            })
+            let rest = line.strip_prefix(&name).map(str::trim_start);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
         });
         let Some(header) = header else {
             self.lines.push(name);
@@ -194,9 +183,9 @@ impl Lines {
         Some(self.insert(at, line))
     }
 
-    fn insert(&mut self, at: usize, line: String) -> LineChange {
+    fn insert(&mut self, at: usize, line: String) -> ChangedLine {
         self.lines.insert(at, line.clone());
-        LineChange {
+        ChangedLine {
             line: at + 1,
             before: None,
             after: line,
@@ -210,23 +199,27 @@ mod tests {
 
     fn set(text: &str, key: &'static Key, value: Option<&str>) -> Option<String> {
         let value = value.map(str::to_owned);
-        apply(text, &Edit::Set(Line { key, value })).map(|(text, _)| text)
+        apply(text, &Edit::Set(Suggestion { key, value })).map(|(text, _)| text)
     }
 
     #[test]
     fn a_value_is_replaced_and_its_comment_stays_where_it_was() {
         let text = "# mine\ndata:\n  num_workers: 12   # many\n  batch_size: 8\n";
-        let new = set(text, &keys::NUM_WORKERS, Some("1")).unwrap();
-        assert_eq!(
-            new,
-            "# mine\ndata:\n  num_workers: 1    # many\n  batch_size: 8\n"
-        );
+        let new = "# mine\ndata:\n  num_workers: 1    # many\n  batch_size: 8\n";
         let quoted = "data:\n  ram_budget: \"4 GB\" # half\n";
-        let new = set(quoted, &keys::RAM_BUDGET, Some("2GB")).unwrap();
-        assert_eq!(new, "data:\n  ram_budget: 2GB    # half\n");
+        let new_size = "data:\n  ram_budget: 2GB    # half\n";
         let other_name = "data:\n  pipeline_buffer_size: 90\n";
-        let new = set(other_name, &keys::BUFFER_SIZE, Some("9")).unwrap();
-        assert_eq!(new, "data:\n  pipeline_buffer_size: 9\n");
+        let new_buffer = "data:\n  pipeline_buffer_size: 9\n";
+        let other_ends = "data:\r\n  seed: 1\r\n";
+        for (text, key, value, new) in [
+            (text, &keys::NUM_WORKERS, "1", new),
+            (quoted, &keys::RAM_BUDGET, "2GB", new_size),
+            (other_name, &keys::BUFFER_SIZE, "9", new_buffer),
+            // Line ends of other systems stay.
+            (other_ends, &keys::SEED, "2", "data:\r\n  seed: 2\r\n"),
+        ] {
+            assert_eq!(set(text, key, Some(value)).unwrap(), new);
+        }
     }
 
     #[test]
@@ -268,12 +261,6 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_other_systems_stay() {
-        let new = set("data:\r\n  seed: 1\r\n", &keys::SEED, Some("2")).unwrap();
-        assert_eq!(new, "data:\r\n  seed: 2\r\n");
-    }
-
-    #[test]
     fn what_cannot_be_done_by_lines_is_left_to_the_person() {
         let flow = "data: {num_workers: 12, batch_size: 4}\n";
         assert_eq!(set(flow, &keys::NUM_WORKERS, Some("1")), None);
@@ -281,6 +268,6 @@ mod tests {
         let folded = "data:\n  ram_budget: >\n    4GB\n";
         assert_eq!(set(folded, &keys::RAM_BUDGET, Some("2GB")), None);
         let list = "data:\n  hop_length:\n    - 256\n";
-        assert_eq!(apply(list, &Edit::CommentOut { line: 2 }), None);
+        assert!(apply(list, &Edit::CommentOut { line: 2 }).is_none());
     }
 }

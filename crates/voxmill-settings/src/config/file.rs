@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use saphyr::{MarkedYaml, ScalarStyle, YamlData, YamlLoader};
 use saphyr_parser::{Marker, Parser};
 
+use super::edit::Edit;
 use super::keys::{self, Key, Role, Section};
 use super::value::{FromValue, Kind, Value};
 use crate::error::UserError;
@@ -36,18 +37,43 @@ pub struct Place {
 impl ConfigFile {
     pub fn read(path: &Path) -> anyhow::Result<ConfigFile> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            UserError::new(
-                format!("cannot read the configuration file `{}`", path.display()),
-                "give the path of a YAML file to --config, or leave the flag out",
-            )
-            .because(error)
+            let what = format!("cannot read the configuration file `{}`", path.display());
+            let hint = "give the path of a YAML file to --config, or leave the flag out";
+            UserError::new(what, hint).because(error)
         })?;
-        parse(&text, path)
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
+        let (config, faults) = Self::examine(text, path);
+        match config {
+            Some(config) if faults.is_empty() => Ok(config),
+            _ => Err(to_error(faults, text, path)),
+        }
     }
 
     /// What is good in a text, and all that is wrong with it. `None`: it is no YAML.
     pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
-        examine(text, path)
+        let mut loader = YamlLoader::<MarkedYaml>::default();
+        // Scalars stay as they are written, so that flags and file share one parser of values.
+        loader.early_parse(false);
+        let loaded = Parser::new_from_str(text).load(&mut loader, true);
+        if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
+            let what = format!("this is not valid YAML: {}", error.info());
+            let hint = "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place";
+            let fault = Fault::at(*error.marker(), 1, what, hint.into());
+            return (None, vec![fault]);
+        }
+        let (config, faults) = (ConfigFile::default(), Vec::new());
+        let mut reader = Reader {
+            path,
+            config,
+            faults,
+        };
+        for document in &loader.into_documents() {
+            reader.document(document);
+        }
+        (Some(reader.config), reader.faults)
     }
 
     /// Where a key stands.
@@ -75,23 +101,14 @@ pub struct Fault {
     width: usize,
     pub what: String,
     pub hint: String,
-    pub way_out: WayOut,
-}
-
-/// What can be done about a fault without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WayOut {
-    /// Nothing.
-    None,
-    /// The key on this line was meant to be another one.
-    Rename { line: usize, to: &'static str },
-    /// The key on this line can be left out.
-    CommentOut { line: usize },
+    /// What can be done about it without asking.
+    pub fix: Option<Edit>,
 }
 
 impl Fault {
-    fn with(self, way_out: WayOut) -> Fault {
-        Fault { way_out, ..self }
+    fn fixed_by(mut self, fix: Edit) -> Fault {
+        self.fix = Some(fix);
+        self
     }
 
     fn at(marker: Marker, width: usize, what: String, hint: String) -> Fault {
@@ -101,65 +118,27 @@ impl Fault {
             width,
             what,
             hint,
-            way_out: WayOut::None,
+            fix: None,
         }
     }
 }
 
-fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
-    let (config, faults) = examine(text, path);
-    match config {
-        Some(config) if faults.is_empty() => Ok(config),
-        _ => Err(complain(faults, text, path)),
-    }
-}
-
-fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
-    let mut loader = YamlLoader::<MarkedYaml>::default();
-    // Scalars stay as they are written, so that flags and file share one parser of values.
-    loader.early_parse(false);
-    let loaded = Parser::new_from_str(text).load(&mut loader, true);
-    if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
-        let fault = Fault::at(
-            *error.marker(),
-            1,
-            format!("this is not valid YAML: {}", error.info()),
-            "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place".into(),
-        );
-        return (None, vec![fault]);
-    }
-    let mut reading = Reading {
-        path,
-        config: ConfigFile::default(),
-        faults: Vec::new(),
-    };
-    let documents = loader.into_documents();
-    for document in &documents {
-        reading.document(document);
-    }
-    (Some(reading.config), reading.faults)
-}
-
-struct Reading<'a> {
+struct Reader<'a> {
     path: &'a Path,
     config: ConfigFile,
     faults: Vec<Fault>,
 }
 
-impl Reading<'_> {
+impl Reader<'_> {
     fn document(&mut self, document: &MarkedYaml) {
         let sections = match &document.data {
             YamlData::Mapping(sections) => sections,
             data if is_null(data) => return,
             _ => {
-                let what =
-                    "the file must hold the sections `data:`, `model:` and `training:`".to_owned();
-                self.faults.push(Fault::at(
-                    document.span.start,
-                    1,
-                    what,
-                    "write `data:` on a line of its own, then `  batch_size: 16`".into(),
-                ));
+                let what = "the file must hold the sections `data:`, `model:` and `training:`";
+                let hint = "write `data:` on a line of its own, then `  batch_size: 16`";
+                let at = document.span.start;
+                self.faults.push(Fault::at(at, 1, what.into(), hint.into()));
                 return;
             }
         };
@@ -174,12 +153,9 @@ impl Reading<'_> {
                     }
                     _ => "the sections are `data:`, `model:` and `training:`".into(),
                 };
-                self.faults.push(Fault::at(
-                    at,
-                    name.chars().count(),
-                    format!("unknown section `{name}`"),
-                    hint,
-                ));
+                let what = format!("unknown section `{name}`");
+                let fault = Fault::at(at, name.chars().count(), what, hint);
+                self.faults.push(fault);
                 continue;
             };
             match &body.data {
@@ -190,15 +166,13 @@ impl Reading<'_> {
                 }
                 data if is_null(data) => {}
                 _ => {
-                    let what = format!("`{name}:` must hold keys, but found {}", found(&body.data));
-                    self.faults.push(Fault::at(
-                        body.span.start,
-                        1,
-                        what,
-                        format!(
-                            "write `{name}:` on a line of its own and indent its keys below it"
-                        ),
-                    ));
+                    let found = found(&body.data);
+                    let what = format!("`{name}:` must hold keys, but found {found}");
+                    let hint = format!(
+                        "write `{name}:` on a line of its own and indent its keys below it"
+                    );
+                    let at = body.span.start;
+                    self.faults.push(Fault::at(at, 1, what, hint));
                 }
             }
         }
@@ -210,25 +184,23 @@ impl Reading<'_> {
         let Some(mut key) = keys::find(section, name) else {
             let line = at.line();
             let nearest = keys::nearest(section, name);
-            let way_out = match nearest {
-                Some(key) if key.section == section => WayOut::Rename { line, to: key.name },
-                _ => WayOut::CommentOut { line },
+            let (under, comment_out) = (section.name(), Edit::CommentOut { line });
+            let (fix, hint) = match nearest.map(|key| (key.name, key.section)) {
+                Some((to, of)) if of == section => {
+                    (Edit::Rename { line, to }, format!("did you mean `{to}`?"))
+                }
+                Some((other, of)) => {
+                    let hint = format!("did you mean `{other}` under `{}:`?", of.name());
+                    (comment_out, hint)
+                }
+                None => {
+                    let hint = "`voxmill train --show-settings` lists the keys";
+                    (comment_out, format!("{hint} under `{under}:`"))
+                }
             };
-            let hint = match nearest {
-                Some(key) if key.section == section => format!("did you mean `{}`?", key.name),
-                Some(key) => format!(
-                    "did you mean `{}` under `{}:`?",
-                    key.name,
-                    key.section.name()
-                ),
-                None => format!(
-                    "`voxmill train --show-settings` lists the keys under `{}:`",
-                    section.name()
-                ),
-            };
-            let what = format!("unknown key `{name}` under `{}:`", section.name());
-            self.faults
-                .push(Fault::at(at, name.chars().count(), what, hint).with(way_out));
+            let what = format!("unknown key `{name}` under `{under}:`");
+            let fault = Fault::at(at, name.chars().count(), what, hint);
+            self.faults.push(fault.fixed_by(fix));
             return;
         };
         if is_null(&value_node.data) {
@@ -238,7 +210,7 @@ impl Reading<'_> {
         match self.value(key, value_node) {
             Err(fault) => {
                 let line = at.line();
-                self.faults.push(fault.with(WayOut::CommentOut { line }));
+                self.faults.push(fault.fixed_by(Edit::CommentOut { line }));
             }
             Ok(value) => {
                 let place = Place {
@@ -261,31 +233,26 @@ impl Reading<'_> {
                         "`{name}` sets `{}`, which line {} has set already",
                         key.name, earlier.place.line
                     );
-                    self.faults.push(
-                        Fault::at(at, name.chars().count(), what, "keep one of the two".into())
-                            .with(WayOut::CommentOut { line: at.line() }),
-                    );
+                    let hint = "keep one of the two".into();
+                    let fault = Fault::at(at, name.chars().count(), what, hint);
+                    let line = at.line();
+                    self.faults.push(fault.fixed_by(Edit::CommentOut { line }));
                 }
             }
         }
     }
 
     fn value(&self, key: &Key, node: &MarkedYaml) -> Result<Value, Fault> {
+        let expected = key.kind.expects();
         let fault = |width: usize, what: String| {
-            Fault::at(
-                node.span.start,
-                width,
-                format!("`{}`: {what}", key.name),
-                format!(
-                    "write {}, or leave the key out for the default",
-                    key.kind.expects()
-                ),
-            )
+            let what = format!("`{}`: {what}", key.name);
+            let hint = format!("write {expected}, or leave the key out for the default");
+            Fault::at(node.span.start, width, what, hint)
         };
         let wrong_type =
-            |found: &str| fault(1, format!("expected {}, found {found}", key.kind.expects()));
+            |width: usize, found: &str| fault(width, format!("expected {expected}, found {found}"));
         let YamlData::Representation(text, style, _) = &node.data else {
-            return Err(wrong_type(found(&node.data)));
+            return Err(wrong_type(1, found(&node.data)));
         };
         let width = text.chars().count();
         let quoted = *style != ScalarStyle::Plain;
@@ -294,10 +261,7 @@ impl Reading<'_> {
             Kind::Whole { .. } | Kind::Number { .. } | Kind::Switch
         );
         if quoted && bare {
-            return Err(fault(
-                width + 2,
-                format!("expected {}, found a quoted text", key.kind.expects()),
-            ));
+            return Err(wrong_type(width + 2, "a quoted text"));
         }
         key.kind.parse(text).map_err(|what| fault(width, what))
     }
@@ -324,28 +288,23 @@ fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
 }
 
 /// All faults as one error, each with its line of the file and a mark under the place.
-fn complain(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
+fn to_error(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
     let lines: Vec<&str> = text.lines().collect();
     let mut message = String::new();
     let last = faults.len() - 1;
     let mut hint = String::new();
     for (i, fault) in faults.into_iter().enumerate() {
-        let number = fault.line.to_string();
-        let gap = " ".repeat(number.len());
-        let source = lines.get(fault.line - 1).copied().unwrap_or_default();
-        let mark = format!(
-            "{}{}",
-            " ".repeat(fault.column - 1),
-            "^".repeat(fault.width.max(1))
-        );
+        let Fault {
+            line, column, what, ..
+        } = fault;
+        let gap = " ".repeat(line.to_string().len());
+        let source = lines.get(line - 1).copied().unwrap_or_default();
+        let mark = " ".repeat(column - 1) + &"^".repeat(fault.width.max(1));
         let head = if i == 0 { "" } else { "error: " };
+        let path = path.display();
         let _ = write!(
             message,
-            "{head}{}\n  --> {}:{}:{}\n {gap} |\n {number} | {source}\n {gap} | {mark}",
-            fault.what,
-            path.display(),
-            fault.line,
-            fault.column,
+            "{head}{what}\n  --> {path}:{line}:{column}\n {gap} |\n {line} | {source}\n {gap} | {mark}"
         );
         if i < last {
             let _ = write!(message, "\n\nhint: {}\n\n", fault.hint);
@@ -362,31 +321,27 @@ mod tests {
     use crate::error::describe;
 
     fn faults(text: &str) -> String {
-        describe(&parse(text, Path::new("config.yaml")).unwrap_err())
+        describe(&ConfigFile::parse(text, Path::new("config.yaml")).unwrap_err())
+    }
+
+    fn parsed(text: &str) -> ConfigFile {
+        ConfigFile::parse(text, Path::new("c.yaml")).unwrap()
     }
 
     #[test]
     fn values_are_read_with_their_places() {
-        let config = parse(
-            "data:\n  batch_size: 24\ntraining:\n  learning_rate: 1e-4\n",
-            Path::new("c.yaml"),
-        )
-        .unwrap();
+        let config = parsed("data:\n  batch_size: 24\ntraining:\n  learning_rate: 1e-4\n");
         let (batch, place) = config.get::<u32>(&keys::BATCH_SIZE).unwrap();
         assert_eq!((batch, place.line, place.column), (24, 2, 3));
         assert_eq!(config.get::<f64>(&keys::LEARNING_RATE).unwrap().0, 1e-4);
-        assert!(parse("", Path::new("c.yaml")).unwrap().entries.is_empty());
-        assert!(
-            parse("data:\n  num_workers: null\n", Path::new("c.yaml"))
-                .unwrap()
-                .entries
-                .is_empty()
-        );
+        for empty in ["", "data:\n  num_workers: null\n"] {
+            assert!(parsed(empty).entries.is_empty(), "{empty}");
+        }
     }
 
     #[test]
     fn an_alias_sets_the_key_it_stands_for() {
-        let config = parse("data:\n  pipeline_buffer_size: 40\n", Path::new("c.yaml")).unwrap();
+        let config = parsed("data:\n  pipeline_buffer_size: 40\n");
         assert_eq!(config.get::<u32>(&keys::BUFFER_SIZE).unwrap().0, 40);
         assert!(
             faults("data:\n  pipeline_buffer_size: 40\n  buffer_size: 50\n")
@@ -396,11 +351,7 @@ mod tests {
 
     #[test]
     fn keys_of_the_earlier_trainer_are_named_and_do_nothing() {
-        let config = parse(
-            "data:\n  enable_xla: true\n  pin_memory: false\n",
-            Path::new("c.yaml"),
-        )
-        .unwrap();
+        let config = parsed("data:\n  enable_xla: true\n  pin_memory: false\n");
         let names: Vec<_> = config.without_meaning.iter().map(|key| key.name).collect();
         assert_eq!(names, ["enable_xla", "pin_memory"]);
     }

@@ -1,7 +1,7 @@
 //! The settings as data: the table of them, values as people write them, and the configuration file.
 
 #[cfg(test)]
-mod documents;
+pub(crate) mod documents;
 pub mod edit;
 pub mod file;
 pub mod keys;

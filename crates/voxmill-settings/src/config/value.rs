@@ -1,5 +1,6 @@
 //! Values as people write them, in a flag or in the file: one parser and one range for both.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use voxmill_text::language::Language;
@@ -26,7 +27,7 @@ pub enum Kind {
     /// `cpu`, `auto`, or a backend with or without a number, such as `vulkan:1`.
     Device,
     Language,
-    /// A word that may be part of a file's name.
+    /// A name that may be part of a file's name.
     Name,
     Path,
 }
@@ -65,36 +66,28 @@ impl Kind {
         let refused = || format!("`{text}` is not {}", self.expects());
         match *self {
             Kind::Whole { min, max } => {
-                let number: u64 = text.replace('_', "").parse().map_err(|_| refused())?;
-                if (min..=max).contains(&number) {
-                    Ok(Value::Whole(number))
-                } else {
-                    Err(refused())
-                }
+                let number: Option<u64> = text.replace('_', "").parse().ok();
+                let number = number.filter(|number| (min..=max).contains(number));
+                number.map(Value::Whole).ok_or_else(refused)
             }
             Kind::Number { min, max } => {
-                let number: f64 = text.parse().map_err(|_| refused())?;
+                let number: Option<f64> = text.parse().ok();
                 // A NaN is in no range.
-                if (min..=max).contains(&number) {
-                    Ok(Value::Number(number))
-                } else {
-                    Err(refused())
-                }
+                let number = number.filter(|number| (min..=max).contains(number));
+                number.map(Value::Number).ok_or_else(refused)
             }
             Kind::Share => {
                 let share = match text.strip_suffix('%') {
                     Some(percent) => percent.trim().parse::<f64>().map(|p| p / 100.0),
                     None => text.parse(),
                 };
-                match share {
-                    Ok(share) if (0.0..=1.0).contains(&share) => Ok(Value::Number(share)),
-                    _ => Err(refused()),
-                }
+                let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
+                share.map(Value::Number).ok_or_else(refused)
             }
-            Kind::Bytes => match parse_bytes(text) {
-                Some(bytes @ 1..) => Ok(Value::Whole(bytes)),
-                _ => Err(refused()),
-            },
+            Kind::Bytes => {
+                let bytes = parse_bytes(text).filter(|bytes| *bytes > 0);
+                bytes.map(Value::Whole).ok_or_else(refused)
+            }
             // YAML's spellings; Python writes the middle one.
             Kind::Switch => match text {
                 "true" | "True" | "TRUE" => Ok(Value::Switch(true)),
@@ -108,10 +101,10 @@ impl Kind {
             Kind::Device if is_device(text) => Ok(Value::Text(text.into())),
             Kind::Name if is_name(text) => Ok(Value::Text(text.into())),
             Kind::OneOf(_) | Kind::DeviceIndex | Kind::Device | Kind::Name => Err(refused()),
-            Kind::Language => match text.parse::<Language>() {
-                Ok(language) => Ok(Value::Text(language.code().into())),
-                Err(_) => Err(refused()),
-            },
+            Kind::Language => {
+                let language: Language = text.parse().map_err(|_| refused())?;
+                Ok(Value::Text(language.code().into()))
+            }
             Kind::Path if text.is_empty() => Err("the path is empty".into()),
             Kind::Path => Ok(Value::Text(text.into())),
         }
@@ -175,119 +168,43 @@ pub trait FromValue: Sized {
     fn show(&self) -> String;
 }
 
-macro_rules! whole_numbers {
-    ($($ty:ty),*) => {$(
+/// `type: from => what it becomes`, with how it is shown.
+macro_rules! from_value {
+    ($show:expr; $($ty:ty: $variant:ident($value:ident) => $made:expr;)*) => {$(
         impl FromValue for $ty {
             fn from_value(value: Value) -> Option<Self> {
                 match value {
-                    Value::Whole(number) => number.try_into().ok(),
+                    Value::$variant($value) => $made,
                     _ => None,
                 }
             }
 
             fn show(&self) -> String {
-                self.to_string()
+                $show(self)
             }
         }
     )*};
 }
-whole_numbers!(u32, u64, usize);
-
-macro_rules! whole_numbers_above_0 {
-    ($($ty:ty),*) => {$(
-        impl FromValue for std::num::NonZero<$ty> {
-            fn from_value(value: Value) -> Option<Self> {
-                match value {
-                    Value::Whole(number) => Self::new(number.try_into().ok()?),
-                    _ => None,
-                }
-            }
-
-            fn show(&self) -> String {
-                self.to_string()
-            }
-        }
-    )*};
+from_value! { ToString::to_string;
+    u32: Whole(number) => number.try_into().ok();
+    u64: Whole(number) => Some(number);
+    usize: Whole(number) => number.try_into().ok();
+    NonZero<u8>: Whole(number) => Self::new(number.try_into().ok()?);
+    NonZero<u32>: Whole(number) => Self::new(number.try_into().ok()?);
+    NonZero<u64>: Whole(number) => Self::new(number);
+    NonZero<usize>: Whole(number) => Self::new(number.try_into().ok()?);
+    f64: Number(number) => Some(number);
+    f32: Number(number) => Some(number as f32);
+    bool: Switch(on) => Some(on);
+    String: Text(text) => Some(text);
+    Language: Text(text) => text.parse().ok();
 }
-whole_numbers_above_0!(u8, u32, u64, usize);
-
-impl FromValue for f64 {
-    fn from_value(value: Value) -> Option<Self> {
-        match value {
-            Value::Number(number) => Some(number),
-            _ => None,
-        }
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl FromValue for f32 {
-    fn from_value(value: Value) -> Option<Self> {
-        f64::from_value(value).map(|number| number as f32)
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl FromValue for bool {
-    fn from_value(value: Value) -> Option<Self> {
-        match value {
-            Value::Switch(on) => Some(on),
-            _ => None,
-        }
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl FromValue for String {
-    fn from_value(value: Value) -> Option<Self> {
-        match value {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn show(&self) -> String {
-        self.clone()
-    }
-}
-
-impl FromValue for PathBuf {
-    fn from_value(value: Value) -> Option<Self> {
-        match value {
-            // A shell expands this for a flag; nobody does in a file.
-            Value::Text(text) => Some(match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
-                (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
-                _ => text.into(),
-            }),
-            _ => None,
-        }
-    }
-
-    fn show(&self) -> String {
-        self.display().to_string()
-    }
-}
-
-impl FromValue for Language {
-    fn from_value(value: Value) -> Option<Self> {
-        match value {
-            Value::Text(text) => text.parse().ok(),
-            _ => None,
-        }
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
+from_value! { |path: &PathBuf| path.display().to_string();
+    // A shell expands `~/` for a flag; nobody does in a file.
+    PathBuf: Text(text) => Some(match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => text.into(),
+    });
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found
 
 use super::DeviceName;
 use crate::config::keys::{self, Key};
+use crate::config::value::FromValue;
 use crate::error::UserError;
 use crate::note::Note;
 
@@ -56,14 +57,14 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) devices: Devices,
-    /// Why, where nobody said which.
+    /// Why, where no device is given.
     pub(super) why: &'static str,
     pub(super) notes: Vec<Note>,
 }
 
 /// The machine, as far as choosing goes. Tests make their own.
 #[derive(Debug, Default)]
-pub struct Present {
+pub struct AvailableDevices {
     /// What each backend of this build found, best first, or why nothing.
     pub backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
     /// The cards as the machine's buses show them, and how they are linked.
@@ -71,17 +72,17 @@ pub struct Present {
     pub links: Links,
 }
 
-impl Present {
-    pub fn look() -> Present {
+impl AvailableDevices {
+    pub fn detect() -> AvailableDevices {
         let compiled = Backend::compiled().filter(|backend| *backend != Backend::Cpu);
         let backends: Vec<_> = compiled.map(|backend| (backend, found(backend))).collect();
         // Cards that no backend of this build can use are of no interest.
         if backends.is_empty() {
-            return Present::default();
+            return AvailableDevices::default();
         }
         let roots = Roots::default();
         let cards = topology::gpus(&roots);
-        Present {
+        AvailableDevices {
             links: topology::links(&cards, &roots),
             cards,
             backends,
@@ -113,26 +114,19 @@ impl Present {
         if id.is_cpu() {
             return Ok(());
         }
-        let backend = self
-            .backends
-            .iter()
-            .find(|(backend, _)| *backend == id.backend);
-        let refused = match backend {
+        let mut backends = self.backends.iter();
+        let backend = backends.find(|(backend, _)| *backend == id.backend);
+        let refused = match backend.map(|(_, found)| found.as_ref().map(Vec::len)) {
             None => DeviceError::NotCompiled(id.backend),
-            Some((_, Err(error))) => error.clone(),
-            Some((_, Ok(found))) if id.index < found.len() => return Ok(()),
-            Some((_, Ok(found))) => DeviceError::NoSuchIndex {
-                id,
-                found: found.len(),
-            },
+            Some(Err(error)) => error.clone(),
+            Some(Ok(found)) if id.index < found => return Ok(()),
+            Some(Ok(found)) => DeviceError::NoSuchIndex { id, found },
         };
-        Err(UserError::new(
-            format!("{called} {id}: {refused}"),
-            self.way_out(&refused),
-        ))
+        let what = format!("{called} {id}: {refused}");
+        Err(UserError::new(what, self.hint(&refused)))
     }
 
-    fn way_out(&self, refused: &DeviceError) -> String {
+    fn hint(&self, refused: &DeviceError) -> String {
         let backend = match refused {
             DeviceError::NotCompiled(backend) => {
                 let name = backend.name();
@@ -157,7 +151,7 @@ impl Present {
         )
     }
 
-    /// What is used when nobody says.
+    /// What is used by default.
     pub fn usual(&self) -> DeviceId {
         self.gpus().first().copied().unwrap_or(DeviceId::CPU)
     }
@@ -165,33 +159,15 @@ impl Present {
 
 pub(super) fn choose(
     asked: &Asked,
-    present: &Present,
+    available: &AvailableDevices,
     called: &dyn Fn(&Key) -> String,
 ) -> Result<Chosen, UserError> {
     let (data_gpu, model_gpu) = (called(&keys::DATA_GPU), called(&keys::MODEL_GPU));
     let (data_device, model_device) = (called(&keys::DATA_DEVICE), called(&keys::MODEL_DEVICE));
-    let gpus = match (&asked.data_gpu, &asked.model_gpu) {
-        (None, None) => None,
-        (Some(data), Some(model)) => Some((data.as_str(), model.as_str())),
-        (Some(one), None) => {
-            return Err(alone(&data_gpu, one, "--model-gpu").fix(&keys::DATA_GPU, None));
-        }
-        (None, Some(one)) => {
-            return Err(alone(&model_gpu, one, "--data-gpu").fix(&keys::MODEL_GPU, None));
-        }
-    };
-    let pair = match (&asked.data_device, &asked.model_device) {
-        (None, None) => None,
-        (Some(data), Some(model)) => Some((data, model)),
-        (Some(one), None) => {
-            let refused = alone(&data_device, &one.0, "--model-device");
-            return Err(refused.fix(&keys::DATA_DEVICE, None));
-        }
-        (None, Some(one)) => {
-            let refused = alone(&model_device, &one.0, "--data-device");
-            return Err(refused.fix(&keys::MODEL_DEVICE, None));
-        }
-    };
+    let gpus = [&keys::DATA_GPU, &keys::MODEL_GPU];
+    let gpus = both(&asked.data_gpu, &asked.model_gpu, gpus, called)?;
+    let devices = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
+    let pair = both(&asked.data_device, &asked.model_device, devices, called)?;
     match (gpus, pair) {
         (Some(_), Some(_)) => Err(UserError::new(
             format!("{data_gpu} and {data_device} both say which device prepares batches"),
@@ -199,33 +175,33 @@ pub(super) fn choose(
         )
         .fix(&keys::DATA_GPU, None)
         .fix(&keys::MODEL_GPU, None)),
-        (Some((data, model)), None) => two_gpus(data, model, present, &data_gpu, &model_gpu),
+        (Some((data, model)), None) => two_gpus(data, model, available, &data_gpu, &model_gpu),
         (None, Some((data, model))) => {
-            let usual = present.usual();
+            let usual = available.usual();
             let data = data.id().unwrap_or(usual);
             let model = model.id().unwrap_or(usual);
             let neither = |refused: UserError| {
                 let refused = refused.fix(&keys::DATA_DEVICE, None);
                 refused.fix(&keys::MODEL_DEVICE, None)
             };
-            present.check(&data_device, data).map_err(neither)?;
-            present.check(&model_device, model).map_err(neither)?;
+            available.check(&data_device, data).map_err(neither)?;
+            available.check(&model_device, model).map_err(neither)?;
             Ok(two_devices(data, model))
         }
         (None, None) => {
             if let Some(device) = asked.device {
                 let refused = |refused: UserError| refused.fix(&keys::DEVICE, None);
                 let called = called(&keys::DEVICE);
-                present.check(&called, device).map_err(refused)?;
+                available.check(&called, device).map_err(refused)?;
             }
-            Ok(one_device(asked.device, present))
+            Ok(one_device(asked.device, available))
         }
     }
 }
 
-fn one_device(asked: Option<DeviceId>, present: &Present) -> Chosen {
-    let device = asked.unwrap_or_else(|| present.usual());
-    let why = match (device.is_cpu(), present.backends.is_empty()) {
+fn one_device(asked: Option<DeviceId>, available: &AvailableDevices) -> Chosen {
+    let device = asked.unwrap_or_else(|| available.usual());
+    let why = match (device.is_cpu(), available.backends.is_empty()) {
         (true, true) => "the only device of this build",
         (true, false) => "no GPU was found",
         (false, _) => "the best GPU found",
@@ -240,69 +216,69 @@ fn one_device(asked: Option<DeviceId>, present: &Present) -> Chosen {
 fn two_gpus(
     data: &str,
     model: &str,
-    present: &Present,
+    available: &AvailableDevices,
     data_gpu: &str,
     model_gpu: &str,
 ) -> Result<Chosen, UserError> {
-    let gpus = present.gpus();
+    let gpus = available.gpus();
     let numbers = [data, model].map(|text| text.parse::<usize>().ok());
     let highest = numbers.into_iter().flatten().max().unwrap_or(0);
     // The same GPU twice needs one only.
     let same = numbers[0].is_some() && numbers[0] == numbers[1];
     let least = if same { 1 } else { 2 };
     if gpus.len() < least || highest >= gpus.len() {
-        let here = match present.backends.is_empty() {
-            true => " that this build can use",
-            false => "",
+        let cpu_only = available.backends.is_empty();
+        let here = if cpu_only {
+            " that this build can use"
+        } else {
+            ""
         };
-        let hint = match (gpus.len(), present.backends.is_empty()) {
-            (0, true) => "this build has the CPU only: build with --features vulkan (or cuda), or leave both out: in single-device mode batches are made beside the model; --device cpu passes over what a file says".to_owned(),
-            (0, false) => "leave both out: the CPU will be used; --device cpu passes over what a file says".to_owned(),
-            (1, _) => format!("leave both out: single-device mode uses {} and makes batches beside the model", gpus[0]),
+        let hint = match (gpus.len(), cpu_only) {
+            (0, true) => "this build has the CPU only: build with --features vulkan (or cuda), or leave both out: in single-device mode batches are made alongside the model; --device cpu overrides the file".to_owned(),
+            (0, false) => "leave both out: the CPU will be used; --device cpu overrides the file".to_owned(),
+            (1, _) => format!("leave both out: single-device mode uses {} and makes batches alongside the model", gpus[0]),
             (n, _) => format!("GPUs are numbered from 0 to {}", n - 1),
         };
-        return Err(UserError::new(
-            format!(
-                "Insufficient GPUs for Multi-GPU Mode: found {}{here}, for {data_gpu} {data} and {model_gpu} {model}",
-                gpus.len()
-            ),
-            hint,
-        )
-        .fix(&keys::DATA_GPU, None)
-        .fix(&keys::MODEL_GPU, None));
+        let what = format!(
+            "Insufficient GPUs for Multi-GPU Mode: found {}{here}, for {data_gpu} {data} and {model_gpu} {model}",
+            gpus.len()
+        );
+        return Err(UserError::new(what, hint)
+            .fix(&keys::DATA_GPU, None)
+            .fix(&keys::MODEL_GPU, None));
     }
-    let partner = |taken: usize| best_partner(taken, gpus.len(), present);
+    let partner = |taken: usize| best_partner(taken, gpus.len(), available);
     Ok(match numbers {
         [Some(data), Some(model)] => two_devices(gpus[data], gpus[model]),
         [Some(data), None] => two_devices(gpus[data], gpus[partner(data)]),
         [None, Some(model)] => two_devices(gpus[partner(model)], gpus[model]),
-        [None, None] => best_pair(&gpus, present),
+        [None, None] => best_pair(&gpus, available),
     })
 }
 
 /// The GPU with the best link to another; where nothing is known of links, the first other one.
-fn best_partner(taken: usize, gpus: usize, present: &Present) -> usize {
+fn best_partner(taken: usize, gpus: usize, available: &AvailableDevices) -> usize {
     // The buses list cards as the backend does only where there are as many.
-    let are_known = present.cards.len() == gpus;
-    let link = |other: usize| present.links.between(taken, other).filter(|_| are_known);
+    let are_known = available.cards.len() == gpus;
+    let link = |other: usize| available.links.between(taken, other).filter(|_| are_known);
     let others = (0..gpus).filter(|other| *other != taken);
     let best = others.min_by_key(|&other| (link(other).is_none(), link(other)));
     best.unwrap_or(usize::from(taken == 0))
 }
 
-/// The pair with the best link, the weaker one for data, as far as the machine tells.
-fn best_pair(gpus: &[DeviceId], present: &Present) -> Chosen {
+/// The pair with the best link, the weaker one for data, as far as the machine reports.
+fn best_pair(gpus: &[DeviceId], available: &AvailableDevices) -> Chosen {
     // The buses list cards as the backend does only where there are as many.
-    let pair = (present.cards.len() == gpus.len())
-        .then(|| topology::best_pair(&present.cards, &present.links))
+    let pair = (available.cards.len() == gpus.len())
+        .then(|| topology::best_pair(&available.cards, &available.links))
         .flatten();
     let (data, model, why) = match pair {
         Some(pair) => (pair.data, pair.model, pair.why),
         None => (1, 0, "the links between the GPUs are not known".to_owned()),
     };
     let mut chosen = two_devices(gpus[data], gpus[model]);
-    let told = format!("{} prepares and {} trains: {why}", gpus[data], gpus[model]);
-    chosen.notes.push(told.into());
+    let note = format!("{} prepares and {} trains: {why}", gpus[data], gpus[model]);
+    chosen.notes.push(note.into());
     chosen
 }
 
@@ -323,21 +299,32 @@ fn two_devices(data: DeviceId, model: DeviceId) -> Chosen {
     }
 }
 
-fn alone(given: &str, value: &str, missing: &str) -> UserError {
-    UserError::new(
-        format!("{given} {value} is given without {missing}"),
-        "two devices need both; leave it out for one device",
-    )
+/// Both settings of a pair or none; one alone is an error.
+fn both<'a, T: FromValue>(
+    data: &'a Option<T>,
+    model: &'a Option<T>,
+    [data_key, model_key]: [&'static Key; 2],
+    called: &dyn Fn(&Key) -> String,
+) -> Result<Option<(&'a T, &'a T)>, UserError> {
+    let (given, value, missing) = match (data, model) {
+        (None, None) => return Ok(None),
+        (Some(data), Some(model)) => return Ok(Some((data, model))),
+        (Some(value), None) => (data_key, value.show(), model_key.flag()),
+        (None, Some(value)) => (model_key, value.show(), data_key.flag()),
+    };
+    let what = format!("{} {value} is given without {missing}", called(given));
+    let hint = "two devices need both; leave it out for one device";
+    Err(UserError::new(what, hint).fix(given, None))
 }
 
-/// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be told to be
-/// the same.
-pub(super) fn free_bytes(id: DeviceId, present: &Present) -> Option<u64> {
-    present.card(id)?.memory_free_bytes
+/// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be
+/// matched.
+pub(super) fn free_bytes(id: DeviceId, available: &AvailableDevices) -> Option<u64> {
+    available.card(id)?.memory_free_bytes
 }
 
 /// How two devices of a run are linked, where that is known.
-pub(super) fn link(devices: Devices, present: &Present) -> Option<Link> {
+pub(super) fn link(devices: Devices, available: &AvailableDevices) -> Option<Link> {
     let Devices::Pair { data, model } = devices else {
         return None;
     };
@@ -347,8 +334,8 @@ pub(super) fn link(devices: Devices, present: &Present) -> Option<Link> {
     if data.backend == model.backend && data.index == model.index {
         return Some(Link::Same);
     }
-    let gpus = present.gpus();
+    let gpus = available.gpus();
     let place = |id: DeviceId| gpus.iter().position(|gpu| *gpu == id);
     let (data, model) = (place(data)?, place(model)?);
-    (present.cards.len() == gpus.len()).then(|| present.links.between(data, model))?
+    (available.cards.len() == gpus.len()).then(|| available.links.between(data, model))?
 }

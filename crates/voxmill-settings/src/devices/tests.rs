@@ -1,4 +1,4 @@
-//! Which devices a run gets, on machines that are made up.
+//! Which devices a run gets, on synthetic machines.
 
 use voxmill_telemetry::probes::topology::{GpuFacts, Link, PciAddress, Source, Vendor};
 use voxmill_trainer::device::{Backend, DeviceError, FoundDevice};
@@ -6,7 +6,7 @@ use voxmill_trainer::device::{Backend, DeviceError, FoundDevice};
 use super::choose::{Chosen, link};
 use super::*;
 
-fn machine(gpus: usize) -> Present {
+fn machine(gpus: usize) -> AvailableDevices {
     let device = |index| FoundDevice {
         id: DeviceId::new(Backend::Vulkan, index),
         is_software: false,
@@ -25,7 +25,7 @@ fn machine(gpus: usize) -> Present {
         pcie: None,
         source: Source::Nvml,
     };
-    Present {
+    AvailableDevices {
         backends: vec![
             (
                 Backend::Cuda,
@@ -48,8 +48,8 @@ fn machine(gpus: usize) -> Present {
     }
 }
 
-fn chosen(asked: Asked, present: &Present) -> Result<Chosen, String> {
-    choose(&asked, present, &Key::flag).map_err(|error| crate::error::describe(&error.into()))
+fn chosen(asked: Asked, available: &AvailableDevices) -> Result<Chosen, String> {
+    choose(&asked, available, &Key::flag).map_err(|error| crate::error::describe(&error.into()))
 }
 
 fn gpus(data: &str, model: &str) -> Asked {
@@ -80,7 +80,7 @@ fn by_itself_the_best_gpu_trains_and_software_never_does() {
     let none = chosen(Asked::default(), &machine(0)).unwrap();
     assert_eq!(none.devices, Devices::Single(DeviceId::CPU));
     assert_eq!(none.why, "no GPU was found");
-    let cpu_only = chosen(Asked::default(), &Present::default()).unwrap();
+    let cpu_only = chosen(Asked::default(), &AvailableDevices::default()).unwrap();
     assert_eq!(cpu_only.why, "the only device of this build");
 }
 
@@ -118,7 +118,7 @@ fn auto_takes_the_best_link_and_the_weaker_one_for_data() {
     );
     let trains = chosen(gpus("2", "auto"), &machine(3)).unwrap();
     assert_eq!(trains.devices.model(), vulkan(1), "PIX");
-    let unknown = Present {
+    let unknown = AvailableDevices {
         cards: Vec::new(),
         ..machine(3)
     };
@@ -128,7 +128,7 @@ fn auto_takes_the_best_link_and_the_weaker_one_for_data() {
 
 #[test]
 fn the_cpu_may_prepare_for_a_gpu_or_for_itself() {
-    let lanes = chosen(pair("cpu", "cpu"), &Present::default()).unwrap();
+    let lanes = chosen(pair("cpu", "cpu"), &AvailableDevices::default()).unwrap();
     assert!(lanes.devices.are_lanes());
     let mixed = chosen(pair("cpu", "vulkan:0"), &machine(1)).unwrap();
     assert!(mixed.devices.is_pair() && !mixed.devices.are_lanes());
@@ -138,8 +138,9 @@ fn the_cpu_may_prepare_for_a_gpu_or_for_itself() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_a_way_out() {
-    let say = |asked: Asked, present: &Present| chosen(asked, present).unwrap_err();
+fn what_is_missing_is_an_error_with_a_hint() {
+    let refused =
+        |asked: Asked, available: &AvailableDevices| chosen(asked, available).unwrap_err();
     let device = |name: &str| Asked {
         device: name.parse().ok(),
         ..Asked::default()
@@ -154,16 +155,16 @@ fn what_is_not_there_is_told_with_a_way_out() {
         ..gpus("0", "1")
     };
     let all = [
-        say(gpus("0", "1"), &Present::default()),
-        say(gpus("0", "1"), &machine(0)),
-        say(gpus("auto", "auto"), &machine(1)),
-        say(gpus("0", "5"), &machine(2)),
-        say(one_alone, &machine(2)),
-        say(both_ways, &machine(2)),
-        say(device("cuda:0"), &machine(1)),
-        say(device("rocm:0"), &machine(1)),
-        say(device("vulkan:7"), &machine(2)),
-        say(pair("cpu", "vulkan:0"), &machine(0)),
+        refused(gpus("0", "1"), &AvailableDevices::default()),
+        refused(gpus("0", "1"), &machine(0)),
+        refused(gpus("auto", "auto"), &machine(1)),
+        refused(gpus("0", "5"), &machine(2)),
+        refused(one_alone, &machine(2)),
+        refused(both_ways, &machine(2)),
+        refused(device("cuda:0"), &machine(1)),
+        refused(device("rocm:0"), &machine(1)),
+        refused(device("vulkan:7"), &machine(2)),
+        refused(pair("cpu", "vulkan:0"), &machine(0)),
     ];
     insta::assert_snapshot!(all.join("\n\n"));
 }

@@ -1,4 +1,4 @@
-//! `voxmill compare`: runs held against the first of them, from their logs alone.
+//! `voxmill compare`: runs compared with the first of them, from their logs alone.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use voxmill_analysis::run::Run;
 use voxmill_report::terminal::comparison_text;
 use voxmill_telemetry::log::is_being_written;
 
-use super::{paint, say};
+use super::{paint, print_result};
 use crate::exit::Exit;
 use crate::session::recorded::read_run;
 use crate::session::run_folder::{EVENTS, settings_of};
@@ -17,22 +17,15 @@ use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
     if args.runs.len() < 2 {
-        return Err(UserError::new(
-            "there is one run, and nothing to hold it against",
-            "give two runs or more: voxmill compare runs/a runs/b",
-        )
-        .into());
+        let what = "there is one run, and nothing to compare it with";
+        let hint = "give two runs or more: voxmill compare runs/a runs/b";
+        return Err(UserError::new(what, hint).into());
     }
-    let names = names(&args.runs);
-    let runs = args.runs.iter().zip(names);
-    let candidates = runs
-        .map(|(path, name)| candidate(path, name))
-        .collect::<anyhow::Result<Vec<Candidate>>>()?;
+    let runs = args.runs.iter().zip(names(&args.runs));
+    let candidates = runs.map(|(path, name)| candidate(path, name));
+    let candidates = candidates.collect::<anyhow::Result<Vec<Candidate>>>()?;
     let comparison = compare(&candidates, args.fail_above);
-    say(&match args.json {
-        true => serde_json::to_string_pretty(&comparison)?,
-        false => comparison_text(&comparison, paint()),
-    })?;
+    print_result(&comparison, args.json, |c| comparison_text(c, paint()))?;
     Ok(match comparison.failed() {
         true => Exit::Failed,
         false => Exit::Done,
@@ -81,20 +74,16 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
         if path.exists() {
             return Ok(path.to_owned());
         }
-        return Err(UserError::new(
-            format!("there is no `{}`", path.display()),
-            "give the folder of a run, such as runs/<time>-<name>, or its log",
-        )
-        .into());
+        let what = format!("there is no `{}`", path.display());
+        let hint = "give the folder of a run, such as runs/<time>-<name>, or its log";
+        return Err(UserError::new(what, hint).into());
     }
     let log = path.join(EVENTS);
     if log.is_file() {
         return Ok(log);
     }
     let runs = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let holds_runs = runs
-        .into_iter()
-        .any(|run| run.path().join(EVENTS).is_file());
+    let holds_runs = { runs }.any(|run| run.path().join(EVENTS).is_file());
     Err(UserError::new(
         format!("the folder `{}` has no {EVENTS}", path.display()),
         match holds_runs {
@@ -113,16 +102,14 @@ fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError
     let shown = log.display();
     let flaws = &run.flaws;
     if run.starts == 0 && flaws.damaged + flaws.unknown > 0 {
-        return Err(UserError::new(
-            format!("`{shown}` is not the log of a run: no line of it is an event"),
-            format!("the log of a run is {EVENTS} in its folder"),
-        ));
+        let what = format!("`{shown}` is not the log of a run: no line of it is an event");
+        let hint = format!("the log of a run is {EVENTS} in its folder");
+        return Err(UserError::new(what, hint));
     }
     if run.starts == 0 {
-        return Err(UserError::new(
-            format!("the log `{shown}` is empty"),
-            "its run ended before it began; give another one",
-        ));
+        let what = format!("the log `{shown}` is empty");
+        let hint = "its run ended before it began; give another one";
+        return Err(UserError::new(what, hint));
     }
     let hint = if run.name() == "prepare" {
         "it is a log of `prepare`, which trains nothing; compare runs of `train`"
@@ -133,8 +120,6 @@ fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError
     } else {
         "its run ended before the first steps were written; give another one"
     };
-    Err(UserError::new(
-        format!("the log `{shown}` has no step in it"),
-        hint,
-    ))
+    let what = format!("the log `{shown}` has no step in it");
+    Err(UserError::new(what, hint))
 }

@@ -1,4 +1,4 @@
-//! One file a verb.
+//! One file for each verb, and what they print with.
 
 pub(crate) mod analyze;
 pub(crate) mod compare;
@@ -13,13 +13,14 @@ pub(crate) mod validate;
 
 use std::io::{IsTerminal as _, Write as _};
 
+use serde::Serialize;
 use voxmill_report::terminal::Paint;
 
-use voxmill_settings::Shown;
+use voxmill_settings::ResolvedSetting;
 use voxmill_settings::note::Note;
 
-/// Writes to standard output: data only. A reader that has gone (`| head`) is no error.
-pub(crate) fn say(text: &str) -> anyhow::Result<()> {
+/// Writes to standard output: results only. A reader that has gone (`| head`) is no error.
+pub(crate) fn print_output(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -27,14 +28,31 @@ pub(crate) fn say(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A result, for programs.
-pub(crate) fn say_json(result: &impl serde::Serialize) -> anyhow::Result<()> {
-    say(&serde_json::to_string_pretty(result)?)
+pub(crate) fn print_json(result: &impl Serialize) -> anyhow::Result<()> {
+    print_output(&serde_json::to_string_pretty(result)?)
 }
 
-/// Writes to standard error: everything that is not data. Nobody to hear it is no error.
-pub(crate) fn tell(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+/// The result of a verb: as JSON for a program, as text for a person.
+fn print_result<T: Serialize>(
+    result: &T,
+    json: bool,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    match json {
+        true => print_json(result),
+        false => print_output(&text(result)),
+    }
+}
+
+/// Writes a line to standard error, as `eprintln!` does: everything that is not a result.
+macro_rules! status {
+    ($($text:tt)*) => { $crate::commands::print_status(format_args!($($text)*)) };
+}
+pub(crate) use status;
+
+/// Nobody to read it is no error.
+pub(crate) fn print_status(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Colours where a person looks and has not asked for none.
@@ -47,35 +65,35 @@ pub(crate) fn paint() -> Paint {
 
 /// Prints the notes of the settings. Whether the verb should run: with `--show-settings` they are printed
 /// instead.
-fn should_run(notes: &[Note], shown: &[Shown], show: bool, json: bool) -> anyhow::Result<bool> {
+fn should_run(
+    notes: &[Note],
+    settings: &[ResolvedSetting],
+    show: bool,
+    json: bool,
+) -> anyhow::Result<bool> {
     for note in notes {
-        tell(&note.to_string());
+        status!("{note}");
     }
     if show {
-        show_settings(shown, json)?;
+        show_settings(settings, json)?;
     }
     Ok(!show)
 }
 
-/// `--show-settings`: the notes about the file, then each value with its origin.
-pub(crate) fn show_settings(shown: &[Shown], json: bool) -> anyhow::Result<()> {
+/// `--show-settings`: each value with its origin.
+fn show_settings(settings: &[ResolvedSetting], json: bool) -> anyhow::Result<()> {
     if json {
-        let lines = shown.iter().map(|line| {
+        let lines = settings.iter().map(|line| {
             serde_json::json!({"name": line.key.name, "value": line.value, "origin": line.origin.to_string()})
         });
-        return say_json(&lines.collect::<Vec<_>>());
+        return print_json(&lines.collect::<Vec<_>>());
     }
-    let width = |cell: fn(&Shown) -> usize| shown.iter().map(cell).max().unwrap_or(0);
+    let width = |cell: fn(&ResolvedSetting) -> usize| settings.iter().map(cell).max().unwrap_or(0);
     let names = width(|line| line.key.name.chars().count());
     let values = width(|line| line.value.chars().count());
-    let lines: Vec<_> = shown
-        .iter()
-        .map(|line| {
-            format!(
-                "{:names$}  {:values$}  {}",
-                line.key.name, line.value, line.origin
-            )
-        })
-        .collect();
-    say(&lines.join("\n"))
+    let line = |line: &ResolvedSetting| {
+        let (name, value, origin) = (line.key.name, &line.value, &line.origin);
+        format!("{name:names$}  {value:values$}  {origin}")
+    };
+    print_output(&settings.iter().map(line).collect::<Vec<_>>().join("\n"))
 }

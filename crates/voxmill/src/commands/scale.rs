@@ -13,7 +13,7 @@ use voxmill_report::format::{size, time, whole, wrap};
 use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use super::{paint, say, should_run, tell};
+use super::{paint, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use child::{Child, Ended};
@@ -24,27 +24,24 @@ use voxmill_settings::{ScaleSettings, for_train};
 pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
     let settings = ScaleSettings::resolve(args)?;
-    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
     let (tried, available) = measure(&settings, stop)?;
     let interrupted = stop.load(Ordering::Relaxed);
     if interrupted && tried.is_empty() {
-        tell("interrupted before a size was measured");
+        status!("interrupted before a size was measured");
         return Ok(Exit::Interrupted);
     }
     let measured = tried.len();
     let result = scaling(settings.swept, tried, available);
-    say(&match settings.json {
-        true => serde_json::to_string_pretty(&result)?,
-        false => scaling_text(&result, paint()),
-    })?;
+    print_result(&result, settings.json, |r| scaling_text(r, paint()))?;
     if interrupted {
-        tell(&format!(
+        status!(
             "interrupted: {measured} of {} sizes were measured",
             settings.sizes.len()
-        ));
+        );
         return Ok(Exit::Interrupted);
     }
     match result.knee {
@@ -82,16 +79,12 @@ fn measure(
         let begin = Instant::now();
         let of = settings.swept.of(size);
         let folder = scratch.path().join(size.to_string());
-        let mut child = Child::start(
-            &typed,
-            (settings.swept.flag(), size),
-            settings.steps + WARM_UP_STEPS as u64,
-            &folder,
-        )?;
-        let ended = child.wait(stop, || progress.look(number, &of))?;
-        let Ended { outcome, memory } = match ended {
-            Some(ended) => ended,
-            None => break,
+        let steps = settings.steps + WARM_UP_STEPS as u64;
+        let swept = (settings.swept.flag(), size);
+        let mut child = Child::start(&typed, swept, steps, &folder)?;
+        let ended = child.wait(stop, || progress.show(number, &of))?;
+        let Some(Ended { outcome, memory }) = ended else {
+            break;
         };
         available = available.max(memory);
         progress.done(number, &of, &outcome, begin.elapsed());
@@ -100,11 +93,8 @@ fn measure(
         let _ = std::fs::remove_dir_all(&folder);
     }
     progress.finish();
-    let most = usable_memory(&Roots::default());
-    Ok((
-        tried,
-        available.map(|bytes| bytes.min(most.unwrap_or(u64::MAX))),
-    ))
+    let most = usable_memory(&Roots::default()).unwrap_or(u64::MAX);
+    Ok((tried, available.map(|bytes| bytes.min(most))))
 }
 
 /// A bar on a terminal, a line for each size everywhere.
@@ -122,7 +112,7 @@ impl Progress {
         Progress { sizes, bar }
     }
 
-    fn look(&self, number: usize, of: &str) {
+    fn show(&self, number: usize, of: &str) {
         self.bar.set_position(number as u64);
         self.bar.set_message(format!("{of} runs"));
     }
@@ -132,13 +122,14 @@ impl Progress {
             SizeOutcome::Ran {
                 steps, host_memory, ..
             } => {
-                let seconds: f64 = (steps.iter().skip(WARM_UP_STEPS))
-                    .map(|step| (step.waited + step.service + step.overhead).seconds())
-                    .sum();
-                let frames: f64 = (steps.iter().skip(WARM_UP_STEPS))
-                    .filter_map(|step| step.values.get("frames"))
-                    .sum();
-                let count = steps.len().saturating_sub(WARM_UP_STEPS).max(1);
+                let steps = steps.get(WARM_UP_STEPS..).unwrap_or_default();
+                let times = steps
+                    .iter()
+                    .map(|step| step.waited + step.service + step.overhead);
+                let seconds: f64 = times.map(|time| time.seconds()).sum();
+                let frames = steps.iter().filter_map(|step| step.values.get("frames"));
+                let frames: f64 = frames.sum();
+                let count = steps.len().max(1);
                 let memory = host_memory.map_or(String::new(), |peak| format!(", {}", size(peak)));
                 format!(
                     "{} frames/s, {} a step{memory}",
@@ -151,7 +142,7 @@ impl Progress {
         let head = format!("{}/{}  ", number + 1, self.sizes);
         let text = format!("{of}: {what} ({:.1} s)", took.as_secs_f64());
         let line = wrap(&head, &text);
-        self.bar.suspend(|| tell(&line));
+        self.bar.suspend(|| status!("{line}"));
     }
 
     fn finish(&self) {

@@ -1,6 +1,6 @@
 //! `voxmill synthesize`: text in, wav out, in a trained voice.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -11,11 +11,11 @@ use voxmill_text::FrontEnd;
 use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::synthesis::{Speech, Synthesizer, TrainedVoice, symbols_fit};
 
-use super::{say, say_json, show_settings, tell};
+use super::{print_json, print_output, should_run, status};
 use crate::exit::Exit;
 use crate::session::compute_pool;
 use crate::session::errors::of_checkpoint;
-use crate::session::run_folder::{self, Named};
+use crate::session::run_folder::{self, CheckpointPath};
 use voxmill_settings::args::SynthesizeArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Output, SynthesizeSettings, TextSource, Voice};
@@ -23,11 +23,7 @@ use voxmill_settings::{Output, SynthesizeSettings, TextSource, Voice};
 pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
     let settings = SynthesizeSettings::resolve(args)?;
-    for note in &settings.notes {
-        tell(&note.to_string());
-    }
-    if show {
-        show_settings(&settings.shown, settings.json)?;
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     compute_pool(settings.compute_threads)?.install(|| synthesize(&settings))
@@ -39,39 +35,30 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let device = voxmill_trainer::device::cpu();
     let voice = TrainedVoice::load(&found, &device).map_err(of_checkpoint)?;
     if !symbols_fit(&voice.facts().symbols) {
-        return Err(UserError::new(
-            "the voice was trained with symbols that this program does not have",
-            "take the version of voxmill that trained it",
-        )
-        .into());
+        let what = "the voice was trained with symbols that this program does not have";
+        let hint = "take the version of voxmill that trained it";
+        return Err(UserError::new(what, hint).into());
     }
     warn_of_other_front_end(settings, &found);
     let style = style(settings, &voice)?;
     let front_end = FrontEnd::new(settings.text.clone())?;
     let iterations = settings.griffin_lim_iterations as usize;
     let mut synthesizer = Synthesizer::new(&front_end, &voice.facts().audio, iterations)?;
+    let mut speak = |path: &Path, text: &str| {
+        write_speech(path, text, settings, &voice, &style, &mut synthesizer)
+    };
     let mut written = Vec::new();
     match &settings.output {
-        Output::File(path) => {
-            written.push(write_speech(
-                path,
-                &text,
-                settings,
-                &voice,
-                &style,
-                &mut synthesizer,
-            )?);
-        }
+        Output::File(path) => written.push(speak(path, &text)?),
         Output::Folder(folder) => {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             for (number, line) in lines.enumerate() {
                 let path = folder.join(format!("{:03}.wav", number + 1));
-                let one = write_speech(&path, line, settings, &voice, &style, &mut synthesizer);
-                match one {
+                match speak(&path, line) {
                     Ok(one) => written.push(one),
-                    Err(error) => tell(&format!("warning: line {}: {error}", number + 1)),
+                    Err(error) => status!("warning: line {}: {error}", number + 1),
                 }
             }
         }
@@ -80,13 +67,13 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
         return Err(no_text().into());
     }
     if settings.json {
-        say_json(&Synthesized {
+        print_json(&Synthesized {
             version: synthesize::VERSION,
             files: written,
         })?;
     } else {
         for one in &written {
-            say(&line(one))?;
+            print_output(&line(one))?;
         }
     }
     Ok(Exit::Done)
@@ -96,22 +83,16 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
     let text = match source {
         TextSource::Given(text) => text.clone(),
         TextSource::File(path) => std::fs::read_to_string(path).map_err(|error| {
-            UserError::new(
-                format!("cannot read `{}`", path.display()),
-                "give a text file in UTF-8 with --text-file",
-            )
-            .because(error)
+            let what = format!("cannot read `{}`", path.display());
+            let hint = "give a text file in UTF-8 with --text-file";
+            UserError::new(what, hint).because(error)
         })?,
         TextSource::StandardInput => {
-            let mut input = std::io::stdin().lock();
+            let input = std::io::stdin().lock();
             if input.is_terminal() {
                 return Err(no_text().into());
             }
-            let mut text = String::new();
-            input
-                .read_to_string(&mut text)
-                .context("cannot read standard input as UTF-8")?;
-            text
+            std::io::read_to_string(input).context("cannot read standard input as UTF-8")?
         }
     };
     if text.trim().is_empty() {
@@ -121,68 +102,46 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
 }
 
 fn no_text() -> UserError {
-    UserError::new(
-        "there is no text to speak",
-        "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)",
-    )
+    let what = "there is no text to speak";
+    let hint =
+        "voxmill synthesize --text \"Hello there.\"  (or --text-file, or text on standard input)";
+    UserError::new(what, hint)
 }
 
 /// The checkpoint that holds the voice.
 fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
     let named = match &settings.checkpoint {
-        Some(path) => Named::find(path),
+        Some(path) => CheckpointPath::find(path),
         None => {
             let run = run_folder::newest(&settings.runs_dir)?;
-            tell(&format!("voice     {}", run.display()));
-            Named::find(&run)
+            status!("voice     {}", run.display());
+            CheckpointPath::find(&run)
         }
     };
     let found = named.best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!(
+        status!(
             "warning: {damaged}; taking `{}`",
             found.checkpoint.path().display()
-        ));
+        );
     }
     Ok(found.checkpoint)
 }
 
 /// A voice speaks best what the front-end of its training makes of a text.
 fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFolder) {
-    let trained = |name: &str| {
-        let value = found
-            .facts()
-            .settings
-            .get("values")
-            .and_then(|values| values.get(name));
-        value
-            .and_then(|value| value.as_str())
-            .unwrap_or_default()
-            .to_owned()
-    };
-    if (trained("espeak") == "true") != settings.text.espeak.is_some() {
-        let with = if settings.text.espeak.is_some() {
-            "without"
-        } else {
-            "with"
-        };
-        tell(&format!(
-            "warning: the voice was trained {with} --espeak; its words may come out wrong"
-        ));
+    let values = &found.facts().settings["values"];
+    let trained = |name: &str| values[name].as_str().unwrap_or_default();
+    let espeak = settings.text.espeak.is_some();
+    if (trained("espeak") == "true") != espeak {
+        let with = if espeak { "without" } else { "with" };
+        status!("warning: the voice was trained {with} --espeak; its words may come out wrong");
     }
-    let lexicon = settings
-        .text
-        .lexicon
-        .as_ref()
-        .map(|path| path.display().to_string());
-    let (ours, theirs) = (
-        lexicon.unwrap_or_else(|| "none".to_owned()),
-        trained("lexicon"),
-    );
+    let ours = settings.text.lexicon.as_ref();
+    let ours = ours.map_or("none".to_owned(), |path| path.display().to_string());
+    let theirs = trained("lexicon");
     if !theirs.is_empty() && theirs != ours && theirs != "none" {
-        tell(&format!(
-            "warning: the voice was trained with --lexicon {theirs}"
-        ));
+        status!("warning: the voice was trained with --lexicon {theirs}");
     }
 }
 
@@ -192,21 +151,18 @@ fn style(settings: &SynthesizeSettings, voice: &TrainedVoice) -> anyhow::Result<
     let of_name = |name: &str| {
         voice.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
             let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
-            UserError::new(
-                format!("the voice knows no speaker `{name}`"),
-                format!("it knows: {}", known.join(", ")),
-            )
+            let what = format!("the voice knows no speaker `{name}`");
+            let hint = format!("it knows: {}", known.join(", "));
+            UserError::new(what, hint)
         })
     };
     match &settings.voice {
         Voice::Reference(path) => {
             let mut featurizer = Featurizer::new(&facts.audio)?;
             let features = featurizer.featurize(path).map_err(|error| {
-                UserError::new(
-                    format!("cannot take the voice from `{}`", path.display()),
-                    "give a recording of some seconds: wav, flac, ogg or mp3",
-                )
-                .because(error)
+                let what = format!("cannot take the voice from `{}`", path.display());
+                let hint = "give a recording of some seconds: wav, flac, ogg or mp3";
+                UserError::new(what, hint).because(error)
             })?;
             Ok(voice.style_of(features.mel))
         }
@@ -244,38 +200,28 @@ fn write_speech(
         unread,
         model_time,
         ..
-    } = synthesizer.synthesize(
-        voice,
-        text,
-        settings.language,
-        style,
-        settings.speaking_rate,
-    )?;
+    } = {
+        let (language, rate) = (settings.language, settings.speaking_rate);
+        synthesizer.synthesize(voice, text, language, style, rate)?
+    };
     if !unread.is_empty() {
         let signs: Vec<_> = unread.iter().map(|sign| format!("`{sign}`")).collect();
-        tell(&format!("warning: not read: {}", signs.join(" ")));
+        status!("warning: not read: {}", signs.join(" "));
     }
     if samples.is_empty() {
-        return Err(UserError::new(
-            format!("nothing in `{}` can be read aloud", text.trim()),
-            "give words in English or Persian letters",
-        )
-        .into());
+        let what = format!("nothing in `{}` can be read aloud", text.trim());
+        let hint = "give words in English or Persian letters";
+        return Err(UserError::new(what, hint).into());
     }
     let rate = voice.facts().audio.sample_rate;
-    if let Some(parent) = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
+    if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)
             .with_context(|| format!("cannot make the folder `{}`", parent.display()))?;
     }
     std::fs::write(path, wav_bytes(&samples, rate)).map_err(|error| {
-        UserError::new(
-            format!("cannot write `{}`", path.display()),
-            "give a file that can be written with --output",
-        )
-        .because(error)
+        let what = format!("cannot write `{}`", path.display());
+        let hint = "give a file that can be written with --output";
+        UserError::new(what, hint).because(error)
     })?;
     let seconds = samples.len() as f64 / f64::from(rate);
     let took_seconds = begin.elapsed().as_secs_f64();

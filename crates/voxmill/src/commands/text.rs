@@ -7,7 +7,7 @@ use voxmill_report::terminal::front_end_text;
 use voxmill_text::symbols::SymbolTable;
 use voxmill_text::{FrontEnd, LanguageSource, Utterance, Word};
 
-use super::{say, show_settings, tell};
+use super::{print_output, should_run};
 use voxmill_settings::TextSettings;
 use voxmill_settings::args::TextArgs;
 use voxmill_settings::error::UserError;
@@ -15,19 +15,16 @@ use voxmill_settings::error::UserError;
 pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
     let show_only = args.flags.show_settings;
     let settings = TextSettings::resolve(args.flags)?;
-    for note in &settings.notes {
-        tell(&note.to_string());
-    }
-    if show_only {
-        return show_settings(&settings.shown, args.json);
+    if !should_run(&settings.notes, &settings.resolved, show_only, args.json)? {
+        return Ok(());
     }
     let front_end = FrontEnd::new(settings.text)?;
     let show = |text: &str| -> anyhow::Result<()> {
         let utterance = front_end.process(text, settings.language)?;
         let result = result(text, &utterance);
         match args.json {
-            true => say(&serde_json::to_string(&result)?),
-            false => say(&front_end_text(&result)),
+            true => print_output(&serde_json::to_string(&result)?),
+            false => print_output(&front_end_text(&result)),
         }
     };
     let nothing = || UserError::new("there is no text to show", "voxmill text \"Hello there.\"");

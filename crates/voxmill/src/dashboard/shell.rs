@@ -22,7 +22,7 @@ use voxmill_trainer::panics;
 
 use voxmill_report::dashboard::{DashboardState, render};
 
-/// Often enough to look alive, rarely enough to cost nothing beside training.
+/// Often enough to look alive, rarely enough to cost nothing next to training.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(250);
 
 static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -30,7 +30,7 @@ static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Gives the terminal back; does nothing if it is not taken. To be called before the process is ended by hand.
 pub(crate) fn restore_terminal() {
     if TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
-        // Nobody is left to tell if this fails: the terminal is gone.
+        // There is nobody to report to if this fails: the terminal is gone.
         let _ = disable_raw_mode();
         let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
     }
@@ -171,10 +171,10 @@ fn draw_until_finished(
             shared.changed.store(true, Ordering::Release);
             last_drawn = None;
         }
-        match obey(&event, shared, stop) {
-            Wish::Nothing => {}
-            Wish::Stop => last_drawn = None,
-            Wish::StopNow => {
+        match handle(&event, shared, stop) {
+            KeyAction::Nothing => {}
+            KeyAction::Stop => last_drawn = None,
+            KeyAction::StopNow => {
                 restore_terminal();
                 stop_now();
                 return Ok(());
@@ -184,26 +184,26 @@ fn draw_until_finished(
     Ok(())
 }
 
-/// Asks to stop if that is the wish, and shows that it was heard.
-fn obey(event: &Event, shared: &Shared, stop: &dyn Fn()) -> Wish {
+/// Asks to stop if a key says so, and shows it.
+fn handle(event: &Event, shared: &Shared, stop: &dyn Fn()) -> KeyAction {
     let is_stopping = shared.lock().stopping;
-    let wish = wish(event, is_stopping);
-    if wish == Wish::Stop {
+    let action = action(event, is_stopping);
+    if action == KeyAction::Stop {
         shared.update(|state| state.stopping = true);
         stop();
     }
-    wish
+    action
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum KeyAction {
     Nothing,
     Stop,
     StopNow,
 }
 
 /// What a key asks for. Only Ctrl-C stops at once: `q` twice may be an impatient finger.
-fn wish(event: &Event, is_stopping: bool) -> Wish {
+fn action(event: &Event, is_stopping: bool) -> KeyAction {
     let Event::Key(KeyEvent {
         code,
         modifiers,
@@ -211,15 +211,15 @@ fn wish(event: &Event, is_stopping: bool) -> Wish {
         ..
     }) = event
     else {
-        return Wish::Nothing;
+        return KeyAction::Nothing;
     };
     let is_ctrl_c =
         matches!(code, KeyCode::Char('c' | 'C')) && modifiers.contains(KeyModifiers::CONTROL);
     let is_q = matches!(code, KeyCode::Char('q' | 'Q')) && modifiers.is_empty();
     match (is_ctrl_c, is_q, is_stopping) {
-        (true, _, true) => Wish::StopNow,
-        (true, _, false) | (_, true, false) => Wish::Stop,
-        _ => Wish::Nothing,
+        (true, _, true) => KeyAction::StopNow,
+        (true, _, false) | (_, true, false) => KeyAction::Stop,
+        _ => KeyAction::Nothing,
     }
 }
 
@@ -262,22 +262,32 @@ mod tests {
         Event::Key(KeyEvent::new(KeyCode::Char(code), modifiers))
     }
 
+    /// The first Ctrl-C asks and the second insists; `q` never insists; other keys and sizes do nothing.
     #[test]
-    fn the_first_ctrl_c_asks_and_the_second_insists() {
-        let ctrl_c = key('c', KeyModifiers::CONTROL);
-        assert_eq!(wish(&ctrl_c, false), Wish::Stop);
-        assert_eq!(wish(&ctrl_c, true), Wish::StopNow);
+    fn keys_ask_to_stop() {
+        let (ctrl, none) = (KeyModifiers::CONTROL, KeyModifiers::NONE);
+        for (event, is_stopping, expected) in [
+            (key('c', ctrl), false, KeyAction::Stop),
+            (key('c', ctrl), true, KeyAction::StopNow),
+            (key('q', none), false, KeyAction::Stop),
+            (key('q', none), true, KeyAction::Nothing),
+            (key('c', none), false, KeyAction::Nothing),
+            (key('x', ctrl), true, KeyAction::Nothing),
+            (Event::Resize(80, 24), true, KeyAction::Nothing),
+        ] {
+            assert_eq!(action(&event, is_stopping), expected, "{event:?}");
+        }
     }
 
     #[test]
-    fn a_wish_to_stop_is_passed_on_once_and_shown() {
+    fn a_request_to_stop_is_passed_on_once_and_shown() {
         let shared = Shared::default();
         let asked = std::cell::Cell::new(0);
         let stop = || asked.set(asked.get() + 1);
         let ctrl_c = key('c', KeyModifiers::CONTROL);
-        assert_eq!(obey(&ctrl_c, &shared, &stop), Wish::Stop);
+        assert_eq!(handle(&ctrl_c, &shared, &stop), KeyAction::Stop);
         assert!(shared.lock().stopping && shared.changed.load(Ordering::Acquire));
-        assert_eq!(obey(&ctrl_c, &shared, &stop), Wish::StopNow);
+        assert_eq!(handle(&ctrl_c, &shared, &stop), KeyAction::StopNow);
         assert_eq!(asked.get(), 1);
     }
 
@@ -290,21 +300,7 @@ mod tests {
         let messages = shared.snapshot().messages;
         assert_eq!(messages.len(), 1);
         assert!(messages[0].is_warning);
-        assert_eq!(shared.snapshot().messages.len(), 1, "told once");
-    }
-
-    #[test]
-    fn q_asks_and_never_insists() {
-        let q = key('q', KeyModifiers::NONE);
-        assert_eq!(wish(&q, false), Wish::Stop);
-        assert_eq!(wish(&q, true), Wish::Nothing);
-    }
-
-    #[test]
-    fn other_keys_and_sizes_ask_for_nothing() {
-        assert_eq!(wish(&key('c', KeyModifiers::NONE), false), Wish::Nothing);
-        assert_eq!(wish(&key('x', KeyModifiers::CONTROL), true), Wish::Nothing);
-        assert_eq!(wish(&Event::Resize(80, 24), true), Wish::Nothing);
+        assert_eq!(shared.snapshot().messages.len(), 1, "shown once");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use voxmill_trainer::checkpoint::PrepareOn;
 
 use super::dataset::{folders, scan};
 use super::errors::of_loader;
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
@@ -54,11 +54,9 @@ impl Data {
             train.shuffle_texts(settings.data.batches.seed);
         }
         if train.clips_of(Split::Train).next().is_none() {
-            return Err(UserError::new(
-                format!("no clip of `{}` is left to train on", folder.path.display()),
-                "`voxmill prepare` on the same folder says why",
-            )
-            .into());
+            let what = format!("no clip of `{}` is left to train on", folder.path.display());
+            let hint = "`voxmill prepare` on the same folder says why";
+            return Err(UserError::new(what, hint).into());
         }
         Ok(Data {
             folder,
@@ -112,15 +110,14 @@ impl Data {
         };
         if self.held_out().clips_of(Split::Validation).next().is_none() {
             if let Some(patience) = evaluation.patience {
-                return Err(UserError::new(
-                    format!(
-                        "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
-                    ),
-                    "hold some out with --val-fraction or --val-data, or leave the patience out",
-                )
-                .into());
+                let what = format!(
+                    "the run cannot stop after {patience} evaluations without a better one: no clip is held out"
+                );
+                let hint =
+                    "hold some out with --val-fraction or --val-data, or leave the patience out";
+                return Err(UserError::new(what, hint).into());
             }
-            tell(
+            status!(
                 "note: no clip is held out, so nothing is evaluated; --val-fraction holds some out",
             );
             return Ok(None);
@@ -155,14 +152,12 @@ fn held_out(
         return Err(UserError::new(what, "correct them, or allow more with --max-bad").into());
     }
     if manifest.clips.is_empty() {
-        return Err(UserError::new(
-            format!(
-                "no clip of `{}` is left to validate on",
-                folder.path.display()
-            ),
-            "leave --val-data out: a share of the clips is then held out",
-        )
-        .into());
+        let what = format!(
+            "no clip of `{}` is left to validate on",
+            folder.path.display()
+        );
+        let hint = "leave --val-data out: a share of the clips is then held out";
+        return Err(UserError::new(what, hint).into());
     }
     Ok((folder, manifest))
 }

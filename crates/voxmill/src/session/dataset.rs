@@ -4,7 +4,7 @@ use voxmill_data::manifest::{Limits, MIN_SECONDS, Manifest, Split};
 use voxmill_data::{Dataset, DatasetFolder};
 
 use super::errors::of_manifest;
-use crate::commands::tell;
+use crate::commands::status;
 use crate::demo_folder;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DataSettings, Origin};
@@ -25,14 +25,10 @@ pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFold
     let home = home.map(|dir| dir.join("validation"));
     let validation = DatasetFolder::new(val.clone(), Some(Split::Validation), home);
     if train.is_same(&validation) {
-        return Err(UserError::new(
-            format!(
-                "--train-data and --val-data are the same folder, `{}`",
-                val.display()
-            ),
-            "leave --val-data out: a share of the clips is then held out",
-        )
-        .into());
+        let val = val.display();
+        let what = format!("--train-data and --val-data are the same folder, `{val}`");
+        let hint = "leave --val-data out: a share of the clips is then held out";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(vec![train, validation])
 }
@@ -53,7 +49,7 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
         .open(&limits, settings.val_fraction)
         .map_err(of_manifest)?;
     for note in notes {
-        tell(&format!("note: {note}"));
+        status!("note: {note}");
     }
     if has_own_split {
         let what = format!(
@@ -62,11 +58,7 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
         );
         match &settings.val_fraction_origin {
             Origin::Flag => return Err(UserError::new(what, "leave --val-fraction out").into()),
-            Origin::File(place) => tell(&format!(
-                "note: {}:{}: {what}",
-                place.file.display(),
-                place.line
-            )),
+            Origin::File(place) => status!("note: {}:{}: {what}", place.file.display(), place.line),
             Origin::Auto(_) | Origin::Default => {}
         }
     }

@@ -28,10 +28,9 @@ impl OpenDevices {
     pub(crate) fn open(devices: Devices) -> anyhow::Result<OpenDevices> {
         let open = |id: DeviceId| {
             device::open(id).map_err(|error| {
-                UserError::new(
-                    error.to_string(),
-                    "give another --device; --device cpu is always there",
-                )
+                let what = error.to_string();
+                let hint = "give another --device; --device cpu is always there";
+                UserError::new(what, hint)
             })
         };
         Ok(OpenDevices {
@@ -56,10 +55,11 @@ pub(crate) fn precision(
 /// `found`: the 16 bits that the device has.
 fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, UserError> {
     found.ok_or_else(|| {
-        UserError::new(
-            format!("--mixed-precision needs arithmetic in 16 bits, and {device} has neither bf16 nor f16"),
-            "leave it out, or give --mixed-precision=false where a file turns it on",
-        )
+        let what = format!(
+            "--mixed-precision needs arithmetic in 16 bits, and {device} has neither bf16 nor f16"
+        );
+        let hint = "leave it out, or give --mixed-precision=false where a file turns it on";
+        UserError::new(what, hint)
     })
 }
 
@@ -173,9 +173,9 @@ mod tests {
     fn a_device_without_16_bits_is_named() {
         let id = DeviceId::new(Backend::Vulkan, 1);
         let refused = half(id, None).expect_err("it has none");
-        let told = voxmill_settings::error::describe(&refused.into());
-        assert!(told.contains("vulkan:1 has neither bf16 nor f16"), "{told}");
-        assert!(told.contains("--mixed-precision=false"), "{told}");
+        let text = voxmill_settings::error::describe(&refused.into());
+        assert!(text.contains("vulkan:1 has neither bf16 nor f16"), "{text}");
+        assert!(text.contains("--mixed-precision=false"), "{text}");
         assert_eq!(half(id, Some(Precision::F16)).ok(), Some(Precision::F16));
     }
 }

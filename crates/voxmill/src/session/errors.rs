@@ -8,24 +8,21 @@ use voxmill_data::manifest::ManifestError;
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
-use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
 
 pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserError {
-    UserError::new(
-        format!("cannot write into the run's folder `{}`", run.display()),
-        "give a folder that can be written with --run-dir",
-    )
-    .because(error)
+    let what = format!("cannot write into the run's folder `{}`", run.display());
+    let hint = "give a folder that can be written with --run-dir";
+    UserError::new(what, hint).because(error)
 }
 
-pub(crate) fn describe(error: &CheckpointError) -> String {
-    let mut text = error.to_string();
-    if let Some(cause) = error.source() {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+/// An error with what lies behind it, in one line.
+pub(crate) fn with_cause(error: &dyn Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
-    text
 }
 
 pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
@@ -48,22 +45,18 @@ pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
         LoaderError::Plan(_) => "`voxmill prepare` on the same folder says what is in it",
         LoaderError::Start(_) => "try fewer workers with --num-workers",
     };
-    let shortage = match &error {
-        LoaderError::TooLittleMemory { needed, budget } => Some((*needed, *budget)),
-        _ => None,
-    };
-    let refused = UserError::new("the batches cannot be made", hint).because(error);
-    match shortage {
-        Some((needs, limit)) => refused.short_of_memory(needs, limit).into(),
-        None => refused.into(),
+    let mut refused = UserError::new("the batches cannot be made", hint);
+    if let LoaderError::TooLittleMemory { needed, budget } = error {
+        refused = refused.short_of_memory(needed, budget);
     }
+    refused.because(error).into()
 }
 
 pub(crate) fn of_training(
     error: TrainError,
     run: &Path,
     checkpoints: &Checkpoints,
-    clips: ClipsOfAStep,
+    clips: StepClips,
 ) -> anyhow::Error {
     let saved = checkpoints.newest().ok();
     let resume = match &saved {
@@ -90,15 +83,13 @@ pub(crate) fn of_training(
                     half.batch_size, half.accumulate
                 ),
             };
-            UserError::new(
-                error.to_string(),
-                format!(
+            let what = error.to_string();
+let hint = format!(
                     "{resume}; where memory ran out, {halved}--enable-gradient-checkpointing, a smaller \
                      --prefetch-buffer-size or a smaller --model-size takes less"
-                ),
-            )
-            .into()
-        }
+                );
+UserError::new(what, hint).into()
+}
         TrainError::Observer(why) => UserError::new(why.to_string(), resume).into(),
         TrainError::Feed(why) => UserError::new("the batches failed", resume).because(anyhow::anyhow!(why)).into(),
         TrainError::Checkpoint(why) => {

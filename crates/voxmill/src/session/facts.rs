@@ -12,10 +12,10 @@ use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{Limits, TrainOptions};
 
 use super::{RunPlan, Session};
-use voxmill_settings::{Shown, TrainSettings};
+use voxmill_settings::{ResolvedSetting, TrainSettings, cores};
 
 /// Every setting as it is shown, for the checkpoint.
-pub(crate) fn values(shown: &[Shown]) -> Value {
+pub(crate) fn values(shown: &[ResolvedSetting]) -> Value {
     let values = shown
         .iter()
         .map(|line| (line.key.name.to_owned(), Value::from(line.value.clone())));
@@ -32,14 +32,10 @@ pub(crate) fn options(
 ) -> TrainOptions {
     let o = &settings.optimization;
     let accumulate = o.gradient_accumulation_steps.get() as usize;
-    let of_epochs = settings
-        .stop_at
-        .epochs
-        .map(|epochs| (epochs * batches.plan().batches_per_epoch()).div_ceil(accumulate as u64));
-    let steps = match (settings.stop_at.steps, of_epochs) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    let steps_of =
+        |epochs: u64| (epochs * batches.plan().batches_per_epoch()).div_ceil(accumulate as u64);
+    let of_epochs = settings.stop_at.epochs.map(steps_of);
+    let steps = settings.stop_at.steps.into_iter().chain(of_epochs).min();
     TrainOptions {
         seed: settings.data.batches.seed,
         optimizer: AdamW {
@@ -61,10 +57,7 @@ pub(crate) fn options(
         accumulate,
         log_every: settings.log_every.get(),
         checkpoint_every: Some(settings.checkpoints.every.get()),
-        validate_every: settings
-            .evaluation
-            .filter(|_| validates)
-            .map(|e| e.every.get()),
+        validate_every: (settings.evaluation.filter(|_| validates)).map(|e| e.every.get()),
         sample_every: settings.sample_every.map(|every| every.get()),
         patience: settings.evaluation.and_then(|e| e.patience),
         max_bad_steps: settings.max_bad_steps,
@@ -88,7 +81,6 @@ pub(crate) fn facts(
     let (feeding, devices) = (&settings.feeding, settings.devices.devices);
     let plan = batches.plan();
     let audio = &settings.data.audio;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mode = if devices.is_pair() {
         "two devices"
     } else {
@@ -100,11 +92,11 @@ pub(crate) fn facts(
         (found, all) if found == all => "warm",
         _ => "partly warm",
     };
-    let padding = if plan.settings().pad_to_fixed_length {
-        "fixed"
-    } else {
-        "shapes"
-    };
+    let is_fixed = plan.settings().pad_to_fixed_length;
+    let padding = if is_fixed { "fixed" } else { "shapes" };
+    let overlap = if feeding.overlap { "on" } else { "off" };
+    let hop_seconds = audio.hop_length as f64 / f64::from(audio.sample_rate);
+    let before = began.elapsed().as_secs_f64();
     let mut facts = vec![
         (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
         (fact::WEIGHTS, parameters.to_string()),
@@ -113,34 +105,25 @@ pub(crate) fn facts(
         (fact::DEVICE, devices.model().to_string()),
         (fact::DATA_DEVICE, devices.data().to_string()),
         (fact::MODE, mode.to_owned()),
-        (fact::CORES, cores.to_string()),
+        (fact::CORES, cores().to_string()),
         (fact::WORKERS, feeding.workers.to_string()),
         (fact::COMPUTE_THREADS, settings.compute_threads.to_string()),
         (fact::BUFFER, feeding.buffered_batches.to_string()),
         (fact::SLOTS, batches.slots_ahead().to_string()),
         (fact::CACHE, cache.to_owned()),
         (fact::PADDING, padding.to_owned()),
-        (
-            fact::OVERLAP,
-            if feeding.overlap { "on" } else { "off" }.to_owned(),
-        ),
-        (
-            fact::HOP_SECONDS,
-            (audio.hop_length as f64 / f64::from(audio.sample_rate)).to_string(),
-        ),
+        (fact::OVERLAP, overlap.to_owned()),
+        (fact::HOP_SECONDS, hop_seconds.to_string()),
         (
             fact::PREPARE_ON,
-            format!("{:?}", settings.devices.prepare_on).to_lowercase(),
+            settings.devices.prepare_on.name().to_owned(),
         ),
-        (
-            fact::SECONDS_BEFORE,
-            began.elapsed().as_secs_f64().to_string(),
-        ),
+        (fact::SECONDS_BEFORE, before.to_string()),
         (fact::PRECISION, session.precision.describe().to_owned()),
     ];
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
+    let facts = facts.into_iter();
     facts
-        .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
 }

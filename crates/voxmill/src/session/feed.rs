@@ -64,12 +64,7 @@ impl<'a> PipelineFeed<'a> {
 impl Feed for PipelineFeed<'_> {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
         let Some(running) = &mut self.running else {
-            return self.replayed.pop().map(|ready| {
-                Ok(Fed {
-                    ready,
-                    done: Box::new(|| {}),
-                })
-            });
+            return self.replayed.pop().map(|ready| Ok(in_memory(ready)));
         };
         let (fed, late) = next_of(running)?;
         self.late = late;
@@ -112,6 +107,12 @@ impl Feed for PipelineFeed<'_> {
     }
 }
 
+/// A batch that no pipeline waits for.
+pub(crate) fn in_memory(ready: ReadyBatch) -> Fed {
+    let done = Box::new(|| {});
+    Fed { ready, done }
+}
+
 /// The next batch, and the stage that was late if it had to be waited for.
 pub(crate) fn next_of(
     running: &mut Running<ReadyBatch>,
@@ -130,10 +131,8 @@ pub(crate) fn next_of(
     let late = late.filter(|_| asked.elapsed() > NO_WAIT);
     let fed = next.map(|delivered| {
         let (ready, receipt) = delivered.into_parts();
-        Fed {
-            ready,
-            done: Box::new(move || receipt.done()),
-        }
+        let done = Box::new(move || receipt.done());
+        Fed { ready, done }
     });
     Some((fed, late))
 }

@@ -8,20 +8,19 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::memory::{MemoryFinding, MemoryWatch, Pools};
-use voxmill_trainer::need::ModelNeed;
 use voxmill_trainer::train::FeedError;
 
 use super::Session;
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_data::Loader;
 use voxmill_settings::checks::Needs;
 pub(crate) use voxmill_settings::checks::memory::megabytes;
-use voxmill_settings::checks::need::{ClipsOfAStep, largest_fitting};
+use voxmill_settings::checks::need::{StepClips, largest_fitting};
 use voxmill_settings::config::value::show_bytes;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DeviceSettings, TrainSettings};
 
-/// What a run may take of a device, and who says so.
+/// What a run may take of a device, and the flag that limits it.
 #[derive(Clone, Copy)]
 struct Bound {
     bytes: u64,
@@ -30,11 +29,9 @@ struct Bound {
 
 impl Bound {
     fn of(limit: Option<u64>, free: Option<u64>, flag: &'static str) -> Option<Bound> {
-        let limit = limit.map(|bytes| Bound {
-            bytes,
-            flag: Some(flag),
-        });
-        limit.or(free.map(|bytes| Bound { bytes, flag: None }))
+        let flag = limit.map(|_| flag);
+        let bytes = limit.or(free)?;
+        Some(Bound { bytes, flag })
     }
 
     fn refuse(self, needs: u64, what: String, hint: String) -> UserError {
@@ -69,25 +66,16 @@ pub(crate) fn check(
         |fits: &dyn Fn(&Needs) -> bool| largest_fitting(settings, precision, batches.plan(), fits);
     let data = Bound::of(limits.data, free.data, "--data-gpu-memory");
     if let Some(bound) = data.filter(|bound| needs.data > bound.bytes) {
-        return Err(bound.refuse(
-            needs.data,
-            format!(
-                "{} cannot prepare the largest batch: that takes {}",
-                devices.data(),
-                megabytes(needs.data),
-            ),
-            fitting(
-                largest(&|needs| needs.data <= bound.bytes),
-                match settings.devices.prepare_on {
-                    PrepareOn::Data => {
-                        "shorter clips by --max-mel-frames, or --prepare-on host, take less"
-                    }
-                    PrepareOn::Host | PrepareOn::Model => {
-                        "shorter clips by --max-mel-frames take less, and with --prepare-on model nothing comes there"
-                    }
-                },
-            ),
-        ));
+        let (device, takes) = (devices.data(), megabytes(needs.data));
+        let what = format!("{device} cannot prepare the largest batch: that takes {takes}");
+        let other_ways = match settings.devices.prepare_on {
+            PrepareOn::Data => "shorter clips by --max-mel-frames, or --prepare-on host, take less",
+            PrepareOn::Host | PrepareOn::Model => {
+                "shorter clips by --max-mel-frames take less, and with --prepare-on model nothing comes there"
+            }
+        };
+        let smaller = largest(&|needs| needs.data <= bound.bytes);
+        return Err(bound.refuse(needs.data, what, fitting(smaller, other_ways)));
     }
     let model = Bound::of(limits.model, free.model, "--model-gpu-memory");
     if let Some(bound) = model.filter(|bound| needs.on_model() > bound.bytes) {
@@ -97,27 +85,17 @@ pub(crate) fn check(
                 "--enable-gradient-checkpointing, a smaller --prefetch-buffer-size or a smaller --model-size takes less"
             }
         };
-        let ModelNeed {
-            weights,
-            activations,
-            batch,
-        } = needs.model;
-        return Err(bound.refuse(
-            needs.on_model(),
-            format!(
-                "the run does not fit on {}: it needs {} ({} for weights, moments and kept references, {} for the largest batch in training, {} for {} batches)",
-                devices.model(),
-                megabytes(needs.on_model()),
-                megabytes(weights),
-                megabytes(activations),
-                megabytes(batch * needs.slots as u64),
-                needs.slots,
-            ),
-            fitting(
-                largest(&|needs| needs.on_model() <= bound.bytes),
-                other_ways,
-            ),
-        ));
+        let what = format!(
+            "the run does not fit on {}: it needs {} ({} for weights, moments and kept references, {} for the largest batch in training, {} for {} batches)",
+            devices.model(),
+            megabytes(needs.on_model()),
+            megabytes(needs.model.weights),
+            megabytes(needs.model.activations),
+            megabytes(needs.model.batch * needs.slots as u64),
+            needs.slots,
+        );
+        let smaller = largest(&|needs| needs.on_model() <= bound.bytes);
+        return Err(bound.refuse(needs.on_model(), what, fitting(smaller, other_ways)));
     }
     Ok(needs)
 }
@@ -128,15 +106,15 @@ pub(crate) fn within_memory(settings: &TrainSettings, batches: Loader, needs: &N
     if needs.slots_ahead() == asked {
         return batches;
     }
-    tell(&format!(
+    status!(
         "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
         needs.slots_ahead()
-    ));
+    );
     batches.with_slots(needs.slots_ahead())
 }
 
 /// The largest batch that fits, with what keeps the effective batch; and what else would help.
-fn fitting(smaller: Option<ClipsOfAStep>, other_ways: &str) -> String {
+fn fitting(smaller: Option<StepClips>, other_ways: &str) -> String {
     match smaller {
         Some(smaller) => format!(
             "--batch-size {} fits, and with --grad-accum {} the model still learns from {} clips a step; or: {other_ways}",
@@ -179,7 +157,7 @@ impl DeviceWatch {
         watches
     }
 
-    /// At the last look; `None` where the backend does not say.
+    /// At the last check; `None` where the backend does not say.
     pub(crate) fn now(&self) -> Option<u64> {
         self.watch.now()
     }
@@ -190,7 +168,7 @@ impl DeviceWatch {
     }
 
     /// A warning, or an error that ends the run: the limit holds.
-    pub(crate) fn look(
+    pub(crate) fn check_step(
         &mut self,
         step: u64,
         recorder: &Recorder,
@@ -269,21 +247,25 @@ mod tests {
         let recorder = Recorder::off();
         pools.record(1_100_000);
         pools.record(500_000);
-        let told = watch.look(1, &recorder).unwrap().unwrap_or_default();
+        let message = watch.check_step(1, &recorder).unwrap().unwrap_or_default();
         assert!(
-            told.contains("held 2MB, above --data-gpu-memory 1MB"),
-            "{told}"
+            message.contains("held 2MB, above --data-gpu-memory 1MB"),
+            "{message}"
         );
-        assert_eq!(watch.look(2, &recorder).unwrap(), None, "it settles here");
+        assert_eq!(
+            watch.check_step(2, &recorder).unwrap(),
+            None,
+            "it settles here"
+        );
         pools.record(900_000);
-        let told = watch.look(4, &recorder).unwrap().unwrap_or_default();
-        assert!(told.contains("1MB more than at step 2"), "{told}");
-        assert!(told.contains("200000 bytes a step"), "{told}");
+        let message = watch.check_step(4, &recorder).unwrap().unwrap_or_default();
+        assert!(message.contains("1MB more than at step 2"), "{message}");
+        assert!(message.contains("200000 bytes a step"), "{message}");
         pools.record(2_000_000);
-        let told = watch.look(5, &recorder).unwrap_err().to_string();
+        let message = watch.check_step(5, &recorder).unwrap_err().to_string();
         assert!(
-            told.contains("vulkan:1 holds 2MB") && told.contains("--data-gpu-memory"),
-            "{told}"
+            message.contains("vulkan:1 holds 2MB") && message.contains("--data-gpu-memory"),
+            "{message}"
         );
     }
 }

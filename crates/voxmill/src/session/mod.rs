@@ -145,7 +145,7 @@ impl Session {
         plan: &RunPlan,
         parameters: usize,
     ) -> anyhow::Result<Recording> {
-        let yaml = run_folder::settings_yaml(&self.settings.shown);
+        let yaml = run_folder::settings_yaml(&self.settings.resolved);
         std::fs::write(folder.join(run_folder::SETTINGS), yaml)
             .map_err(|error| cannot_write(folder, error))?;
         let facts = facts::facts(self, plan, parameters, self.began);

@@ -20,7 +20,7 @@ use super::data::{loader_settings, training_loader};
 use super::devices::{self, OpenDevices};
 use super::errors::of_loader;
 use super::memory;
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
@@ -74,10 +74,10 @@ pub(crate) fn decide(
     };
     let time = |place| batch_time(&at(place), store, opened, stop);
     let measured = room(&at(PrepareOn::Data), store).and_then(|()| {
-        tell(&format!(
+        status!(
             "measuring whether the workers or {} compute frames faster …",
             devices.data()
-        ));
+        );
         Ok([time(PrepareOn::Host)?, time(PrepareOn::Data)?])
     });
     opened.data.memory_cleanup();
@@ -85,16 +85,12 @@ pub(crate) fn decide(
     Ok(match measured {
         Ok([host, data]) => {
             let place = faster(host, data);
-            let kept = match store.finds_again() {
-                true => " (once they are kept)",
-                false => "",
-            };
+            let again = store.finds_again();
+            let kept = if again { " (once they are kept)" } else { "" };
+            let (who, host, data) = (who(place), ms(host), ms(data));
+            let device = devices.data();
             let line = format!(
-                "frames    by {}: {} ms a batch by the workers{kept}, {} by {}",
-                who(place),
-                ms(host),
-                ms(data),
-                devices.data()
+                "frames    by {who}: {host} ms a batch by the workers{kept}, {data} by {device}"
             );
             (at(place), Some(line))
         }

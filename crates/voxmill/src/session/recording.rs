@@ -11,7 +11,7 @@ use voxmill_telemetry::probes::{Probes, Roots, Sampler};
 use voxmill_telemetry::recorder::{RecordError, Recorder, RecorderOptions};
 use voxmill_telemetry::trace::TraceOptions;
 
-use crate::commands::tell;
+use crate::commands::status;
 use voxmill_settings::error::UserError;
 
 /// Records for as long as it lives; [`Recording::finish`] says how the run ended.
@@ -58,7 +58,7 @@ impl Recording {
         let recorder = Recorder::start(options).map_err(refused)?;
         let probes = Probes::find(&Roots::default());
         for note in probes.notes() {
-            tell(&format!("note: {note}"));
+            status!("note: {note}");
         }
         let printed = probes.notes().len();
         // The date of the moment at which the run's clock was at zero.
@@ -96,19 +96,19 @@ impl Recording {
         self.recorder.record(Event::RunEnded { outcome });
         if let Some(sampler) = self.sampler {
             for note in sampler.notes().iter().skip(self.printed) {
-                tell(&format!("note: {note}"));
+                status!("note: {note}");
             }
         }
         let finished = self.recorder.finish();
         for note in self.recorder.notes() {
-            tell(&format!("note: {note}"));
+            status!("note: {note}");
         }
         let Err(error) = finished else {
             return;
         };
         for error in error.each() {
             let error = anyhow::Error::from(error.clone());
-            tell(&format!("warning: the record is not complete: {error:#}"));
+            status!("warning: the record is not complete: {error:#}");
         }
     }
 }

@@ -13,7 +13,7 @@ use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys::{self, Role};
 use voxmill_settings::config::value::Kind;
 use voxmill_settings::error::UserError;
-use voxmill_settings::{Origin, RunFolder, Shown};
+use voxmill_settings::{Origin, ResolvedSetting, RunFolder};
 
 pub(crate) const SETTINGS: &str = "settings.yaml";
 pub(crate) const EVENTS: &str = "events.jsonl";
@@ -39,12 +39,9 @@ pub(crate) fn planned(wanted: &RunFolder) -> PathBuf {
 
 pub(crate) fn create(path: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(path).map_err(|error| {
-        UserError::new(
-            format!("cannot make the run's folder `{}`", path.display()),
-            "give a folder that can be written with --run-dir",
-        )
-        .because(error)
-        .into()
+        let what = format!("cannot make the run's folder `{}`", path.display());
+        let hint = "give a folder that can be written with --run-dir";
+        UserError::new(what, hint).because(error).into()
     })
 }
 
@@ -75,44 +72,40 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     // Their names begin with the time.
     runs.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
     runs.pop().ok_or_else(|| {
-        UserError::new(
-            format!(
-                "there is no run with a checkpoint in `{}`",
-                runs_dir.display()
-            ),
-            "`voxmill train` makes one; --runs-dir says where to look",
-        )
-        .into()
+        let what = format!(
+            "there is no run with a checkpoint in `{}`",
+            runs_dir.display()
+        );
+        let hint = "`voxmill train` makes one; --runs-dir says where to look";
+        UserError::new(what, hint).into()
     })
 }
 
-/// What a person may mean by a checkpoint: its folder, a run's folder, a folder of checkpoints.
+/// How a checkpoint may be named: by its folder, a run's folder, a folder of checkpoints.
 #[derive(Debug)]
-pub(crate) enum Named {
+pub(crate) enum CheckpointPath {
     Checkpoint(PathBuf),
     Folder(PathBuf),
 }
 
-impl Named {
-    pub(crate) fn find(path: &Path) -> Named {
-        if path.join("checkpoint.json").is_file() {
-            return Named::Checkpoint(path.to_owned());
+impl CheckpointPath {
+    pub(crate) fn find(path: &Path) -> CheckpointPath {
+        const FACTS: &str = "checkpoint.json";
+        if path.join(FACTS).is_file() {
+            return CheckpointPath::Checkpoint(path.to_owned());
         }
-        match path
-            .file_name()
-            .is_some_and(|name| name == "checkpoint.json")
-        {
-            true => Named::Checkpoint(path.parent().unwrap_or(path).to_owned()),
-            false if checkpoints_of(path).is_dir() => Named::Folder(checkpoints_of(path)),
-            false => Named::Folder(path.to_owned()),
+        match path.file_name().is_some_and(|name| name == FACTS) {
+            true => CheckpointPath::Checkpoint(path.parent().unwrap_or(path).to_owned()),
+            false if checkpoints_of(path).is_dir() => CheckpointPath::Folder(checkpoints_of(path)),
+            false => CheckpointPath::Folder(path.to_owned()),
         }
     }
 
     /// The run that it belongs to, as far as its place shows.
     pub(crate) fn run(&self) -> Option<&Path> {
         match self {
-            Named::Checkpoint(path) => path.parent()?.parent(),
-            Named::Folder(path) => path.parent(),
+            CheckpointPath::Checkpoint(path) => path.parent()?.parent(),
+            CheckpointPath::Folder(path) => path.parent(),
         }
     }
 
@@ -129,11 +122,11 @@ impl Named {
         pick: impl Fn(&Checkpoints) -> Result<FoundCheckpoint, CheckpointError>,
     ) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
-            Named::Checkpoint(path) => Ok(FoundCheckpoint {
+            CheckpointPath::Checkpoint(path) => Ok(FoundCheckpoint {
                 checkpoint: CheckpointFolder::open(path)?,
                 damaged: Vec::new(),
             }),
-            Named::Folder(path) => pick(&Checkpoints::new(path, 1)),
+            CheckpointPath::Folder(path) => pick(&Checkpoints::new(path, 1)),
         }
     }
 }
@@ -142,7 +135,7 @@ impl Named {
 const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
-pub(crate) fn settings_yaml(shown: &[Shown]) -> String {
+pub(crate) fn settings_yaml(shown: &[ResolvedSetting]) -> String {
     let mut text = String::from("# The settings of this run. What nobody gave is a comment.\n");
     for section in ["data", "model", "training"] {
         let of_section = shown.iter().filter(|line| {
@@ -194,10 +187,8 @@ fn in_a_file(kind: Kind, value: &str) -> String {
 
 /// The time of day in UTC, so that names sort.
 fn now() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    stamp(seconds)
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    stamp(since_1970.map_or(0, |since| since.as_secs()))
 }
 
 fn stamp(seconds: u64) -> String {
@@ -230,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let line = |key, value: &str, origin| Shown {
+        let line = |key, value: &str, origin| ResolvedSetting {
             key,
             value: value.to_owned(),
             origin,

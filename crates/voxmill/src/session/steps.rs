@@ -1,4 +1,4 @@
-//! A step as the log has it, and the words for one that had to be split.
+//! A step as the log has it, and the warning about one that had to be split.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::shape::StepShape;
 use voxmill_trainer::train::{Split, StepReport};
 
-use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::checks::need::StepClips;
 
-pub(crate) fn split_words(split: &Split, clips: ClipsOfAStep) -> String {
+pub(crate) fn split_warning(split: &Split, clips: StepClips) -> String {
     let smaller = clips.in_parts(split.parts);
     format!(
         "batches of {} clips of {} frames do not fit ({}): they are trained in {} parts, which add up to the same step; --batch-size {} with --grad-accum {} does without",

@@ -13,9 +13,9 @@ use voxmill_trainer::prepare::LANGUAGES;
 use voxmill_trainer::train::Trainer;
 
 use super::data::Data;
-use super::errors::{describe, of_checkpoint};
-use super::run_folder::Named;
-use crate::commands::tell;
+use super::errors::{of_checkpoint, with_cause};
+use super::run_folder::CheckpointPath;
+use crate::commands::status;
 use voxmill_data::FeatureStore;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
@@ -31,10 +31,9 @@ pub(crate) fn new_voice(
 ) -> anyhow::Result<VoiceFacts> {
     let sample = store.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
     let sampled = store.mel_statistics(&sample)?.ok_or_else(|| {
-        UserError::new(
-            "no audio of the clips looked at could be read",
-            "`voxmill prepare` on the same folder says why",
-        )
+        let what = "no audio of the clips looked at could be read";
+        let hint = "`voxmill prepare` on the same folder says why";
+        UserError::new(what, hint)
     })?;
     let size = settings.model_size;
     let symbols = SymbolTable::built_in();
@@ -63,39 +62,35 @@ pub(crate) fn from_other_voice(
     speakers: Vec<String>,
     device: &Device,
 ) -> anyhow::Result<Trainer> {
-    let found = Named::find(path).best().map_err(of_checkpoint)?;
+    let found = CheckpointPath::find(path).best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!(
+        status!(
             "warning: {}; taking `{}`",
-            describe(damaged),
+            with_cause(damaged),
             found.checkpoint.path().display()
-        ));
+        );
     }
     let theirs = &found.checkpoint.facts().voice;
     if theirs.shape != voice.shape {
-        return Err(UserError::new(
-            format!(
-                "`{}` is a voice of size {}, not {}",
-                path.display(),
-                theirs.size,
-                voice.size
-            ),
-            format!("give --model-size {}", theirs.size),
-        )
-        .into());
+        let what = format!(
+            "`{}` is a voice of size {}, not {}",
+            path.display(),
+            theirs.size,
+            voice.size
+        );
+        let hint = format!("give --model-size {}", theirs.size);
+        return Err(UserError::new(what, hint).into());
     }
     if theirs.audio != voice.audio {
-        return Err(UserError::new(
-            format!("`{}` was trained with other audio settings", path.display()),
-            format!(
-                "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
-                theirs.audio.sample_rate,
-                theirs.audio.n_fft,
-                theirs.audio.hop_length,
-                theirs.audio.n_mels
-            ),
-        )
-        .into());
+        let what = format!("`{}` was trained with other audio settings", path.display());
+        let hint = format!(
+            "take its own: sample rate {}, n_fft {}, hop {}, {} mels",
+            theirs.audio.sample_rate,
+            theirs.audio.n_fft,
+            theirs.audio.hop_length,
+            theirs.audio.n_mels
+        );
+        return Err(UserError::new(what, hint).into());
     }
     // What its weights have learnt to read is in its scale.
     voice.mel_statistics = theirs.mel_statistics;

@@ -1,39 +1,36 @@
-//! What a person hears when the input is wrong: the thing, the place and the next move.
+//! What is printed when the input is wrong: the thing, the place and the next move.
 
 use std::fs;
+use std::process::Command;
+
+use serde_json::json;
 
 use crate::dataset::{Dataset, tone};
-use crate::{assert_said, json, prepare, regex_escape, said, voxmill};
+use crate::{
+    assert_has, assert_printed, expect, prepare, prepared, printed, regex_escape, voxmill,
+};
 
 #[test]
 fn a_folder_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
-    assert_said!(
-        prepare(&home.path().join("nowhere"), &[]).output().unwrap(),
-        home.path()
-    );
+    let nowhere = home.path().join("nowhere");
+    assert_printed!(printed(&mut prepare(&nowhere, "")), home.path());
 }
 
 #[test]
 fn a_folder_without_a_manifest() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("notes.txt"), "x").unwrap();
-    assert_said!(prepare(home.path(), &[]).output().unwrap(), home.path());
+    assert_printed!(printed(&mut prepare(home.path(), "")), home.path());
 }
 
 #[test]
 fn an_empty_manifest_and_one_with_commas() {
     let dataset = Dataset::new(1);
-    dataset.manifest("");
-    assert_said!(
-        prepare(dataset.path(), &[]).output().unwrap(),
-        dataset.path()
-    );
-    dataset.manifest("c000,The river.\n");
-    assert_said!(
-        prepare(dataset.path(), &[]).output().unwrap(),
-        dataset.path()
-    );
+    for manifest in ["", "c000,The river.\n"] {
+        dataset.manifest(manifest);
+        assert_printed!(printed(&mut prepare(dataset.path(), "")), dataset.path());
+    }
 }
 
 #[test]
@@ -49,11 +46,8 @@ fn bad_rows_and_files_go_to_quarantine_and_the_rest_goes_on() {
     manifest.extend(b"c023|A folder.\nc024|A pipe.\nc025|Cut short.\nc026|Not a number.\nc027|\"Quotes are text.\nc028|Three hours.\nc029|No samples.\nc030|All zero.\n");
     let at = |name: &str| dataset.path().join("wavs").join(name);
     fs::create_dir(at("c023.wav")).unwrap();
-    let made = std::process::Command::new("mkfifo")
-        .arg(at("c024.wav"))
-        .status()
-        .unwrap();
-    assert!(made.success());
+    let mut mkfifo = Command::new("mkfifo");
+    assert!(mkfifo.arg(at("c024.wav")).status().unwrap().success());
     let whole = tone(1.0, 440.0);
     fs::write(at("c025.wav"), &whole[..whole.len() / 2]).unwrap();
     fs::write(at("c026.wav"), b"this is no audio").unwrap();
@@ -64,12 +58,8 @@ fn bad_rows_and_files_go_to_quarantine_and_the_rest_goes_on() {
     long[4..8].copy_from_slice(&(36 + bytes).to_le_bytes());
     long[40..44].copy_from_slice(&bytes.to_le_bytes());
     fs::write(at("c028.wav"), &long[..44]).unwrap();
-    fs::File::options()
-        .write(true)
-        .open(at("c028.wav"))
-        .unwrap()
-        .set_len(44 + u64::from(bytes))
-        .unwrap();
+    let file = fs::File::options().write(true).open(at("c028.wav"));
+    file.unwrap().set_len(44 + u64::from(bytes)).unwrap();
     fs::write(at("c029.wav"), tone(0.0, 440.0)).unwrap();
     fs::write(at("c030.wav"), tone(1.0, 0.0)).unwrap();
     let very_long = format!("c031|{}\n", "a".repeat(100_000));
@@ -77,16 +67,13 @@ fn bad_rows_and_files_go_to_quarantine_and_the_rest_goes_on() {
     fs::write(at("c031.wav"), &whole).unwrap();
     fs::write(dataset.path().join("metadata.csv"), manifest).unwrap();
 
-    let output = prepare(dataset.path(), &["--max-bad", "60%", "--num-workers", "2"])
-        .output()
-        .unwrap();
-    assert_said!(output, dataset.path());
+    let mut lenient = prepare(dataset.path(), "--max-bad 60% --num-workers 2");
+    assert_printed!(printed(&mut lenient), dataset.path());
     let list = fs::read_to_string(dataset.path().join("voxmill-cache/quarantine.csv")).unwrap();
     insta::assert_snapshot!(list.replace(dataset.path().to_str().unwrap(), "[folder]"));
 
-    let strict = prepare(dataset.path(), &[]).output().unwrap();
-    assert_eq!(strict.status.code(), Some(1), "{}", said(&strict));
-    assert_said!(strict, dataset.path());
+    let strict = expect(&mut prepare(dataset.path(), ""), 1, &[]);
+    assert_printed!(strict, dataset.path());
 }
 
 #[test]
@@ -97,23 +84,16 @@ fn a_clip_through_a_link_that_leaves_the_folder_is_refused() {
     fs::write(&target, tone(1.0, 440.0)).unwrap();
     std::os::unix::fs::symlink(&target, dataset.path().join("wavs/c003.wav")).unwrap();
     dataset.append("c003|Through a link.");
-    let report = json(
-        &prepare(dataset.path(), &["--json", "--max-bad", "50%"])
-            .output()
-            .unwrap(),
-    );
-    assert_eq!(
-        report["quarantine"],
-        serde_json::json!({"outside the dataset folder": 1})
-    );
+    let report = prepared(dataset.path(), "--max-bad 50%");
+    let expected = json!({"outside the dataset folder": 1});
+    assert_eq!(report["quarantine"], expected);
 }
 
 #[test]
 fn line_ends_and_byte_order_mark_of_other_systems() {
     let dataset = Dataset::new(2);
     dataset.manifest("\u{feff}c000|The river.\r\nc001|The mill.\r\n");
-    let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
-    assert_eq!(report["clips"]["usable"], 2);
+    assert_eq!(prepared(dataset.path(), "")["clips"]["usable"], 2);
 }
 
 #[test]
@@ -121,10 +101,8 @@ fn settings_that_are_wrong_point_at_their_place() {
     let dataset = Dataset::new(1);
     let config = dataset.path().join("config.yaml");
     fs::write(&config, "data:\n  batch_sise: 16\n  n_mels: 9000\n").unwrap();
-    let output = prepare(dataset.path(), &["--config", config.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_said!(output, dataset.path());
+    let mut command = prepare(dataset.path(), format!("--config {}", config.display()));
+    assert_printed!(printed(&mut command), dataset.path());
 }
 
 #[test]
@@ -132,60 +110,40 @@ fn settings_are_shown_with_their_origin() {
     let dataset = Dataset::new(1);
     let config = dataset.path().join("config.yaml");
     fs::write(&config, "data:\n  batch_size: 24\n  enable_xla: true\n  num_workers: 3\ntraining:\n  learning_rate: 1e-4\n").unwrap();
-    let config = config.to_str().unwrap();
-    let output = prepare(
-        dataset.path(),
-        &[
-            "--config",
-            config,
-            "--n-mels",
-            "100",
-            "--ram-budget",
-            "1GB",
-            "--show-settings",
-        ],
-    )
-    .output()
-    .unwrap();
-    assert_said!(output, dataset.path());
-    let output = prepare(dataset.path(), &["--config", config, "--json"])
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        stderr.contains("`enable_xla` has no meaning here: it steered TensorFlow"),
-        "{stderr}"
-    );
+    let config = format!("--config {}", config.display());
+    let shown = format!("{config} --n-mels 100 --ram-budget 1GB --show-settings");
+    assert_printed!(printed(&mut prepare(dataset.path(), shown)), dataset.path());
+    let mut command = prepare(dataset.path(), format!("{config} --json"));
+    let stderr = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    let note = "`enable_xla` has no meaning here: it steered TensorFlow";
+    assert_has(&stderr, &[note]);
     assert!(!stderr.contains("learning_rate"), "{stderr}");
 }
 
 #[test]
 fn a_cache_folder_that_cannot_be_made() {
     let dataset = Dataset::new(2);
-    let output = prepare(dataset.path(), &["--cache-dir", "/dev/null/cache"])
-        .output()
-        .unwrap();
-    assert_said!(output, dataset.path());
+    let mut command = prepare(dataset.path(), "--cache-dir /dev/null/cache");
+    assert_printed!(printed(&mut command), dataset.path());
 }
 
 #[test]
 fn a_cache_of_a_newer_version_is_left_alone() {
     let dataset = Dataset::new(2);
-    json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+    prepared(dataset.path(), "");
     let features = dataset.path().join("voxmill-cache/features");
     let newer = features.join("index-v2-000001-00000000000000000000000000000000.arrow");
     fs::write(&newer, "from the future").unwrap();
-    let output = prepare(dataset.path(), &[]).output().unwrap();
-    assert_said!(output, dataset.path());
+    assert_printed!(printed(&mut prepare(dataset.path(), "")), dataset.path());
     assert_eq!(fs::read_to_string(&newer).unwrap(), "from the future");
 }
 
 #[test]
 fn a_flag_with_no_effect_is_refused() {
     let home = tempfile::tempdir().unwrap();
-    let mut command = voxmill(&["prepare", "--val-fraction", "10%"]);
-    let output = command.env("XDG_CACHE_HOME", home.path()).output().unwrap();
-    assert_said!(output, home.path());
+    let mut command = voxmill("prepare --val-fraction 10%");
+    command.env("XDG_CACHE_HOME", home.path());
+    assert_printed!(printed(&mut command), home.path());
 }
 
 #[test]
@@ -193,13 +151,6 @@ fn a_text_of_which_nothing_can_be_read_is_bad() {
     let dataset = Dataset::new(4);
     dataset.append("c004|你好世界");
     dataset.tone(4, 1.0);
-    let report = json(
-        &prepare(dataset.path(), &["--json", "--max-bad", "50%"])
-            .output()
-            .unwrap(),
-    );
-    assert_eq!(
-        report["quarantine"],
-        serde_json::json!({"nothing to say": 1})
-    );
+    let report = prepared(dataset.path(), "--max-bad 50%");
+    assert_eq!(report["quarantine"], json!({"nothing to say": 1}));
 }

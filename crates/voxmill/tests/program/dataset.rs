@@ -1,7 +1,10 @@
-//! Small datasets of tones, written with as few lines as a wav file takes.
+//! Small datasets of tones.
 
+use std::f32::consts::TAU;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use voxmill_audio::wav_bytes;
 
 pub(crate) struct Dataset {
     folder: tempfile::TempDir,
@@ -66,27 +69,10 @@ impl Dataset {
 
 /// 16-bit mono at 22,050 Hz.
 pub(crate) fn tone(seconds: f32, hz: f32) -> Vec<u8> {
-    let samples = (seconds * 22_050.0) as u32;
-    let mut wav = Vec::new();
-    wav.extend(b"RIFF");
-    wav.extend((36 + 2 * samples).to_le_bytes());
-    wav.extend(b"WAVEfmt ");
-    wav.extend(16u32.to_le_bytes());
-    for half in [1u16, 1] {
-        wav.extend(half.to_le_bytes());
-    }
-    wav.extend(22_050u32.to_le_bytes());
-    wav.extend(44_100u32.to_le_bytes());
-    for half in [2u16, 16] {
-        wav.extend(half.to_le_bytes());
-    }
-    wav.extend(b"data");
-    wav.extend((2 * samples).to_le_bytes());
-    for n in 0..samples {
-        let value = (std::f32::consts::TAU * hz * n as f32 / 22_050.0).sin() * 8_000.0;
-        wav.extend((value as i16).to_le_bytes());
-    }
-    wav
+    let samples = 0..(seconds * 22_050.0) as u32;
+    let turns = samples.map(|n| hz * n as f32 / 22_050.0);
+    let sound: Vec<f32> = turns.map(|turn| (TAU * turn).sin() * 0.25).collect();
+    wav_bytes(&sound, 22_050)
 }
 
 /// Name, size and time of change of every file below a folder.

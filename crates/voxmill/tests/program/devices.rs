@@ -2,27 +2,20 @@
 
 use serde_json::Value;
 
-use crate::schema::assert_fits;
-use crate::{said, voxmill};
+use crate::{assert_fits_page, assert_has, expect_refusal, json_of, voxmill};
 
-fn json(args: &[&str]) -> Value {
-    let output = voxmill(&["devices", "--json"]).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    let devices = serde_json::from_slice(&output.stdout).unwrap();
-    assert_fits(&devices, "devices");
-    devices
+fn devices(args: &str) -> Value {
+    json_of(&mut voxmill(format!("devices --json {args}")), "devices")
 }
 
 #[test]
 fn the_cpu_is_there_and_every_backend_is_accounted_for() {
-    let devices = json(&[]);
+    let devices = devices("");
     assert_eq!(devices["version"], 1);
     assert!(devices["cpu"]["cores"].as_u64().unwrap() > 0);
     let backends = devices["backends"].as_array().unwrap();
-    let cpu = backends
-        .iter()
-        .find(|backend| backend["name"] == "cpu")
-        .unwrap();
+    let cpu = backends.iter().find(|backend| backend["name"] == "cpu");
+    let cpu = cpu.unwrap();
     assert_eq!(
         (&cpu["compiled_in"], &cpu["devices"]),
         (&Value::from(true), &Value::from(1))
@@ -38,7 +31,7 @@ fn the_cpu_is_there_and_every_backend_is_accounted_for() {
 
 #[test]
 fn a_copy_between_two_lanes_is_measured_and_checked() {
-    let devices = json(&["--data-device", "cpu", "--model-device", "cpu"]);
+    let devices = devices("--data-device cpu --model-device cpu");
     let sizes = devices["copy"]["sizes"].as_array().unwrap();
     assert_eq!(sizes.len(), 4, "{devices:#}");
     for size in sizes {
@@ -50,30 +43,20 @@ fn a_copy_between_two_lanes_is_measured_and_checked() {
 }
 
 #[test]
-fn what_is_told_fits_the_page_and_says_what_is_used() {
-    let output = voxmill(&["devices"]).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        told.lines().all(|line| line.chars().count() <= 80),
-        "{told}"
-    );
-    for expected in ["cpu       ", "trains by default", "✓ cpu: compiled in"] {
-        assert!(told.contains(expected), "{expected}\n{told}");
-    }
+fn the_text_fits_the_page_and_says_what_is_used() {
+    let output = voxmill("devices").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_fits_page(&text);
+    let phrases = ["cpu       ", "trains by default", "✓ cpu: compiled in"];
+    assert_has(&text, &phrases);
 }
 
 #[test]
-fn a_device_that_is_not_there_is_an_error_with_a_way_out() {
+fn a_device_that_is_not_there_is_an_error_with_a_hint() {
     for device in ["cuda:9", "rocm:9"] {
-        let args = ["devices", "--data-device", "cpu", "--model-device", device];
-        let output = voxmill(&args).output().unwrap();
-        let told = said(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains("hint: "), "{told}");
-        assert!(!told.contains("panicked"), "{told}");
+        let args = format!("devices --data-device cpu --model-device {device}");
+        expect_refusal(&mut voxmill(args), &[]);
     }
-    let alone = voxmill(&["devices", "--data-device", "cpu"])
-        .output()
-        .unwrap();
+    let alone = voxmill("devices --data-device cpu").output().unwrap();
     assert!(!alone.status.success());
 }

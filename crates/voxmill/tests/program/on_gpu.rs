@@ -1,20 +1,11 @@
 //! `train` on a GPU, and on two logical devices of one. The software GPU of Mesa will do.
 
-use crate::said;
-use crate::train::{Run, kill_after_two_checkpoints, ok};
+use crate::train::{Run, kill_after_two_checkpoints};
+use crate::{assert_has, expect_refusal};
 
-const PAIR: [&str; 6] = [
-    "--data-device",
-    "wgpu:0",
-    "--model-device",
-    "wgpu:0+1",
-    // Measuring a software GPU takes its time.
-    "--prepare-on",
-    "host",
-];
-
-fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    PAIR.iter().chain(more).copied().collect()
+/// Two devices. Measuring a software GPU takes its time, so where frames are made is given.
+fn with(more: &str) -> String {
+    format!("--data-device wgpu:0 --model-device wgpu:0+1 --prepare-on host {more}")
 }
 
 fn near(a: &[(u64, u64)], b: &[(u64, u64)]) {
@@ -28,25 +19,18 @@ fn near(a: &[(u64, u64)], b: &[(u64, u64)]) {
 #[test]
 fn the_same_voice_is_trained_on_one_device_and_on_two() {
     let cpu = Run::new();
-    ok(cpu.train(&["--max-steps", "4", "--device", "cpu"]));
+    cpu.trained("--max-steps 4 --device cpu");
     let single = Run::new();
-    let output = ok(single.train(&["--max-steps", "4", "--device", "wgpu:0"]));
-    assert!(
-        said(&output).contains("single device, buffered: wgpu:0"),
-        "{}",
-        said(&output)
-    );
+    let text = single.trained("--max-steps 4 --device wgpu:0");
+    assert_has(&text, &["single device, buffered: wgpu:0"]);
     let pair = Run::new();
-    let output = ok(pair.train(&with(&["--max-steps", "4"])));
-    let told = said(&output);
-    for expected in [
+    let phrases = [
         "two devices: wgpu:0 prepares, wgpu:0+1 trains",
         // Each device's pools, as their own threads saw them.
         "at most on wgpu:0, ",
         "at most on wgpu:0+1",
-    ] {
-        assert!(told.contains(expected), "{expected}\n{told}");
-    }
+    ];
+    assert_has(&pair.trained(with("--max-steps 4")), &phrases);
     near(&cpu.losses(), &single.losses());
     near(&cpu.losses(), &pair.losses());
     // The voice is a voice wherever it was trained.
@@ -54,64 +38,36 @@ fn the_same_voice_is_trained_on_one_device_and_on_two() {
 }
 
 #[test]
-fn two_devices_go_on_where_they_were_killed() {
+fn two_devices_resume_where_they_were_killed() {
     let run = Run::new();
-    let often = with(&[
-        "--max-steps",
-        "14",
-        "--checkpoint-every",
-        "2",
-        "--keep",
-        "2",
-    ]);
+    let often = with("--max-steps 14 --checkpoint-every 2 --keep 2");
     kill_after_two_checkpoints(&run, &often);
-    let dir = run.dir().to_str().unwrap().to_owned();
-    let output = ok(run.train(&["--resume", &dir]));
-    assert!(
-        said(&output).contains("resumes after step"),
-        "{}",
-        said(&output)
-    );
+    assert_has(&run.resumed(""), &["resumes after step"]);
     let undisturbed = Run::new();
-    ok(undisturbed.train(&with(&["--max-steps", "14"])));
+    undisturbed.trained(with("--max-steps 14"));
     near(&undisturbed.losses(), &run.losses());
-}
-
-/// By calculation the batches fit; the device's pools grow by whole pages, and then they do not.
-#[test]
-fn a_data_device_above_its_limit_takes_no_more_batches() {
-    let run = Run::new();
-    let limit = ["--enable-memory-isolation", "--data-gpu-memory", "4MB"];
-    let output = run.train(&with(&limit)).output().unwrap();
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(
-        told.contains("wgpu:0 has no room for a batch") && told.contains("hint: "),
-        "{told}"
-    );
-    assert!(!told.contains("panicked"), "{told}");
 }
 
 #[test]
 fn what_does_not_fit_or_is_not_there_is_refused() {
-    let run = Run::new();
-    let refused = |args: &[&str], words: &str| {
-        let output = run.train(args).output().unwrap();
-        let told = said(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(
-            told.contains(words) && told.contains("hint: "),
-            "{words}\n{told}"
-        );
-        assert!(!told.contains("panicked"), "{told}");
-    };
-    let limit = ["--enable-memory-isolation", "--model-gpu-memory", "20MB"];
-    refused(&with(&limit), "does not fit on wgpu:0+1");
-    refused(&["--device", "wgpu:9"], "there is no wgpu:9");
-    refused(&["--device", "cuda"], "no `cuda` backend");
-    // A software GPU does not count as one.
-    refused(
-        &["--data-gpu", "0", "--model-gpu", "1"],
-        "Insufficient GPUs for Multi-GPU Mode: found 0",
-    );
+    for (args, what) in [
+        // By calculation the batches fit; the device's pools grow by whole pages, and then they do not.
+        (
+            with("--enable-memory-isolation --data-gpu-memory 4MB"),
+            "wgpu:0 has no room for a batch",
+        ),
+        (
+            with("--enable-memory-isolation --model-gpu-memory 20MB"),
+            "does not fit on wgpu:0+1",
+        ),
+        ("--device wgpu:9".to_owned(), "there is no wgpu:9"),
+        ("--device cuda".to_owned(), "no `cuda` backend"),
+        // A software GPU does not count as one.
+        (
+            "--data-gpu 0 --model-gpu 1".to_owned(),
+            "Insufficient GPUs for Multi-GPU Mode: found 0",
+        ),
+    ] {
+        expect_refusal(&mut Run::new().train(args), &[what]);
+    }
 }

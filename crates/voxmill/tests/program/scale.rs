@@ -4,46 +4,29 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::dataset::Dataset;
-use crate::schema::assert_fits;
 use crate::train::signal;
-use crate::{said, voxmill};
+use crate::{assert_has, expect, parse_json, transcript, voxmill};
 
-fn scale(dataset: &Dataset, more: &[&str]) -> Command {
-    let data = dataset.path().to_str().unwrap().to_owned();
-    let mut command = voxmill(&["scale", "--train-data", &data, "--model-size", "nano"]);
-    command.args(["--compute-threads", "1"]).args(more);
-    command
+fn scale(dataset: &Dataset, more: &str) -> Command {
+    let data = dataset.path().display();
+    voxmill(format!(
+        "scale --train-data {data} --model-size nano --compute-threads 1 {more}"
+    ))
 }
 
 #[test]
 fn sizes_are_rows_whether_they_run_or_die() {
     let dataset = Dataset::new(24);
     // In lanes there are limits; the larger batch is above it.
-    let limited = [
-        "--prepare-on",
-        "host",
-        "--data-device",
-        "cpu",
-        "--model-device",
-        "cpu",
-        "--enable-memory-isolation",
-        "--model-gpu-memory",
-        "60MB",
-    ];
-    let output = scale(
-        &dataset,
-        &["--batch-sizes", "512,2", "--num-steps", "5", "--json"],
-    )
-    .args(limited)
-    .output()
-    .unwrap();
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_fits(&result, "scale");
+    let limited = "--prepare-on host --data-device cpu --model-device cpu --enable-memory-isolation \
+                   --model-gpu-memory 60MB --batch-sizes 512,2 --num-steps 5 --json";
+    let output = scale(&dataset, limited).output().unwrap();
+    let text = transcript(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let result = parse_json(&output, "scale");
     assert_eq!(result["version"], 1);
     let [small, large] = &result["sizes"].as_array().unwrap()[..] else {
-        panic!("{told}")
+        panic!("{text}")
     };
     assert_eq!((&small["size"], &large["size"]), (&2.into(), &512.into()));
     assert_eq!(small["measured"]["steps"], 5);
@@ -53,62 +36,41 @@ fn sizes_are_rows_whether_they_run_or_die() {
         "host_memory",
         "busy",
     ] {
-        assert!(
-            small["measured"][measure].as_f64().unwrap() > 0.0,
-            "{measure}: {told}"
-        );
+        let measured = small["measured"][measure].as_f64().unwrap();
+        assert!(measured > 0.0, "{measure}: {text}");
     }
-    assert!(
-        large["died"].as_str().unwrap().contains("does not fit"),
-        "{told}"
-    );
+    assert_has(large["died"].as_str().unwrap(), &["does not fit"]);
     assert_eq!(large["refused"]["limit"], 60_000_000);
     assert!(large["refused"]["needs"].as_u64().unwrap() > 60_000_000);
     assert_eq!(result["memory"]["first_that_died"], 512);
-    for line in ["1/2  batch size 2: ", "2/2  batch size 512: died: the run"] {
-        assert!(told.contains(line), "{line}\n{told}");
-    }
+    let lines = ["1/2  batch size 2: ", "2/2  batch size 512: died: the run"];
+    assert_has(&text, &lines);
     assert!(!dataset.path().join("runs").exists());
 }
 
 #[test]
 fn workers_are_swept_too_and_where_all_die_the_exit_says_so() {
     let dataset = Dataset::new(24);
-    let output = scale(
-        &dataset,
-        &["--workers=1,2", "--num-steps", "5", "--batch-size", "4"],
-    )
-    .output()
-    .unwrap();
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    for expected in [
-        "5 steps of each size",
-        "workers",
-        "Frames a second",
-        "What follows",
+    for (args, code, phrases) in [
+        (
+            "--workers=1,2 --num-steps 5 --batch-size 4",
+            0,
+            "5 steps of each size|workers|Frames a second|What follows",
+        ),
+        (
+            "--batch-sizes 4 --ram-budget 1kB",
+            1,
+            "batch size 4 died|kB more|error: no size ran|hint: smaller sizes take less memory",
+        ),
+        (
+            "--batch-size 4",
+            1,
+            "hint: leave it out, and give the sizes with --batch-sizes",
+        ),
     ] {
-        assert!(told.contains(expected), "{expected}\n{told}");
+        let phrases: Vec<&str> = phrases.split('|').collect();
+        expect(&mut scale(&dataset, args), code, &phrases);
     }
-    let output = scale(&dataset, &["--batch-sizes", "4", "--ram-budget", "1kB"])
-        .output()
-        .unwrap();
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    for expected in [
-        "batch size 4 died",
-        "kB more",
-        "error: no size ran",
-        "hint: smaller sizes take less memory",
-    ] {
-        assert!(told.contains(expected), "{expected}\n{told}");
-    }
-    let output = scale(&dataset, &["--batch-size", "4"]).output().unwrap();
-    let told = said(&output);
-    assert!(
-        told.contains("hint: leave it out, and give the sizes with --batch-sizes"),
-        "{told}"
-    );
 }
 
 /// The processes that this one started and that are still there.
@@ -121,23 +83,22 @@ fn children(id: u32) -> Vec<String> {
 #[test]
 fn an_interruption_ends_the_child_too() {
     let dataset = Dataset::new(24);
-    let mut command = scale(&dataset, &["--batch-sizes", "4,8", "--num-steps", "100000"]);
+    let mut command = scale(&dataset, "--batch-sizes 4,8 --num-steps 100000");
     let scale = command.stderr(Stdio::piped()).spawn().unwrap();
     let patience = Instant::now();
     let child = loop {
         if let Some(child) = children(scale.id()).pop() {
             break child;
         }
-        assert!(
-            patience.elapsed() < Duration::from_secs(60),
-            "no child came"
-        );
+        let waited = patience.elapsed();
+        assert!(waited < Duration::from_secs(60), "no child came");
         std::thread::sleep(Duration::from_millis(10));
     };
     signal(scale.id(), "TERM");
     let output = scale.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    assert!(said(&output).contains("interrupted before a size was measured"));
+    let text = transcript(&output);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert_has(&text, &["interrupted before a size was measured"]);
     let gone = !std::path::Path::new(&format!("/proc/{child}")).exists();
     assert!(gone, "the child {child} lives on");
 }

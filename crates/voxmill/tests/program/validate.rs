@@ -2,25 +2,31 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::dataset::Dataset;
-use crate::schema::assert_fits;
-use crate::{regex_escape, said, voxmill};
+use crate::{assert_fits_page, assert_has, expect, parse_json, regex_escape, transcript, voxmill};
 
-fn validate(args: &[&str], home: &Path) -> Output {
-    let mut command = voxmill(&["validate"]);
-    command.args(args).env("XDG_CACHE_HOME", home);
-    command.current_dir(home).output().unwrap()
+fn validate(home: &Path, args: &str) -> Command {
+    let mut command = voxmill(format!("validate {args}"));
+    command.env("XDG_CACHE_HOME", home).current_dir(home);
+    command
 }
 
-fn json(output: &Output) -> Value {
-    let report = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}\n{}", said(output)));
-    assert_fits(&report, "validate");
-    report
+/// The report, whether the settings are ready or not.
+fn report(home: &Path, args: &str) -> Value {
+    let output = validate(home, &format!("{args} --json")).output().unwrap();
+    parse_json(&output, "validate")
+}
+
+/// A home with `my.yaml`, a dataset, and the flags that name both.
+fn with_file(text: &str) -> (tempfile::TempDir, Dataset, String) {
+    let (home, dataset) = (tempfile::tempdir().unwrap(), Dataset::new(40));
+    fs::write(home.path().join("my.yaml"), text).unwrap();
+    let args = format!("--config my.yaml --train-data {}", dataset.path().display());
+    (home, dataset, args)
 }
 
 /// The findings of one level, by key.
@@ -32,16 +38,16 @@ fn keys<'a>(checks: &'a Value, level: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// What was said, without what differs from machine to machine.
+/// What was printed, without what differs from machine to machine.
 macro_rules! assert_findings {
-    ($output:expr, $folder:expr) => {{
+    ($text:expr, $folder:expr) => {{
         let folder = $folder.to_str().unwrap().to_owned();
-        let said = said(&$output);
-        let begin = said.find("\n\n").map_or(0, |at| at + 2);
+        let text = $text;
+        let begin = text.find("\n\n").map_or(0, |at| at + 2);
         insta::with_settings!({filters => vec![
             (regex_escape(&folder).as_str(), "[folder]"),
         ]}, {
-            insta::assert_snapshot!(&said[begin..]);
+            insta::assert_snapshot!(&text[begin..]);
         });
     }};
 }
@@ -50,41 +56,37 @@ macro_rules! assert_findings {
 fn the_example_is_ready_on_the_built_in_corpus() {
     let home = tempfile::tempdir().unwrap();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config.example.yaml");
-    let output = validate(&["--config", example], home.path());
-    let told = said(&output);
-    assert!(output.status.success(), "{told}");
-    for expected in [
+    let mut command = validate(home.path(), &format!("--config {example}"));
+    let output = command.output().unwrap();
+    let text = transcript(&output);
+    assert!(output.status.success(), "{text}");
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let phrases = [
         "the built-in demo corpus",
         "of all frames are padding",
         "the page cache may hold them",
         "no busy share: nothing has been measured here yet; `voxmill profile` measures",
-    ] {
-        let joined = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(joined.contains(expected), "{expected}\n{told}");
-    }
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        stdout.lines().all(|line| line.chars().count() <= 80),
-        "{told}"
-    );
+    ];
+    assert_has(&joined, &phrases);
+    assert_fits_page(&String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
 fn without_a_file_the_flags_are_checked() {
     let home = tempfile::tempdir().unwrap();
     let dataset = Dataset::new(40);
-    let folder = dataset.path().to_str().unwrap();
-    let more = ["--train-data", folder, "--num-workers", "200", "--json"];
-    let report = json(&validate(&more, home.path()));
+    let args = format!(
+        "--train-data {} --num-workers 200",
+        dataset.path().display()
+    );
+    let report = report(home.path(), &args);
     assert_eq!(
         (&report["version"], &report["config"]),
-        (&Value::from(1), &Value::Null)
+        (&1.into(), &Value::Null)
     );
     assert_eq!(report["ready"], true);
-    assert!(
-        keys(&report["checks"], "warning").contains(&"num_workers"),
-        "{report:#}"
-    );
+    let warnings = keys(&report["checks"], "warning");
+    assert!(warnings.contains(&"num_workers"), "{report:#}");
     assert_eq!(report["dataset"]["rows"], 40);
     assert!(report["dataset"]["model_device_bytes"].as_u64().unwrap() > 10_000_000);
     assert!(report["disk"]["read_bytes_per_second"].as_f64().unwrap() > 0.0);
@@ -94,22 +96,16 @@ fn without_a_file_the_flags_are_checked() {
 fn a_file_that_is_no_yaml() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("my.yaml"), "data:\n\tbatch_size: 16\n").unwrap();
-    let output = validate(&["--config", "my.yaml"], home.path());
-    assert_eq!(output.status.code(), Some(1));
-    assert_findings!(output, home.path());
-    let report = json(&validate(&["--config", "my.yaml", "--json"], home.path()));
+    let text = expect(&mut validate(home.path(), "--config my.yaml"), 1, &[]);
+    assert_findings!(text, home.path());
+    let report = report(home.path(), "--config my.yaml");
     assert_eq!(
         (&report["ready"], &report["errors"]),
-        (&Value::from(false), &Value::from(1))
+        (&false.into(), &1.into())
     );
     assert_eq!(report["checks"][0]["place"]["line"], 2);
-    let fixed = validate(&["--config", "my.yaml", "--fix"], home.path());
-    assert_eq!(fixed.status.code(), Some(1), "{}", said(&fixed));
-    assert!(
-        said(&fixed).contains("cannot be fixed without you"),
-        "{}",
-        said(&fixed)
-    );
+    let mut fix = validate(home.path(), "--config my.yaml --fix");
+    expect(&mut fix, 1, &["cannot be fixed without you"]);
 }
 
 const WRONG: &str = "\
@@ -134,15 +130,12 @@ training:
 ";
 
 #[test]
-fn everything_wrong_is_told_at_once_with_its_place() {
-    let home = tempfile::tempdir().unwrap();
-    let dataset = Dataset::new(40);
-    fs::write(home.path().join("my.yaml"), WRONG).unwrap();
-    let folder = dataset.path().to_str().unwrap();
-    let args = ["--config", "my.yaml", "--train-data", folder];
-    let output = validate(&[&args[..], &["--json"]].concat(), home.path());
+fn everything_wrong_is_reported_at_once_with_its_place() {
+    let (home, _dataset, args) = with_file(WRONG);
+    let mut command = validate(home.path(), &format!("{args} --json"));
+    let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let report = json(&output);
+    let report = parse_json(&output, "validate");
     let checks = &report["checks"];
     assert_eq!(
         keys(checks, "error"),
@@ -152,155 +145,97 @@ fn everything_wrong_is_told_at_once_with_its_place() {
     let warnings = keys(checks, "warning");
     assert!(warnings.contains(&"num_workers") && warnings.contains(&"prefetch_buffer_size"));
     assert!(keys(checks, "note").contains(&"enable_xla"));
-    let all = checks.as_array().unwrap();
-    let workers = all
-        .iter()
-        .find(|check| check["key"] == "num_workers")
-        .unwrap();
-    assert_eq!(
-        (&workers["place"]["line"], &workers["place"]["column"]),
-        (&Value::from(3), &Value::from(3))
-    );
-    assert!(
-        workers["write"][0]["flag"]
-            .as_str()
-            .unwrap()
-            .starts_with("--num-workers ")
-    );
-    let unknown = all
-        .iter()
-        .find(|check| check["place"]["line"] == 4)
-        .unwrap();
+    let find = |is: fn(&Value) -> bool| checks.as_array().unwrap().iter().find(|&check| is(check));
+    let workers = find(|check| check["key"] == "num_workers").unwrap();
+    let place = &workers["place"];
+    assert_eq!((&place["line"], &place["column"]), (&3.into(), &3.into()));
+    let flag = workers["write"][0]["flag"].as_str().unwrap();
+    assert!(flag.starts_with("--num-workers "), "{flag}");
+    let unknown = find(|check| check["place"]["line"] == 4).unwrap();
     assert_eq!(unknown["hint"], "did you mean `batch_size`?");
 }
 
 #[test]
 fn a_corrected_copy_keeps_comments_and_order_and_is_ready() {
-    let home = tempfile::tempdir().unwrap();
-    let dataset = Dataset::new(40);
-    fs::write(home.path().join("my.yaml"), WRONG).unwrap();
-    let folder = dataset.path().to_str().unwrap();
-    let args = ["--config", "my.yaml", "--train-data", folder];
-    let output = validate(&[&args[..], &["--fix"]].concat(), home.path());
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(
-        fs::read_to_string(home.path().join("my.yaml")).unwrap(),
-        WRONG
-    );
-    let copy = fs::read_to_string(home.path().join("my.fixed.yaml")).unwrap();
+    let (home, _dataset, args) = with_file(WRONG);
+    let fix = format!("{args} --fix");
+    let read = |name: &str| fs::read_to_string(home.path().join(name)).unwrap();
+    expect(&mut validate(home.path(), &fix), 0, &[]);
+    assert_eq!(read("my.yaml"), WRONG);
     insta::with_settings!({filters => vec![
         (r"num_workers: \d+ +#", "num_workers: [workers] #"),
     ]}, {
-        insta::assert_snapshot!(copy);
+        insta::assert_snapshot!(read("my.fixed.yaml"));
     });
     // It is its own: it may be written again; and `train` takes it.
-    let again = validate(&[&args[..], &["--fix", "--json"]].concat(), home.path());
-    let report = json(&again);
+    let again = report(home.path(), &fix);
     assert_eq!(
-        (&report["ready"], &report["fixed"]["file"]),
-        (&Value::from(true), &Value::from("my.fixed.yaml"))
+        (&again["ready"], &again["fixed"]["file"]),
+        (&true.into(), &"my.fixed.yaml".into())
     );
-    let show = ["train", "--config", "my.fixed.yaml", "--show-settings"];
-    let shown = voxmill(&show).current_dir(home.path()).output().unwrap();
-    assert!(shown.status.success(), "{}", said(&shown));
+    let mut show = voxmill("train --config my.fixed.yaml --show-settings");
+    expect(show.current_dir(home.path()), 0, &[]);
     fs::write(home.path().join("my.fixed.yaml"), "data:\n").unwrap();
-    let refused = validate(&[&args[..], &["--fix"]].concat(), home.path());
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(
-        said(&refused).contains("--fix did not write it"),
-        "{}",
-        said(&refused)
-    );
-    let asked = validate(
-        &[&args[..], &["--fix", "--output", "my.fixed.yaml"]].concat(),
-        home.path(),
-    );
-    assert!(asked.status.success(), "{}", said(&asked));
+    let mut refused = validate(home.path(), &fix);
+    expect(&mut refused, 1, &["--fix did not write it"]);
+    let mut asked = validate(home.path(), &format!("{fix} --output my.fixed.yaml"));
+    expect(&mut asked, 0, &[]);
 }
 
 #[test]
-fn a_limit_is_mended_before_what_it_decides() {
-    let home = tempfile::tempdir().unwrap();
-    let dataset = Dataset::new(40);
+fn a_limit_is_fixed_before_what_it_decides() {
     // Seven of nine clips are longer: with so few left a batch of 4 would look too large.
-    let text = "data:\n  batch_size: 4\n  max_mel_frames: 70\n";
-    fs::write(home.path().join("my.yaml"), text).unwrap();
-    let folder = dataset.path().to_str().unwrap();
-    let args = ["--config", "my.yaml", "--train-data", folder];
-    let before = json(&validate(&[&args[..], &["--json"]].concat(), home.path()));
-    assert!(
-        keys(&before["checks"], "warning").contains(&"batch_size"),
-        "{before:#}"
-    );
-    let output = validate(&[&args[..], &["--fix"]].concat(), home.path());
-    assert!(output.status.success(), "{}", said(&output));
+    let (home, _dataset, args) = with_file("data:\n  batch_size: 4\n  max_mel_frames: 70\n");
+    let before = report(home.path(), &args);
+    let warnings = keys(&before["checks"], "warning");
+    assert!(warnings.contains(&"batch_size"), "{before:#}");
+    expect(&mut validate(home.path(), &format!("{args} --fix")), 0, &[]);
     let copy = fs::read_to_string(home.path().join("my.fixed.yaml")).unwrap();
-    assert!(copy.contains("\n  batch_size: 4\n"), "{copy}");
+    assert_has(&copy, &["\n  batch_size: 4\n"]);
     assert!(!copy.contains("max_mel_frames: 70\n"), "{copy}");
 }
 
 #[test]
 fn a_dataset_that_is_not_there_is_an_error_at_its_line() {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(
-        home.path().join("my.yaml"),
-        "data:\n  train_data: nowhere\n",
-    )
-    .unwrap();
-    let output = validate(&["--config", "my.yaml"], home.path());
-    assert_eq!(output.status.code(), Some(1));
-    assert_findings!(output, home.path());
+    let (home, ..) = with_file("data:\n  train_data: nowhere\n");
+    let text = expect(&mut validate(home.path(), "--config my.yaml"), 1, &[]);
+    assert_findings!(text, home.path());
 }
 
 #[test]
-fn a_refusal_that_names_a_setting_points_at_it() {
-    let home = tempfile::tempdir().unwrap();
-    let text = "data:\n  n_fft: 1000\n  hop_length: 2000\n";
-    fs::write(home.path().join("my.yaml"), text).unwrap();
-    let output = validate(&["--config", "my.yaml", "--json"], home.path());
-    let report = json(&output);
+fn a_refusal_about_a_setting_points_at_it() {
+    let (home, ..) = with_file("data:\n  n_fft: 1000\n  hop_length: 2000\n");
+    let mut command = validate(home.path(), "--config my.yaml --json");
+    let output = command.output().unwrap();
+    let report = parse_json(&output, "validate");
     assert_eq!(report["checks"][0]["key"], "hop_length", "{report:#}");
     assert_eq!(report["checks"][0]["place"]["line"], 3);
     assert_eq!(output.status.code(), Some(1));
+    // The same by flags alone, and a limit that lacks the switch it needs.
+    let by_flag = self::report(home.path(), "--n-fft 1000 --hop-length 2000");
+    let check = &by_flag["checks"][0];
+    assert_eq!(check["place"]["flag"], "--hop-length", "{by_flag:#}");
+    let lanes = "--data-device cpu --model-device cpu --model-gpu-memory 9GB";
+    let limit = self::report(home.path(), lanes);
+    assert_eq!(limit["checks"][0]["key"], "enable_memory_isolation");
 }
 
 #[test]
 fn the_busy_share_is_that_of_the_newest_run_like_it() {
     let home = tempfile::tempdir().unwrap();
     let dataset = Dataset::new(40);
-    let folder = dataset.path().to_str().unwrap();
-    let dir = "runs/20260101-000000-a";
-    let alike = [
-        "--train-data",
-        folder,
-        "--model-size",
-        "nano",
-        "--batch-size",
-        "4",
-    ];
-    let mut train = voxmill(&["train"]);
-    train.current_dir(home.path()).args(alike).args([
-        "--run-dir",
-        dir,
-        "--max-steps",
-        "24",
-        "--sample-every",
-        "0",
-    ]);
-    crate::train::ok(train);
-    let output = validate(&[&alike[..], &["--json"]].concat(), home.path());
-    let report = json(&output);
-    assert_eq!(report["busy"]["steps"], 24, "{report:#}");
-    let share = report["busy"]["share"].as_f64().unwrap();
+    let alike = format!(
+        "--train-data {} --model-size nano",
+        dataset.path().display()
+    );
+    let mut train = voxmill(format!(
+        "train {alike} --batch-size 4 --run-dir runs/20260101-000000-a --max-steps 24 --sample-every 0"
+    ));
+    expect(train.current_dir(home.path()), 0, &[]);
+    let same = report(home.path(), &format!("{alike} --batch-size 4"));
+    assert_eq!(same["busy"]["steps"], 24, "{same:#}");
+    let share = same["busy"]["share"].as_f64().unwrap();
     assert!((0.0..=1.0).contains(&share), "{share}");
-    let other = [
-        "--train-data",
-        folder,
-        "--model-size",
-        "nano",
-        "--batch-size",
-        "5",
-        "--json",
-    ];
-    assert_eq!(json(&validate(&other, home.path()))["busy"], Value::Null);
+    let other = report(home.path(), &format!("{alike} --batch-size 5"));
+    assert_eq!(other["busy"], Value::Null);
 }

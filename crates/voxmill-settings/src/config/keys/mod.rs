@@ -49,7 +49,7 @@ impl Section {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Read by at least one command; the others pass over it.
+    /// Read by at least one command; the others ignore it.
     Acts,
     /// Another name for the key given here.
     Alias(&'static str),
@@ -57,7 +57,7 @@ pub enum Role {
     NoMeaning(&'static str),
 }
 
-/// What holds where nobody says anything.
+/// What holds where a setting is not given.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
     /// This, as it would be written.
@@ -127,56 +127,35 @@ impl PartialEq for Key {
     }
 }
 
+/// `setter(argument) => the field that it sets, and to what`.
+macro_rules! setters {
+    ($($setter:ident($($value:ident: $ty:ty)?) => $($field:ident).+ = $to:expr;)*) => {
+        $(const fn $setter(mut self $(, $value: $ty)?) -> Key {
+            self.$($field).+ = $to;
+            self
+        })*
+    };
+}
+
 /// Building entries; [`settings!`] adds section, heading and verbs.
 impl Key {
-    const fn is(self, default: &'static str) -> Key {
-        self.rule(Rule::Is(default))
-    }
-
-    const fn of(self, default: fn() -> String) -> Key {
-        self.rule(Rule::Of(default))
-    }
-
-    const fn auto(self, words: &'static str) -> Key {
-        self.rule(Rule::Auto(words))
-    }
-
-    const fn absent(self, words: &'static str) -> Key {
-        self.rule(Rule::Absent(words))
-    }
-
-    const fn rule(mut self, rule: Rule) -> Key {
-        self.usual.rule = rule;
-        self
-    }
-
-    const fn note(self, note: &'static str) -> Key {
-        Key { note, ..self }
-    }
-
-    const fn example(mut self, value: &'static str) -> Key {
-        self.example = Some(value);
-        self
-    }
-
-    const fn in_file(mut self, words: &'static str) -> Key {
-        self.in_file = Some(words);
-        self
-    }
-
-    const fn value(mut self, name: &'static str) -> Key {
-        self.value_name = Some(name);
-        self
-    }
-
-    const fn flag_is(mut self, flag: &'static str) -> Key {
-        self.flag = Some(flag);
-        self
-    }
-
-    const fn or_flag(mut self, flag: &'static str) -> Key {
-        self.flag_alias = Some(flag);
-        self
+    setters! {
+        rule(rule: Rule) => usual.rule = rule;
+        is(default: &'static str) => usual.rule = Rule::Is(default);
+        of(default: fn() -> String) => usual.rule = Rule::Of(default);
+        auto(words: &'static str) => usual.rule = Rule::Auto(words);
+        absent(words: &'static str) => usual.rule = Rule::Absent(words);
+        note(note: &'static str) => note = note;
+        example(value: &'static str) => example = Some(value);
+        in_file(words: &'static str) => in_file = Some(words);
+        value(name: &'static str) => value_name = Some(name);
+        flag_is(flag: &'static str) => flag = Some(flag);
+        or_flag(flag: &'static str) => flag_alias = Some(flag);
+        hidden() => hidden = true;
+        bare() => bare = true;
+        of_a_call() => section = Section::Call;
+        only(verbs: Verbs) => usual.verbs = verbs;
+        also(others: &'static [Usage]) => others = others;
     }
 
     const fn inverted_flag(mut self, flag: &'static str, help: &'static str) -> Key {
@@ -187,30 +166,6 @@ impl Key {
     const fn off_by(mut self, flag: &'static str, help: &'static str) -> Key {
         self.negation = Some((flag, help));
         self
-    }
-
-    const fn hidden(mut self) -> Key {
-        self.hidden = true;
-        self
-    }
-
-    const fn bare(mut self) -> Key {
-        self.bare = true;
-        self
-    }
-
-    const fn of_a_call(mut self) -> Key {
-        self.section = Section::Call;
-        self
-    }
-
-    const fn only(mut self, verbs: Verbs) -> Key {
-        self.usual.verbs = verbs;
-        self
-    }
-
-    const fn also(self, others: &'static [Usage]) -> Key {
-        Key { others, ..self }
     }
 
     pub(super) const fn in_group(
@@ -363,7 +318,7 @@ impl Key {
     }
 
     /// The flag with a value of the setting: `--num-workers 1`, `--no-cache` for `enable_caching: false`.
-    pub(crate) fn flag_with(&self, value: &str) -> String {
+    pub fn flag_with(&self, value: &str) -> String {
         let name = self.flag();
         let on = if self.is_inverted() { "false" } else { "true" };
         match (self.kind, value) {
@@ -398,14 +353,10 @@ impl Key {
         }
     }
 
-    fn rule_in(&self, verb: Verbs) -> Rule {
-        let usage = self.usages().find(|usage| usage.verbs.has(verb));
-        usage.unwrap_or(&self.usual).rule
-    }
-
     /// What happens in a verb where the setting is absent.
     pub(crate) fn absent_in(&self, verb: Verbs) -> String {
-        self.rule_in(verb).words()
+        let usage = self.usages().find(|usage| usage.verbs.has(verb));
+        usage.unwrap_or(&self.usual).rule.words()
     }
 
     fn default_text(&self) -> Option<String> {
@@ -436,7 +387,7 @@ impl Key {
     }
 
     /// As the file of examples writes it, and whether as a comment.
-    pub(super) fn in_example(&self) -> Option<(String, bool)> {
+    pub(crate) fn in_example(&self) -> Option<(String, bool)> {
         match self.example {
             Some(value) => Some((value.to_owned(), true)),
             None => Some((self.default_text()?, false)),
@@ -514,16 +465,15 @@ mod tests {
     fn switches_are_written_so_that_they_are_read_back() {
         use crate::args::Cli;
         use clap::Parser as _;
-        assert_eq!(NUM_WORKERS.flag_with("1"), "--num-workers 1");
-        assert_eq!(
-            PAD_TO_FIXED_LENGTH.flag_with("false"),
-            "--pad-to-fixed-length=false"
-        );
-        assert_eq!(ENABLE_CACHING.flag_with("false"), "--no-cache");
-        assert_eq!(ENABLE_CACHING.flag_with("true"), "--no-cache=false");
-        assert_eq!(NO_OVERLAP.flag_with("false"), "--no-overlap=false");
-        assert_eq!(SIZE.flag_with("tiny"), "--model-size tiny");
-        for flag in [ENABLE_CACHING.flag_with("true"), SIZE.flag_with("tiny")] {
+        for (key, value, flag) in [
+            (&NUM_WORKERS, "1", "--num-workers 1"),
+            (&PAD_TO_FIXED_LENGTH, "false", "--pad-to-fixed-length=false"),
+            (&ENABLE_CACHING, "false", "--no-cache"),
+            (&ENABLE_CACHING, "true", "--no-cache=false"),
+            (&NO_OVERLAP, "false", "--no-overlap=false"),
+            (&SIZE, "tiny", "--model-size tiny"),
+        ] {
+            assert_eq!(key.flag_with(value), flag);
             let line = format!("voxmill train {flag}");
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
@@ -538,15 +488,10 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_key_is_the_one_that_was_meant() {
-        assert_eq!(
-            nearest(Section::Data, "batch_sise").unwrap().name,
-            "batch_size"
-        );
-        assert_eq!(
-            nearest(Section::Data, "lerning_rate").unwrap().name,
-            "learning_rate"
-        );
-        assert!(nearest(Section::Data, "zzz").is_none());
+    fn the_nearest_key_is_the_intended_one() {
+        let nearest = |name| nearest(Section::Data, name).map(|key| key.name);
+        assert_eq!(nearest("batch_sise"), Some("batch_size"));
+        assert_eq!(nearest("lerning_rate"), Some("learning_rate"));
+        assert_eq!(nearest("zzz"), None);
     }
 }

@@ -61,7 +61,7 @@ settings! { CHECKPOINTS: Training, "Checkpoints", Verbs::TRAINING;
         .absent("checkpoints in the run's folder").example("/big-disk/checkpoints");
     CHECKPOINT_EVERY = key("checkpoint_every", whole(1, 1_000_000_000), "Steps from one checkpoint to the next")
         .value("STEPS").rule(Rule::AutoOf(|| for_each_size(steps_between_checkpoints))).example("250");
-    KEEP = key("keep", whole(1, 10_000), "How many of the last checkpoints to keep, beside the best")
+    KEEP = key("keep", whole(1, 10_000), "How many of the last checkpoints to keep, besides the best")
         .is("3");
 }
 
@@ -91,9 +91,9 @@ settings! { RUN: Training, "Run and output", Verbs::TRAIN;
         .auto("the dataset's name and the size").example("my-voice");
     TENSORBOARD_LOG_DIR = key("tensorboard_log_dir", Kind::Path, "Where TensorBoard's files go")
         .absent("the run's folder").example("/logs");
-    LOG_EVERY = key("log_every", whole(1, 1_000_000), "Steps from one look at the loss to the next")
+    LOG_EVERY = key("log_every", whole(1, 1_000_000), "Steps from one reading of the loss to the next")
         .value("STEPS").is("10")
-        .also(&[used(Verbs::PROFILE, "Model", "Steps from one look at the loss to the next").rule(Rule::Is("10"))]);
+        .also(&[used(Verbs::PROFILE, "Model", "Steps from one reading of the loss to the next").rule(Rule::Is("10"))]);
     DASHBOARD = key("dashboard", Kind::Switch, "Show curves and buffers while it runs")
         .absent("where standard error is a terminal").of_a_call()
         .off_by("no-dashboard", "Plain lines instead of the dashboard");

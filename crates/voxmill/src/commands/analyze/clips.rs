@@ -77,11 +77,8 @@ fn rate(clips: &[&Clip]) -> anyhow::Result<f64> {
         let path = clip.audio_path();
         let cannot = || format!("cannot read `{}`", path.display());
         let mut file = File::open(&path).with_context(cannot)?;
-        loop {
-            match file.read(&mut buffer).with_context(cannot)? {
-                0 => break,
-                length => bytes += length,
-            }
+        while let length @ 1.. = file.read(&mut buffer).with_context(cannot)? {
+            bytes += length;
         }
     }
     Ok(bytes as f64 / 1e6 / began.elapsed().as_secs_f64().max(1e-9))
@@ -96,23 +93,16 @@ pub(super) fn audio(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Audio> {
         let Ok(effort) = featurizer.try_out(&clip.audio_path()) else {
             continue;
         };
-        for (part, (_, took)) in parts.iter_mut().zip(effort.parts()) {
-            part.push(milliseconds(took));
+        let times = effort.parts().map(|(_, took)| milliseconds(took));
+        for (part, time) in parts.iter_mut().zip(times) {
+            part.push(time);
         }
-        whole.push(
-            effort
-                .parts()
-                .iter()
-                .map(|(_, took)| milliseconds(*took))
-                .sum(),
-        );
+        whole.push(times.iter().sum());
     }
     if whole.is_empty() {
-        return Err(UserError::new(
-            "no audio of the clips looked at could be read",
-            "`voxmill prepare` on the same folder says why",
-        )
-        .into());
+        let what = "no audio of the clips looked at could be read";
+        let hint = "`voxmill prepare` on the same folder says why";
+        return Err(UserError::new(what, hint).into());
     }
     let [read, decode, resample, mel] = parts.map(Spread::of);
     Ok(Audio {

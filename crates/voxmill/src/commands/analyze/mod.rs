@@ -11,41 +11,34 @@ use voxmill_analysis::data_side::{
 use voxmill_data::manifest::{Clip, Split};
 use voxmill_report::terminal::data_side_text;
 
-use super::{paint, say, should_run, tell};
+use super::{paint, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::session::data::Data;
 use crate::session::recorded::newest_like;
-use voxmill_settings::TrainSettings;
 use voxmill_settings::args::{AnalyzeArgs, TrainArgs};
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
+use voxmill_settings::{TrainSettings, cores};
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
     let (json, step_ms) = (args.json, args.step_ms);
     if step_ms.is_some_and(|ms| !(ms > 0.0 && ms.is_finite())) {
-        return Err(UserError::new(
-            "--step-ms must be above 0",
-            "give what a step takes, in milliseconds",
-        )
-        .into());
+        let what = "--step-ms must be above 0";
+        let hint = "give what a step takes, in milliseconds";
+        return Err(UserError::new(what, hint).into());
     }
     let show = args.flags.show_settings;
     if args.flags.has(&keys::COMPUTE_THREADS) {
-        return Err(UserError::new(
-            "--compute-threads is for the model, and there is none here",
-            "leave it out; --num-workers is the number that is looked at",
-        )
-        .into());
+        let what = "--compute-threads is for the model, and there is none here";
+        let hint = "leave it out; --num-workers is the number that is looked at";
+        return Err(UserError::new(what, hint).into());
     }
     let settings = TrainSettings::resolve(TrainArgs::measured(args.flags))?;
-    if !should_run(&settings.notes, &settings.shown, show, json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, json)? {
         return Ok(Exit::Done);
     }
     let data = measure(&settings, step_ms)?;
-    match json {
-        true => say(&serde_json::to_string_pretty(&data)?)?,
-        false => say(&data_side_text(&data, paint()))?,
-    }
+    print_result(&data, json, |data| data_side_text(data, paint()))?;
     Ok(Exit::Done)
 }
 
@@ -55,15 +48,15 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
     let manifest = &dataset.train;
     let clips: Vec<&Clip> = manifest.clips_of(Split::Train).collect();
     let seed = settings.data.batches.seed;
-    tell("text      every clip");
+    status!("text      every clip");
     let text = clips::text(&clips, recipe)?;
     let sample = clips::sample(&clips, seed);
-    tell(&format!("disk      {} files, cold and warm", sample.len()));
+    status!("disk      {} files, cold and warm", sample.len());
     let disk = clips::disk(&sample)?;
-    tell(&format!("audio     {} clips, one by one", sample.len()));
+    status!("audio     {} clips, one by one", sample.len());
     let audio = clips::audio(&sample, recipe)?;
 
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     let pipeline = pipeline::DataPipeline {
         settings,
         data: &dataset,
@@ -74,25 +67,22 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
         true => pipeline.capacities(true, cores)?,
         false => Vec::new(),
     };
-    let pace = pace(settings, step_ms);
-    let feeding = match pace {
-        Some((step_ms, from)) => {
-            tell(&format!("feeding   a batch every {step_ms:.0} ms"));
-            let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
-            let needed = fed.clips_per_batch / (step_ms / 1e3);
-            Some(FeedingAt {
-                step_ms,
-                from,
-                workers: settings.feeding.workers as u64,
-                clips_per_batch: fed.clips_per_batch,
-                lost: fed.lost,
-                wait_ms: fed.waits,
-                needed_clips_per_second: needed,
-                enough_workers: enough_workers(&cold, needed),
-            })
-        }
-        None => None,
+    let feed = |(step_ms, from): (f64, String)| -> anyhow::Result<FeedingAt> {
+        status!("feeding   a batch every {step_ms:.0} ms");
+        let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
+        let needed = fed.clips_per_batch / (step_ms / 1e3);
+        Ok(FeedingAt {
+            step_ms,
+            from,
+            workers: settings.feeding.workers as u64,
+            clips_per_batch: fed.clips_per_batch,
+            lost: fed.lost,
+            wait_ms: fed.waits,
+            needed_clips_per_second: needed,
+            enough_workers: enough_workers(&cold, needed),
+        })
     };
+    let feeding = pace(settings, step_ms).map(feed).transpose()?;
     let mut data = DataSide {
         version: DATA_SIDE_VERSION,
         clips: clips.len() as u64,

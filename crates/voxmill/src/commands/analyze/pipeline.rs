@@ -10,7 +10,7 @@ use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Delivery;
 use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 
-use crate::commands::tell;
+use crate::commands::status;
 use crate::session::data::{Data, loader_settings};
 use crate::session::errors::of_loader;
 use voxmill_data::{Loader, LoaderSettings};
@@ -44,7 +44,7 @@ impl DataPipeline<'_> {
             .map(|workers| {
                 let state = if warm { "warm" } else { "cold" };
                 let many = if workers == 1 { "worker" } else { "workers" };
-                tell(&format!("capacity  {workers} {many}, {state}"));
+                status!("capacity  {workers} {many}, {state}");
                 self.capacity(warm, workers)
             })
             .collect()

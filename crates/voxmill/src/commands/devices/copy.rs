@@ -20,10 +20,9 @@ pub(super) struct Copied {
 pub(super) fn measure(data: DeviceId, model: DeviceId) -> anyhow::Result<Copied> {
     let open = |id: DeviceId| {
         device::open(id).map_err(|error| {
-            UserError::new(
-                error.to_string(),
-                "give another device; cpu is always there",
-            )
+            let what = error.to_string();
+            let hint = "give another device; cpu is always there";
+            UserError::new(what, hint)
         })
     };
     let (from, to) = (open(data)?, open(model)?);

@@ -1,8 +1,8 @@
 //! Every device once, however many backends see it. Pure.
 //!
-//! The tensor library tells neither names nor addresses. So a backend's devices are matched with the
+//! The tensor library reports neither names nor addresses. So a backend's devices are matched with the
 //! machine's cards by their order, and only where there are as many: a guess where cards differ, and
-//! told as one.
+//! marked as one.
 
 use voxmill_telemetry::probes::topology::{GpuFacts, Vendor};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice};
@@ -68,20 +68,17 @@ fn family(backend: Backend) -> Family {
 }
 
 fn add(others: &mut Vec<(Family, usize, Gpu)>, family: Family, place: usize, device: &FoundDevice) {
-    let same = others
-        .iter_mut()
-        .find(|(f, p, _)| (*f, *p) == (family, place));
-    match same {
+    let mut same = others.iter_mut();
+    match same.find(|(f, p, _)| (*f, *p) == (family, place)) {
         Some((_, _, gpu)) => gpu.ids.push(device.id),
-        None => others.push((
-            family,
-            place,
-            Gpu {
+        None => {
+            let gpu = Gpu {
                 ids: vec![device.id],
                 is_software: device.is_software,
                 card: None,
-            },
-        )),
+            };
+            others.push((family, place, gpu));
+        }
     }
 }
 

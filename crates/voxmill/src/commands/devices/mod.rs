@@ -9,11 +9,11 @@ use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
-use super::{say, say_json};
+use super::print_result;
 use crate::machine::Host;
 use copy::Copied;
 use inventory::Gpu;
-use voxmill_settings::Present;
+use voxmill_settings::AvailableDevices;
 use voxmill_settings::args::DevicesArgs;
 
 /// All that was found.
@@ -28,30 +28,27 @@ struct Devices {
     gpus: Vec<Gpu>,
     /// The best pair of cards, where there are two.
     pair: Option<Pair>,
-    /// What a run takes when nobody says.
+    /// What a run uses by default.
     usual: DeviceId,
     copied: Option<Copied>,
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
-    let present = Present::look();
-    let mut devices = Devices::look(&present);
+    let available = AvailableDevices::detect();
+    let mut devices = Devices::detect(&available);
     if let (Some(data), Some(model)) = (&args.data_device, &args.model_device) {
-        let usual = present.usual();
+        let usual = available.usual();
         let (data, model) = (data.id().unwrap_or(usual), model.id().unwrap_or(usual));
-        present.check("--data-device", data)?;
-        present.check("--model-device", model)?;
+        available.check("--data-device", data)?;
+        available.check("--model-device", model)?;
         devices.copied = Some(copy::measure(data, model)?);
     }
     let result = report::result(&devices);
-    match args.json {
-        true => say_json(&result),
-        false => say(&devices_text(&result)),
-    }
+    print_result(&result, args.json, devices_text)
 }
 
 impl Devices {
-    fn look(present: &Present) -> Devices {
+    fn detect(available: &AvailableDevices) -> Devices {
         let roots = Roots::default();
         let cards = topology::gpus(&roots);
         let compiled = Backend::compiled().filter(|backend| *backend != Backend::Cpu);
@@ -59,11 +56,11 @@ impl Devices {
         let links = topology::links(&cards, &roots);
         let driver = |card: &GpuFacts| topology::driver(&card.pci?, &roots);
         Devices {
-            host: Host::look(&roots),
+            host: Host::detect(&roots),
             gpus: inventory::gpus(&backends, &cards),
             pair: topology::best_pair(&cards, &links),
             drivers: cards.iter().map(driver).collect(),
-            usual: present.usual(),
+            usual: available.usual(),
             backends,
             cards,
             links,

@@ -143,10 +143,8 @@ mod tests {
         cards: Vec<GpuFacts>,
         backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
     ) -> Devices {
-        let links: Links = [((0, 1), Link::Phb)]
-            .into_iter()
-            .take(cards.len() / 2)
-            .collect();
+        let links = [((0, 1), Link::Phb)].into_iter().take(cards.len() / 2);
+        let links: Links = links.collect();
         Devices {
             host: Host {
                 cpu: Some("AMD Ryzen 9 7950X 16-Core Processor".to_owned()),
@@ -157,10 +155,7 @@ mod tests {
             },
             gpus: super::super::inventory::gpus(&backends, &cards),
             pair: best_pair(&cards, &links),
-            drivers: cards
-                .iter()
-                .map(|_| Some("nvidia 550.54.14".to_owned()))
-                .collect(),
+            drivers: vec![Some("nvidia 550.54.14".to_owned()); cards.len()],
             usual: match backends.first() {
                 Some((backend, Ok(_))) => DeviceId::new(*backend, 0),
                 _ => DeviceId::CPU,
@@ -175,10 +170,8 @@ mod tests {
     /// The list of missing backends left out: it grows with the program.
     fn seen(devices: &Devices) -> String {
         let text = devices_text(&result(devices));
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        let fits = |line: &str| line.chars().count() <= 80;
+        assert!(text.lines().all(fits), "{text}");
         let missing = text.find("          ✗").unwrap_or(text.len());
         let copy = text.find("\n\ncopy").unwrap_or(text.len());
         format!("{}{}", &text[..missing.min(copy)], &text[copy..])

@@ -22,8 +22,8 @@ use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_text::FrontEnd;
 
-use self::report::{FolderFacts, Timing};
-use super::{say, say_json, should_run, tell};
+use self::report::{FolderFacts, Timing, counts_by, suspicious_list};
+use super::{print_json, print_output, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
@@ -40,7 +40,7 @@ use voxmill_settings::error::UserError;
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
     let settings = PrepareSettings::resolve(args)?;
-    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
@@ -79,49 +79,44 @@ fn prepare(
     stop: &AtomicBool,
 ) -> anyhow::Result<Exit> {
     let mut prepared: Vec<Prepared> = Vec::new();
-    let mut failure = None;
+    let (mut failure, mut interrupted) = (None, false);
     for folder in folders(&settings.data)? {
-        let spent = prepared
-            .iter()
-            .map(|folder| folder.report.cache.bytes)
-            .sum();
-        let budget = settings
-            .data
-            .cache_budget
-            .map(|budget| budget.saturating_sub(spent));
-        match (Preparing {
+        let spent = prepared.iter().map(|folder| folder.report.cache.bytes);
+        let spent: u64 = spent.sum();
+        let budget = settings.data.cache_budget;
+        let preparing = Preparing {
             settings,
             recipe,
             folder: &folder,
-            budget,
+            budget: budget.map(|budget| budget.saturating_sub(spent)),
             recorder,
             stop,
-        })
-        .run()
-        {
+        };
+        match preparing.run() {
             Ok(folder) => prepared.push(folder),
             Err(error) => failure = Some(error),
         }
-        if failure.is_some() || prepared.iter().any(|folder| folder.interrupted) {
+        interrupted = prepared.iter().any(|folder| folder.interrupted);
+        if failure.is_some() || interrupted {
             break;
         }
     }
     if settings.json && !prepared.is_empty() {
         let datasets = prepared.iter().map(|folder| folder.report.clone());
-        say_json(&result::Prepared {
+        print_json(&result::Prepared {
             version: result::VERSION,
             datasets: datasets.collect(),
         })?;
     } else {
         for folder in &prepared {
-            say(&prepared_text(&folder.report))?;
+            print_output(&prepared_text(&folder.report))?;
         }
     }
     if let Some(error) = failure {
         return Err(error);
     }
-    if prepared.iter().any(|folder| folder.interrupted) {
-        tell("interrupted: what is done is kept; the same command continues from here");
+    if interrupted {
+        status!("interrupted: what is done is kept; the same command continues from here");
         return Ok(Exit::Interrupted);
     }
     match prepared.into_iter().find_map(|folder| folder.refusal) {
@@ -159,6 +154,21 @@ struct Work {
     interrupted: bool,
 }
 
+impl Work {
+    fn interrupted() -> Work {
+        Work {
+            interrupted: true,
+            ..Work::default()
+        }
+    }
+}
+
+fn print_warnings(cache: &Cache) {
+    for warning in cache.warnings() {
+        status!("warning: {warning}");
+    }
+}
+
 impl Preparing<'_> {
     fn run(&self) -> anyhow::Result<Prepared> {
         let begin = Instant::now();
@@ -166,30 +176,22 @@ impl Preparing<'_> {
         let scan_time = begin.elapsed();
         let rows = manifest.rows();
         let quarantine_file = self.folder.quarantine_list();
-        if let Some(refusal) = refusals::refusal(
-            &manifest,
-            rows,
-            manifest.clips.len(),
-            self.settings,
-            self.folder,
-        ) {
-            // Nothing is built on a dataset that will be refused; the list tells why.
+        let refusal = |manifest: &Manifest, usable: usize| {
+            refusals::refusal(manifest, rows, usable, self.settings, self.folder)
+        };
+        if let Some(refusal) = refusal(&manifest, manifest.clips.len()) {
+            // Nothing is built on a dataset that will be refused; the list says why.
             lists::write_quarantine(&manifest.quarantine, &quarantine_file)?;
             return Err(refusal.into());
         }
 
         let cache = Cache::open(&self.folder.cache_dir()).map_err(of_cache)?;
         let mut work = match self.prints(&manifest, &cache) {
-            None => Work {
-                interrupted: true,
-                ..Work::default()
-            },
+            None => Work::interrupted(),
             Some(prints) => {
                 let staleness = Staleness::find(&manifest.clips, &prints, &cache, self.recipe);
                 if staleness.nothing_to_write() && !self.settings.gc {
-                    for warning in cache.warnings() {
-                        tell(&format!("warning: {warning}"));
-                    }
+                    print_warnings(&cache);
                     Work::default()
                 } else {
                     drop(cache);
@@ -199,35 +201,18 @@ impl Preparing<'_> {
         };
         let cache = Cache::open(&self.folder.cache_dir()).map_err(of_cache)?;
 
-        let known = lists::all_known(
-            &manifest.clips,
-            &cache,
-            &work.built.known,
-            work.stale.keys(),
-        );
+        let built = &work.built.known;
+        let known = lists::all_known(&manifest.clips, &cache, built, work.stale.keys());
         let usable = known.iter().flatten().count();
-        let mut rebuilt = BTreeMap::new();
-        for (clip, _) in &work.built.known {
-            if let Some(reason) = work.stale.remove(clip) {
-                *rebuilt.entry(reason).or_default() += 1;
-            }
-        }
-        manifest
-            .quarantine
-            .extend(std::mem::take(&mut work.built.bad));
+        let reasons = built.iter().filter_map(|(clip, _)| work.stale.remove(clip));
+        let rebuilt = counts_by(reasons);
+        let bad = std::mem::take(&mut work.built.bad);
+        manifest.quarantine.extend(bad);
         lists::write_quarantine(&manifest.quarantine, &quarantine_file)?;
-        let suspicious = lists::write_suspicious(
-            &manifest,
-            &known,
-            self.recipe,
-            &self.folder.home.join("suspicious.csv"),
-        )?;
-        let built_audio = work
-            .built
-            .known
-            .iter()
-            .map(|&(clip, _)| manifest.clips[clip].header.seconds())
-            .sum();
+        let list = suspicious_list(self.folder);
+        let suspicious = lists::write_suspicious(&manifest, &known, self.recipe, &list)?;
+        let built = work.built.known.iter();
+        let built_audio = built.map(|&(clip, _)| manifest.clips[clip].header.seconds());
         let interrupted = work.interrupted || work.built.interrupted;
         let report = FolderFacts {
             folder: self.folder,
@@ -247,14 +232,14 @@ impl Preparing<'_> {
                 build: work.time,
                 total: begin.elapsed(),
                 built_clips: work.built.known.len(),
-                built_audio_seconds: built_audio,
+                built_audio_seconds: built_audio.sum(),
             },
         }
         .result()?;
-        let refusal = refusals::refusal(&manifest, rows, usable, self.settings, self.folder);
+        let refusal = refusal(&manifest, usable).filter(|_| !interrupted);
         Ok(Prepared {
             report,
-            refusal: refusal.filter(|_| !interrupted),
+            refusal,
             interrupted,
         })
     }
@@ -263,7 +248,7 @@ impl Preparing<'_> {
     fn prints(&self, manifest: &Manifest, cache: &Cache) -> Option<Fingerprints> {
         let verify = self.settings.verify;
         if verify {
-            tell("comparing the contents of all files");
+            status!("comparing the contents of all files");
             cache.check_shards();
         }
         let mut progress = ClipProgress::new(manifest.clips.len());
@@ -279,18 +264,13 @@ impl Preparing<'_> {
         let settings = self.settings;
         let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
-            UserError::new(
-                format!("cannot make the cache folder `{}`", dir.display()),
-                OWN_FOLDER,
-            )
-            .because(error)
+            let what = format!("cannot make the cache folder `{}`", dir.display());
+            let hint = OWN_FOLDER;
+            UserError::new(what, hint).because(error)
         })?;
         let mut writer = match self.lock(&dir) {
             Err(CacheError::Locked { .. }) if self.stop.load(Ordering::Relaxed) => {
-                return Ok(Work {
-                    interrupted: true,
-                    ..Work::default()
-                });
+                return Ok(Work::interrupted());
             }
             writer => writer.map_err(of_cache)?,
         };
@@ -300,16 +280,12 @@ impl Preparing<'_> {
             // Collecting copies rows: a damaged shard must be known before, so that its clips are remade.
             writer.cache().check_shards();
         }
-        for warning in writer.cache().warnings() {
-            tell(&format!("warning: {warning}"));
-        }
+        print_warnings(writer.cache());
         let staleness = Staleness::find(&manifest.clips, prints, writer.cache(), self.recipe);
         self.check_room(manifest, &staleness, writer.cache(), &dir)?;
-        let stale = staleness
-            .stale
-            .iter()
-            .map(|stale| (stale.clip, stale.reason.to_string()))
-            .collect();
+        let stale = staleness.stale.iter();
+        let stale = stale.map(|stale| (stale.clip, stale.reason.to_string()));
+        let stale = stale.collect();
         let begin = Instant::now();
         let mut progress = ClipProgress::new(staleness.stale.len());
         let building = Building {
@@ -349,16 +325,15 @@ impl Preparing<'_> {
             budget_bytes: self.budget,
             ..WriterOptions::default()
         };
-        let mut told = false;
+        let mut reported = false;
         CacheWriter::open_waiting(dir, self.recipe.feature_settings(), options, |holder| {
-            if !std::mem::replace(&mut told, true) {
+            if !std::mem::replace(&mut reported, true) {
                 let who = holder.map_or("another run".to_owned(), |pid| format!("process {pid}"));
-                tell(&format!("waiting for {who}, which is writing this cache"));
+                status!("waiting for {who}, which is writing this cache");
             }
-            if self.stop.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
+            match self.stop.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
             }
         })
     }
@@ -371,29 +346,22 @@ impl Preparing<'_> {
         cache: &Cache,
         dir: &Path,
     ) -> anyhow::Result<()> {
-        let channels = self.settings.data.audio.n_mels as u64;
-        let needed: u64 = staleness
-            .stale
-            .iter()
-            .map(|stale| {
-                let clip = &manifest.clips[stale.clip];
-                let letters = clip.text.len() as u64;
-                clip_bytes(
-                    self.settings.data.audio.frames_for_header(&clip.header) as u64,
-                    channels,
-                    letters,
-                    letters,
-                )
-            })
-            .sum();
-        let left = match self.budget {
-            Some(budget) => budget.saturating_sub(cache.disk_bytes().unwrap_or(0)),
-            None => u64::MAX,
-        };
-        let free = free_space(dir).context("cannot tell how much space is free")?;
-        if needed.min(left) > free {
-            return Err(refusals::no_room(needed.min(left), free, dir).into());
+        let audio = &self.settings.data.audio;
+        let bytes = staleness.stale.iter().map(|stale| {
+            let clip = &manifest.clips[stale.clip];
+            let letters = clip.text.len() as u64;
+            let frames = audio.frames_for_header(&clip.header) as u64;
+            clip_bytes(frames, audio.n_mels as u64, letters, letters)
+        });
+        let mut needed: u64 = bytes.sum();
+        if let Some(budget) = self.budget {
+            let left = budget.saturating_sub(cache.disk_bytes().unwrap_or(0));
+            needed = needed.min(left);
         }
-        Ok(())
+        let free = free_space(dir).context("cannot find out how much space is free")?;
+        match needed > free {
+            true => Err(refusals::no_room(needed, free, dir).into()),
+            false => Ok(()),
+        }
     }
 }

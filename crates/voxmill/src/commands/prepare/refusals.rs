@@ -54,11 +54,10 @@ pub(super) fn refusal(
 
 pub(super) fn no_room(needed: u64, free: u64, dir: &Path) -> UserError {
     let (needed, free) = (size(needed), size(free));
-    UserError::new(
-        format!(
-            "the cache needs {needed} in `{}`, where {free} are free",
-            dir.display()
-        ),
-        "free some space, move it with --cache-dir, or bound it with --cache-budget",
-    )
+    let what = format!(
+        "the cache needs {needed} in `{}`, where {free} are free",
+        dir.display()
+    );
+    let hint = "free some space, move it with --cache-dir, or bound it with --cache-budget";
+    UserError::new(what, hint)
 }

@@ -1,11 +1,12 @@
 //! What `prepare` found and did, as the result that is printed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_data::cache::{Cache, Collected};
-use voxmill_data::manifest::{Manifest, Split, Suspicious};
+use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious};
 use voxmill_report::results::prepare::{
     Batches, CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles,
     PreparedDataset, TimeFacts,
@@ -41,16 +42,30 @@ pub(super) struct Timing {
     pub(super) built_audio_seconds: f64,
 }
 
+/// The list of the clips that a person should listen to.
+pub(super) fn suspicious_list(folder: &DatasetFolder) -> PathBuf {
+    folder.home.join("suspicious.csv")
+}
+
+/// How often each name comes.
+pub(super) fn counts_by(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    names.fold(BTreeMap::new(), |mut counts, name| {
+        *counts.entry(name).or_default() += 1;
+        counts
+    })
+}
+
 impl FolderFacts<'_> {
+    fn usable(&self) -> impl Iterator<Item = (&Clip, Known)> {
+        let clips = self.manifest.clips.iter().zip(self.known);
+        clips.filter_map(|(clip, known)| Some((clip, (*known)?)))
+    }
+
     pub(super) fn result(self) -> anyhow::Result<PreparedDataset> {
         let facts = self;
         let manifest = facts.manifest;
-        let usable: Vec<_> = manifest
-            .clips
-            .iter()
-            .zip(facts.known)
-            .filter_map(|(clip, known)| Some((clip, (*known)?)))
-            .collect();
+        let usable: Vec<_> = facts.usable().collect();
+        let seconds = || usable.iter().map(|(clip, _)| clip.header.seconds());
         let mut languages = BTreeMap::<&str, ClipGroup>::new();
         let mut speakers = BTreeMap::<&str, ClipGroup>::new();
         for (clip, known) in &usable {
@@ -63,12 +78,10 @@ impl FolderFacts<'_> {
                 group.hours += clip.header.seconds() / 3600.0;
             }
         }
-        let training = usable
-            .iter()
-            .filter(|(clip, _)| clip.split == Split::Train)
-            .count();
-        let bad = manifest.quarantine.len();
-        let filtered = manifest.filtered;
+        let to_train_on = usable.iter().filter(|(clip, _)| clip.split == Split::Train);
+        let training = to_train_on.count();
+        let (bad, filtered) = (manifest.quarantine.len(), manifest.filtered);
+        let reached = usable.len() + bad + filtered.total();
         let counts = ClipCounts {
             rows: facts.rows,
             usable: usable.len(),
@@ -76,9 +89,7 @@ impl FolderFacts<'_> {
             validation: usable.len() - training,
             bad,
             filtered: filtered.total(),
-            not_reached: facts
-                .rows
-                .saturating_sub(usable.len() + bad + filtered.total()),
+            not_reached: facts.rows.saturating_sub(reached),
         };
         let time = &facts.timing;
         let build_seconds = time.build.as_secs_f64();
@@ -86,29 +97,17 @@ impl FolderFacts<'_> {
         Ok(PreparedDataset {
             folder: facts.folder.path.display().to_string(),
             demo: facts.folder.demo,
-            hours: usable
-                .iter()
-                .map(|(clip, _)| clip.header.seconds())
-                .sum::<f64>()
-                / 3600.0,
-            seconds: percentiles(usable.iter().map(|(clip, _)| clip.header.seconds())),
+            hours: seconds().sum::<f64>() / 3600.0,
+            seconds: percentiles(seconds()),
             tokens: percentiles(usable.iter().map(|(_, known)| f64::from(known.tokens))),
             batches: batches(&facts)?,
             trimmed: facts.settings.data.audio.trim_db.is_some(),
             languages: named(languages),
             speakers: named(speakers),
-            quarantine: manifest
-                .quarantine
-                .counts()
-                .into_iter()
+            quarantine: (manifest.quarantine.counts().into_iter())
                 .map(|(reason, n)| (reason.as_str().to_owned(), n))
                 .collect(),
-            quarantine_file: facts
-                .folder
-                .home
-                .join("quarantine.csv")
-                .display()
-                .to_string(),
+            quarantine_file: facts.folder.quarantine_list().display().to_string(),
             filtered: [
                 ("audio too long", filtered.audio_too_long),
                 ("audio too short", filtered.audio_too_short),
@@ -118,19 +117,8 @@ impl FolderFacts<'_> {
             .filter(|(_, n)| *n > 0)
             .map(|(reason, n)| (reason.to_owned(), n))
             .collect(),
-            suspicious: facts
-                .suspicious
-                .iter()
-                .fold(BTreeMap::new(), |mut counts, one| {
-                    *counts.entry(one.suspicion.to_string()).or_default() += 1;
-                    counts
-                }),
-            suspicious_file: facts
-                .folder
-                .home
-                .join("suspicious.csv")
-                .display()
-                .to_string(),
+            suspicious: counts_by(facts.suspicious.iter().map(|one| one.suspicion.to_string())),
+            suspicious_file: suspicious_list(facts.folder).display().to_string(),
             cache: CacheFacts {
                 folder: facts.cache.dir().display().to_string(),
                 clips: facts.cache.len(),
@@ -144,9 +132,7 @@ impl FolderFacts<'_> {
                 up_to_date: counts.usable > 0
                     && time.built_clips == 0
                     && counts.not_reached == 0
-                    && facts
-                        .collected
-                        .is_none_or(|collected| collected.clips_removed == 0),
+                    && (facts.collected).is_none_or(|collected| collected.clips_removed == 0),
                 collected: facts.collected.map(|collected| CollectedFacts {
                     clips: collected.clips_removed,
                     bytes_freed: collected.bytes_freed,
@@ -165,13 +151,11 @@ impl FolderFacts<'_> {
 }
 
 fn named(groups: BTreeMap<&str, ClipGroup>) -> Vec<ClipGroup> {
-    let mut groups: Vec<_> = groups
-        .into_iter()
-        .map(|(name, group)| ClipGroup {
-            name: name.to_owned(),
-            ..group
-        })
-        .collect();
+    let named = |(name, group): (&str, ClipGroup)| ClipGroup {
+        name: name.to_owned(),
+        ..group
+    };
+    let mut groups: Vec<_> = groups.into_iter().map(named).collect();
     groups.sort_by(|a, b| b.clips.cmp(&a.clips).then_with(|| a.name.cmp(&b.name)));
     groups
 }
@@ -196,19 +180,13 @@ fn percentiles(values: impl Iterator<Item = f64>) -> Percentiles {
 /// The plan of the training clips, with the lengths that their headers give.
 fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
     let settings = facts.settings;
-    let clips: Vec<_> = facts
-        .manifest
-        .clips
-        .iter()
-        .zip(facts.known)
+    let clips: Vec<_> = (facts.usable())
         .filter(|(clip, _)| clip.split == Split::Train)
-        .filter_map(|(clip, known)| {
-            Some(PlanClip {
-                id: clip.id.to_string(),
-                frames: settings.data.audio.frames_for_header(&clip.header) as u32,
-                tokens: (*known)?.tokens,
-                speaker: clip.speaker,
-            })
+        .map(|(clip, known)| PlanClip {
+            id: clip.id.to_string(),
+            frames: settings.data.audio.frames_for_header(&clip.header) as u32,
+            tokens: known.tokens,
+            speaker: clip.speaker,
         })
         .collect();
     if clips.is_empty() {
@@ -216,30 +194,23 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
     }
     let plan = BatchPlan::new(clips, settings.data.batches)?;
     let batch_size = settings.data.batches.batch_size.get();
-    let random = PaddingWaste::of_random_batches(
-        plan.clips(),
-        batch_size as usize,
-        settings.data.batches.seed,
-    );
+    let seed = settings.data.batches.seed;
+    let random = PaddingWaste::of_random_batches(plan.clips(), batch_size as usize, seed);
+    let longest = PaddingWaste::of_longest(plan.clips());
+    let shapes = plan.buckets().iter().map(|bucket| PaddedShape {
+        frames: bucket.shape.frames,
+        tokens: bucket.shape.tokens,
+        rows: bucket.shape.rows,
+        clips: bucket.clips.len(),
+        batches: bucket.batches(),
+    });
     Ok(Some(Batches {
         batch_size,
         per_epoch: plan.batches_per_epoch(),
-        shapes: plan
-            .buckets()
-            .iter()
-            .map(|bucket| PaddedShape {
-                frames: bucket.shape.frames,
-                tokens: bucket.shape.tokens,
-                rows: bucket.shape.rows,
-                clips: bucket.clips.len(),
-                batches: bucket.batches(),
-            })
-            .collect(),
+        shapes: shapes.collect(),
         padding_waste: PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.waste(),
         padding_waste_of_random_batches: random.frames.waste(),
-        padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(plan.clips())
-            .frames
-            .waste(),
+        padding_waste_of_padding_to_the_longest: longest.frames.waste(),
     }))
 }
 

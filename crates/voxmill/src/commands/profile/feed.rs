@@ -22,7 +22,7 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::prepare::ReadyBatch;
 use voxmill_trainer::train::{Fed, Feed, FeedError};
 
-use crate::session::feed::{after, next_of};
+use crate::session::feed::{after, in_memory, next_of};
 use voxmill_data::Loader;
 
 /// Which step is of which phase: `(name, steps)` one after another.
@@ -172,10 +172,8 @@ impl<'a> ProfileFeed<'a> {
             phase::FLOOR if self.start_of_run.is_some() => {}
             phase::RUN => {
                 let done = self.one_by_one.take().map_or(0, |r| r.resume_point().next);
-                let prepare = self
-                    .start_of_run
-                    .take()
-                    .ok_or("the pipeline was started before")?;
+                let prepare = self.start_of_run.take();
+                let prepare = prepare.ok_or("the pipeline was started before")?;
                 let from = ResumePoint::at(done);
                 let recorder = self.recorder.clone();
                 self.pipeline = Some(self.batches.start_with(from, None, prepare, recorder)?);
@@ -194,9 +192,7 @@ impl<'a> ProfileFeed<'a> {
         self.source = source;
         Ok(())
     }
-}
 
-impl ProfileFeed<'_> {
     fn take(&mut self) -> Option<Result<Fed, FeedError>> {
         let step = self.given / self.accumulate + 1;
         self.given += 1;
@@ -217,13 +213,8 @@ impl ProfileFeed<'_> {
                 drain.one_more();
             }
             self.late = None;
-            let ready = self
-                .kept
-                .get(self.given as usize % self.kept.len().max(1))?;
-            return Some(Ok(Fed {
-                ready: ready.clone(),
-                done: Box::new(|| {}),
-            }));
+            let number = self.given as usize % self.kept.len().max(1);
+            return Some(Ok(in_memory(self.kept.get(number)?.clone())));
         };
         let (fed, late) = next_of(pipeline)?;
         self.late = late;
@@ -325,19 +316,17 @@ impl Drop for Drain {
 /// Workers are idle when their buffers are full, or nothing moves for a while.
 fn until_idle(control: &Control) {
     const LONGEST: Duration = Duration::from_secs(30);
-    const LOOK: Duration = Duration::from_millis(50);
+    const INTERVAL: Duration = Duration::from_millis(50);
     const STILL: u32 = 6;
     let levels = || {
         let stages = control.snapshot().stages;
-        stages
-            .iter()
-            .map(|stage| stage.buffered)
-            .collect::<Vec<_>>()
+        let levels = stages.iter().map(|stage| stage.buffered);
+        levels.collect::<Vec<_>>()
     };
     let begin = Instant::now();
     let (mut last, mut still) = (levels(), 0);
     while still < STILL && begin.elapsed() < LONGEST {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(INTERVAL);
         let now = levels();
         still = if now == last { still + 1 } else { 0 };
         last = now;

@@ -10,10 +10,9 @@ pub(super) fn parse(asked: &[String]) -> anyhow::Result<Option<InjectedDelays>> 
     let mut all = InjectedDelays::default();
     for text in asked {
         let wrong = || {
-            UserError::new(
-                format!("`{text}` cannot be injected"),
-                "give read, resample, mel, huge, uneven, collate, transfer or step with a time (read=20ms)",
-            )
+            let what = format!("`{text}` cannot be injected");
+            let hint = "give read, resample, mel, huge, uneven, collate, transfer or step with a time (read=20ms)";
+            UserError::new(what, hint)
         };
         let (part, value) = text.split_once('=').ok_or_else(wrong)?;
         let number = value.strip_suffix("ms").ok_or_else(wrong)?;

@@ -18,7 +18,7 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Trainer};
 
-use super::{paint, say, should_run, tell};
+use super::{paint, print_result, should_run, status};
 use crate::advice::profile;
 use crate::exit::Exit;
 use crate::interrupt;
@@ -30,10 +30,10 @@ use feed::{Phases, ProfileFeed};
 use observer::Profiling;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::args::ProfileArgs;
-use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
 
-/// Steps that are measured, and steps before them, where nobody says how many.
+/// Steps that are measured, and steps before them, by default.
 const STEPS: u64 = 100;
 const WARM_UP: u64 = 5;
 
@@ -45,56 +45,52 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let show = args.flags.show_settings;
-    let delays = inject::parse(&args.plant)?;
+    let delays = inject::parse(&args.inject)?;
     let steps = args.num_steps.map_or(STEPS, |steps| u64::from(steps.get()));
     let warm_up = args.warmup.map_or(WARM_UP, u64::from);
     let mut settings = TrainSettings::resolve(args.training())?;
-    if !should_run(&settings.notes, &settings.shown, show, json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, json)? {
         return Ok(Exit::Done);
     }
     settings.feeding.delays = delays;
     let pool = compute_pool(settings.compute_threads)?;
     let (folder, stopped) = pool.install(|| measure(&settings, steps, warm_up))?;
     if stopped == Stopped::Interrupted {
-        tell("interrupted: half a profile is not reported");
+        status!("interrupted: half a profile is not reported");
         return Ok(Exit::Interrupted);
     }
     print(&replayed(&folder)?, json)?;
-    tell(&format!(
+    status!(
         "\nlog       {}\nagain     voxmill profile --replay {}",
         folder.join(run_folder::EVENTS).display(),
         folder.display()
-    ));
+    );
     Ok(Exit::Done)
 }
 
 fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {
-    if json {
-        return say(&serde_json::to_string_pretty(profile)?);
-    }
-    say(&profile_text(profile, paint()))
+    print_result(profile, json, |profile| profile_text(profile, paint()))
 }
 
 /// What the log of a run says. Nothing but the log goes into it.
 fn replayed(path: &Path) -> anyhow::Result<Profile> {
     let run = read_run(path)?;
     if run.steps.is_empty() {
-        return Err(UserError::new(
-            format!("there is no step in the log of `{}`", path.display()),
-            "give a run of `voxmill train` or `voxmill profile` that got as far as its first steps",
-        )
-        .into());
+        let what = format!("there is no step in the log of `{}`", path.display());
+        let hint =
+            "give a run of `voxmill train` or `voxmill profile` that got as far as its first steps";
+        return Err(UserError::new(what, hint).into());
     }
     if run.outcome().is_none() {
-        tell(
+        status!(
             "note: the log has no end: the run is still going, or was killed; what is there is used",
         );
     }
     if run.flaws.damaged > 0 {
-        tell(&format!(
+        status!(
             "warning: {} lines of the log cannot be read and are left out",
             run.flaws.damaged
-        ));
+        );
     }
     Ok(profile(&run))
 }
@@ -111,7 +107,7 @@ fn measure(
     let session = Session::open(settings, data, None, began, stop)?;
     let settings = &session.settings;
     if let Some(placement) = &session.placement {
-        tell(placement);
+        status!("{placement}");
     }
     let one_by_one = session.loader(LoaderSettings {
         overlap: false,
@@ -153,7 +149,7 @@ fn measure(
         feed.one_by_one = Some(running.map_err(of_loader)?);
     }
     feed.start_of_run = Some(session.prepare_stage(&training)?);
-    let clips = ClipsOfAStep::of(settings);
+    let clips = StepClips::of(settings);
     let mut observer = Profiling::new(recording.recorder(), phases, clips);
     // The trainer always saves at the end; this model is discarded.
     let discarded = folder.join("thrown-away");

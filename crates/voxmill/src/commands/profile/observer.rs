@@ -11,9 +11,9 @@ use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use super::feed::Phases;
-use crate::commands::tell;
-use crate::session::steps::{split_words, step_event};
-use voxmill_settings::checks::need::ClipsOfAStep;
+use crate::commands::status;
+use crate::session::steps::{split_warning, step_event};
+use voxmill_settings::checks::need::StepClips;
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
@@ -24,11 +24,11 @@ pub(super) struct Profiling {
     /// `None` where standard error is no terminal.
     bar: Option<ProgressBar>,
     last_line: Instant,
-    clips: ClipsOfAStep,
+    clips: StepClips,
 }
 
 impl Profiling {
-    pub(super) fn new(recorder: Recorder, phases: Phases, clips: ClipsOfAStep) -> Profiling {
+    pub(super) fn new(recorder: Recorder, phases: Phases, clips: StepClips) -> Profiling {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
@@ -55,7 +55,7 @@ impl Observer for Profiling {
     fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
         for report in steps {
             for split in &report.splits {
-                tell(&format!("warning: {}", split_words(split, self.clips)));
+                status!("warning: {}", split_warning(split, self.clips));
             }
             let ended = self.recorder.now().since(report.ended.elapsed().into());
             let mut event = step_event(report, ended);
@@ -83,11 +83,7 @@ impl Observer for Profiling {
             }
             None if self.last_line.elapsed() > BETWEEN_LINES => {
                 self.last_line = Instant::now();
-                tell(&format!(
-                    "step {} of {}: {phase}",
-                    last.step,
-                    self.phases.steps()
-                ));
+                status!("step {} of {}: {phase}", last.step, self.phases.steps());
             }
             None => {}
         }

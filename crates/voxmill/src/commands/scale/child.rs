@@ -1,4 +1,4 @@
-//! One size: this program itself, as a child that trains for a few steps into a folder that is thrown away.
+//! One size: this program itself, as a child that trains for a few steps into a temporary folder.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -15,11 +15,12 @@ use voxmill_analysis::run::Run;
 use voxmill_analysis::scaling::{Failure, SizeOutcome};
 
 use crate::exit::Exit;
+use crate::machine::status_bytes;
 use crate::session::run_folder::EVENTS;
 use voxmill_settings::error::FAILURE_FILE;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
-/// More than any run has: what a file says of its length is not meant for a few steps.
+/// More than any run has: a length in a file does not hold for a few steps.
 const NO_LIMIT: &str = "1000000";
 
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct Child {
     process: std::process::Child,
     log: PathBuf,
     failure: PathBuf,
-    said: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
     /// Bytes of its memory, the most that were seen.
     peak: Option<u64>,
 }
@@ -57,7 +58,7 @@ impl Child {
             .args(["--epochs", NO_LIMIT, "--max-minutes", NO_LIMIT])
             .args(["--no-evaluation", "--no-dashboard", "--sample-every", "0"])
             .args(["--checkpoint-every", NO_LIMIT])
-            // All of it, whatever a file says: nothing of the person's is written or replaced.
+            // Overrides a file: nothing of the user's is written or replaced.
             .arg("--run-dir")
             .arg(folder)
             .arg("--checkpoint-dir")
@@ -71,10 +72,10 @@ impl Child {
             .spawn()
             .context("cannot start a run")?;
         // Read as it comes: a full pipe would stop the child.
-        let said = process.stderr.take().map(|mut pipe| {
+        let stderr = process.stderr.take().map(|mut pipe| {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
-                // What was said until the pipe broke is what there is.
+                // What was printed until the pipe broke is what there is.
                 let _ = pipe.read_to_end(&mut bytes);
                 String::from_utf8_lossy(&bytes).into_owned()
             })
@@ -83,7 +84,7 @@ impl Child {
             process,
             log: folder.join(EVENTS),
             failure,
-            said,
+            stderr,
             peak: None,
         })
     }
@@ -106,8 +107,8 @@ impl Child {
             look();
             std::thread::sleep(BETWEEN_LOOKS);
         };
-        let said = self.said.take().and_then(|thread| thread.join().ok());
-        let said = said.unwrap_or_default();
+        let stderr = self.stderr.take().and_then(|thread| thread.join().ok());
+        let stderr = stderr.unwrap_or_default();
         // Ctrl-C reaches both, and the child may be faster.
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
@@ -120,16 +121,16 @@ impl Child {
         });
         let outcome = match run.filter(|_| status.success()) {
             Some(run) => ran(run, self.peak),
-            None => SizeOutcome::Died(self.handed_over().unwrap_or_else(|| Failure {
-                reason: reason(status, &said),
+            None => SizeOutcome::Died(self.reported_failure().unwrap_or_else(|| Failure {
+                reason: reason(status, &stderr),
                 shortage: None,
             })),
         };
         Ok(Some(Ended { outcome, memory }))
     }
 
-    /// What the child itself says of its end, where it came to that.
-    fn handed_over(&self) -> Option<Failure> {
+    /// The error that the child itself reported, if any.
+    fn reported_failure(&self) -> Option<Failure> {
         serde_json::from_slice(&std::fs::read(&self.failure).ok()?).ok()
     }
 
@@ -157,7 +158,7 @@ fn ran(run: Run, seen: Option<u64>) -> SizeOutcome {
             .map_or(0, |stage| stage.service.count())
     };
     let sampled = stats.host.process_memory.peak().map(|bytes| bytes as u64);
-    // The library's own pools where it reports them, else what the driver says.
+    // The library's own pools where it reports them, else what the driver reports.
     let pools = stats.device_memory.values().map(|memory| memory.peak).max();
     let driver = stats.devices.values();
     let driver = driver.filter_map(|device| device.memory_used.peak());
@@ -173,42 +174,36 @@ fn ran(run: Run, seen: Option<u64>) -> SizeOutcome {
 
 /// The most memory that a process had so far.
 fn peak_of(id: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
+    status_bytes(&id.to_string(), "VmHWM")
 }
 
 const KILLED: i32 = 9;
 const ABORTED: i32 = 6;
 
 /// Why a run ended that could not say so itself, in one line.
-fn reason(status: ExitStatus, said: &str) -> String {
-    let allocation = said
-        .lines()
-        .find(|line| line.contains("memory allocation of"));
-    match (status.signal(), status.code()) {
+fn reason(status: ExitStatus, stderr: &str) -> String {
+    let mut lines = stderr.lines();
+    let allocation = lines.find(|line| line.contains("memory allocation of"));
+    let mut lines = stderr.lines();
+    let panic = lines
+        .by_ref()
+        .skip_while(|line| !line.contains("panicked at"))
+        .nth(1);
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
+    match (status.signal(), status.code().unwrap_or_default()) {
         (Some(KILLED), _) => {
-            return "it was killed (signal 9), as the system does where memory runs out".to_owned();
+            "it was killed (signal 9), as the system does where memory runs out".to_owned()
         }
         (Some(ABORTED), _) if allocation.is_some() => {
-            return format!("memory ran out: {}", allocation.unwrap_or_default());
+            format!("memory ran out: {}", allocation.unwrap_or_default())
         }
-        (Some(signal), _) => return format!("it was ended by signal {signal}"),
-        (_, Some(code)) if code == Exit::Interrupted.code() => {
-            return "somebody interrupted it".to_owned();
-        }
-        _ => {}
+        (Some(signal), _) => format!("it was ended by signal {signal}"),
+        (_, code) if code == Exit::Interrupted.code() => "somebody interrupted it".to_owned(),
+        (_, code) => match panic {
+            Some(what) => format!("it panicked: {what}"),
+            None => format!("exit {code}: {}", last.unwrap_or("it printed nothing")),
+        },
     }
-    let mut lines = said
-        .lines()
-        .skip_while(|line| !line.contains("panicked at"));
-    if let Some(what) = lines.nth(1) {
-        return format!("it panicked: {what}");
-    }
-    let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    let code = status.code().unwrap_or_default();
-    format!("exit {code}: {}", last.unwrap_or("it said nothing"))
 }
 
 #[cfg(test)]
@@ -220,17 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_the_child_could_not_explain_is_told_by_its_signal_or_last_words() {
-        let said = "\nthread 'main' panicked at src/a.rs:1:2:\nno such thing\n";
-        assert_eq!(reason(exit(101), said), "it panicked: no such thing");
+    fn an_end_that_the_child_could_not_explain_is_explained_by_its_signal_or_last_line() {
+        let stderr = "\nthread 'main' panicked at src/a.rs:1:2:\nno such thing\n";
+        assert_eq!(reason(exit(101), stderr), "it panicked: no such thing");
         assert_eq!(reason(exit(3), "one\ntwo\n\n"), "exit 3: two");
-        assert_eq!(reason(exit(3), ""), "exit 3: it said nothing");
+        assert_eq!(reason(exit(3), ""), "exit 3: it printed nothing");
         assert!(reason(ExitStatus::from_raw(9), "").contains("memory runs out"));
-        let said = "memory allocation of 800 bytes failed\n";
-        assert!(reason(ExitStatus::from_raw(6), said).contains("of 800 bytes"));
-        assert_eq!(
-            reason(ExitStatus::from_raw(11), said),
-            "it was ended by signal 11"
-        );
+        let stderr = "memory allocation of 800 bytes failed\n";
+        assert!(reason(ExitStatus::from_raw(6), stderr).contains("of 800 bytes"));
+        let signal = reason(ExitStatus::from_raw(11), stderr);
+        assert_eq!(signal, "it was ended by signal 11");
     }
 }

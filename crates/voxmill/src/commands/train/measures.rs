@@ -30,7 +30,7 @@ impl Measures {
 
     /// What to warn of, once, if the last steps waited too much or vary too much. The reason is looked for
     /// in the log: that takes a moment, once in a run.
-    pub(super) fn look<'a>(
+    pub(super) fn check<'a>(
         &mut self,
         recent: impl ExactSizeIterator<Item = &'a StepReport>,
         recorder: &Recorder,

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use voxmill_trainer::train::Stopped;
 
-use super::{should_run, tell};
+use super::{should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::Data;
@@ -34,7 +34,7 @@ pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<Exit> {
     let resumed = resume::find_resumed(&mut args)?;
     resume::take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
-    if !should_run(&settings.notes, &settings.shown, show, settings.json)? {
+    if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
     }
     let stop = interrupt::watch()?;
@@ -110,15 +110,15 @@ fn train(
     session.finish(recording, &outcome);
     let summary = outcome?;
     if summary.step == 0 {
-        tell("interrupted before the first step: there is nothing to save");
+        status!("interrupted before the first step: there is nothing to save");
         return Ok(Exit::Interrupted);
     }
     summary::print(&summary, &observer, &session, &output)?;
     if summary.stopped == Stopped::Interrupted {
-        tell(&format!(
+        status!(
             "interrupted: the checkpoint is saved; `voxmill train --resume {}` resumes from here",
             output.folder.display()
-        ));
+        );
         return Ok(Exit::Interrupted);
     }
     Ok(Exit::Done)
@@ -127,7 +127,7 @@ fn train(
 fn is_interrupted(stop: &AtomicBool) -> bool {
     let asked = stop.load(Ordering::Relaxed);
     if asked {
-        tell("interrupted before the first step: nothing was begun");
+        status!("interrupted before the first step: nothing was begun");
     }
     asked
 }

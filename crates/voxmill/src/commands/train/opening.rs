@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use voxmill_data::Loader;
+use voxmill_report::format::counted;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId};
 
-use crate::commands::tell;
+use crate::commands::status;
 use crate::session::data::loader_settings;
 use crate::session::memory::megabytes;
 use crate::session::{RunPlan, Session};
@@ -35,60 +36,50 @@ impl Opening<'_> {
             0 => "new".to_owned(),
             step => format!("resumes after step {step}"),
         };
-        tell(&format!("run       {} ({begins})", self.run.display()));
+        status!("run       {} ({begins})", self.run.display());
         for line in self.mode() {
-            tell(&line);
+            status!("{line}");
         }
-        tell(&format!(
+        status!(
             "model     {}, {:.1} million weights",
             settings.model_size.name(),
             self.parameters as f64 / 1e6
-        ));
+        );
         let held_out = self.validation.map_or(0, |feed| feed.plan().clips().len());
         let speakers = self.session.data.train.speakers.len();
-        tell(&format!(
-            "data      {} clips to train on, {held_out} held out, {speakers} {}; {} batches an epoch in {} shapes",
+        status!(
+            "data      {} clips to train on, {held_out} held out, {}; {} batches an epoch in {} shapes",
             plan.clips().len(),
-            if speakers == 1 { "speaker" } else { "speakers" },
+            counted(speakers as u64, "speaker"),
             plan.batches_per_epoch(),
             plan.buckets().len(),
-        ));
-        tell(&format!(
-            "feeding   {} {}, {} batches ahead on the host, {} for the device, at most {}{}",
-            feeding.workers,
-            if feeding.workers == 1 {
-                "worker"
-            } else {
-                "workers"
-            },
+        );
+        let overlap = match feeding.overlap {
+            true => "",
+            false => "; one after another (--no-overlap)",
+        };
+        status!(
+            "feeding   {}, {} batches ahead on the host, {} for the device, at most {}{overlap}",
+            counted(feeding.workers as u64, "worker"),
             feeding.buffered_batches,
             self.plan.needs.slots_ahead(),
             show_bytes(feeding.ram_budget),
-            if feeding.overlap {
-                ""
-            } else {
-                "; one after another (--no-overlap)"
-            },
-        ));
-        let (bad, filtered) = (
-            self.session.data.train.quarantine.len(),
-            self.session.data.train.filtered.total(),
         );
+        let train = &self.session.data.train;
+        let (bad, filtered) = (train.quarantine.len(), train.filtered.total());
         if bad + filtered > 0 {
-            tell(&format!(
+            status!(
                 "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"
-            ));
+            );
         }
         if self.progress.step > 0 && self.session.settings.stop_at.minutes.is_some() {
-            tell(
+            status!(
                 "note: with a limit in time the learning rate follows the clock: the losses are not exactly those of \
                  a run that was never stopped",
             );
         }
-        let (found, clips) = (
-            self.session.store.found_in_cache(),
-            self.session.store.clips().len(),
-        );
+        let store = &self.session.store;
+        let (found, clips) = (store.found_in_cache(), store.clips().len());
         let cache = match (feeding.caching, found) {
             (false, _) => "off".to_owned(),
             (true, found) if found == clips => format!("warm: all {clips} clips"),
@@ -99,9 +90,9 @@ impl Opening<'_> {
                 format!("{found} of {clips} clips; the rest is computed as it is needed")
             }
         };
-        tell(&format!("cache     {cache}"));
+        status!("cache     {cache}");
         for warning in self.warnings() {
-            tell(&format!("warning: {warning}"));
+            status!("warning: {warning}");
         }
     }
 
@@ -109,8 +100,7 @@ impl Opening<'_> {
     fn mode(&self) -> Vec<String> {
         let settings = &self.session.settings;
         let devices = settings.devices.devices;
-        let threads = settings.compute_threads;
-        let threads = format!("{threads} compute {}", plural(threads, "thread"));
+        let threads = counted(settings.compute_threads as u64, "compute thread");
         let precision = self.session.precision.describe();
         let (data, model) = (devices.data(), devices.model());
         if !devices.is_pair() {
@@ -120,9 +110,9 @@ impl Opening<'_> {
             lines.extend(self.memory());
             return lines;
         }
-        let lane = settings.feeding.lane_threads;
+        let lane = counted(settings.feeding.lane_threads as u64, "thread");
         let prepares = match data.is_cpu() {
-            true => format!("{data} ({lane} {})", plural(lane, "thread")),
+            true => format!("{data} ({lane})"),
             false => data.to_string(),
         };
         let path = match (data.is_cpu(), model.is_cpu()) {
@@ -136,18 +126,15 @@ impl Opening<'_> {
             }
             (false, false) => "through host memory",
         };
+        let link = settings.devices.link.map_or(String::new(), |link| {
+            format!("; they are linked {}", link.describe())
+        });
+        let slots = self.plan.needs.slots_ahead();
         let mut lines = vec![
             format!(
                 "mode      two devices: {prepares} prepares, {model} trains ({threads}), {precision}"
             ),
-            format!(
-                "between   {} slots, transfers {path}{}",
-                self.plan.needs.slots_ahead(),
-                match settings.devices.link {
-                    Some(link) => format!("; they are linked {}", link.describe()),
-                    None => String::new(),
-                }
-            ),
+            format!("between   {slots} slots, transfers {path}{link}"),
         ];
         lines.extend(self.session.placement.clone());
         lines.extend(self.memory());
@@ -161,24 +148,17 @@ impl Opening<'_> {
         if devices.model().is_cpu() && !devices.is_pair() {
             return None;
         }
-        let may = |limit: Option<u64>| match limit {
-            Some(limit) => format!(" of at most {}", show_bytes(limit)),
-            None => String::new(),
+        let on = |device: DeviceId, needs: u64, limit: Option<u64>| {
+            let limit = limit.map(|limit| format!(" of at most {}", show_bytes(limit)));
+            let needs = megabytes(needs);
+            format!("{needs} on {device}{}", limit.unwrap_or_default())
         };
-        let limits = settings.devices.limits;
-        let mut line = format!(
-            "memory    {} on {}{}",
-            megabytes(self.plan.needs.model.with_slots(self.plan.needs.slots)),
-            devices.model(),
-            may(limits.model)
-        );
+        let (limits, needs) = (settings.devices.limits, &self.plan.needs);
+        let mut line = String::from("memory    ");
+        line += &on(devices.model(), needs.on_model(), limits.model);
         if devices.is_pair() {
-            line += &format!(
-                ", {} on {}{}",
-                megabytes(self.plan.needs.data),
-                devices.data(),
-                may(limits.data)
-            );
+            line += ", ";
+            line += &on(devices.data(), needs.data, limits.data);
         }
         line += ", by calculation";
         if devices.are_lanes() {
@@ -187,7 +167,7 @@ impl Opening<'_> {
         Some(line)
     }
 
-    /// What is plainly off, by the checks of `validate`: what headers and the plan say, no disk.
+    /// What is plainly off, by the checks of `validate`: from headers and the plan, without the disk.
     fn warnings(&self) -> Vec<String> {
         let settings = &self.session.settings;
         let plan = self.plan.loader.plan();
@@ -220,13 +200,6 @@ impl Opening<'_> {
             .filter(|check| check.level <= Level::Warning && !has_a_line(check))
             .map(|check| check.line())
             .collect()
-    }
-}
-
-fn plural(count: usize, one: &str) -> String {
-    match count {
-        1 => one.to_owned(),
-        _ => format!("{one}s"),
     }
 }
 

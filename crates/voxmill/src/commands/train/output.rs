@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use voxmill_data::cache::free_space;
 use voxmill_trainer::checkpoint::{Checkpoints, checkpoint_bytes};
 
-use crate::commands::tell;
+use crate::commands::status;
 use crate::session::errors::cannot_write;
 use crate::session::{Resumed, Session, run_folder};
 use voxmill_settings::error::UserError;
@@ -57,7 +57,7 @@ impl RunOutput {
     }
 }
 
-/// The checkpoints of an earlier run that are to be removed; where nobody said so, an error.
+/// The checkpoints of an earlier run that are to be removed; without --reset-training, an error.
 fn refuse_to_overwrite(
     settings: &TrainSettings,
     checkpoints: &Checkpoints,
@@ -65,24 +65,21 @@ fn refuse_to_overwrite(
     let Start::New { reset, .. } = settings.start else {
         return Ok(Vec::new());
     };
-    let mut there = checkpoints
-        .list()
-        .context("cannot look into the folder of checkpoints")?;
+    let list = checkpoints.list();
+    let there = list.context("cannot read the folder of checkpoints")?;
     if there.is_empty() {
         return Ok(there);
     }
     if !reset {
-        return Err(UserError::new(
-            format!(
-                "there are checkpoints in `{}` already",
-                checkpoints.folder().display()
-            ),
-            "--resume continues from them, --reset-training removes them",
-        )
-        .into());
+        let what = format!(
+            "there are checkpoints in `{}` already",
+            checkpoints.folder().display()
+        );
+        let hint = "--resume continues from them, --reset-training removes them";
+        return Err(UserError::new(what, hint).into());
     }
-    tell(&format!("note: removing {} checkpoints", there.len()));
-    Ok(std::mem::take(&mut there))
+    status!("note: removing {} checkpoints", there.len());
+    Ok(there)
 }
 
 /// A disk that fills up at step 10,000 is a worse way to learn it.
@@ -97,27 +94,24 @@ fn check_room(
         .and_then(|()| std::fs::write(&probe, b""))
         .and_then(|()| std::fs::remove_file(&probe))
         .map_err(|error| {
-            UserError::new(
-                format!("checkpoints cannot be written into `{}`", folder.display()),
-                "give a folder that can be written with --checkpoint-dir",
-            )
-            .because(error)
+            let what = format!("checkpoints cannot be written into `{}`", folder.display());
+            let hint = "give a folder that can be written with --checkpoint-dir";
+            UserError::new(what, hint).because(error)
         })?;
     let each = checkpoint_bytes(parameters);
     // The kept ones, the best, and the one that is being written.
     let needed = each * (settings.checkpoints.keep.get() as u64 + 2);
-    let free = free_space(checkpoints.folder()).context("cannot tell how much space is free")?;
+    let free =
+        free_space(checkpoints.folder()).context("cannot find out how much space is free")?;
     if needed > free {
-        return Err(UserError::new(
-            format!(
-                "the checkpoints need {} MB in `{}`, where {} MB are free",
-                needed / 1_000_000,
-                checkpoints.folder().display(),
-                free / 1_000_000
-            ),
-            "free some space, keep fewer with --keep, or move them with --checkpoint-dir",
-        )
-        .into());
+        let what = format!(
+            "the checkpoints need {} MB in `{}`, where {} MB are free",
+            needed / 1_000_000,
+            checkpoints.folder().display(),
+            free / 1_000_000
+        );
+        let hint = "free some space, keep fewer with --keep, or move them with --checkpoint-dir";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(())
 }

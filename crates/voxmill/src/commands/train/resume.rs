@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use voxmill_pipeline::resume::ResumePoint;
 use voxmill_text::symbols::SymbolTable;
 use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
-use crate::commands::tell;
-use crate::session::errors::{describe, of_checkpoint};
-use crate::session::run_folder::{self, Named};
+use crate::commands::status;
+use crate::session::errors::{of_checkpoint, with_cause};
+use crate::session::run_folder::{self, CheckpointPath};
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
 use voxmill_settings::args::TrainArgs;
@@ -25,43 +25,34 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
         return Ok(None);
     };
     let named = match from {
-        Some(path) => Named::find(&path),
+        Some(path) => CheckpointPath::find(&path),
         None => {
             let typed = args.flags.get::<PathBuf>(&keys::RUNS_DIR);
             let runs = typed.unwrap_or_else(|| keys::RUNS_DIR.default());
-            Named::find(&run_folder::newest(&runs)?)
+            CheckpointPath::find(&run_folder::newest(&runs)?)
         }
     };
     let found = named.newest().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        tell(&format!(
+        status!(
             "warning: {}; resuming from `{}` instead",
-            describe(damaged),
+            with_cause(damaged),
             found.checkpoint.path().display()
-        ));
+        );
     }
     // The checkpoint knows its run, wherever it lies; a run that was moved is found by its place.
-    let stored = found
-        .checkpoint
-        .facts()
-        .settings
-        .get("run")
-        .and_then(Value::as_str);
-    let around = named
-        .run()
-        .filter(|run| run.join(run_folder::SETTINGS).is_file());
-    let run = around
-        .map(Path::to_owned)
-        .or_else(|| stored.map(PathBuf::from));
-    let run = run.unwrap_or_else(|| PathBuf::from("."));
+    let stored = found.checkpoint.facts().settings["run"].as_str();
+    let has_settings = |run: &&Path| run.join(run_folder::SETTINGS).is_file();
+    let run = named.run().filter(has_settings).or(stored.map(Path::new));
+    let run = run.unwrap_or(Path::new(".")).to_owned();
     let own = run.join(run_folder::SETTINGS);
     if own.is_file() {
         match &args.flags.config {
             None => args.flags.config = Some(own),
-            Some(other) => tell(&format!(
+            Some(other) => status!(
                 "note: the settings are those of `{}`, not the run's own",
                 other.display()
-            )),
+            ),
         }
     }
     Ok(Some(Resumed {
@@ -76,7 +67,7 @@ pub(super) fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<(
         return Ok(());
     };
     if !args.flags.has(&keys::SIZE) && args.flags.config.is_none() {
-        let found = Named::find(&path).best().map_err(of_checkpoint)?;
+        let found = CheckpointPath::find(&path).best().map_err(of_checkpoint)?;
         let size = found.checkpoint.facts().voice.size;
         let size = config::value::Value::Text(size.name().to_owned());
         args.flags.set(&keys::SIZE, size);
@@ -97,7 +88,7 @@ pub(super) fn begin(
     let stored = json!({
         "run": std::path::absolute(run).unwrap_or_else(|_| run.to_owned()),
         "plan": fingerprint,
-        "values": facts::values(&settings.shown),
+        "values": facts::values(&settings.resolved),
     });
     let speakers = session.data.train.speakers.clone();
     let device = &session.devices.model;
@@ -108,15 +99,13 @@ pub(super) fn begin(
         let training =
             Trainer::resume(options, stored, speakers, device, from).map_err(of_checkpoint)?;
         if let Some(over) = training.limit_reached() {
-            return Err(UserError::new(
-                format!(
-                    "the run is over at step {}: {}",
-                    training.progress().step,
-                    summary::reason(over)
-                ),
-                "give a larger --max-steps, --max-minutes or --epochs to continue",
-            )
-            .into());
+            let what = format!(
+                "the run is over at step {}: {}",
+                training.progress().step,
+                summary::reason(over)
+            );
+            let hint = "give a larger --max-steps, --max-minutes or --epochs to continue";
+            return Err(UserError::new(what, hint).into());
         }
         let position = serde_json::from_value(training.progress().feed.clone())
             .context("the checkpoint does not say where its batches were")?;
@@ -137,32 +126,30 @@ pub(super) fn begin(
 fn note_differences(session: &Session, resumed: &Resumed) {
     let before = resumed.checkpoint.facts();
     if before.prepare_on != session.settings.devices.prepare_on {
-        tell(
+        status!(
             "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
              not exactly those of a run that was never stopped",
         );
     }
     if before.precision != session.precision {
-        tell(&format!(
+        status!(
             "note: the run was computed in {} before, so the losses are not exactly those of a run that was \
              never stopped",
             before.precision.describe()
-        ));
+        );
     }
 }
 
 /// A checkpoint can only be resumed as the voice that it is.
 fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow::Result<()> {
     let facts = resumed.checkpoint.facts();
-    let (voice, path) = (&facts.voice, resumed.checkpoint.path());
+    let (voice, path) = (&facts.voice, resumed.checkpoint.path().display());
     let refuse = |what: String, hint: String| Err(UserError::new(what, hint).into());
     if voice.size != settings.model_size {
         return refuse(
             format!(
-                "`{}` is of size {}, not {}",
-                path.display(),
-                voice.size,
-                settings.model_size.name()
+                "`{path}` is of size {}, not {}",
+                voice.size, settings.model_size
             ),
             format!(
                 "give --model-size {}, or start again without --resume (--init-from takes its weights)",
@@ -174,8 +161,7 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     if voice.symbols != symbols {
         return refuse(
             format!(
-                "`{}` knows {} symbols, this program {}",
-                path.display(),
+                "`{path}` knows {} symbols, this program {}",
                 voice.symbols.symbols.len(),
                 symbols.symbols.len()
             ),
@@ -184,13 +170,12 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     }
     if voice.audio != settings.data.audio {
         return refuse(
-            format!("`{}` was trained with other audio settings", path.display()),
+            format!("`{path}` was trained with other audio settings"),
             "leave the audio flags out: the run's own settings are then used".to_owned(),
         );
     }
-    let same = facts.settings.get("plan").and_then(Value::as_str) == Some(plan);
-    if !same {
-        tell(
+    if facts.settings["plan"] != plan {
+        status!(
             "warning: the dataset or the batch settings have changed since the checkpoint: the run resumes at the \
              same position in another order of batches",
         );

@@ -1,4 +1,4 @@
-//! What a voice is asked to say while it learns: held-out sentences, or some of the training ones
+//! What a voice speaks while it learns: held-out sentences, or some of the training ones
 //! where none are held out.
 
 use voxmill_data::manifest::{Clip, Manifest, Split};
@@ -18,31 +18,16 @@ pub(super) fn choose(
     held_out: &Manifest,
     language: Option<Language>,
 ) -> Vec<Sentence> {
-    let name = |manifest: &Manifest, clip: &Clip| {
-        manifest
-            .speakers
-            .get(clip.speaker as usize)
-            .cloned()
-            .unwrap_or_default()
-    };
     let sentence = |manifest: &Manifest, clip: &Clip| Sentence {
         text: clip.text.to_string(),
-        speaker: name(manifest, clip),
+        speaker: manifest.speaker(clip).to_owned(),
         language: clip.language.or(language),
     };
-    let mut chosen: Vec<Sentence> = (held_out.clips.iter())
-        .filter(|clip| clip.split == Split::Validation)
-        .take(SENTENCES)
-        .map(|clip| sentence(held_out, clip))
-        .collect();
-    if chosen.is_empty() {
-        chosen.extend(
-            train
-                .clips
-                .iter()
-                .take(SENTENCES)
-                .map(|clip| sentence(train, clip)),
-        );
+    let clips = held_out.clips_of(Split::Validation).take(SENTENCES);
+    let chosen: Vec<Sentence> = clips.map(|clip| sentence(held_out, clip)).collect();
+    if !chosen.is_empty() {
+        return chosen;
     }
-    chosen
+    let clips = train.clips.iter().take(SENTENCES);
+    clips.map(|clip| sentence(train, clip)).collect()
 }

@@ -1,7 +1,6 @@
 //! What is printed after the last step.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use voxmill_report::results::train::{self, BestStep, Trained};
@@ -11,7 +10,7 @@ use voxmill_trainer::train::{Stopped, Summary};
 use super::measures::{closing, top};
 use super::observer::{RunObserver, short_time};
 use super::output::RunOutput;
-use crate::commands::{say_json, tell};
+use crate::commands::{print_json, status};
 use crate::session::Session;
 use crate::session::memory::{DeviceWatch, megabytes};
 use voxmill_settings::TrainSettings;
@@ -37,9 +36,7 @@ pub(super) fn print(
     let data_busy = data_busy(settings, observer);
     let measured = observer.measures.read();
     let best = checkpoints.best().ok();
-    let best_path = best
-        .as_ref()
-        .map(|found| found.checkpoint.path().to_owned());
+    let best_path = best.map(|found| found.checkpoint.path().to_owned());
     let wall = totals.wall_seconds();
     let peaks: BTreeMap<&str, u64> = (observer.memory.iter())
         .filter_map(DeviceWatch::peak)
@@ -47,7 +44,7 @@ pub(super) fn print(
     let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
     if settings.json {
         let measured = measured.as_ref();
-        return say_json(&Trained {
+        return print_json(&Trained {
             version: train::VERSION,
             run: run.clone(),
             stopped: reason(summary.stopped).to_owned(),
@@ -76,17 +73,13 @@ pub(super) fn print(
             share_data_device_busy: data_busy,
         });
     }
-    let mut text = String::new();
-    let _ = writeln!(text);
-    let _ = writeln!(
-        text,
-        "done      {}: step {}, {} in this start",
+    status!(
+        "\ndone      {}: step {}, {} in this start",
         reason(summary.stopped),
         summary.step,
         short_time(summary.seconds)
     );
-    let _ = writeln!(
-        text,
+    status!(
         "speed     {:.0} frames/s; the model trained {:.1} % of the time, waited {:.1} %, {:.1} % went into saving, \
          validating and the like",
         totals.frames as f64 / wall,
@@ -95,20 +88,19 @@ pub(super) fn print(
         share(totals.overhead),
     );
     for line in measured.iter().flat_map(closing) {
-        let _ = writeln!(text, "{line}");
+        status!("{line}");
     }
     if let Some(busy) = data_busy {
-        let _ = writeln!(text, "devices   {}", of_pair(settings, busy));
+        status!("devices   {}", of_pair(settings, busy));
     }
     let at_most: Vec<String> = (peaks.iter())
         .map(|(device, peak)| format!("{} at most on {device}", megabytes(*peak)))
         .collect();
     if !at_most.is_empty() {
-        let _ = writeln!(text, "memory    {}", at_most.join(", "));
+        status!("memory    {}", at_most.join(", "));
     }
     if let Some(first) = totals.first_step_after {
-        let _ = writeln!(
-            text,
+        status!(
             "start     the first step was done after {:.1} s",
             first.as_secs_f64()
         );
@@ -121,32 +113,29 @@ pub(super) fn print(
                 first / best.loss
             )
         });
-        let _ = writeln!(
-            text,
+        status!(
             "held out  mel error {:.4} at step {}{first}",
-            best.loss, best.step
+            best.loss,
+            best.step
         );
     }
     if summary.progress.bad_steps > 0 {
-        let _ = writeln!(
-            text,
+        status!(
             "skipped   {} steps were not finite",
             summary.progress.bad_steps
         );
     }
     for (number, path) in totals.samples.iter().enumerate() {
         let label = if number == 0 { "samples" } else { "" };
-        let _ = writeln!(text, "{label:8}  {}", path.display());
+        status!("{label:8}  {}", path.display());
     }
     if let Some(path) = best_path {
-        let _ = writeln!(text, "voice     {}", path.display());
+        status!("voice     {}", path.display());
     }
-    let _ = write!(
-        text,
+    status!(
         "next      voxmill synthesize --text \"Hello there.\" --checkpoint {}",
         run.display()
     );
-    tell(&text);
     Ok(())
 }
 
@@ -165,14 +154,9 @@ fn data_busy(settings: &TrainSettings, observer: &RunObserver<'_>) -> Option<f64
 const HARDLY_BUSY: f64 = 0.1;
 
 fn of_pair(settings: &TrainSettings, busy: f64) -> String {
-    let (data, model) = (
-        settings.devices.devices.data(),
-        settings.devices.devices.model(),
-    );
-    let share = format!(
-        "the thread of {data} was preparing {:.1} % of the time",
-        100.0 * busy
-    );
+    let devices = settings.devices.devices;
+    let (data, model, percent) = (devices.data(), devices.model(), 100.0 * busy);
+    let share = format!("the thread of {data} was preparing {percent:.1} % of the time");
     match busy < HARDLY_BUSY && !data.is_cpu() {
         true => format!(
             "{share}: {model} alone would do as well, and a second voice could train on {data} meanwhile; \

@@ -1,4 +1,4 @@
-//! One look at one file: everything wrong in it, the settings that are left, the dataset, the checks.
+//! Examines one file: everything wrong in it, the settings that are left, the dataset, the checks.
 
 use std::path::Path;
 
@@ -9,15 +9,16 @@ use voxmill_report::results::validate::{DatasetFacts, MeasuredBusy};
 use voxmill_trainer::checkpoint::checkpoint_bytes;
 
 use super::File;
-use super::probe::{Machine, room};
+use super::probe::{Machine, folder_room};
 use crate::session::data::{Data, loader_settings, training_loader};
 use crate::session::recorded;
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{
-    self, Check, DataFacts, DiskFacts, Facts, Level, Line, Longest, Needs, Where,
+    self, Check, DataFacts, DiskFacts, Facts, Level, Longest, Needs, Suggestion, Where,
 };
-use voxmill_settings::config::file::{ConfigFile, Fault, Place, WayOut};
+use voxmill_settings::config::edit::Edit;
+use voxmill_settings::config::file::{ConfigFile, Place};
 use voxmill_settings::config::keys::{self, Key, Role};
 use voxmill_settings::error::{UserError, failure};
 use voxmill_settings::{Repairs, TrainSettings};
@@ -25,10 +26,10 @@ use voxmill_settings::{Repairs, TrainSettings};
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Examined {
-    /// The gravest first.
+    /// The most severe first.
     pub(super) checks: Vec<Check>,
     /// What can be done about faults of the file itself.
-    pub(super) ways_out: Vec<WayOut>,
+    pub(super) file_fixes: Vec<Edit>,
     /// `None`: the settings contradict each other, or the dataset cannot be read.
     pub(super) data: Option<DatasetFacts>,
     pub(super) disk: Option<DiskFacts>,
@@ -59,33 +60,36 @@ pub(super) fn examine(args: &TrainArgs, file: Option<&File>, machine: &Machine) 
         None => (Some(ConfigFile::default()), Vec::new()),
     };
     for fault in faults {
-        found.ways_out.push(fault.way_out);
-        found.checks.push(of_fault(fault, path));
+        found.file_fixes.extend(fault.fix);
+        let place = Where::File(Place {
+            file: path.to_owned(),
+            line: fault.line,
+            column: fault.column,
+        });
+        let mut check = finding(Level::Error, None, place, fault.what);
+        check.hint = Some(fault.hint);
+        found.checks.push(check);
     }
     let Some(config) = config else {
         return found;
     };
     found.checks.extend(without_meaning(&config));
     if let Some(settings) = settings(args, &config, machine, &mut found.checks) {
-        look_at(&settings, file.is_some(), machine, &mut found);
+        check_data(&settings, args, file.is_some(), machine, &mut found);
     }
     found.checks.sort_by_key(|check| check.level);
     found
 }
 
-fn of_fault(fault: Fault, path: &Path) -> Check {
+fn finding(level: Level, key: Option<&'static Key>, place: Where, what: String) -> Check {
     Check {
-        level: Level::Error,
-        key: None,
-        place: Where::File(Place {
-            file: path.to_owned(),
-            line: fault.line,
-            column: fault.column,
-        }),
-        what: fault.what,
+        level,
+        key,
+        place,
+        what,
         costs: None,
-        write: Vec::new(),
-        hint: Some(fault.hint),
+        suggestions: Vec::new(),
+        hint: None,
     }
 }
 
@@ -94,21 +98,15 @@ fn without_meaning(config: &ConfigFile) -> Vec<Check> {
         let Role::NoMeaning(why) = key.role else {
             return None;
         };
-        Some(Check {
-            level: Level::Note,
-            key: Some(key),
-            place: Where::File(config.place(key)?.clone()),
-            what: format!("`{}` has no meaning here: {why}", key.name),
-            costs: None,
-            write: Vec::new(),
-            hint: None,
-        })
+        let place = Where::File(config.place(key)?.clone());
+        let what = format!("`{}` has no meaning here: {why}", key.name);
+        Some(finding(Level::Note, Some(key), place, what))
     });
     notes.collect()
 }
 
 /// The settings as `train` resolves them. What it would refuse becomes a finding, is taken as it
-/// should have been, and the rest is looked at all the same.
+/// should have been, and the rest is checked all the same.
 fn settings(
     args: &TrainArgs,
     config: &ConfigFile,
@@ -122,85 +120,66 @@ fn settings(
             config.clone(),
             repairs.clone(),
             machine.host.cores,
-            &machine.present,
+            &machine.available,
         );
         let error = match resolved {
             Ok(settings) => {
-                checks.extend(remarks(&settings, config));
+                checks.extend(setting_notes(&settings, config));
                 return Some(settings);
             }
             Err(error) => error,
         };
-        let refused = of_error(&error, None, config);
-        let lines = refused.write.clone();
+        let refused = of_error(&error, args, config);
+        let before = repairs.len();
+        for Suggestion { key, value } in &refused.suggestions {
+            repairs.entry(key.name).or_insert_with(|| value.clone());
+        }
         checks.push(refused);
-        let new = lines
-            .iter()
-            .filter(|line| !repairs.contains_key(line.key.name));
-        let new: Vec<_> = new
-            .map(|line| (line.key.name, line.value.clone()))
-            .collect();
-        if new.is_empty() {
+        if repairs.len() == before {
             return None;
         }
-        repairs.extend(new);
     }
 }
 
-/// An error as a finding. `about` is the setting that it is blamed on where it does not say itself.
-fn of_error(error: &anyhow::Error, about: Option<&'static Key>, config: &ConfigFile) -> Check {
+/// An error as a finding, about the setting that it names.
+fn of_error(error: &anyhow::Error, args: &TrainArgs, config: &ConfigFile) -> Check {
     let what = failure(error).reason;
     let error = error.downcast_ref::<UserError>();
-    let fixes = error.map(UserError::fixes).unwrap_or_default();
-    let named = || named_in(&what, config);
-    let key = fixes.first().map(|fix| fix.key).or(about).or_else(named);
-    let place = match key.and_then(|key| config.place(key)) {
-        Some(place) => Where::File(place.clone()),
-        None => match key {
-            Some(key) if what.contains(&key.flag()) => Where::Flag(None),
-            _ => Where::Elsewhere,
-        },
+    let keys = error.map(UserError::keys).unwrap_or_default();
+    let in_file = keys.iter().find(|key| config.place(key).is_some());
+    let key = in_file.or(keys.first()).copied();
+    let place = match key.map(|key| (config.place(key), args.flags.has(key))) {
+        Some((_, true)) => Where::Flag(None),
+        Some((Some(place), _)) => Where::File(place.clone()),
+        _ => Where::Elsewhere,
     };
-    let lines = fixes.iter().map(|fix| Line {
-        key: fix.key,
-        value: fix.value.clone(),
-    });
     Check {
-        level: Level::Error,
-        key,
-        place,
-        what,
-        costs: None,
-        write: lines.collect(),
+        suggestions: error.map(UserError::fixes).unwrap_or_default(),
         hint: error.map(|error| error.hint().to_owned()),
+        ..finding(Level::Error, key, place, what)
     }
 }
 
-/// The first setting of the file that a text names.
-fn named_in(text: &str, config: &ConfigFile) -> Option<&'static Key> {
-    let in_file = keys::KEYS.iter().filter(|key| config.place(key).is_some());
-    let named = in_file.filter_map(|&key| Some((text.find(key.name)?, key)));
-    named.min_by_key(|(at, _)| *at).map(|(_, key)| key)
-}
-
-fn remarks(settings: &TrainSettings, config: &ConfigFile) -> Vec<Check> {
-    let remarks = settings.remarks.iter().map(|remark| Check {
-        level: remark.note.level,
-        key: Some(remark.key),
-        place: match config.place(remark.key) {
+fn setting_notes(settings: &TrainSettings, config: &ConfigFile) -> Vec<Check> {
+    let notes = settings.setting_notes.iter().map(|about| {
+        let place = match config.place(about.key) {
             Some(place) => Where::File(place.clone()),
             None => Where::Flag(None),
-        },
-        what: remark.note.text.clone(),
-        costs: None,
-        write: Vec::new(),
-        hint: None,
+        };
+        let note = about.note.clone();
+        finding(note.level, Some(about.key), place, note.text)
     });
-    remarks.collect()
+    notes.collect()
 }
 
 /// The dataset, the disks and the checks.
-fn look_at(settings: &TrainSettings, file: bool, machine: &Machine, found: &mut Examined) {
+fn check_data(
+    settings: &TrainSettings,
+    args: &TrainArgs,
+    file: bool,
+    machine: &Machine,
+    found: &mut Examined,
+) {
     let devices = settings.devices.devices;
     found.devices.push(devices.model().to_string());
     if devices.is_pair() {
@@ -218,8 +197,8 @@ fn look_at(settings: &TrainSettings, file: bool, machine: &Machine, found: &mut 
         cores: machine.host.cores,
         memory: machine.host.memory,
         cards: &machine.cards,
-        model_card: machine.present.card(devices.model()),
-        data_card: machine.present.card(devices.data()),
+        model_card: machine.available.card(devices.model()),
+        data_card: machine.available.card(devices.data()),
         data: None,
         disk: None,
     };
@@ -236,13 +215,11 @@ fn look_at(settings: &TrainSettings, file: bool, machine: &Machine, found: &mut 
             found.disk = facts.disk;
         }
         Err(error) => {
-            let about = Some(&keys::TRAIN_DATA);
-            let mut check = of_error(&error, about, &ConfigFile::default());
-            let mut shown = settings.shown.iter();
-            if let Some(line) = shown.find(|line| line.key == &keys::TRAIN_DATA)
-                && let voxmill_settings::Origin::File(place) = &line.origin
-            {
-                check.place = Where::File(place.clone());
+            let key = &keys::TRAIN_DATA;
+            let mut check = of_error(&error, args, &ConfigFile::default());
+            check.key = check.key.or(Some(key));
+            if let place @ Where::File(_) = facts.place(key) {
+                check.place = place;
             }
             found.checks.push(check);
             found.checks.extend(checks::check(&facts));
@@ -328,8 +305,8 @@ impl Planned {
             (clips.len() - self.found_in_cache.min(clips.len())) as f64 / clips.len().max(1) as f64;
         let cache = (sizes.sum::<u64>() as f64 * missing) as u64;
         DiskFacts {
-            checkpoints: room(folder, kept * checkpoint_bytes(parameters)),
-            cache: room(&self.data.folder.cache_dir(), cache),
+            checkpoints: folder_room(folder, kept * checkpoint_bytes(parameters)),
+            cache: folder_room(&self.data.folder.cache_dir(), cache),
             reading: machine.reading(clips),
             audio_bytes: clips.iter().map(|clip| clip.audio_bytes).sum(),
             epoch_seconds,

@@ -1,15 +1,16 @@
-//! `--fix`: a copy of the file with what the checks say, checked again.
+//! `--fix`: a copy of the file with what the checks suggest, checked again.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+
+use voxmill_report::results::validate::ChangedLine;
 
 use super::File;
 use super::examine::{Examined, examine};
 use super::probe::Machine;
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
-use voxmill_settings::config::edit::{Edit, LineChange, apply};
-use voxmill_settings::config::file::WayOut;
+use voxmill_settings::config::edit::{Edit, apply};
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 
@@ -18,7 +19,7 @@ use voxmill_settings::error::UserError;
 pub(super) struct Fixed {
     /// `None`: there was nothing to write.
     pub(super) path: Option<PathBuf>,
-    pub(super) changes: Vec<LineChange>,
+    pub(super) changes: Vec<ChangedLine>,
     /// What is found in the copy; `None` where there is none.
     pub(super) left: Option<Examined>,
 }
@@ -67,23 +68,19 @@ pub(super) fn fix(
         of_copy.flags.config = Some(path.clone());
         left = Some(examine(&of_copy, Some(&copy), machine));
     }
-    if changes.is_empty() {
-        return Ok(Fixed {
-            path: None,
-            changes,
-            left: None,
-        });
-    }
     changes.sort_by_key(|change| change.line);
-    write(&copy)?;
+    let path = (!changes.is_empty()).then_some(path);
+    if path.is_some() {
+        write(&copy)?;
+    }
     Ok(Fixed {
-        path: Some(path),
+        path,
         changes,
         left,
     })
 }
 
-/// What hides or decides other things is fixed first, and all is looked at anew behind it: a batch
+/// What hides or decides other things is fixed first, and all is checked again after it: a batch
 /// size that was misspelt, or worked out for a quarter of the clips, would be the wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -103,15 +100,13 @@ fn edits(
     done: &mut HashSet<&'static str>,
 ) -> Vec<Edit> {
     if stage == Stage::Faults {
-        let ways_out = found.ways_out.iter().filter_map(|way_out| match *way_out {
-            WayOut::None => None,
-            WayOut::Rename { line, to } => Some(Edit::Rename {
-                line: line + ahead,
-                to,
-            }),
-            WayOut::CommentOut { line } => Some(Edit::CommentOut { line: line + ahead }),
-        });
-        return ways_out.collect();
+        let mut edits = found.file_fixes.clone();
+        for edit in &mut edits {
+            if let Edit::Rename { line, .. } | Edit::CommentOut { line } = edit {
+                *line += ahead;
+            }
+        }
+        return edits;
     }
     let limits = [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH];
     let of_stage = |check: &&Check| match stage {
@@ -127,18 +122,17 @@ fn edits(
     // A flag beats the file: writing there would change nothing.
     let in_file = |check: &&Check| !matches!(check.place, Where::Flag(_));
     for check in found.checks.iter().filter(of_stage).filter(in_file) {
-        if check.write.iter().any(|line| done.contains(line.key.name)) {
+        let suggestions = &check.suggestions;
+        if suggestions.iter().any(|one| done.contains(one.key.name)) {
             continue;
         }
-        for line in &check.write {
-            done.insert(line.key.name);
-            edits.push(Edit::Set(line.clone()));
-        }
+        done.extend(suggestions.iter().map(|one| one.key.name));
+        edits.extend(suggestions.iter().cloned().map(Edit::Set));
     }
     edits
 }
 
-fn applied(text: &str, edit: &Edit) -> Option<(String, LineChange)> {
+fn applied(text: &str, edit: &Edit) -> Option<(String, ChangedLine)> {
     apply(text, edit).or_else(|| match edit {
         // The key that was meant is there already.
         Edit::Rename { line, .. } => apply(text, &Edit::CommentOut { line: *line }),
@@ -151,15 +145,9 @@ fn marked(file: &File) -> String {
         return file.text.clone();
     }
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-    let end = if file.text.contains("\r\n") {
-        "\r\n"
-    } else {
-        "\n"
-    };
-    format!(
-        "{MARK} from {name}: it may be written over.{end}{}",
-        file.text
-    )
+    let text = &file.text;
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    format!("{MARK} from {name}: it may be written over.{end}{text}")
 }
 
 fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> {
@@ -175,26 +163,22 @@ fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> 
         a.is_ok_and(|a| b.is_ok_and(|b| a == b))
     };
     if same(&path, &file.path) {
-        return Err(UserError::new(
-            format!(
-                "`{}` is the file itself: --fix writes a copy",
-                path.display()
-            ),
-            "give another file to --output",
-        )
-        .into());
+        let what = format!(
+            "`{}` is the file itself: --fix writes a copy",
+            path.display()
+        );
+        let hint = "give another file to --output";
+        return Err(UserError::new(what, hint).into());
     }
     let theirs =
         std::fs::read_to_string(&path).map_or(path.exists(), |text| !text.starts_with(MARK));
     if output.is_none() && theirs {
-        return Err(UserError::new(
-            format!(
-                "there is a file `{}`, and --fix did not write it",
-                path.display()
-            ),
-            "move it away, or say with --output where the copy goes",
-        )
-        .into());
+        let what = format!(
+            "there is a file `{}`, and --fix did not write it",
+            path.display()
+        );
+        let hint = "move it away, or say with --output where the copy goes";
+        return Err(UserError::new(what, hint).into());
     }
     Ok(path)
 }
@@ -208,12 +192,9 @@ fn write(copy: &File) -> anyhow::Result<()> {
         .and_then(|()| std::fs::rename(&temporary, &copy.path));
     written.map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
-        UserError::new(
-            format!("cannot write `{}`", copy.path.display()),
-            "say with --output where the copy goes",
-        )
-        .because(error)
-        .into()
+        let what = format!("cannot write `{}`", copy.path.display());
+        let hint = "say with --output where the copy goes";
+        UserError::new(what, hint).because(error).into()
     })
 }
 

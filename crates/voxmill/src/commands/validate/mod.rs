@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use voxmill_report::terminal::validation_text;
 
-use super::{say, say_json, show_settings};
+use super::{print_result, show_settings};
 use crate::exit::Exit;
 use examine::examine;
 use fix::Fixed;
@@ -32,11 +32,9 @@ struct File {
 impl File {
     fn read(path: &Path) -> anyhow::Result<File> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            UserError::new(
-                format!("cannot read the configuration file `{}`", path.display()),
-                "give the path of a YAML file to --config, or leave the flag out",
-            )
-            .because(error)
+            let what = format!("cannot read the configuration file `{}`", path.display());
+            let hint = "give the path of a YAML file to --config, or leave the flag out";
+            UserError::new(what, hint).because(error)
         })?;
         Ok(File {
             path: path.to_owned(),
@@ -49,12 +47,12 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     let train = args.of_train();
     let json = args.result.json;
     if args.flags.show_settings {
-        show_settings(&TrainSettings::resolve(train)?.shown, json)?;
+        show_settings(&TrainSettings::resolve(train)?.resolved, json)?;
         return Ok(Exit::Done);
     }
     let path = args.flags.config.as_deref();
     let file = path.map(File::read).transpose()?;
-    let machine = Machine::look();
+    let machine = Machine::detect();
     let examined = examine(&train, file.as_ref(), &machine);
     let fixed = match (&file, args.result.fix) {
         (Some(file), true) => {
@@ -70,10 +68,7 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
         _ => &examined,
     };
     let result = report::result(file.as_ref(), &examined, fixed.as_ref(), last, &machine);
-    match json {
-        true => say_json(&result)?,
-        false => say(&validation_text(&result))?,
-    }
+    print_result(&result, json, validation_text)?;
     Ok(match result.ready {
         true => Exit::Done,
         false => Exit::Failed,

@@ -8,36 +8,37 @@ use std::time::{Duration, Instant};
 
 use voxmill_data::cache::{free_space, may_write};
 use voxmill_data::manifest::Clip;
+use voxmill_report::results::validate::FolderRoom;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts};
 
 use crate::machine::Host;
-use voxmill_settings::Present;
-use voxmill_settings::checks::{Reading, Room};
+use voxmill_settings::AvailableDevices;
+use voxmill_settings::checks::ReadSpeed;
 
 /// The machine, looked at once for the file and its corrected copy.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) host: Host,
-    pub(super) present: Present,
+    pub(super) available: AvailableDevices,
     /// Whether a backend of this build can use them or not.
     pub(super) cards: Vec<GpuFacts>,
-    reading: OnceCell<Option<Reading>>,
+    reading: OnceCell<Option<ReadSpeed>>,
 }
 
 impl Machine {
-    pub(super) fn look() -> Machine {
+    pub(super) fn detect() -> Machine {
         let roots = Roots::default();
         Machine {
-            host: Host::look(&roots),
-            present: Present::look(),
+            host: Host::detect(&roots),
+            available: AvailableDevices::detect(),
             cards: topology::gpus(&roots),
             reading: OnceCell::new(),
         }
     }
 
     /// Measured once, whatever the clips are the second time.
-    pub(super) fn reading(&self, clips: &[Clip]) -> Option<Reading> {
+    pub(super) fn reading(&self, clips: &[Clip]) -> Option<ReadSpeed> {
         *self.reading.get_or_init(|| read_some(clips))
     }
 }
@@ -48,7 +49,7 @@ const MOST_BYTES: u64 = 128 << 20;
 const MOST_TIME: Duration = Duration::from_millis(500);
 
 /// Reads some files from beginning to end, spread over the dataset.
-fn read_some(clips: &[Clip]) -> Option<Reading> {
+fn read_some(clips: &[Clip]) -> Option<ReadSpeed> {
     let step = clips.len().div_ceil(MOST_FILES).max(1);
     let mut buffer = vec![0; 1 << 20];
     let (mut files, mut bytes) = (0, 0);
@@ -65,7 +66,7 @@ fn read_some(clips: &[Clip]) -> Option<Reading> {
         }
         files += 1;
     }
-    (bytes > 0).then(|| Reading {
+    (bytes > 0).then(|| ReadSpeed {
         files,
         bytes,
         seconds: begin.elapsed().as_secs_f64(),
@@ -73,11 +74,11 @@ fn read_some(clips: &[Clip]) -> Option<Reading> {
 }
 
 /// The room where a folder is or will be.
-pub(super) fn room(folder: &Path, needed: u64) -> Room {
-    Room {
+pub(super) fn folder_room(folder: &Path, needed: u64) -> FolderRoom {
+    FolderRoom {
         folder: folder.display().to_string(),
-        needed,
-        free: free_space(folder).ok(),
+        needed_bytes: needed,
+        free_bytes: free_space(folder).ok(),
         writable: may_write(folder),
     }
 }
@@ -89,8 +90,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_yet_has_the_room_of_the_one_around_it() {
         let dir = tempfile::tempdir().unwrap();
-        let there = room(&dir.path().join("not/yet"), 5);
-        assert!(there.writable && there.free.is_some_and(|free| free > 0));
+        let there = folder_room(&dir.path().join("not/yet"), 5);
+        assert!(there.writable && there.free_bytes.is_some_and(|free| free > 0));
         assert_eq!(
             std::fs::read_dir(dir.path()).unwrap().count(),
             0,
@@ -98,7 +99,7 @@ mod tests {
         );
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(!room(&file.join("below"), 5).writable);
+        assert!(!folder_room(&file.join("below"), 5).writable);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! What was found, as the result that is printed.
 
 use voxmill_report::results::validate::{
-    self as result, ChangedLine, CheckResult, DiskSpeed, FixedCopy, FolderRoom, MachineFacts,
-    SettingLine, SettingPlace, Validation,
+    self as result, CheckResult, DiskSpeed, FixedCopy, MachineFacts, SettingLine, SettingPlace,
+    Validation,
 };
 
 use super::File;
 use super::examine::Examined;
 use super::fix::Fixed;
 use super::probe::Machine;
-use voxmill_settings::checks::{Check, DiskFacts, Level, Line, Room, Where};
+use voxmill_settings::checks::{Check, DiskFacts, Level, Suggestion, Where};
 use voxmill_settings::config::keys::Key;
 
 pub(super) fn result(
@@ -50,33 +50,22 @@ fn fixed(fixed: &Fixed) -> FixedCopy {
         path: path.clone(),
         text: std::fs::read_to_string(path).unwrap_or_default(),
     });
-    let changes = fixed.changes.iter().map(|change| ChangedLine {
-        line: change.line,
-        before: change.before.clone(),
-        after: change.after.clone(),
-    });
     let left = fixed.left.as_ref();
     FixedCopy {
         file: fixed.path.clone(),
-        changes: changes.collect(),
+        changes: fixed.changes.clone(),
         checks: left.map(|left| checks(&left.checks, copy.as_ref())),
     }
 }
 
 fn disk(disk: &DiskFacts) -> DiskSpeed {
-    let room = |room: &Room| FolderRoom {
-        folder: room.folder.clone(),
-        needed_bytes: room.needed,
-        free_bytes: room.free,
-        writable: room.writable,
-    };
     DiskSpeed {
         read_bytes_per_second: disk.reading.map(|reading| reading.bytes_a_second()),
         read_files: disk.reading.map(|reading| reading.files),
         read_bytes: disk.reading.map(|reading| reading.bytes),
         page_cache_may_hold_them: true,
-        checkpoints: room(&disk.checkpoints),
-        cache: room(&disk.cache),
+        checkpoints: disk.checkpoints.clone(),
+        cache: disk.cache.clone(),
     }
 }
 
@@ -95,7 +84,7 @@ fn check(check: &Check, file: Option<&File>) -> CheckResult {
         place: place(check, file),
         what: check.what.clone(),
         costs: check.costs.clone(),
-        write: check.write.iter().map(line).collect(),
+        write: check.suggestions.iter().map(line).collect(),
         hint: check.hint.clone(),
     }
 }
@@ -115,19 +104,17 @@ fn place(check: &Check, file: Option<&File>) -> Option<SettingPlace> {
             })
         }
         Where::Flag(value) => {
-            let name = check.key.map(Key::flag);
+            let flag = check.key.map(Key::flag);
             let value = value.clone();
-            let typed = check.key.and_then(|key| {
-                let value = value.clone();
-                Line { key, value }.flag()
-            });
+            let typed = check.key.zip(value.as_deref());
+            let typed = typed.map(|(key, value)| key.flag_with(value));
             Some(SettingPlace::Flag {
-                typed: typed.or_else(|| name.clone()).unwrap_or_default(),
-                flag: name,
+                typed: typed.or_else(|| flag.clone()).unwrap_or_default(),
+                flag,
                 value,
             })
         }
-        Where::Usual { value, why, file } => Some(SettingPlace::Default {
+        Where::Default { value, why, file } => Some(SettingPlace::Default {
             default: value.clone(),
             why: why.map(str::to_owned),
             has_file: *file,
@@ -136,7 +123,7 @@ fn place(check: &Check, file: Option<&File>) -> Option<SettingPlace> {
     }
 }
 
-fn line(line: &Line) -> SettingLine {
+fn line(line: &Suggestion) -> SettingLine {
     SettingLine {
         section: line.key.section.name().to_owned(),
         key: line.key.name.to_owned(),

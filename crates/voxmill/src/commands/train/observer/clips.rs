@@ -9,8 +9,8 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::train::FeedError;
 
 use super::screen::Screen;
-use super::with_cause;
 use crate::session::Session;
+use crate::session::errors::with_cause;
 
 pub(super) struct ClipWatch<'a> {
     store: &'a FeatureStore,
@@ -38,8 +38,8 @@ impl<'a> ClipWatch<'a> {
         }
     }
 
-    /// Reports clips that failed since the last look: their rows are masked. Too many end the run.
-    pub(super) fn look(&mut self, screen: &Screen, recorder: &Recorder) -> Result<(), FeedError> {
+    /// Reports clips that failed since the last check: their rows are masked. Too many end the run.
+    pub(super) fn check(&mut self, screen: &Screen, recorder: &Recorder) -> Result<(), FeedError> {
         let notes = self.store.notes();
         for note in notes.iter().skip(self.notes) {
             screen.warn(note);

@@ -25,7 +25,7 @@ use super::measures::Measures;
 use crate::session::errors::{of_checkpoint, of_training};
 use crate::session::memory::DeviceWatch;
 use crate::session::run_folder;
-use crate::session::steps::{split_words, step_event};
+use crate::session::steps::{split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
 use samples::Samples;
@@ -33,13 +33,13 @@ pub(super) use screen::short_time;
 use screen::{Screen, Sources};
 use tensorboard::TensorBoard;
 pub(super) use totals::Totals;
-use voxmill_settings::checks::need::ClipsOfAStep;
+use voxmill_settings::checks::need::StepClips;
 
 pub(super) struct RunObserver<'a> {
     pub(super) recorder: Recorder,
     control: Control,
     loader: &'a Loader,
-    clips_of_a_step: ClipsOfAStep,
+    clips_of_a_step: StepClips,
     screen: Screen,
     tensorboard: TensorBoard,
     samples: Samples<'a>,
@@ -74,7 +74,7 @@ impl<'a> RunObserver<'a> {
         let settled = progress.step.max(PRIOR_STEPS) + plan.loader.plan().batches_per_epoch();
         Ok(RunObserver {
             loader: &plan.loader,
-            clips_of_a_step: ClipsOfAStep::of(settings),
+            clips_of_a_step: StepClips::of(settings),
             tensorboard: TensorBoard::create(settings, folder, progress)?,
             screen: Screen::open(settings, folder, starting.limits)?,
             samples: Samples::new(session, folder.join(run_folder::SAMPLES))?,
@@ -140,11 +140,9 @@ impl<'a> RunObserver<'a> {
         self.recorder.record(Event::Step(step_event(report, ended)));
         // Overflows in f16 are how its scale is found, and no fault of the clips.
         if !report.counted && !report.overflowed() {
-            let clips: Vec<_> = report
-                .clips
-                .iter()
-                .map(|&clip| self.loader.clip(clip).id.to_string())
-                .collect();
+            let clips = report.clips.iter();
+            let clips = clips.map(|&clip| self.loader.clip(clip).id.to_string());
+            let clips: Vec<_> = clips.collect();
             self.screen.warn(&format!(
                 "step {} was skipped: its loss or gradients are not finite; its clips: {}",
                 report.step,
@@ -152,7 +150,8 @@ impl<'a> RunObserver<'a> {
             ));
         }
         for split in &report.splits {
-            self.screen.warn(&split_words(split, self.clips_of_a_step));
+            self.screen
+                .warn(&split_warning(split, self.clips_of_a_step));
         }
     }
 }
@@ -163,13 +162,13 @@ impl Observer for RunObserver<'_> {
         for report in steps {
             self.record_step(report);
         }
-        self.clips.look(&self.screen, &self.recorder)?;
+        self.clips.check(&self.screen, &self.recorder)?;
         for watch in &mut self.memory {
-            if let Some(warning) = watch.look(progress.step, &self.recorder)? {
+            if let Some(warning) = watch.check_step(progress.step, &self.recorder)? {
                 self.screen.warn(&warning);
             }
         }
-        if let Some(warning) = self.measures.look(self.totals.recent(), &self.recorder) {
+        if let Some(warning) = self.measures.check(self.totals.recent(), &self.recorder) {
             self.screen.warn(&warning);
         }
         let Some(last) = steps.last() else {
@@ -209,16 +208,8 @@ impl Observer for RunObserver<'_> {
         if let Some(first) = self.totals.samples.first() {
             let folder = first.parent().unwrap_or(first).display();
             self.screen
-                .tell(&format!("step {step:>5}  samples in {folder}"));
+                .note(&format!("step {step:>5}  samples in {folder}"));
         }
         Ok(())
-    }
-}
-
-/// An error with what lies behind it, in one line.
-fn with_cause(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
     }
 }

@@ -17,6 +17,7 @@ use crate::dashboard::{
 };
 use crate::exit::Exit;
 use crate::interrupt;
+use crate::machine::status_bytes;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
@@ -44,28 +45,25 @@ impl Screen {
         })
     }
 
-    /// A message for the person, wherever they look.
-    pub(super) fn tell(&self, text: &str) {
+    /// A message on the dashboard, or a line.
+    pub(super) fn note(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.note(text)),
-            None => commands::tell(text),
+            None => commands::status!("{text}"),
         }
     }
 
     pub(super) fn warn(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.warn(text)),
-            None => commands::tell(&format!("warning: {text}")),
+            None => commands::status!("warning: {text}"),
         }
     }
 
     pub(super) fn close(&mut self) -> anyhow::Result<()> {
-        match self.dashboard.take() {
-            Some(dashboard) => dashboard
-                .finish()
-                .context("the terminal could not be restored"),
-            None => Ok(()),
-        }
+        let finished = self.dashboard.take().map(Dashboard::finish).transpose();
+        finished.context("the terminal could not be restored")?;
+        Ok(())
     }
 
     pub(super) fn steps(
@@ -81,15 +79,13 @@ impl Screen {
             self.draw(last, progress, &pace, left, sources);
             return;
         }
-        if self
-            .last_line
-            .is_some_and(|then| then.elapsed() < BETWEEN_LINES)
-        {
+        let last_line = self.last_line.map(|then| then.elapsed());
+        if last_line.is_some_and(|since| since < BETWEEN_LINES) {
             return;
         }
         self.last_line = Some(Instant::now());
         let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
-        commands::tell(&format!(
+        commands::status!(
             "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:>4.0} ms/step  waits {:>4.1} %  {:>6.0} frames/s{left}",
             last.step,
             progress.position.epoch + 1,
@@ -98,24 +94,16 @@ impl Screen {
             pace.median.as_secs_f64() * 1e3,
             pace.stall * 100.0,
             pace.frames_per_second,
-        ));
+        );
     }
 
     /// The time that is left by the limits, at the pace so far.
     fn time_left(&self, progress: &Progress, totals: &Totals) -> Option<Duration> {
-        let by_time = self
-            .limits
-            .seconds
-            .map(|most| (most - progress.seconds).max(0.0));
+        let Limits { seconds, steps } = self.limits;
+        let by_time = seconds.map(|most| (most - progress.seconds).max(0.0));
         let per_step = totals.began.elapsed().as_secs_f64() / totals.steps.max(1) as f64;
-        let by_steps = self
-            .limits
-            .steps
-            .map(|most| most.saturating_sub(progress.step) as f64 * per_step);
-        let least = match (by_time, by_steps) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let by_steps = steps.map(|most| most.saturating_sub(progress.step) as f64 * per_step);
+        let least = by_time.into_iter().chain(by_steps).reduce(f64::min);
         least.map(Duration::from_secs_f64)
     }
 
@@ -171,10 +159,11 @@ impl Screen {
                     memory_bytes: memory,
                 }];
                 state.host_cpu_share = cpu.map(|percent| percent / 100.0);
-                state.resident_bytes = resident_bytes();
+                state.resident_bytes = status_bytes("self", "VmRSS");
             });
         }
     }
+
     pub(super) fn validated(&self, found: &Validation) {
         if let Some(dashboard) = &self.dashboard {
             dashboard.update(|state| {
@@ -192,7 +181,7 @@ impl Screen {
             true => "  the best so far",
             false => "",
         };
-        self.tell(&format!(
+        self.note(&format!(
             "step {:>5}  held-out mel {:.4}  duration {:.3}{better}",
             found.step, found.losses.mel, found.losses.duration
         ));
@@ -223,18 +212,16 @@ fn dashboard(
     let on_a_terminal = std::io::stderr().is_terminal();
     let is_wanted = match settings.dashboard {
         Some(true) if !on_a_terminal => {
-            return Err(UserError::new(
-                "--dashboard needs a terminal, and standard error is none",
-                "leave it out: progress is then printed in lines",
-            )
-            .into());
+            let what = "--dashboard needs a terminal, and standard error is none";
+            let hint = "leave it out: progress is then printed in lines";
+            return Err(UserError::new(what, hint).into());
         }
         asked => asked.unwrap_or(on_a_terminal),
     };
     if !is_wanted {
         return Ok(None);
     }
-    let dashboard = Dashboard::start(interrupt::ask, || Exit::Interrupted.leave())
+    let dashboard = Dashboard::start(interrupt::request_stop, || Exit::Interrupted.leave())
         .context("the dashboard cannot be drawn; --no-dashboard does without")?;
     let devices = settings.devices.devices;
     dashboard.update(|state| {
@@ -242,10 +229,12 @@ fn dashboard(
         state.run_name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         state.model_size = settings.model_size.name().to_owned();
         state.device = devices.model().to_string();
-        state.mode = match devices.is_pair() {
-            true => "two devices".to_owned(),
-            false => "single device".to_owned(),
+        let mode = if devices.is_pair() {
+            "two devices"
+        } else {
+            "single device"
         };
+        state.mode = mode.to_owned();
         state.goal = match (limits.steps, limits.seconds) {
             (Some(steps), None) => Goal::Steps(steps),
             (_, Some(seconds)) => Goal::Time(Duration::from_secs_f64(seconds)),
@@ -255,7 +244,7 @@ fn dashboard(
     Ok(Some(dashboard))
 }
 
-/// The mean of the host's readings between two looks.
+/// The mean of the host's readings since the last one taken.
 #[derive(Debug, Default)]
 struct HostCpu {
     samples: u64,
@@ -272,13 +261,6 @@ impl HostCpu {
         }
         self.percent
     }
-}
-
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 /// `3 min 20 s`

@@ -10,7 +10,7 @@ use voxmill_trainer::train::{StepReport, Validation};
 
 use super::screen::Screen;
 use super::totals::Pace;
-use super::with_cause;
+use crate::session::errors::with_cause;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
@@ -34,11 +34,9 @@ impl TensorBoard {
             first_step: progress.step,
         };
         let writer = EventWriter::create(folder, start).map_err(|error| {
-            UserError::new(
-                "the files for TensorBoard cannot be written",
-                "give a folder that can be written with --tensorboard-log-dir",
-            )
-            .because(error)
+            let what = "the files for TensorBoard cannot be written";
+            let hint = "give a folder that can be written with --tensorboard-log-dir";
+            UserError::new(what, hint).because(error)
         })?;
         Ok(TensorBoard {
             writer: Some(writer),

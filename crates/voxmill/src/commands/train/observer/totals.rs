@@ -61,12 +61,9 @@ impl Totals {
     pub(super) fn add(&mut self, steps: &[StepReport]) {
         if self.steps == 0 && !steps.is_empty() {
             // Reported some steps later: their time is known and taken off.
-            let since: Duration = steps
-                .iter()
-                .skip(1)
-                .map(|step| step.overhead + step.waited + step.service)
-                .sum();
-            self.first_step_after = Some(self.began.elapsed().saturating_sub(since));
+            let later = steps[1..].iter();
+            let since = later.map(|step| step.overhead + step.waited + step.service);
+            self.first_step_after = Some(self.began.elapsed().saturating_sub(since.sum()));
         }
         for report in steps {
             self.steps += 1;
@@ -87,21 +84,16 @@ impl Totals {
 
     pub(super) fn pace(&self) -> Pace {
         let sum = |of: fn(&StepReport) -> Duration| self.recent.iter().map(of).sum::<Duration>();
-        let (waited, service, overhead) = (
-            sum(|step| step.waited),
-            sum(|step| step.service),
-            sum(|step| step.overhead),
-        );
-        let wall = (waited + service + overhead).as_secs_f64().max(1e-9);
+        let (waited, service) = (sum(|step| step.waited), sum(|step| step.service));
+        let wall = waited + service + sum(|step| step.overhead);
+        let wall = wall.as_secs_f64().max(1e-9);
         let frames: u64 = self.recent.iter().map(|step| step.frames).sum();
         let mut times: Vec<Duration> = self.recent.iter().map(|step| step.service).collect();
         times.sort();
         let at = |share: f64| {
             let last = times.len().saturating_sub(1);
-            times
-                .get((last as f64 * share) as usize)
-                .copied()
-                .unwrap_or_default()
+            let time = times.get((last as f64 * share) as usize);
+            time.copied().unwrap_or_default()
         };
         Pace {
             frames_per_second: frames as f64 / wall,

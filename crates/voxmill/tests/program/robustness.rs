@@ -1,4 +1,4 @@
-//! Kills, interruptions, full disks and company: nothing is lost, nothing hangs.
+//! Kills, interruptions, full disks, damaged files, several at once: nothing is lost, nothing hangs.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -6,24 +6,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::dataset::Dataset;
-use crate::{json, prepare, said};
+use crate::train::signal;
+use crate::{assert_has, expect, parse_json, prepare, prepared, transcript};
 
 const CLIPS: usize = 150;
 
 /// Enough clips and few enough workers that there is a middle to be hit in.
 fn slow(dataset: &Dataset) -> Command {
-    let mut command = prepare(dataset.path(), &["--num-workers", "1"]);
+    let mut command = prepare(dataset.path(), "--num-workers 1");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 fn is_writing(dataset: &Dataset) -> bool {
     let files = fs::read_dir(dataset.path().join("voxmill-cache/features"));
-    files.is_ok_and(|files| {
-        files
-            .flatten()
-            .any(|file| file.file_name().to_string_lossy().starts_with(".writing-"))
-    })
+    let mut names = files
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|file| file.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(".writing-"))
 }
 
 /// Waits for a shard being written, without betting on how long it takes.
@@ -38,22 +40,10 @@ fn wait_until_writing(dataset: &Dataset, child: &mut Child) {
     }
 }
 
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args([&format!("-{name}"), &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-}
-
 #[test]
 fn killed_anywhere_a_rerun_completes_the_same_cache() {
     let dataset = Dataset::new(CLIPS);
-    let undisturbed = json(
-        &prepare(Dataset::new(CLIPS).path(), &["--json"])
-            .output()
-            .unwrap(),
-    );
+    let undisturbed = prepared(Dataset::new(CLIPS).path(), "");
     let mut caught_writing = 0;
     for round in 0..12u64 {
         let mut child = slow(&dataset).spawn().unwrap();
@@ -62,27 +52,22 @@ fn killed_anywhere_a_rerun_completes_the_same_cache() {
             wait_until_writing(&dataset, &mut child);
         }
         std::thread::sleep(Duration::from_millis(round * 3));
-        signal(&child, "KILL");
+        signal(child.id(), "KILL");
         child.wait().unwrap();
         caught_writing += u32::from(is_writing(&dataset));
         // Half of the clips; the next kill finds the other half undone.
-        let some = ["--json", "--verify", "--max-mel-frames", "90"];
-        let report = json(&prepare(dataset.path(), &some).output().unwrap());
+        let report = prepared(dataset.path(), "--verify --max-mel-frames 90");
         assert_eq!(report["quarantine"], serde_json::json!({}), "round {round}");
     }
     assert!(
         caught_writing > 0,
         "no kill hit a write: this test shows nothing"
     );
-    let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+    let report = prepared(dataset.path(), "");
     assert_eq!(report["clips"], undisturbed["clips"]);
     assert_eq!(report["batches"], undisturbed["batches"]);
     assert_eq!(report["cache"]["clips"], CLIPS);
-    let again = json(
-        &prepare(dataset.path(), &["--json", "--verify"])
-            .output()
-            .unwrap(),
-    );
+    let again = prepared(dataset.path(), "--verify");
     assert_eq!(again["cache"]["up_to_date"], true);
 }
 
@@ -91,24 +76,18 @@ fn interrupted_it_keeps_what_is_done_and_exits_130() {
     let dataset = Dataset::new(CLIPS);
     let mut child = slow(&dataset).spawn().unwrap();
     wait_until_writing(&dataset, &mut child);
-    signal(&child, "INT");
+    signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
     // A machine fast enough to be done already is not wrong.
+    let text = transcript(&output);
     if output.status.code() != Some(0) {
-        assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-        assert!(
-            said(&output).contains("what is done is kept"),
-            "{}",
-            said(&output)
-        );
+        assert_eq!(output.status.code(), Some(130), "{text}");
+        assert_has(&text, &["what is done is kept"]);
     }
-    let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+    let report = prepared(dataset.path(), "");
     assert_eq!(report["cache"]["clips"], CLIPS);
-    let (reused, rebuilt) = (&report["cache"]["reused"], &report["cache"]["rebuilt"]);
-    assert_eq!(
-        reused.as_u64().unwrap() + rebuilt.as_u64().unwrap(),
-        CLIPS as u64
-    );
+    let count = |name: &str| report["cache"][name].as_u64().unwrap();
+    assert_eq!(count("reused") + count("rebuilt"), CLIPS as u64);
 }
 
 #[test]
@@ -119,26 +98,23 @@ fn interrupted_while_it_waits_for_another_run_it_exits_130() {
     let lock = fs::File::create(features.join("lock")).unwrap();
     lock.lock().unwrap();
     let mut child = slow(&dataset).spawn().unwrap();
-    let mut said_so_far = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said_so_far.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     assert!(line.starts_with("waiting for"), "{line}");
-    signal(&child, "INT");
+    signal(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]
 fn two_at_once_share_the_work() {
     let dataset = Dataset::new(CLIPS);
-    let run = || {
-        prepare(dataset.path(), &["--json", "--num-workers", "1"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
-    let children = [run(), run(), run()];
-    let reports = children.map(|child| json(&child.wait_with_output().unwrap()));
+    let run = |_| slow(&dataset).arg("--json").spawn().unwrap();
+    let reports = [(); 3].map(run).map(|child| {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", transcript(&output));
+        parse_json(&output, "prepare")["datasets"][0].take()
+    });
     let rebuilt: u64 = reports
         .iter()
         .map(|report| report["cache"]["rebuilt"].as_u64().unwrap())
@@ -154,61 +130,31 @@ fn a_full_disk_is_an_error_with_a_hint_and_the_cache_stays_valid() {
     let dataset = Dataset::new(40);
     // The shell's limit on file size makes writing fail in the middle of a shard, as a full disk would.
     let script = "ulimit -f 200; exec \"$0\" prepare --train-data \"$1\"";
-    let output = Command::new("bash")
-        .args([
-            "-c",
-            &format!("trap '' XFSZ; {script}"),
-            env!("CARGO_BIN_EXE_voxmill"),
-        ])
-        .arg(dataset.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(
-        said(&output).contains("no room left to write the cache"),
-        "{}",
-        said(&output)
-    );
-    assert!(
-        said(&output).contains("hint: free some space"),
-        "{}",
-        said(&output)
-    );
-    let report = json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+    let script = format!("trap '' XFSZ; {script}");
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script, env!("CARGO_BIN_EXE_voxmill")]);
+    let phrases = ["no room left to write the cache", "hint: free some space"];
+    expect(bash.arg(dataset.path()), 1, &phrases);
+    let report = prepared(dataset.path(), "");
     assert_eq!(report["cache"]["clips"], 40);
 }
 
 #[test]
 fn a_damaged_cache_file_is_rebuilt_with_a_warning() {
     let dataset = Dataset::new(10);
-    json(&prepare(dataset.path(), &["--json"]).output().unwrap());
+    prepared(dataset.path(), "");
     let features = dataset.path().join("voxmill-cache/features");
-    let is_shard = |path: &std::path::PathBuf| {
-        path.file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with("shard-")
-    };
-    let shard = fs::read_dir(features)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(is_shard)
-        .unwrap();
+    let mut files = fs::read_dir(features).unwrap().flatten();
+    let is_shard = |file: &fs::DirEntry| file.file_name().to_string_lossy().starts_with("shard-");
+    let shard = files.find(is_shard).unwrap().path();
     let mut bytes = fs::read(&shard).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0xff;
     fs::write(&shard, bytes).unwrap();
-    let output = prepare(dataset.path(), &["--json", "--verify"])
-        .output()
-        .unwrap();
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("is damaged"),
-        "{}",
-        said(&output)
-    );
-    assert_eq!(
-        json(&output)["cache"]["reasons"],
-        serde_json::json!({"damaged shard": 10})
-    );
+    let output = prepare(dataset.path(), "--json --verify").output().unwrap();
+    assert_has(&String::from_utf8_lossy(&output.stderr), &["is damaged"]);
+    assert!(output.status.success(), "{}", transcript(&output));
+    let report = parse_json(&output, "prepare");
+    let reasons = &report["datasets"][0]["cache"]["reasons"];
+    assert_eq!(*reasons, serde_json::json!({"damaged shard": 10}));
 }

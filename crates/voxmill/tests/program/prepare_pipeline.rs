@@ -8,7 +8,7 @@ use voxmill_telemetry::event::{Event, Outcome};
 use voxmill_telemetry::log::RunLog;
 
 use crate::dataset::Dataset;
-use crate::{assert_said, json, prepare, regex_escape};
+use crate::{assert_has, assert_printed, prepare, prepared, printed, regex_escape};
 
 /// The files of the cache by name, with their contents.
 fn cache(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -28,32 +28,25 @@ fn the_cache_is_the_same_however_the_work_is_spread() {
     let dataset = Dataset::new(60);
     let mut first = None;
     for spread in [
-        &["--num-workers", "1"][..],
-        &["--num-workers", "7"],
-        &["--no-overlap"],
-        &["--no-adapt", "--ram-budget", "2MB"],
+        "--num-workers 1",
+        "--num-workers 7",
+        "--no-overlap",
+        "--no-adapt --ram-budget 2MB",
     ] {
         let _ = fs::remove_dir_all(dataset.path().join("voxmill-cache"));
-        let report = prepare(dataset.path(), spread).arg("--json").output();
-        assert_eq!(json(&report.unwrap())["cache"]["rebuilt"], 60);
+        assert_eq!(prepared(dataset.path(), spread)["cache"]["rebuilt"], 60);
         let made = cache(dataset.path());
         assert!(made.len() >= 2, "a shard and an index: {:?}", made.keys());
-        assert_eq!(
-            *first.get_or_insert_with(|| made.clone()),
-            made,
-            "{spread:?}"
-        );
+        let first = first.get_or_insert_with(|| made.clone());
+        assert_eq!(*first, made, "{spread}");
     }
 }
 
 #[test]
 fn taken_as_they_are_done_all_clips_are_there() {
     let dataset = Dataset::new(60);
-    let report = prepare(
-        dataset.path(),
-        &["--unordered", "--num-workers", "4", "--json"],
-    );
-    assert_eq!(json(&{ report }.output().unwrap())["cache"]["rebuilt"], 60);
+    let report = prepared(dataset.path(), "--unordered --num-workers 4");
+    assert_eq!(report["cache"]["rebuilt"], 60);
 }
 
 /// A clip that is larger than all the memory it may have is named and left out; the rest is made.
@@ -61,51 +54,29 @@ fn taken_as_they_are_done_all_clips_are_there() {
 fn a_clip_that_does_not_fit_into_the_memory_budget() {
     let dataset = Dataset::new(12);
     dataset.tone(5, 12.0);
-    let spread = ["--ram-budget", "2MB", "--max-bad", "20%"];
-    assert_said!(
-        prepare(dataset.path(), &spread).output().unwrap(),
-        dataset.path()
-    );
+    let mut command = prepare(dataset.path(), "--ram-budget 2MB --max-bad 20%");
+    assert_printed!(printed(&mut command), dataset.path());
     let list = fs::read_to_string(dataset.path().join("voxmill-cache/quarantine.csv")).unwrap();
-    assert!(list.contains("does not fit into memory"), "{list}");
-    assert!(list.contains("--ram-budget"), "{list}");
+    assert_has(&list, &["does not fit into memory", "--ram-budget"]);
 }
 
-/// The clips are good, so the next move is not to mend them.
+/// The clips are good, so the next move is not to fix them.
 #[test]
 fn a_memory_budget_that_is_too_small_for_most_clips() {
     let dataset = Dataset::new(6);
-    assert_said!(
-        prepare(dataset.path(), &["--ram-budget", "300kB"])
-            .output()
-            .unwrap(),
-        dataset.path()
-    );
-    assert_said!(
-        prepare(dataset.path(), &["--ram-budget", "0"])
-            .output()
-            .unwrap(),
-        dataset.path()
-    );
+    for budget in ["--ram-budget 300kB", "--ram-budget 0"] {
+        let mut command = prepare(dataset.path(), budget);
+        assert_printed!(printed(&mut command), dataset.path());
+    }
 }
 
 #[test]
-fn a_log_and_a_trace_tell_what_happened() {
+fn a_log_and_a_trace_say_what_happened() {
     let dataset = Dataset::new(30);
     let log = dataset.path().join("events.jsonl");
     let trace = dataset.path().join("trace.json");
-    let record = [
-        "--log",
-        log.to_str().unwrap(),
-        "--trace",
-        trace.to_str().unwrap(),
-    ];
-    json(
-        &prepare(dataset.path(), &record)
-            .arg("--json")
-            .output()
-            .unwrap(),
-    );
+    let record = format!("--log {} --trace {}", log.display(), trace.display());
+    prepared(dataset.path(), record);
 
     let read = RunLog::read(&log).unwrap();
     assert_eq!(read.segments.len(), 1);
@@ -135,12 +106,8 @@ fn a_log_and_a_trace_tell_what_happened() {
 #[test]
 fn a_log_that_cannot_be_written_is_refused_before_the_work() {
     let dataset = Dataset::new(2);
-    assert_said!(
-        prepare(dataset.path(), &["--log", "/dev/null/events.jsonl"])
-            .output()
-            .unwrap(),
-        dataset.path()
-    );
+    let mut command = prepare(dataset.path(), "--log /dev/null/events.jsonl");
+    assert_printed!(printed(&mut command), dataset.path());
     assert!(!dataset.path().join("voxmill-cache").exists());
 }
 
@@ -151,13 +118,15 @@ fn a_record_leaves_other_files_alone() {
     let manifest = dataset.path().join("metadata.csv");
     let before = fs::read(&manifest).unwrap();
     let folder = dataset.path().join("wavs");
-    for (flag, path) in [("--log", &manifest), ("--trace", &folder)] {
-        let output = prepare(dataset.path(), &[flag, path.to_str().unwrap()]).output();
-        assert_said!(output.unwrap(), dataset.path());
+    let same = dataset.path().join("same");
+    for record in [
+        format!("--log {}", manifest.display()),
+        format!("--trace {}", folder.display()),
+        format!("--log {} --trace {}", same.display(), same.display()),
+    ] {
+        let mut command = prepare(dataset.path(), record);
+        assert_printed!(printed(&mut command), dataset.path());
     }
-    let same = dataset.path().join("same").to_str().unwrap().to_owned();
-    let output = prepare(dataset.path(), &["--log", &same, "--trace", &same]).output();
-    assert_said!(output.unwrap(), dataset.path());
     assert_eq!(fs::read(&manifest).unwrap(), before);
     assert!(folder.is_dir());
     assert!(!dataset.path().join("voxmill-cache").exists());
