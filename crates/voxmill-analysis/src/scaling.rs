@@ -164,7 +164,9 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
             refused: None,
         };
         match outcome {
-            SizeOutcome::Died(Failure { reason, shortage }) => {
+            SizeOutcome::Died(Failure {
+                reason, shortage, ..
+            }) => {
                 (row.died, row.refused) = (Some(reason), shortage);
             }
             SizeOutcome::Ran {
@@ -295,6 +297,7 @@ mod tests {
             outcome: SizeOutcome::Died(Failure {
                 reason: reason.to_owned(),
                 shortage: None,
+                out_of_memory: false,
             }),
         }
     }

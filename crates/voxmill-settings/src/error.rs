@@ -113,9 +113,11 @@ pub const FAILURE_FILE: &str = "VOXMILL_FAILURE_FILE";
 
 /// The same for a program: see [`FAILURE_FILE`].
 pub fn failure(error: &anyhow::Error) -> Failure {
+    let shortage = user_errors(error).find_map(|error| error.shortage);
     Failure {
         reason: messages(error).join(": "),
-        shortage: user_errors(error).find_map(|error| error.shortage),
+        shortage,
+        out_of_memory: shortage.is_some(),
     }
 }
 
@@ -126,6 +128,7 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
     Failure {
         reason: first.trim_start_matches("error: ").to_owned(),
         shortage: None,
+        out_of_memory: false,
     }
 }
 

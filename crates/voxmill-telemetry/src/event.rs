@@ -223,6 +223,9 @@ pub struct Failure {
     /// Where memory was too small for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<Shortage>,
+    /// Memory was too small, whether its bytes are known or not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
 }
 
 /// Bytes that a run needs compared with those that it may use.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use voxmill_analysis::scaling::{Scaling, SizeOutcome, SizeRow, Tried, scaling};
+use voxmill_analysis::scaling::{SizeOutcome, Tried, scaling};
 use voxmill_analysis::timing::WARM_UP_STEPS;
 use voxmill_report::format::{size, time, whole, wrap};
 use voxmill_report::terminal::scaling_text;
@@ -35,6 +35,7 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Interrupted);
     }
     let measured = tried.len();
+    let out_of_memory = tried.iter().all(ran_out_of_memory);
     let result = scaling(settings.swept, tried, available);
     print_result(&result, settings.json, |r| scaling_text(r, paint()))?;
     if interrupted {
@@ -46,18 +47,18 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     }
     match result.knee {
         Some(_) => Ok(Exit::Done),
-        None => Err(all_died(&result).into()),
+        None => Err(all_died(out_of_memory).into()),
     }
 }
 
-fn all_died(result: &Scaling) -> UserError {
-    let short = |row: &SizeRow| {
-        let reason = row.died.as_deref().unwrap_or_default();
-        row.refused.is_some() || reason.contains("memory")
-    };
+fn ran_out_of_memory(tried: &Tried) -> bool {
+    matches!(&tried.outcome, SizeOutcome::Died(failure) if failure.out_of_memory)
+}
+
+fn all_died(out_of_memory: bool) -> UserError {
     UserError::new(
         "no size ran",
-        match result.sizes.iter().all(short) {
+        match out_of_memory {
             true => "smaller sizes take less memory, and so does a smaller --model-size",
             false => "`voxmill train` with the same flags says more",
         },

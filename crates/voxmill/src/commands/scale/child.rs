@@ -121,10 +121,10 @@ impl Child {
         });
         let outcome = match run.filter(|_| status.success()) {
             Some(run) => ran(run, self.peak),
-            None => SizeOutcome::Died(self.reported_failure().unwrap_or_else(|| Failure {
-                reason: reason(status, &stderr),
-                shortage: None,
-            })),
+            None => SizeOutcome::Died(
+                self.reported_failure()
+                    .unwrap_or_else(|| unexplained(status, &stderr)),
+            ),
         };
         Ok(Some(Ended { outcome, memory }))
     }
@@ -180,10 +180,29 @@ fn peak_of(id: u32) -> Option<u64> {
 const KILLED: i32 = 9;
 const ABORTED: i32 = 6;
 
-/// Why a run ended that could not say so itself, in one line.
-fn reason(status: ExitStatus, stderr: &str) -> String {
+/// Why a run ended that could not say so itself.
+fn unexplained(status: ExitStatus, stderr: &str) -> Failure {
+    let out_of_memory = match status.signal() {
+        Some(KILLED) => true,
+        Some(ABORTED) => failed_allocation(stderr).is_some(),
+        _ => false,
+    };
+    Failure {
+        reason: reason(status, stderr),
+        shortage: None,
+        out_of_memory,
+    }
+}
+
+/// The last words of Rust's allocator.
+fn failed_allocation(stderr: &str) -> Option<&str> {
     let mut lines = stderr.lines();
-    let allocation = lines.find(|line| line.contains("memory allocation of"));
+    lines.find(|line| line.contains("memory allocation of"))
+}
+
+/// The same in one line.
+fn reason(status: ExitStatus, stderr: &str) -> String {
+    let allocation = failed_allocation(stderr);
     let mut lines = stderr.lines();
     let panic = lines
         .by_ref()
@@ -225,5 +244,7 @@ mod tests {
         assert!(reason(ExitStatus::from_raw(6), stderr).contains("of 800 bytes"));
         let signal = reason(ExitStatus::from_raw(11), stderr);
         assert_eq!(signal, "it was ended by signal 11");
+        let of_memory = |signal| unexplained(ExitStatus::from_raw(signal), stderr).out_of_memory;
+        assert_eq!([9, 6, 11].map(of_memory), [true, true, false]);
     }
 }
