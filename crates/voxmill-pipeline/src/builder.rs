@@ -43,7 +43,7 @@ pub enum StartError {
     CannotRetry(String),
     #[error("stage `{stage}` enters the budget `{budget}`, but its work is not `reserving`")]
     ReservesNothing { stage: String, budget: String },
-    #[error("stage `{stage}` has one worker by its nature, and the plan gives it {workers}")]
+    #[error("stage `{stage}` always has exactly one worker, and the plan gives it {workers}")]
     OneWorkerOnly { stage: String, workers: usize },
     #[error("the source `{0}` cannot be within a budget: bytes are admitted behind it")]
     SourceInBudget(String),

@@ -98,7 +98,7 @@ pub enum ChangeError {
     NoStage(String),
     #[error("there is no budget `{0}`")]
     NoBudget(String),
-    #[error("stage `{0}` has one worker by its nature")]
+    #[error("stage `{0}` always has exactly one worker")]
     OneWorkerOnly(String),
     #[error("the stages run one after another: there are no workers or buffers to change")]
     NoOverlap,

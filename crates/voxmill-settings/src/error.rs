@@ -56,7 +56,7 @@ impl UserError {
         fixes.map(|(setting, _)| setting.clone()).collect()
     }
 
-    /// The numbers behind a refusal for want of memory, for the program that started this one.
+    /// The numbers behind a refusal for lack of memory, for the program that started this one.
     pub fn short_of_memory(mut self, needs: u64, limit: u64) -> Self {
         self.shortage = Some(Shortage { needs, limit });
         self

@@ -113,7 +113,7 @@ pub struct Checkpoints {
     pub dir: Option<PathBuf>,
     /// Steps from one to the next.
     pub every: NonZero<u64>,
-    /// How many of the last to keep, besides the best.
+    /// How many of the last to keep, in addition to the best.
     pub keep: NonZero<usize>,
 }
 
@@ -150,7 +150,7 @@ impl TrainSettings {
         Self::resolve_on(args, cores(), &AvailableDevices::detect())
     }
 
-    /// On a machine with so many cores and these devices.
+    /// On a machine with this many cores and these devices.
     pub(crate) fn resolve_on(
         args: TrainArgs,
         cores: usize,

@@ -463,7 +463,10 @@ mod any_float {
         let values = BTreeMap::<String, Value>::deserialize(deserializer)?;
         let float = |value| match value {
             Value::Number(number) => Ok(number),
-            Value::Word(word) => word.parse().map_err(D::Error::custom),
+            Value::Word(word) => match word.as_str() {
+                "nan" | "inf" | "-inf" => word.parse().map_err(D::Error::custom),
+                _ => Err(D::Error::custom(format!("`{word}` is not a number"))),
+            },
         };
         let floats = values.into_iter();
         let floats = floats.map(|(name, value)| Ok((name, float(value)?)));

@@ -22,6 +22,7 @@ macro_rules! each {
 pub(crate) fn started(plan: Option<Plan>) -> Event {
     Event::RunStarted(RunStarted {
         name: "demo".to_owned(),
+        program: "test".to_owned(),
         plan,
         ..RunStarted::default()
     })
@@ -165,6 +166,7 @@ fn run_started() -> impl Strategy<Value = RunStarted> {
     each!(RunStarted {
         name: name(),
         unix_seconds: float(),
+        program: name(),
         plan: maybe(plan),
         facts: btree_map(name(), name(), 0..3),
         ..RunStarted::default()

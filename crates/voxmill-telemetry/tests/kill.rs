@@ -31,6 +31,7 @@ fn records_until_killed() {
     let recorder = Recorder::start(options).unwrap();
     recorder.record(Event::RunStarted(RunStarted {
         name: "to be killed".to_owned(),
+        program: "test".to_owned(),
         ..RunStarted::default()
     }));
     let lane = recorder.lane("read", 0);

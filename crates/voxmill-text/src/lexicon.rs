@@ -46,7 +46,7 @@ pub enum LexiconProblem {
     NoTab,
     #[error("the word is empty or holds white space")]
     Word,
-    #[error("`{0}` cannot stand in a word: give its parts")]
+    #[error("`{0}` is not allowed in a word: give its parts")]
     Sign(char),
     #[error("this is read as `{0}`, which is no single word: give its parts")]
     Parts(String),

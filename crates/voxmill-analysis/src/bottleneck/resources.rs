@@ -191,7 +191,7 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "the data device is busy {:.0} % of the time: it has hardly anything left",
+            "the data device is busy {:.0} % of the time: it has almost no spare time",
             100.0 * busy
         );
         let measure = "share of the time that the data device was preparing";
@@ -291,7 +291,7 @@ impl Diagnosis<'_> {
         let measure = "cores that this process may use, of the machine's";
         let found = Finding::new(Cause::CpuPinned, Level::Note, 0.0, what)
             .because(measure, self.cores, machine)
-            .advise("give it more cores, if it was not meant so");
+            .advise("give it more cores, unless this limit is intended");
         Some(found)
     }
 

@@ -198,10 +198,10 @@ impl Diagnosis<'_> {
         let name = slow
             .max_by_key(|slow| slow.service)
             .map_or(String::new(), |slow| format!(", such as {}", slow.name));
-        let measure = "the slowest clip, in times of the slow ones (p95)";
+        let measure = "the slowest clip, as a multiple of p95";
         cause(Cause::HugeClip)
             .because(measure, times, HUGE)
-            .advise(format!("a few clips hold up all that comes after them{name}: leave them out with --max-mel-frames, or `voxmill prepare` once"))
+            .advise(format!("a few clips delay all clips after them{name}: leave them out with --max-mel-frames, or `voxmill prepare` once"))
             .advise(Advice::set(setting::UNORDERED, true, "or let others overtake them"))
     }
 }

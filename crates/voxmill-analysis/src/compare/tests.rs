@@ -32,6 +32,9 @@ impl Steady {
             event,
         };
         let started = RunStarted {
+            log_version: 1,
+            name: "train".to_owned(),
+            program: "voxmill 0.1.0".to_owned(),
             facts: [("batch size".to_owned(), self.batch_size.to_owned())].into(),
             ..RunStarted::default()
         };

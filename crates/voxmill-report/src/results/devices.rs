@@ -17,7 +17,7 @@ pub struct Devices {
     pub links: Vec<GpuLink>,
     /// The best two GPUs for the mode in which one prepares data for the other.
     pub pair: Option<GpuPair>,
-    /// The device that a run uses unless told otherwise.
+    /// The device that a run uses by default.
     pub used: String,
     pub backends: Vec<Backend>,
     /// How fast batches get from one device to another; only where two were given.

@@ -165,7 +165,7 @@ fn judgement(judgement: Judgement, paint: Paint) -> String {
     let (mark, word) = match judgement {
         Judgement::Better => (Mark::Good, "better"),
         Judgement::Worse => (Mark::Bad, "worse"),
-        Judgement::NoDifference => (Mark::Open, "no difference can be told"),
+        Judgement::NoDifference => (Mark::Open, "no measurable difference"),
         Judgement::NotMeasured => (Mark::Open, "not measured"),
     };
     format!("{} {word}", paint.mark(mark))
@@ -219,7 +219,7 @@ fn settings(page: &mut Page, comparison: &Comparison) {
         page.point("  ", Mark::Open, text);
     }
     if comparison.differing.is_empty() {
-        return page.push("  none that is known of");
+        return page.push("  none known");
     }
     let numbered: Vec<usize> = (0..comparison.runs.len()).collect();
     for part in numbered.chunks(RUNS_IN_A_TABLE) {

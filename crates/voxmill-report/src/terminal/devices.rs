@@ -48,9 +48,9 @@ fn gpu(page: &mut Page, number: usize, gpu: &Gpu) {
     let name = match (gpu.card, gpu.software) {
         (Some(_), _) => gpu.model.as_deref().unwrap_or_default(),
         (None, true) => {
-            "a software GPU: it computes on the CPU's cores and is never chosen by itself"
+            "a software GPU: it computes on the CPU's cores and is never chosen automatically"
         }
-        (None, false) => "a GPU; nothing more is known of it",
+        (None, false) => "a GPU; no details known",
     };
     let at = gpu.pci_address.as_ref().map(|pci| format!(" at {pci}"));
     let name = format!("{name}{}", at.unwrap_or_default());

@@ -32,7 +32,7 @@ Exit: 0 done, 1 failed, 130 interrupted (a checkpoint is saved; --resume continu
 pub(super) const PROFILE: &str = "\
 It trains for real and throws the model away. Besides the run itself it measures the floor (batches that are
 on the device already), the interference (the same while the workers work) and the same work without overlap.
-The log that it writes can be looked at again with --replay, on any machine, with the same result.
+The log that it writes can be shown again with --replay, on any machine, with the same result.
 
 Examples:
   voxmill profile                                   the tiny model on the built-in corpus

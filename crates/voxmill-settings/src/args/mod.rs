@@ -211,7 +211,7 @@ pub struct DevicesArgs {
     /// The device that trains; needs --data-device
     #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceName>(keys::MODEL_DEVICE.kind))]
     pub model_device: Option<DeviceName>,
-    /// Print it all as JSON on standard output
+    /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,
 }

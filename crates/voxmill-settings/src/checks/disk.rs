@@ -13,7 +13,7 @@ pub struct DiskFacts {
     pub checkpoints: FolderRoom,
     /// What the cache is still to grow by, and the room where it is.
     pub cache: FolderRoom,
-    /// ReadSpeed some files of the dataset from beginning to end.
+    /// Reading some files of the dataset from beginning to end.
     pub reading: Option<ReadSpeed>,
     /// Of all clips to train on.
     pub audio_bytes: u64,

@@ -12,6 +12,9 @@ fn started(log_version: u32) -> Stamped {
         at: Nanos(0),
         event: Event::RunStarted(RunStarted {
             log_version,
+            name: "demo".to_owned(),
+            unix_seconds: 1.5e9,
+            program: "voxmill 0.1.0".to_owned(),
             ..RunStarted::default()
         }),
     }

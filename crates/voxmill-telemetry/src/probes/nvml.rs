@@ -17,16 +17,18 @@ use crate::event::{DeviceSample, Nanos};
 
 /// All cards of the library; one note where the library is there but does not work.
 pub(super) fn find(library: Option<&Path>, notes: &mut Vec<String>) -> Vec<Box<dyn DeviceProbe>> {
-    let loaded = load(library).and_then(|nvml| Ok((nvml.device_count()?, Arc::new(nvml))));
-    let (count, nvml) = match loaded {
-        Ok(loaded) => loaded,
+    let not_sampled = |error| format!("NVIDIA devices are not sampled: {error}");
+    let nvml = match load(library) {
+        Ok(nvml) => Arc::new(nvml),
         Err(error) => {
-            if !is_absence(&error) {
-                notes.push(format!("NVIDIA devices are not sampled: {error}"));
-            }
+            notes.extend((!is_absence(&error)).then(|| not_sampled(error)));
             return Vec::new();
         }
     };
+    let count = nvml.device_count().unwrap_or_else(|error| {
+        notes.push(not_sampled(error));
+        0
+    });
     let mut probes: Vec<Box<dyn DeviceProbe>> = Vec::new();
     for index in 0..count {
         match NvidiaGpu::new(Arc::clone(&nvml), index) {

@@ -30,7 +30,7 @@ pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
         CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
         CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
         CheckpointError::Damaged { .. } => "take another checkpoint of the run",
-        CheckpointError::Read { .. } => "look whether it is there and can be read",
+        CheckpointError::Read { .. } => "check that it exists and is readable",
         CheckpointError::Write { .. } => "free some space, or move them with --checkpoint-dir",
     };
     with_causes(error, hint)

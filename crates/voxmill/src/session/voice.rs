@@ -31,7 +31,7 @@ pub(crate) fn new_voice(
 ) -> anyhow::Result<VoiceFacts> {
     let sample = store.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
     let sampled = store.mel_statistics(&sample)?.ok_or_else(|| {
-        let what = "no audio of the clips looked at could be read";
+        let what = "none of the sampled clips could be decoded";
         let hint = "`voxmill prepare` on the same folder says why";
         UserError::new(what, hint)
     })?;

@@ -34,14 +34,16 @@ fn resolve_with(
 ) -> Vec<String> {
     let rows = read_rows(folder.path(), None).unwrap();
     let audio = AudioFolder::list(&rows).unwrap();
-    let resolve = |row| match audio.resolve(row, &read_header) {
+    let resolve = |row: Result<_, QuarantineEntry>| match row
+        .and_then(|row| audio.resolve(row, &read_header))
+    {
         Ok(resolved) => {
             assert!(resolved.clip.audio_path().is_file());
             resolved.clip.audio_file.into()
         }
         Err(entry) => format!("{}: {}", entry.reason, entry.audio_file),
     };
-    rows.rows.into_iter().flatten().map(resolve).collect()
+    rows.rows.into_iter().map(resolve).collect()
 }
 
 /// The only row, resolved.

@@ -11,7 +11,7 @@ const OPTIMIZATION_LEVELS: &[&str] = &["basic", "enhanced", "experimental", "pla
 settings! { MODEL: Model, "Model", Verbs::MODEL;
     SIZE = key("size", Kind::OneOf(MODEL_SIZES), "tiny, small, base (or normal), big; nano is for tests")
         .value("SIZE").flag_is("model-size").is("tiny")
-        .also(&[used(Verbs::ANALYZE, "Analyze", "The size of the model in the run that is looked for").rule(Rule::Is("tiny"))]);
+        .also(&[used(Verbs::ANALYZE, "Analyze", "The size of the model in the run to search for").rule(Rule::Is("tiny"))]);
     ENABLE_GRADIENT_CHECKPOINTING = switch("enable_gradient_checkpointing", "Save memory by computing activations twice");
 }
 
@@ -61,7 +61,7 @@ settings! { CHECKPOINTS: Training, "Checkpoints", Verbs::TRAINING;
         .absent("checkpoints in the run's folder").example("/big-disk/checkpoints");
     CHECKPOINT_EVERY = key("checkpoint_every", whole(1, 1_000_000_000), "Steps from one checkpoint to the next")
         .value("STEPS").rule(Rule::AutoOf(|| for_each_size(steps_between_checkpoints))).example("250");
-    KEEP = key("keep", whole(1, 10_000), "How many of the last checkpoints to keep, besides the best")
+    KEEP = key("keep", whole(1, 10_000), "How many of the last checkpoints to keep, in addition to the best")
         .is("3");
 }
 
@@ -83,7 +83,7 @@ settings! { RUN: Training, "Run and output", Verbs::TRAIN;
         .is("runs")
         .also(&[
             used(Verbs::PROFILE, "Profile", "Where the log goes, as events.jsonl in a folder <time>-profile").rule(Rule::Is("runs")),
-            used(Verbs::ANALYZE, "Analyze", "Where runs are looked for").rule(Rule::Is("runs")),
+            used(Verbs::ANALYZE, "Analyze", "Where to search for runs").rule(Rule::Is("runs")),
             used(Verbs::VALIDATE, "Checkpoints", "Where runs are kept; the newest like this one says how busy the device was").rule(Rule::Is("runs")),
             used(Verbs::SYNTHESIZE, "Voice", "Where runs are kept").rule(Rule::Is("runs")),
         ]);

@@ -100,7 +100,7 @@ pub(super) fn audio(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Audio> {
         whole.push(times.iter().sum());
     }
     if whole.is_empty() {
-        let what = "no audio of the clips looked at could be read";
+        let what = "none of the sampled clips could be decoded";
         let hint = "`voxmill prepare` on the same folder says why";
         return Err(UserError::new(what, hint).into());
     }

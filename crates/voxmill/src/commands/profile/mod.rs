@@ -56,7 +56,7 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let pool = compute_pool(settings.compute_threads)?;
     let (folder, stopped) = pool.install(|| measure(&settings, steps, warm_up))?;
     if stopped == Stopped::Interrupted {
-        status!("interrupted: half a profile is not reported");
+        status!("interrupted: incomplete profiles are not reported");
         return Ok(Exit::Interrupted);
     }
     print(&replayed(&folder)?, json)?;

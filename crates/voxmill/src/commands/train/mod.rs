@@ -127,7 +127,7 @@ fn train(
 fn is_interrupted(stop: &AtomicBool) -> bool {
     let asked = stop.load(Ordering::Relaxed);
     if asked {
-        status!("interrupted before the first step: nothing was begun");
+        status!("interrupted before the first step: nothing was started");
     }
     asked
 }

@@ -218,8 +218,10 @@ fn check_data(
             let key = &keys::TRAIN_DATA;
             let mut check = of_error(&error, args, &ConfigFile::default());
             check.key = check.key.or(Some(key));
-            if let place @ Where::File(_) = facts.place(key) {
-                check.place = place;
+            match facts.place(key) {
+                place @ Where::File(_) => check.place = place,
+                Where::Flag(_) => check.place = Where::Flag(None),
+                _ => {}
             }
             found.checks.push(check);
             found.checks.extend(checks::check(&facts));

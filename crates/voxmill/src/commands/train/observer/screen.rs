@@ -212,7 +212,7 @@ fn dashboard(
     let on_a_terminal = std::io::stderr().is_terminal();
     let is_wanted = match settings.dashboard {
         Some(true) if !on_a_terminal => {
-            let what = "--dashboard needs a terminal, and standard error is none";
+            let what = "--dashboard needs a terminal, and standard error is not a terminal";
             let hint = "leave it out: progress is then printed in lines";
             return Err(UserError::new(what, hint).into());
         }
