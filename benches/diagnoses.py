@@ -18,7 +18,7 @@ import tempfile
 
 SEVERITIES = ("mild", "middle", "strong")
 
-# The state of the cache, and the flags of each severity. `1.6x` is a time: so many steps of this machine, as a run with
+# The state of the cache, and the flags of each severity. `1.6x` is a time: that many steps of this machine, as a run with
 # nothing injected takes them; `1.6t` likewise, of a model with one compute thread. A batch has 8 clips.
 CAUSES = {
     "slow_disk": ("cold", "--inject read=0.14x", "--inject read=0.22x", "--inject read=0.7x"),
@@ -84,8 +84,8 @@ class Place:
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
         self.units = {unit: self.step_ms(flags) for unit, flags in UNITS.items()}
-        told = ", ".join(f"1{unit} = {ms:.0f} ms" for unit, ms in self.units.items())
-        print(f"a step with nothing injected: {told}", flush=True)
+        units = ", ".join(f"1{unit} = {ms:.0f} ms" for unit, ms in self.units.items())
+        print(f"a step with nothing injected: {units}", flush=True)
 
     def step_ms(self, flags):
         """The machine's speed changes, so what is injected is given in its own steps."""
@@ -150,11 +150,11 @@ def main():
                     if severity not in severities:
                         continue
                     found, what = place.first_finding(state, flags, args.steps, seed)
-                    results.append({"planted": cause, "severity": severity, "seed": seed, "found": found, "what": what})
+                    results.append({"injected": cause, "severity": severity, "seed": seed, "found": found, "what": what})
                     print(f"{cause:16} {severity:7} -> {found:16} {what}", flush=True)
         for number in range(args.healthy):
             found, what = place.first_finding("warm", "", args.steps, args.seed + 1000 + number)
-            results.append({"planted": "nothing", "severity": "", "seed": args.seed + 1000 + number, "found": found, "what": what})
+            results.append({"injected": "nothing", "severity": "", "seed": args.seed + 1000 + number, "found": found, "what": what})
             print(f"nothing                  -> {found:16} {what}", flush=True)
     args.output.write_text(json.dumps(results, indent=1) + "\n")
     print_matrix(results)
@@ -163,11 +163,11 @@ def main():
 def print_matrix(results):
     rows = collections.defaultdict(collections.Counter)
     for result in results:
-        rows[result["planted"], result["severity"]][result["found"]] += 1
-    print("\n| planted | severity | found |\n|---|---|---|")
-    for (planted, severity), found in rows.items():
+        rows[result["injected"], result["severity"]][result["found"]] += 1
+    print("\n| injected | severity | found |\n|---|---|---|")
+    for (injected, severity), found in rows.items():
         counts = ", ".join(f"{name} {count}" for name, count in found.most_common())
-        print(f"| {planted} | {severity} | {counts} |")
+        print(f"| {injected} | {severity} | {counts} |")
 
 
 if __name__ == "__main__":

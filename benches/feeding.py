@@ -5,7 +5,7 @@ Runs the real program in turns: `--replay` (all batches in memory, workers gone:
 cache (c), with no cache (the first epoch), and with --no-overlap, on the same batches. A step's wall time is
 what it waited plus what it took, as the run's own log has it; the first steps of each run are left out.
 With --lanes: two CPU lanes of one thread each, one making frames of waveforms and one training the nano model,
-beside the same work one after the other.
+compared with the same work one after the other.
 
     python3 benches/feeding.py --voxmill target/release/voxmill --rounds 3 --steps 59
 """

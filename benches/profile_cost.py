@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does `voxmill profile` tell of the speed that `voxmill train` has?
+"""Does `voxmill profile` report the speed that `voxmill train` has?
 
 Runs both in turns with the same settings and a warm cache, and holds steps of the same shape against each other, as their logs have
 them: waiting, the step, and what comes between steps; neither saves or validates on the way. A ratio above 1: profiling is slower. The means

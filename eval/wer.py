@@ -1,4 +1,4 @@
-"""Are the words understood? Word error rates of a voice beside those of the recordings it learned from.
+"""Are the words understood? Word error rates of a voice compared with those of the recordings it learned from.
 
     python eval/wer.py --voxmill target/release/voxmill --checkpoint RUN/checkpoints/best --corpus DEMO
 
