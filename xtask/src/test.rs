@@ -205,7 +205,8 @@ impl Check {
             // The program chooses a real GPU by itself where it finds one; here it is to find none.
             ("VK_LOADER_DRIVERS_DISABLE", "*"),
         ];
-        let args = [&["test"], &BUILD[..], &["--", "--skip", "on_gpu"]].concat();
+        let more = ["--no-fail-fast", "--", "--skip", "on_gpu"];
+        let args = [&["test"], &BUILD[..], &more].concat();
         self.cargo("tests on the CPU", &args, &env)
     }
 
