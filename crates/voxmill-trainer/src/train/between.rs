@@ -197,6 +197,7 @@ impl Trainer {
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };
+        run.observer.saving();
         let (path, bytes) = run.checkpoints.save(&Snapshot {
             facts: &facts,
             model: &self.model,

@@ -173,6 +173,8 @@ pub trait Observer {
     fn validated(&mut self, _: &Validation, _: &Progress) -> Result<(), FeedError> {
         Ok(())
     }
+    /// A checkpoint is about to appear: who resumes from it must find what came before it.
+    fn saving(&mut self) {}
     fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
         Ok(())
     }

@@ -192,6 +192,12 @@ impl Observer for RunObserver<'_> {
         Ok(())
     }
 
+    /// Steps that a resumed run does not repeat must be in the log, whatever ends this one.
+    fn saving(&mut self) {
+        // A log that cannot be written is reported at the end of the run.
+        let _ = self.recorder.flush();
+    }
+
     fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
         self.recorder.record(Event::Checkpoint {
             position: saved.step,
