@@ -52,7 +52,7 @@ def train(program, folder, cache, seed, steps):
     events = [json.loads(line) for line in (folder / "events.jsonl").open()]
     steps = [event for event in events if event["event"] == "step"]
     times = [(event["waited"] + event["service"] + event["overhead"]) / 1e6 for event in steps if event["step"] > WARM_UP]
-    return cpu, statistics.mean(times), [event.get("losses") for event in steps]
+    return cpu, statistics.mean(times), [event["values"] for event in steps]
 
 
 def main():
