@@ -44,7 +44,7 @@ const NEGLIGIBLE: f64 = 0.01;
 /// Standard errors that a difference must exceed when there is no more time to measure; before,
 /// it must be [`CERTAIN`], so that checking often does not find one by chance.
 const AT_LAST: f64 = 2.0;
-/// A predicted gain of so many standard errors is tried without measuring longer: a fifth of it
+/// A predicted gain of this many standard errors is tried without measuring longer: a fifth of it
 /// would still be seen.
 const LARGE_GAIN: f64 = 10.0;
 /// A loss that is not more may be paid for a worker less: others may make more of it.

@@ -36,7 +36,7 @@ struct AdaptRun {
     changes: Vec<Adjustment>,
 }
 
-/// A run with so many workers and items in a buffer at most, which has settled.
+/// A settled run with at most this many workers and items in a buffer.
 fn settled(
     stages: &[(ServiceTime, usize, usize)],
     consumer: ServiceTime,
@@ -102,7 +102,7 @@ impl AdaptRun {
         assert!(settles, "does not settle: {}", self.history());
     }
 
-    /// Lets so many windows of 30 items go by, in which nothing may change.
+    /// Runs this many windows of 30 items, in which nothing may change.
     fn stays_settled(&mut self, windows: u64) {
         let changes = self.changes.len();
         self.windows(windows);

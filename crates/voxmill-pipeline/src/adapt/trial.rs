@@ -107,7 +107,7 @@ impl Load {
         self.busy[stage] >= SATURATED
     }
 
-    /// The rate that a stage could keep up with so many workers, as a multiple of today's, if
+    /// The rate that a stage could keep up with this many workers, as a multiple of today's, if
     /// each worked as today's do.
     fn reach(&self, now: &Settings, stage: usize, workers: usize) -> f64 {
         workers as f64 / (now.workers[stage] as f64 * self.busy[stage].max(0.01))

@@ -136,7 +136,8 @@ const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
 pub(crate) fn settings_yaml(shown: &[ResolvedSetting]) -> String {
-    let mut text = String::from("# The settings of this run. What nobody gave is a comment.\n");
+    let mut text =
+        String::from("# The settings of this run. Settings that were not given are comments.\n");
     for section in ["data", "model", "training"] {
         let of_section = shown.iter().filter(|line| {
             line.key.section.name() == section
