@@ -5,10 +5,11 @@
 //! goes over tokens, none of which waits for another, and vectorises.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use pulp::Arch;
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// How many frames each token of each row lasts. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,16 @@ pub(crate) const PLACES: usize = 4;
 pub(crate) struct Lengths {
     pub(crate) tokens: usize,
     pub(crate) frames: usize,
+}
+
+/// The threads that search where the model is on a GPU: all cores, for the few milliseconds that it takes. The
+/// threads that a model on the CPU computes with are one then.
+pub(crate) fn pool() -> &'static ThreadPool {
+    static POOL: LazyLock<ThreadPool> = LazyLock::new(|| {
+        let named = ThreadPoolBuilder::new().thread_name(|n| format!("align-{n}"));
+        named.build().expect("threads can be started")
+    });
+    &POOL
 }
 
 /// Finds the best monotonic path of every row. `scores` is rows × `time` × `tokens` and is

@@ -4,7 +4,7 @@
 use burn::tensor::{Tensor, TensorData};
 
 use crate::align::{self, Durations};
-use crate::device::read;
+use crate::device::{is_cpu, read};
 use crate::model::{Encoded, Voice, expand};
 use crate::prepare::{Counts, Prepared};
 
@@ -121,8 +121,14 @@ pub(crate) fn pass_aligned(
 fn alignment(encoded: &Encoded, batch: &Prepared, prior_weight: f32) -> Durations {
     let scores = scores(encoded, batch);
     let [_, time, tokens] = scores.dims();
+    let on_cpu = is_cpu(&scores.device());
     let mut scores = read(scores);
-    align::search(&mut scores, time, tokens, &batch.lengths, prior_weight)
+    let mut search = || align::search(&mut scores, time, tokens, &batch.lengths, prior_weight);
+    if on_cpu {
+        search()
+    } else {
+        align::pool().install(search)
+    }
 }
 
 /// How well each token goes with each frame, rows × time × tokens.

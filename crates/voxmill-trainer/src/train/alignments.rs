@@ -11,25 +11,22 @@
 //! often a run is saved changes nothing.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
+use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
-use burn::tensor::{ExecutionError, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 
 use crate::align::{self, Durations, Lengths};
 use crate::checkpoint::{PendingDurations, StoredAlignments};
 use crate::prepare::ReadyBatch;
+use crate::train::reader::{Coming, Reader};
 use crate::train::settling::Settling;
-
-type Reading = Pin<Box<dyn Future<Output = Result<TensorData, ExecutionError>> + Send>>;
 
 /// What is known of each clip, by the plan's numbers.
 #[derive(Debug, Default)]
 pub(super) struct Alignments {
-    on: bool,
+    /// `None` on a CPU, where reading does not mean waiting for a device: the search then runs within the step.
+    reader: Option<Arc<Reader>>,
     known: BTreeMap<usize, Vec<u32>>,
     settling: Settling,
     /// Of the last step, and of the one under way.
@@ -39,39 +36,32 @@ pub(super) struct Alignments {
 }
 
 /// The scores of a batch on their way from the device, or what was found in them.
+#[derive(Debug)]
 struct PendingScores {
     clips: Vec<Option<usize>>,
-    /// Empty where nothing is to be searched.
-    lengths: Vec<Lengths>,
     state: State,
 }
 
+/// The durations of each row.
+#[derive(Debug)]
 enum State {
-    Reading(Reading),
+    Reading(Coming<Vec<Vec<u32>>>),
     Found(Vec<Vec<u32>>),
 }
 
-impl std::fmt::Debug for PendingScores {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PendingScores")
-            .field("clips", &self.clips)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Alignments {
-    /// `on`: where reading from the device means waiting for it.
-    pub(super) fn new(on: bool, stored: StoredAlignments) -> Self {
+    pub(super) fn new(reader: Option<Arc<Reader>>, stored: StoredAlignments) -> Self {
         // Where the search runs within the step, what was kept before would be out of date later.
-        let stored = if on {
-            stored
-        } else {
-            StoredAlignments::default()
+        let stored = match reader {
+            Some(_) => stored,
+            None => StoredAlignments::default(),
         };
-        let pending = stored.pending.into_iter();
-        let pending = pending.map(|found| PendingScores::found(found.clips, found.durations));
+        let pending = stored.pending.into_iter().map(|found| PendingScores {
+            clips: found.clips,
+            state: State::Found(found.durations),
+        });
         Self {
-            on,
+            reader,
             known: stored.known.into_iter().collect(),
             settling: stored.settling,
             pending: pending.collect(),
@@ -81,7 +71,7 @@ impl Alignments {
 
     /// The alignment to train a batch with, if all of its clips have one and the prior is gone.
     pub(super) fn of(&self, batch: &ReadyBatch, prior_weight: f32) -> Option<Durations> {
-        if !self.on || prior_weight > 0.0 {
+        if self.reader.is_none() || prior_weight > 0.0 {
             return None;
         }
         let [_, tokens] = batch.prepared.tokens.dims();
@@ -108,31 +98,25 @@ impl Alignments {
         self.settling.is_due(batch.position.epoch)
     }
 
-    fn push(&mut self, batch: PendingScores) {
+    fn push(&mut self, clips: Vec<Option<usize>>, state: State) {
         self.of_this_step += 1;
-        self.pending.push(batch);
+        self.pending.push(PendingScores { clips, state });
     }
 
     /// What a step found by itself.
     pub(super) fn found(&mut self, batch: &ReadyBatch, durations: &Durations) {
-        if self.on {
+        if self.reader.is_some() {
             let found = rows(durations, &batch.prepared.lengths);
-            self.push(PendingScores::found(batch.clips.clone(), found));
+            self.push(batch.clips.clone(), State::Found(found));
         }
     }
 
-    /// Begins to read the scores of a batch: rows × time × tokens.
+    /// Begins to read the scores of a batch that was trained with a known alignment: rows × time × tokens.
     pub(super) fn read_later(&mut self, batch: &ReadyBatch, scores: Tensor<3>) {
-        let (clips, lengths) = (batch.clips.clone(), batch.prepared.lengths.clone());
-        self.push(PendingScores::read(clips, lengths, scores));
-    }
-
-    /// Nothing is to be searched: one number of the step is read instead, so that the host stays one step ahead of
-    /// the device and no further, and the time of a step is the device's.
-    pub(super) fn follow(&mut self, number: Tensor<1>) {
-        if self.on {
-            self.push(PendingScores::read(Vec::new(), Vec::new(), number));
-        }
+        let reader = self.reader.as_ref().expect("no alignment is known without");
+        let lengths = batch.prepared.lengths.clone();
+        let coming = reader.read(scores, move |scores, _| search(scores, &lengths));
+        self.push(batch.clips.clone(), State::Reading(coming));
     }
 
     /// How many batches of the step under way have come by.
@@ -151,10 +135,7 @@ impl Alignments {
     /// Keeps the first `of_this_step` of this step: the pass over the others failed and is repeated.
     pub(super) fn back_to(&mut self, of_this_step: usize) {
         let failed = self.of_this_step - of_this_step;
-        for mut batch in self.pending.drain(self.pending.len() - failed..) {
-            // A reading that is dropped half-way spoils the library's buffer for the next one. Why it failed is known.
-            let _ = batch.finish();
-        }
+        self.pending.truncate(self.pending.len() - failed);
         self.of_this_step = of_this_step;
     }
 
@@ -165,7 +146,7 @@ impl Alignments {
         let before = self.pending.len() - self.of_this_step;
         self.of_this_step = 0;
         for mut batch in self.pending.drain(..before) {
-            let rows = std::mem::take(batch.durations());
+            let rows = mem::take(batch.durations());
             for (clip, durations) in batch.clips.into_iter().zip(rows) {
                 let Some(clip) = clip else { continue };
                 let before = self.known.get(&clip);
@@ -186,7 +167,7 @@ impl Alignments {
         });
         let known = self.known.iter();
         StoredAlignments {
-            pending: pending.filter(|batch| !batch.clips.is_empty()).collect(),
+            pending: pending.collect(),
             known: known
                 .map(|(clip, durations)| (*clip, durations.clone()))
                 .collect(),
@@ -196,62 +177,22 @@ impl Alignments {
 }
 
 impl PendingScores {
-    fn found(clips: Vec<Option<usize>>, durations: Vec<Vec<u32>>) -> Self {
-        Self {
-            clips,
-            lengths: Vec::new(),
-            state: State::Found(durations),
-        }
-    }
-
-    /// Begins to read a tensor.
-    fn read<const D: usize>(
-        clips: Vec<Option<usize>>,
-        lengths: Vec<Lengths>,
-        tensor: Tensor<D>,
-    ) -> Self {
-        let mut reading: Reading = Box::pin(tensor.into_data_async());
-        // The first poll sends the copy on its way, behind what the device has been asked for so far.
-        let polled = reading
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        let state = match polled {
-            Poll::Pending => State::Reading(reading),
-            Poll::Ready(Ok(data)) => State::Found(search(data, &lengths)),
-            // Nothing else is made of the scores, so nobody else would notice.
-            Poll::Ready(Err(why)) => panic!("{why}"),
-        };
-        Self {
-            clips,
-            lengths,
-            state,
-        }
-    }
-
-    /// Waits for the scores and searches. Where there are none, nothing is found.
-    fn finish(&mut self) -> Result<&mut Vec<Vec<u32>>, ExecutionError> {
-        if let State::Reading(reading) = &mut self.state {
-            let data = wait_for(reading.as_mut());
-            self.state = State::Found(Vec::new());
-            self.state = State::Found(search(data?, &self.lengths));
+    /// Those of each row, waited for; panics where the device could not make the scores.
+    fn durations(&mut self) -> &mut Vec<Vec<u32>> {
+        if let State::Reading(_) = self.state
+            && let State::Reading(coming) = mem::replace(&mut self.state, State::Found(Vec::new()))
+        {
+            self.state = State::Found(coming.wait());
         }
         match &mut self.state {
-            State::Found(durations) => Ok(durations),
+            State::Found(durations) => durations,
             State::Reading(_) => unreachable!("it was waited for"),
         }
     }
-
-    /// Those of each row, waited for; panics where the device could not make the scores.
-    fn durations(&mut self) -> &mut Vec<Vec<u32>> {
-        self.finish().unwrap_or_else(|why| panic!("{why}"))
-    }
 }
 
-/// In scores of rows × time × tokens; nothing without rows.
+/// In scores of rows × time × tokens.
 fn search(data: TensorData, lengths: &[Lengths]) -> Vec<Vec<u32>> {
-    if lengths.is_empty() {
-        return Vec::new();
-    }
     let [_, time, tokens] = data.shape().dims();
     let mut scores: Vec<f32> = data.iter::<f32>().collect();
     let durations = align::search(&mut scores, time, tokens, lengths, 0.0);
@@ -263,24 +204,6 @@ fn rows(durations: &Durations, lengths: &[Lengths]) -> Vec<Vec<u32>> {
     let rows = lengths.iter().enumerate();
     rows.map(|(row, lengths)| durations.row(row)[..lengths.tokens].to_vec())
         .collect()
-}
-
-/// Blocks until a future is done.
-fn wait_for<T>(mut future: Pin<&mut (dyn Future<Output = T> + Send)>) -> T {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -297,24 +220,11 @@ mod tests {
         prepared(batch_of(&[Some(&a), None, Some(&b)], 4, 10, 8))
     }
 
-    /// Keeps a device at work for some time; `times` as long as the least that is worth the name.
-    fn give_work(device: &Device, times: usize) -> Tensor<2> {
+    /// Something for a device to do before what is read.
+    fn give_work(device: &Device) -> Tensor<2> {
         let size = if is_cpu(device) { 1 } else { 1024 };
         let wide = Tensor::<2>::ones([size, size], device);
-        (0..6 * times).fold(wide.clone(), |work, _| work.matmul(wide.clone()) * 1e-3)
-    }
-
-    /// Whether the host goes on while a GPU still has work before what is to be read. On a busy machine the host may
-    /// get its next turn only when a software GPU is done, so it is tried again with more and more work.
-    fn goes_on(device: &Device, begin_to_read: impl Fn(&mut Alignments)) -> bool {
-        [1, 4, 16, 64].into_iter().any(|times| {
-            let mut alignments = empty();
-            let _at_work = give_work(device, times);
-            begin_to_read(&mut alignments);
-            let goes_on = matches!(alignments.pending[0].state, State::Reading(_));
-            alignments.wait();
-            goes_on
-        })
+        (0..6).fold(wide.clone(), |work, _| work.matmul(wide.clone()) * 1e-3)
     }
 
     /// rows × time × tokens that favour a frame for each token and the rest for the last.
@@ -324,8 +234,12 @@ mod tests {
         Tensor::from_data(TensorData::new(values, [3, 10, 4]), device)
     }
 
+    fn reader() -> Option<Arc<Reader>> {
+        Some(Arc::new(Reader::start()))
+    }
+
     fn empty() -> Alignments {
-        Alignments::new(true, StoredAlignments::default())
+        Alignments::new(reader(), StoredAlignments::default())
     }
 
     fn known(known: [(usize, Vec<u32>); 2]) -> StoredAlignments {
@@ -360,7 +274,7 @@ mod tests {
         let found = test_devices().into_iter().map(|device| {
             let mut alignments = empty();
             let mut scores = scores(&device);
-            let _at_work = give_work(&device, 1);
+            let _at_work = give_work(&device);
             alignments.read_later(&batch, scores.clone());
             for _ in 0..3 {
                 // The same memory, written anew.
@@ -387,7 +301,7 @@ mod tests {
             if saves {
                 let stored = alignments.stored();
                 assert!(stored.known.is_empty());
-                alignments = Alignments::new(true, stored);
+                alignments = Alignments::new(reader(), stored);
             }
             let before = alignments.of(&batch, 0.0);
             alignments.take_over(0.0);
@@ -397,37 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_only_followed_leaves_what_is_known() {
-        let batch = batch();
-        let stored = known([(0, vec![3, 3, 3]), (2, vec![2, 2])]);
-        let mut alignments = Alignments::new(true, stored.clone());
-        alignments.follow(Tensor::zeros([1], &cpu()));
-        assert_eq!(alignments.pending.len(), 1);
-        assert_eq!(alignments.stored(), stored, "nothing to keep of it");
-        alignments.take_over(0.0);
-        alignments.take_over(0.0);
-        assert!(alignments.pending.is_empty());
-        assert!(alignments.of(&batch, 0.0).is_some());
-    }
-
-    #[test]
-    fn nothing_that_is_read_is_waited_for_on_every_device() {
-        let batch = batch();
-        for device in &test_devices()[1..] {
-            let scores = scores(device);
-            assert!(goes_on(device, |alignments| {
-                alignments.read_later(&batch, scores.clone());
-            }));
-            assert!(goes_on(device, |alignments| {
-                alignments.follow(Tensor::zeros([1], device) + 1.0);
-            }));
-        }
-    }
-
-    #[test]
     fn a_clip_that_has_changed_is_aligned_anew() {
         let batch = batch();
-        let of = |stored| Alignments::new(true, stored).of(&batch, 0.0);
+        let of = |stored| Alignments::new(reader(), stored).of(&batch, 0.0);
         assert_eq!(of(known([(0, vec![3, 3, 4]), (2, vec![2, 2])])), None);
         assert!(of(known([(0, vec![3, 3, 3]), (2, vec![2, 2])])).is_some());
         let on_cpu = Alignments::default().of(&batch, 0.0);

@@ -1,5 +1,7 @@
 //! How a run begins: fresh, with another run's voice, or where it stopped.
 
+use std::sync::Arc;
+
 use burn::tensor::Device;
 use serde_json::Value;
 
@@ -8,6 +10,7 @@ use super::alignments::Alignments;
 use super::fitting::Fitting;
 use super::lengths::LengthSums;
 use super::options::TrainOptions;
+use super::reader::Reader;
 use super::report::PendingReports;
 use super::styles::Styles;
 use crate::checkpoint::{CheckpointError, CheckpointFolder, Facts, Progress, VoiceFacts};
@@ -58,6 +61,7 @@ impl Trainer {
         model: Voice,
         optimizer: OptimizerState,
     ) -> Self {
+        let reader = (!is_cpu(device)).then(|| Arc::new(Reader::start()));
         Self {
             model: (model.recomputing(options.recompute)).computing_in(options.precision),
             optimizer,
@@ -65,9 +69,10 @@ impl Trainer {
             progress: Progress::default(),
             lengths: LengthSums::new([0.0; 2], device),
             styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(!is_cpu(device), Default::default()),
+            alignments: Alignments::new(reader.clone(), Default::default()),
             fitting: Fitting::default(),
-            reports: PendingReports::default(),
+            reports: PendingReports::new(reader.clone()),
+            reader,
             saved_at: None,
             validated_at: None,
             device: device.clone(),
@@ -105,7 +110,7 @@ impl Trainer {
         }
         // In another plan the numbers are other clips'.
         if same_plan {
-            resumed.alignments = Alignments::new(!is_cpu(device), restored.facts.alignments);
+            resumed.alignments = Alignments::new(resumed.reader.clone(), restored.facts.alignments);
         }
         Ok(resumed)
     }

@@ -1,7 +1,7 @@
 //! The training loop.
 //!
-//! It reads top to bottom in [`step`]. What it costs is marked: the host reads from the device only
-//! every `log_every` steps, when it saves or validates, and at the first batch of a shape.
+//! It reads top to bottom in [`step`]. What it costs is marked: the host waits for the device only where it would get
+//! more than a step ahead, when it reports, saves or validates, and at the first batch of a shape.
 
 mod alignments;
 mod begin;
@@ -10,16 +10,19 @@ mod fitting;
 mod gradients;
 mod lengths;
 mod options;
+mod reader;
 mod report;
 mod settling;
 mod step;
 mod styles;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timeline;
 mod validate;
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -43,6 +46,7 @@ use crate::prepare::{Augment, Preparation, ReadyBatch};
 use alignments::Alignments;
 use fitting::Fitting;
 use lengths::LengthSums;
+use reader::Reader;
 use report::PendingReports;
 use styles::Styles;
 pub(crate) use styles::excerpts_per_speaker;
@@ -127,6 +131,8 @@ pub struct Trainer {
     alignments: Alignments,
     fitting: Fitting,
     reports: PendingReports,
+    /// On a GPU.
+    reader: Option<Arc<Reader>>,
     /// The last step of this start that was saved, and the last that was validated.
     saved_at: Option<u64>,
     validated_at: Option<u64>,

@@ -1,11 +1,16 @@
 //! What a run reports about itself.
 
+use std::collections::VecDeque;
+use std::mem;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Tensor;
 use voxmill_data::batch_plan::{Position, Shape};
 
+use super::reader::{Coming, Reader};
+use super::timeline::{DeviceLine, DeviceTimes, HostTimes};
 use super::{Fed, FeedError, Split};
 use crate::checkpoint::{Progress, VoiceFacts};
 use crate::device::read;
@@ -24,7 +29,7 @@ pub struct Losses {
     pub duration: f64,
 }
 
-/// One step. On the model thread `overhead + waited + service` is its wall time.
+/// One step. On the model device's time line `overhead + waited + service` is its wall time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReport {
     /// Counts from 1.
@@ -33,13 +38,15 @@ pub struct StepReport {
     pub shapes: Vec<Shape>,
     /// Plan numbers of its clips.
     pub clips: Vec<usize>,
+    /// The device was idle for want of a batch.
     pub waited: Duration,
     pub late: Option<String>,
+    /// The device was at work.
     pub service: Duration,
     /// What the service was spent on, where the device does it while one waits: on a CPU.
     pub parts: Option<StepParts>,
     pub ended: Instant,
-    /// Time since the step before: saving, validating, reporting.
+    /// The device was idle for another reason: saving, validating, reporting.
     pub overhead: Duration,
     pub frames: u64,
     pub rate: f64,
@@ -57,17 +64,10 @@ pub struct StepReport {
 const NOT_LATE: Duration = Duration::from_micros(200);
 
 impl StepReport {
-    /// Of a step whose batches have come. `times`: the end of the step before, when batches were asked for,
-    /// and when they were there; `late`: the stage that was waited for, if any.
-    pub(super) fn new(
-        step: u64,
-        rate: f64,
-        batches: &[Fed],
-        [last_end, asked, began]: [Instant; 3],
-        late: Option<String>,
-    ) -> Self {
+    /// Of a step whose batches have come; when it was is known when the device is through with it. `late`: the stage
+    /// that the host waited for, if any.
+    pub(super) fn new(step: u64, rate: f64, batches: &[Fed], late: Option<String>) -> Self {
         let ready = || batches.iter().map(|fed| &fed.ready);
-        let waited = began - asked;
         Self {
             step,
             positions: ready().map(|batch| batch.position).collect(),
@@ -75,12 +75,12 @@ impl StepReport {
             clips: ready()
                 .flat_map(|b| b.clips.iter().flatten().copied())
                 .collect(),
-            waited,
-            late: late.filter(|_| waited > NOT_LATE),
+            waited: Duration::ZERO,
+            late,
             service: Duration::ZERO,
             parts: None,
-            ended: began,
-            overhead: asked - last_end,
+            ended: Instant::now(),
+            overhead: Duration::ZERO,
             frames: ready().map(|batch| batch.counts.frames).sum(),
             rate,
             splits: Vec::new(),
@@ -89,14 +89,6 @@ impl StepReport {
             counted: true,
             loss_scale: None,
         }
-    }
-
-    /// Ends the step now, and returns that time.
-    pub(super) fn end(&mut self, began: Instant, parts: Option<StepParts>) -> Instant {
-        self.ended = Instant::now();
-        self.service = self.ended - began;
-        self.parts = parts;
-        self.ended
     }
 
     /// Whether the step did not count for the loss scale's sake alone: the loss is fine and the next
@@ -184,48 +176,101 @@ pub trait Observer {
     }
 }
 
-/// Steps whose losses are still on the device.
-#[derive(Debug, Default)]
-pub(super) struct PendingReports(Vec<(Tensor<1>, StepReport)>);
+/// Steps that the device may still be at work on, and steps that nobody has asked for yet.
+#[derive(Debug)]
+pub(super) struct PendingReports {
+    reader: Option<Arc<Reader>>,
+    line: DeviceLine,
+    pending: VecDeque<PendingReport>,
+    done: Vec<StepReport>,
+}
+
+#[derive(Debug)]
+struct PendingReport {
+    report: StepReport,
+    host: HostTimes,
+    numbers: Coming<(Vec<f64>, Instant)>,
+}
 
 impl PendingReports {
-    /// `losses`: total, mel, mean, duration.
+    pub(super) fn new(reader: Option<Arc<Reader>>) -> Self {
+        Self {
+            reader,
+            line: DeviceLine::new(Instant::now()),
+            pending: VecDeque::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// The first step is about to be waited for.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.line = DeviceLine::new(now);
+    }
+
+    /// A step that the device has been asked for. `losses`: total, mel, mean, duration.
     pub(super) fn push(
         &mut self,
         losses: Tensor<1>,
         taken: Taken,
         loss_scale: Option<Tensor<1>>,
+        host: HostTimes,
         report: StepReport,
     ) {
         // 0 is for none.
         let scale = loss_scale.unwrap_or_else(|| taken.norm.zeros_like());
+        // Asked for after the weights were changed, so it comes when the whole step is done.
         let numbers = Tensor::cat(vec![losses, taken.norm, taken.counted, scale], 0);
-        self.0.push((numbers, report));
+        let wide = |numbers: Vec<f32>| numbers.into_iter().map(f64::from).collect();
+        let numbers = match &self.reader {
+            Some(reader) => reader.read(numbers, move |data, came| {
+                (wide(data.iter().collect()), came)
+            }),
+            None => Coming::there((wide(read(numbers)), Instant::now())),
+        };
+        self.pending.push_back(PendingReport {
+            report,
+            host,
+            numbers,
+        });
     }
 
-    /// Reads all at once.
-    pub(super) fn read(&mut self) -> Vec<StepReport> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        let (numbers, mut reports): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.0).into_iter().unzip();
-        let values = read(Tensor::cat(numbers, 0));
-        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
-        let (sevens, _) = values.as_chunks::<7>();
-        for (report, &[total, mel, mean, duration, norm, counted, scale]) in
-            reports.iter_mut().zip(sevens)
-        {
-            report.losses = Losses {
-                total,
-                mel,
-                mean,
-                duration,
+    /// Waits until the device is at work on the last `behind` steps at most, so that the host stays no further ahead.
+    pub(super) fn follow(&mut self, behind: usize) {
+        while self.pending.len() > behind {
+            let Some(step) = self.pending.pop_front() else {
+                return;
             };
-            report.gradient_norm = norm;
-            report.counted = counted > 0.5;
-            report.loss_scale = (scale > 0.0).then_some(scale);
+            let (numbers, done) = step.numbers.wait();
+            let times = self.line.step(step.host, done);
+            self.done.push(step.report.completed(times, done, &numbers));
         }
-        reports
+    }
+
+    /// Those of all steps so far, waited for.
+    pub(super) fn read(&mut self) -> Vec<StepReport> {
+        self.follow(0);
+        mem::take(&mut self.done)
+    }
+}
+
+impl StepReport {
+    /// With what is known when the device is through with it.
+    fn completed(mut self, times: DeviceTimes, done: Instant, numbers: &[f64]) -> Self {
+        (self.overhead, self.waited, self.service) = (times.overhead, times.waited, times.service);
+        self.late = self.late.filter(|_| times.waited > NOT_LATE);
+        self.ended = done;
+        let &[total, mel, mean, duration, norm, counted, scale] = numbers else {
+            unreachable!("as many as were read");
+        };
+        self.losses = Losses {
+            total,
+            mel,
+            mean,
+            duration,
+        };
+        self.gradient_norm = norm;
+        self.counted = counted > 0.5;
+        self.loss_scale = (scale > 0.0).then_some(scale);
+        self
     }
 }

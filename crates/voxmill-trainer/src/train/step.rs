@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::gradients::{BatchGradients, StepTask};
 use super::lengths::lengths_of;
 use super::report::{StepParts, StepReport, Stopped, Summary};
+use super::timeline::HostTimes;
 use super::{Done, Fed, Feed, FeedError, RunContext, Split, Start, TrainError, Trainer, caught};
 use crate::align::Durations;
 use crate::device::is_cpu;
@@ -17,6 +18,10 @@ use crate::loss::{pass, pass_with};
 use crate::optimizer::{FlatGradients, LossScale};
 use crate::prepare::ReadyBatch;
 use crate::schedule::prior_weight;
+
+/// How many steps a GPU may have before it when the next batch is waited for: enough to keep it at work, and no more
+/// memory than that takes.
+const STEPS_AHEAD: usize = 1;
 
 impl Trainer {
     pub(super) fn run_steps<F: Feed>(
@@ -26,7 +31,7 @@ impl Trainer {
     ) -> Result<Summary, TrainError> {
         let (options, device) = (self.options.clone(), self.device.clone());
         let start = Start::new(&self.progress);
-        let mut last_end = start.at;
+        self.reports.begin(start.at);
         let outcome = loop {
             if stop.load(Ordering::Relaxed) {
                 break Ok(Stopped::Interrupted);
@@ -55,8 +60,9 @@ impl Trainer {
                 loss_scale: self.loss_scale.as_ref().map(LossScale::factor),
             };
             let rate = options.rate(step, self.progress.seconds);
-            let times = [last_end, asked, began];
-            let mut report = StepReport::new(step + 1, rate, &batches, times, run.feed.late());
+            let host = HostTimes { asked, began };
+            let mut report = StepReport::new(step + 1, rate, &batches, run.feed.late());
+            let last = *report.positions.last().expect("at least one batch");
             let computed = caught(&device, || {
                 self.gradients_of_step(batches, &task, &mut report.splits)
             });
@@ -79,24 +85,25 @@ impl Trainer {
             let scale = self.loss_scale;
             self.loss_scale = scale.map(|scale| scale.after(&taken.counted, total));
             let optimizer = optimizing.elapsed();
-            // By now the device is at work on this step; what the step before found is ready.
+            let parts = StepParts {
+                optimizer,
+                ..sum.spent
+            };
+            report.parts = is_cpu(&device).then_some(parts);
+            let scale = task.loss_scale;
+            self.reports.push(sum.losses, taken, scale, host, report);
+
+            // By now the device is at work on this step. The host waits for the one before, and what that found.
+            self.reports.follow(STEPS_AHEAD);
             self.alignments.take_over(task.prior_weight);
 
             // The step is done: the feed may forget its batches.
-            let last = *report.positions.last().expect("at least one batch");
             self.progress.position = run.feed.after(last);
             done.into_iter().for_each(|done| done());
             self.progress.step += 1;
             self.progress.seconds = start.seconds + start.at.elapsed().as_secs_f64();
 
-            // Report: the numbers stay on the device until somebody reads them.
-            let parts = StepParts {
-                optimizer,
-                ..sum.spent
-            };
-            last_end = report.end(began, is_cpu(&device).then_some(parts));
-            self.reports
-                .push(sum.losses, taken, task.loss_scale, report);
+            // Report, validate, save, where that is due.
             if let Err(error) = caught(&device, || self.between_steps(&mut run)) {
                 break Err(error);
             }
@@ -139,19 +146,12 @@ impl Trainer {
         let begin = Instant::now();
         let (model, prepared) = (&self.model, &batch.prepared);
         let is_due = self.alignments.are_due(batch);
-        let made = match known {
-            Some(known) => {
-                let (made, scores) = pass_with(model, prepared, known, is_due, task.counts);
-                match scores {
-                    Some(scores) => self.alignments.read_later(batch, scores),
-                    None => self.alignments.follow(made.losses.mel.clone().inner()),
-                }
-                made
-            }
+        let (made, scores) = match known {
+            Some(known) => pass_with(model, prepared, known, is_due, task.counts),
             None => {
                 let made = pass(model, prepared, task.prior_weight, task.counts);
                 self.alignments.found(batch, &made.durations);
-                made
+                (made, None)
             }
         };
         let total = made.losses.total();
@@ -163,6 +163,10 @@ impl Trainer {
             None => total,
         };
         let gradients = FlatGradients::collect(model, scaled.backward());
+        // Behind the passes in the order of the device's work, so that neither waits for the reading.
+        if let Some(scores) = scores {
+            self.alignments.read_later(batch, scores);
+        }
         BatchGradients {
             losses,
             lengths,

@@ -20,11 +20,16 @@ fn losses(recorded: &Recorded) -> Vec<f64> {
         .collect()
 }
 
+/// As on a GPU.
+fn reader() -> Option<Arc<Reader>> {
+    Some(Arc::new(Reader::start()))
+}
+
 /// A run that begins where the prior is gone.
 fn begun(device: &Device, options: TrainOptions) -> Trainer {
     let mut training = Trainer::new(options, small_voice(), json!({}), speakers(), device);
     training.progress.step = PRIOR_STEPS;
-    training.alignments = Alignments::new(true, Default::default());
+    training.alignments = Alignments::new(reader(), Default::default());
     training
 }
 
@@ -56,7 +61,7 @@ fn stopped_and_resumed(device: &Device, rate: f64, stop: u64, steps: u64) -> Vec
     let options = options_of(rate, steps);
     let mut training = Trainer::resume(options, json!({}), speakers(), device, &saved).unwrap();
     // As a GPU does it by itself.
-    training.alignments = Alignments::new(true, facts.alignments);
+    training.alignments = Alignments::new(reader(), facts.alignments);
     let (_, after) = run(training, feed().from(&facts.progress.feed), &folder);
     [losses(&before), losses(&after)].concat()
 }
