@@ -31,7 +31,7 @@ pub struct Profile {
     pub outcome: Option<Outcome>,
     pub steps: u64,
     pub warm_up_steps: u64,
-    /// The model thread's time over these steps.
+    /// The model device's time over these steps.
     pub seconds: f64,
     /// The part of the clock's time that waits, training and gaps add up to.
     pub explained: f64,
@@ -42,7 +42,7 @@ pub struct Profile {
     pub train_parts: BTreeMap<String, Spread>,
     pub stages: Vec<StageTime>,
     pub feeding: Feeding,
-    /// The share of the model thread's time line that was training.
+    /// The share of the model device's time line that was training.
     pub busy: f64,
     /// As the driver reports it for each device: the share of time in which some kernel ran, in per cent.
     pub driver_utilisation_percent: BTreeMap<DeviceLabel, f64>,
@@ -66,7 +66,7 @@ pub struct Profile {
     pub lost: u64,
 }
 
-/// A share of the model thread's line.
+/// A share of the model device's line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     pub name: String,

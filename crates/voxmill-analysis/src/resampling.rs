@@ -20,7 +20,7 @@ use crate::timing::{
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     pub steps: f64,
-    /// Seconds of the model thread: training, waits, and what lies between steps.
+    /// Seconds of the model device: training, waits, and what lies between steps.
     pub seconds: f64,
     pub train: f64,
     pub waited: f64,

@@ -1,4 +1,4 @@
-//! Times of steps and of stages as numbers: how they are spread, where the model thread's time went, and
+//! Times of steps and of stages as numbers: how they are spread, where the model device's time went, and
 //! how two sets of steps compare.
 
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ pub fn without_warm_up(steps: &[Step]) -> Vec<Step> {
     }
 }
 
-/// The model thread's time, in seconds: `train + waited + gap` is all of it.
+/// The model device's time, in seconds: `train + waited + gap` is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     pub seconds: f64,

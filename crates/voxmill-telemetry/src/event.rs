@@ -368,7 +368,7 @@ pub enum GateReason {
     AllReady,
 }
 
-/// One step on the model thread's line: `overhead + waited + service`, in this order, is its wall time.
+/// One step on the model device's line: `overhead + waited + service`, in this order, is its wall time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub step: u64,

@@ -78,7 +78,7 @@ pub struct GateStats {
     pub ready: u64,
 }
 
-/// The model thread's line.
+/// The model device's line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepStats {
     pub service: Histogram,

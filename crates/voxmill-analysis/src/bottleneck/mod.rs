@@ -17,7 +17,7 @@ use crate::run::{Run, fact};
 use crate::timing::Line;
 
 pub mod thresholds {
-    /// Shares of the model thread's time.
+    /// Shares of the model device's time.
     pub const LOAD: f64 = 0.20;
     pub const TRANSFER: f64 = 0.15;
     pub const TRAIN: f64 = 0.50;

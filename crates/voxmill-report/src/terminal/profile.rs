@@ -43,7 +43,7 @@ fn head(page: &mut Page, profile: &Profile) {
 }
 
 fn model_thread(page: &mut Page, profile: &Profile) {
-    page.heading("The model thread's time");
+    page.heading("The model device's time");
     let mut table = Table::new(2)
         .left(["ms"])
         .right(["share", "mean", "std", "min", "p50", "p95", "p99", "max"]);

@@ -51,7 +51,7 @@ impl Totals {
         }
     }
 
-    /// Time on the model thread.
+    /// Time on the model device.
     pub(in crate::commands::train) fn wall_seconds(&self) -> f64 {
         let wall = self.waited + self.service + self.overhead;
         wall.as_secs_f64().max(1e-9)
