@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use voxmill_telemetry::device::DeviceLabel;
 use voxmill_telemetry::event::{Outcome, Step};
 
-use crate::resampling::{Change, Sums, difference, mean_of_pairs, ratio, variation_difference};
+use crate::resampling::{
+    Change, ENOUGH_OF_A_SHAPE, Sums, difference, mean_of_pairs, ratio, variation_difference,
+};
 use crate::run::{Run, fact};
 use crate::timing::{
     Shapes, Spread, by_shape, frame_time_ratio, matched_ratio, mean, step_time, valid_frames,
@@ -95,7 +97,7 @@ pub struct Against {
 pub enum Matched {
     /// Steps were compared with steps of the same shape.
     ByShape,
-    /// The shapes are others: times for each padded frame were compared.
+    /// Too few steps have shapes that both runs did often enough: times for each padded frame were compared.
     ByFrame,
 }
 
@@ -131,6 +133,7 @@ pub enum Judgement {
     Worse,
     /// The interval contains no change, or it is too small to be shown.
     NoDifference,
+    /// Also where there are too few steps to tell a difference from chance.
     NotMeasured,
 }
 
@@ -257,6 +260,9 @@ fn against(
         (Measure::Stall, difference(steps, base, Sums::stall)),
         (Measure::Variation, variation_difference(steps, base)),
     ];
+    let enough = steps.len().min(base.len()) >= LEAST_STEPS;
+    let changes = changes.map(|(measure, change)| (measure, change.filter(|_| enough)));
+    let step_time = changes[0].1;
     let differences = changes.map(|(measure, change)| Difference {
         measure,
         change,
@@ -275,21 +281,53 @@ fn against(
     }
 }
 
-/// Like with like: shape by shape, where both runs mostly have the same shapes.
+/// Of fewer steps no interval can be trusted.
+pub const LEAST_STEPS: usize = 5;
+
+/// Like with like: shape by shape, where most steps of both runs have shapes that both did often. A shape that
+/// came once shows no noise: its chance would count as certain.
 fn step_time_change(steps: &[Step], base: &[Step]) -> (Matched, Option<Change>) {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
-    let shared = |a: &Shapes, b: &Shapes, all: usize| {
-        let found = a.iter().filter(|(shape, _)| b.contains_key(*shape));
-        2 * found.map(|(_, times)| times.len()).sum::<usize>() >= all
+    let comes_often = |shapes: &Shapes, step: &Step| {
+        let times = shapes.get(&step.shape);
+        times.is_some_and(|times| times.len() >= ENOUGH_OF_A_SHAPE)
     };
-    let mostly = shared(&ours, &theirs, steps.len()) && shared(&theirs, &ours, base.len());
-    let by_shape = mostly.then(|| matched_ratio(steps, base)).flatten();
-    match by_shape {
-        Some(ratio) => (Matched::ByShape, Some(ratio.into())),
+    let often = |steps: &[Step]| -> Vec<Step> {
+        let often = |step: &&Step| comes_often(&ours, step) && comes_often(&theirs, step);
+        steps.iter().filter(often).cloned().collect()
+    };
+    let (our_often, their_often) = (often(steps), often(base));
+    let mostly = 2 * our_often.len() >= steps.len() && 2 * their_often.len() >= base.len();
+    let by_shape = mostly.then(|| matched_ratio(&our_often, &their_often));
+    let (matched, ratio, fewest) = match by_shape.flatten() {
+        Some(ratio) => (
+            Matched::ByShape,
+            Some(ratio),
+            our_often.len().min(their_often.len()),
+        ),
         None => (
             Matched::ByFrame,
-            frame_time_ratio(steps, base).map(Change::from),
+            frame_time_ratio(steps, base),
+            steps.len().min(base.len()),
         ),
+    };
+    let change = ratio.map(Change::from);
+    (
+        matched,
+        change.map(|change| widened_for_few(change, fewest)),
+    )
+}
+
+/// Resamples of few steps lie too near to each other: by about the factor by which Student's distribution is
+/// wider than the normal one.
+fn widened_for_few(change: Change, steps: usize) -> Change {
+    let steps = steps.max(LEAST_STEPS) as f64;
+    let factor = (steps / (steps - 3.0)).sqrt();
+    let wider = |end: f64| change.value + factor * (end - change.value);
+    Change {
+        value: change.value,
+        low: wider(change.low),
+        high: wider(change.high),
     }
 }
 

@@ -122,7 +122,7 @@ fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Opti
 }
 
 /// Fewer steps of a shape than this show too little of their own noise.
-const ENOUGH_OF_A_SHAPE: usize = 5;
+pub(crate) const ENOUGH_OF_A_SHAPE: usize = 5;
 
 /// How far each step is from those like it, in the order of the steps. How often a shape comes up is the plan's
 /// doing and no noise, so a step is like those of its shape; where there are too few of each, like all.

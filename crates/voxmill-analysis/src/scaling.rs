@@ -1,5 +1,5 @@
-//! One setting at several sizes: how much faster each is than the one before, where that ends, and what
-//! would not fit.
+//! One setting at several sizes: how much faster each is than the best before it, where that ends, and
+//! what would not fit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::timing::{Ratio, Spread, WARM_UP_STEPS, step_time, variation};
 /// Grows when a reader of the JSON would misread it.
 pub const SCALING_VERSION: u32 = 1;
 
-/// A size that gains less than this over the one before is not worth it.
+/// A larger size that gains less than this is not worth it.
 pub const WORTH_IT: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -105,7 +105,7 @@ pub struct Measured {
     pub busy: f64,
     pub stall: f64,
     pub variation: f64,
-    /// Throughput as a multiple of the size before that ran; `None` for the first.
+    /// Throughput as a multiple of the best smaller size that ran; `None` for the first.
     pub gain: Option<Ratio>,
     pub host_memory: Option<u64>,
     pub device_memory: Option<u64>,
@@ -118,9 +118,9 @@ pub struct Measured {
 pub enum Knee {
     /// Only one size ran: there is no knee to find.
     OneSize(u64),
-    /// The last size that ran still gained: the knee is beyond it.
+    /// The largest size that ran gained over all others: the knee is beyond it.
     StillRises(u64),
-    /// Sizes above this one gain hardly anything beyond noise.
+    /// The smallest size over which no other gains beyond noise what is worth it.
     At(u64),
 }
 
@@ -155,7 +155,7 @@ pub struct Extrapolated {
 pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> Scaling {
     tried.sort_by_key(|tried| tried.size);
     let mut sizes = Vec::new();
-    let mut before: Option<Vec<Step>> = None;
+    let mut ran: Vec<(u64, Vec<Step>)> = Vec::new();
     for Tried { size, outcome } in tried {
         let mut row = SizeRow {
             size,
@@ -179,7 +179,6 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                 let steps = steps.get(WARM_UP_STEPS..).unwrap_or(&[]).to_vec();
                 let sums = Sums::all(&steps);
                 if sums.seconds > 0.0 {
-                    let before = before.replace(steps.clone());
                     row.measured = Some(Measured {
                         steps: steps.len() as u64,
                         frames_per_second: sums.frames_per_second(),
@@ -188,13 +187,13 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                         busy: sums.busy(),
                         stall: sums.stall(),
                         variation: variation(&steps),
-                        gain: before
-                            .and_then(|before| ratio(&steps, &before, Sums::frames_per_second)),
+                        gain: best(&ran).and_then(|before| throughput(&steps, before)),
                         host_memory,
                         device_memory,
                         decoded,
                         others,
                     });
+                    ran.push((size, steps));
                 } else {
                     row.died = Some("it did no step after the first ones".to_owned());
                 }
@@ -206,7 +205,7 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
         version: SCALING_VERSION,
         swept,
         flag: swept.flag().to_owned(),
-        knee: knee(&sizes),
+        knee: knee(&ran),
         memory: MemoryLimit {
             first_that_died: (sizes.iter().find(|row| row.measured.is_none())).map(|row| row.size),
             extrapolated: match swept {
@@ -219,22 +218,30 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
     }
 }
 
-/// The last size whose gain is beyond noise and worth it: the whole interval is.
-fn knee(rows: &[SizeRow]) -> Option<Knee> {
-    let ran: Vec<(u64, Option<Ratio>)> = rows
-        .iter()
-        .filter_map(|row| Some((row.size, row.measured.as_ref()?.gain)))
-        .collect();
-    let (last, _) = *ran.last()?;
+fn throughput(steps: &[Step], base: &[Step]) -> Option<Ratio> {
+    ratio(steps, base, Sums::frames_per_second)
+}
+
+/// The steps of the size with the highest throughput.
+fn best(ran: &[(u64, Vec<Step>)]) -> Option<&[Step]> {
+    let rate = |steps: &[Step]| Sums::all(steps).frames_per_second();
+    let each = ran.iter().map(|(_, steps)| &**steps);
+    each.max_by(|a, b| rate(a).total_cmp(&rate(b)))
+}
+
+/// The smallest size over which the best does not gain, beyond noise, what is worth it. Compared with its
+/// neighbours alone, a size after a bad one would seem to gain, and small gains would never add up.
+fn knee(ran: &[(u64, Vec<Step>)]) -> Option<Knee> {
+    let (best, last) = (best(ran)?, ran.last()?.0);
     if ran.len() == 1 {
         return Some(Knee::OneSize(last));
     }
-    let gains = |gain: &Option<Ratio>| gain.is_some_and(|gain| gain.low > 1.0 + WORTH_IT);
-    let found = ran.iter().rev().find(|(_, gain)| gains(gain));
-    Some(match found {
-        Some((size, _)) if *size == last => Knee::StillRises(last),
-        Some((size, _)) => Knee::At(*size),
-        None => Knee::At(ran[0].0),
+    let is_beaten =
+        |steps: &[Step]| throughput(best, steps).is_some_and(|gain| gain.low > 1.0 + WORTH_IT);
+    let (size, _) = ran.iter().find(|(_, steps)| !is_beaten(steps))?;
+    Some(match *size == last {
+        true => Knee::StillRises(last),
+        false => Knee::At(*size),
     })
 }
 
@@ -320,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_the_last_size_that_gained() {
+    fn the_knee_is_the_smallest_size_near_the_best() {
         let knee = |swept, sizes: &[(u64, u64)]| {
             let tried = sizes.iter().map(|(size, ms)| ran(*size, *ms, 0));
             scaling(swept, tried.collect(), None).knee
@@ -332,6 +339,11 @@ mod tests {
         assert_eq!(bent, Some(Knee::At(8)));
         let flat = knee(Swept::BatchSize, &[(4, 100), (8, 200)]);
         assert_eq!(flat, Some(Knee::At(4)));
+        let dip = knee(Swept::Workers, &[(1, 100), (2, 333), (4, 400)]);
+        assert_eq!(dip, Some(Knee::At(1)), "throughput of 100, 60, 100");
+        let small_gains = [(1, 1_000), (2, 1_923), (4, 3_698), (8, 7_112)];
+        let added_up = knee(Swept::Workers, &small_gains);
+        assert_eq!(added_up, Some(Knee::At(4)), "three times 4 % are 12 %");
         let one = knee(Swept::Workers, &[(4, 100)]);
         assert_eq!(one, Some(Knee::OneSize(4)));
     }

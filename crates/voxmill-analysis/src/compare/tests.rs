@@ -265,3 +265,67 @@ fn losses_that_are_not_finite_are_left_out() {
     assert_eq!(loss.common_steps, 60);
     assert!(!loss.same_to_the_last_bit);
 }
+
+/// Steps that take equally long for each frame, with noise of up to a fifth; the shapes take turns.
+fn of_equal_pace(seed: u64, steps: u64, shapes: u64) -> Candidate {
+    let mut run = Steady { steps, ..USUAL }.run();
+    let mut state = seed;
+    for (number, step) in (0_u64..).zip(&mut run.run.steps) {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let noise = (state >> 33) % 2_000;
+        let frames = 100 + number % shapes;
+        step.shape = format!("8x{frames}x20").parse().ok();
+        step.service = Nanos(frames * (10_000 + noise) * 100);
+    }
+    run
+}
+
+#[test]
+fn shapes_that_came_once_are_no_certainty() {
+    for (steps, shapes) in [(1, 1), (5, 1), (5, 5), (12, 12), (20, 20)] {
+        let mut failed = 0;
+        for seed in 0..100 {
+            let (first, second) = (2 * seed, 2 * seed + 1);
+            let runs = [first, second].map(|seed| of_equal_pace(seed * 7_919 + 13, steps, shapes));
+            failed += u32::from(compare(&runs, Some(0.0)).failed());
+        }
+        // The interval leaves out one in twenty on this side, and the limit here is none at all.
+        let case = format!("{steps} steps of {shapes} shapes: {failed} of 100");
+        assert!(failed <= 10, "{case} failed by chance");
+    }
+    let slow = |times: u64, steps| {
+        let mut run = of_equal_pace(5, steps, steps);
+        for step in &mut run.run.steps {
+            step.service = Nanos(step.service.0 * times);
+        }
+        run
+    };
+    let twice = |steps| {
+        compare(
+            &[of_equal_pace(8, steps, steps), slow(2, steps)],
+            Some(0.05),
+        )
+    };
+    assert!(twice(60).failed(), "what is twice as slow is no chance");
+    let against = &twice(4).against_first[0];
+    assert_eq!(against.verdict, None);
+    assert_eq!(judged(against, Measure::StepTime).0, Judgement::NotMeasured);
+}
+
+#[test]
+fn a_shape_that_one_run_did_once_is_left_out() {
+    let (first, mut second) = (USUAL.run(), USUAL.run());
+    for step in &mut second.run.steps[10..30] {
+        step.shape = "8x700x20".parse().ok();
+        step.service = Nanos(300_000_000);
+    }
+    let mut once = first;
+    once.run.steps[40].shape = "8x700x20".parse().ok();
+    once.run.steps[40].service = Nanos(100_000_000);
+    let against = later(once, second);
+    assert_eq!(against.steps_matched, Matched::ByShape);
+    let (judgement, change) = judged(&against, Measure::StepTime);
+    assert_eq!(judgement, Judgement::NoDifference, "{change}");
+}

@@ -148,6 +148,7 @@ impl Building<'_> {
         for (clip, stamp) in &staleness.restamped {
             writer.restamp(&self.clips[*clip].id, *stamp);
         }
+        writer.drop_damaged();
         if self.within_budget {
             // What is about to be replaced must not take up the room of what replaces it.
             for stale in staleness.stale.iter().filter(|stale| !stale.audio_fresh) {

@@ -14,11 +14,12 @@
 //!
 //! - Reading needs neither the lock nor a writable folder, and a reader's mapping outlives the
 //!   unlinking of its file.
-//! - A shard is checked against its name on first read. A damaged one is reported, and its clips
-//!   are rebuilt.
+//! - A shard is checked against its name on first read, its size on opening, and some are read in
+//!   every run ([`Cache::check_some`]). A damaged one is reported, and its clips are rebuilt.
 //! - A writer killed between a shard and the index that names it loses nothing: shards numbered
 //!   beyond the index are adopted by the next one who opens the folder. The index before the last
-//!   stays as a spare; with both lost, the shards alone restore all.
+//!   stays as a spare; with both lost, the shards alone restore all. The next writer replaces a
+//!   damaged index.
 //! - The format's version is in the file names, and stays there in all versions to come, so that an
 //!   old program recognises a new cache without parsing it, and leaves it alone.
 //!
@@ -38,6 +39,7 @@ mod index;
 mod layout;
 mod lock;
 mod reader;
+mod repair;
 mod room;
 mod shard;
 mod writer;

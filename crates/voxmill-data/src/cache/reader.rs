@@ -33,15 +33,15 @@ pub struct Cache {
     pub(super) next_shard: u64,
     pub(super) next_generation: u64,
     older_version: Option<u32>,
-    warnings: Vec<Warning>,
+    pub(super) warnings: Vec<Warning>,
     pub(super) leftovers: Leftovers,
 }
 
 /// What a writer puts in order, and a reader leaves.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// Shards that count but are not in the index yet.
-    pub(super) adopted: bool,
+    /// The newest index does not say all: shards count that are not in it yet, or it is damaged.
+    pub(super) outdated: bool,
     /// Files of no use: of killed writers, of older versions, damaged beyond knowing what they were.
     pub(super) files: Vec<PathBuf>,
 }
@@ -108,6 +108,10 @@ impl Cache {
             shards.insert(record.name.number, Shard::new(record, mapping));
         }
         let mut cache = Cache {
+            leftovers: Leftovers {
+                outdated: !warnings.is_empty(),
+                files,
+            },
             dir: dir.to_owned(),
             entries: index.entries,
             shards,
@@ -115,10 +119,6 @@ impl Cache {
             next_generation: newest,
             older_version: listing.older_version,
             warnings,
-            leftovers: Leftovers {
-                adopted: false,
-                files,
-            },
         };
         for (number, name) in &listing.shards {
             let described = cache.shards.get(number);
@@ -150,7 +150,7 @@ impl Cache {
             Ok((entries, shard)) => {
                 self.entries.extend(entries);
                 self.shards.insert(name.number, shard);
-                self.leftovers.adopted = true;
+                self.leftovers.outdated = true;
             }
             Err(why) => {
                 self.leftovers.files.push(path);
@@ -220,28 +220,6 @@ impl Cache {
         self.shards
             .get(&entry.place.shard)
             .expect("an index that names an unknown shard is refused when read")
-    }
-
-    /// Reads and checks every shard (for `--verify`); afterwards [`Cache::freshness`] knows all
-    /// damage, and [`Cache::warnings`] reports it. Costs the reading of the whole cache.
-    pub fn check_shards(&self) {
-        for shard in self.shards.values() {
-            // The outcome stays in the shard.
-            let _ = shard.content();
-        }
-    }
-
-    /// What is wrong, as far as it is known by now.
-    pub fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = self.warnings.clone();
-        for (number, shard) in &self.shards {
-            if let Some(damage) = shard.known_damage() {
-                let lost = |entry: &&Entry| entry.place.shard == *number;
-                let clips = self.entries.values().filter(lost).count();
-                warnings.push(Warning::DamagedShard(damage.clone(), clips));
-            }
-        }
-        warnings
     }
 
     /// Bytes of all files in the folder, as the file system counts them.

@@ -243,6 +243,11 @@ impl Shard {
         self.content.get()?.as_ref().err()
     }
 
+    /// What another look at the same file has found. Our own look counts more.
+    pub(super) fn believe(&self, damage: &DamagedShard) {
+        let _ = self.content.set(Err(damage.clone()));
+    }
+
     /// Checks on the first call; other threads that need the same shard wait for it.
     pub(super) fn content(&self) -> Result<&Arc<ShardContent>, DamagedShard> {
         let check = || {

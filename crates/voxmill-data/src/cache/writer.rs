@@ -106,7 +106,7 @@ impl CacheWriter {
         for file in std::mem::take(&mut cache.leftovers.files) {
             layout::remove(&file).map_err(io_error)?;
         }
-        let dirty = cache.leftovers.adopted;
+        let dirty = cache.leftovers.outdated;
         let mut writer = CacheWriter {
             cache,
             settings: Arc::new(settings),

@@ -323,24 +323,29 @@ fn a_cache_that_cannot_be_written_stops_nothing() {
     }
 }
 
+/// Flips a byte in the middle of each file of the cache that begins so; says how many there are.
+fn damage(data: &Tones, prefix: &str) -> usize {
+    let files = fs::read_dir(data.cache_dir()).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let is_meant = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with(prefix)
+    };
+    let meant: Vec<PathBuf> = paths.filter(is_meant).collect();
+    for path in &meant {
+        let mut bytes = fs::read(path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    meant.len()
+}
+
 #[test]
 fn a_damaged_shard_is_computed_again() {
     let data = Tones::new();
     let plain = data.two_epochs(&data.store(data.cached(), ROOMY), settings(2));
-    for entry in fs::read_dir(data.cache_dir()).unwrap() {
-        let path = entry.unwrap().path();
-        if path
-            .file_name()
-            .unwrap()
-            .to_string_lossy()
-            .starts_with("shard")
-        {
-            let mut bytes = fs::read(&path).unwrap();
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
-            fs::write(&path, bytes).unwrap();
-        }
-    }
+    damage(&data, "shard-");
     let store = data.store(data.cached(), ROOMY);
     assert!(data.two_epochs(&store, settings(2)) == plain);
     assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
@@ -349,6 +354,64 @@ fn a_damaged_shard_is_computed_again() {
     let again = data.store(data.cached(), ROOMY);
     assert!(data.two_epochs(&again, settings(2)) == plain);
     assert_eq!(again.files_decoded(), 0);
+}
+
+/// Meanwhile, a shard is damaged that was whole when the store was opened.
+#[test]
+fn a_shard_that_proves_damaged_when_it_is_read_is_computed_again() {
+    let data = Tones::new();
+    let plain = data.two_epochs(&data.store(data.cached(), ROOMY), settings(2));
+    let store = data.store(data.cached(), ROOMY);
+    // As a reader that has not looked at the shard yet.
+    store.forget_checks();
+    damage(&data, "shard-");
+    assert_eq!(store.notes(), Vec::<String>::new());
+    assert!(data.two_epochs(&store, settings(2)) == plain);
+    assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
+    assert!(store.notes()[0].contains("damaged"), "{:?}", store.notes());
+    drop(store);
+    assert_eq!(data.store(data.cached(), 0).found_in_cache(), CLIPS - 5);
+}
+
+#[test]
+fn damage_is_repaired_when_a_store_is_opened_even_where_nothing_is_new() {
+    let data = Tones::new();
+    let store = data.store(data.cached(), ROOMY);
+    let all: Vec<usize> = (0..CLIPS).collect();
+    store.mel_statistics(&all).unwrap();
+    drop(store);
+    assert!(damage(&data, "index-") > 0);
+    let store = data.store(data.cached(), ROOMY);
+    assert!(store.notes()[0].contains("index"), "{:?}", store.notes());
+    assert_eq!(store.found_in_cache(), CLIPS, "the shards have all");
+    drop(store);
+    assert_eq!(data.store(data.cached(), 0).notes(), Vec::<String>::new());
+
+    // A shard of clips that no dataset names any more.
+    damage(&data, "shard-");
+    let none = FeatureStore::open(vec![], Recipe::default(), data.cached(), 0, Recorder::off());
+    assert!(none.notes()[0].contains("damaged"), "{:?}", none.notes());
+    let none = FeatureStore::open(vec![], Recipe::default(), data.cached(), 0, Recorder::off());
+    assert_eq!(none.notes(), Vec::<String>::new());
+
+    // Another run is writing: the cache is left alone, and read as far as it goes.
+    data.store(data.cached(), ROOMY)
+        .mel_statistics(&all)
+        .unwrap();
+    let (features, options) = (
+        Recipe::default().feature_settings(),
+        WriterOptions::default(),
+    );
+    let other = CacheWriter::open(&data.cache_dir(), features, options).unwrap();
+    damage(&data, "shard-");
+    let store = data.store(data.cached(), ROOMY);
+    assert!(
+        store
+            .notes()
+            .iter()
+            .any(|note| note.contains("not repaired"))
+    );
+    drop(other);
 }
 
 #[test]

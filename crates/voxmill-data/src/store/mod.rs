@@ -25,7 +25,7 @@ use crate::featurize::{
 };
 pub use statistics::{MelStatistics, SampledStatistics};
 pub use updater::CacheHome;
-use updater::CacheUpdater;
+use updater::{CacheUpdater, open_repaired};
 pub(crate) use updater::{NewAudio, mel_bytes};
 
 /// New features are made readable in the cache in portions of at least this size: each costs
@@ -96,10 +96,11 @@ impl FeatureStore {
         recorder: Recorder,
     ) -> FeatureStore {
         let settings = recipe.feature_settings();
-        let opened = home.as_ref().map(|home| Cache::open(&home.dir));
-        let (cache, trouble) = match opened.transpose() {
-            Ok(cache) => (cache, None),
-            Err(error) => (None, Some(error)),
+        let opened = home.as_ref().map(|home| open_repaired(home, &settings));
+        let (cache, notes, trouble) = match opened.transpose() {
+            Ok(Some((cache, notes))) => (Some(cache), notes, None),
+            Ok(None) => (None, Vec::new(), None),
+            Err(error) => (None, Vec::new(), Some(error)),
         };
         let find_text = |clip: &Clip| {
             let cached = cache.as_ref().and_then(|cache| {
@@ -130,8 +131,8 @@ impl FeatureStore {
         if let Some(error) = trouble {
             updater.turn_off(&error);
         }
-        for warning in cache.iter().flat_map(Cache::warnings) {
-            updater.note(warning.to_string());
+        for note in notes {
+            updater.note(note);
         }
         FeatureStore {
             opened_fresh: fresh.iter().filter(|fresh| **fresh).count(),
@@ -181,6 +182,18 @@ impl FeatureStore {
     #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> u64 {
         lock(&self.held).bytes
+    }
+
+    /// The cache as if none of its shards had been looked at.
+    #[cfg(test)]
+    pub(crate) fn forget_checks(&self) {
+        let before = self.readable();
+        let dir = before.cache.as_ref().unwrap().dir();
+        let readable = Readable {
+            cache: Some(Cache::open(dir).unwrap()),
+            fresh: before.fresh.clone(),
+        };
+        *self.readable.write().unwrap() = Arc::new(readable);
     }
 
     /// Whether features that were computed once are found again later: in the cache, or in memory.

@@ -38,6 +38,42 @@ pub(crate) struct NewAudio {
     pub(crate) audio: Arc<ComputedAudio>,
 }
 
+/// The cache, repaired where it is damaged, and what a user should know about that.
+pub(super) fn open_repaired(
+    home: &CacheHome,
+    settings: &FeatureSettings,
+) -> Result<(Cache, Vec<String>), CacheError> {
+    let cache = Cache::open(&home.dir)?;
+    cache.check_some();
+    let mut notes: Vec<String> = cache.warnings().iter().map(ToString::to_string).collect();
+    if notes.is_empty() {
+        return Ok((cache, notes));
+    }
+    let repaired = open_writer(home, settings).and_then(|mut writer| {
+        writer.learn_damage(&cache);
+        writer.drop_damaged();
+        writer.commit()?;
+        Cache::open(&home.dir)
+    });
+    // One that cannot be repaired now is read as far as it goes.
+    let cache = repaired.unwrap_or_else(|error| {
+        notes.push(format!(
+            "the cache is not repaired: {}",
+            with_causes(&error)
+        ));
+        cache
+    });
+    Ok((cache, notes))
+}
+
+fn open_writer(home: &CacheHome, settings: &FeatureSettings) -> Result<CacheWriter, CacheError> {
+    let options = WriterOptions {
+        budget_bytes: home.budget_bytes,
+        ..WriterOptions::default()
+    };
+    CacheWriter::open(&home.dir, settings.clone(), options)
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct CacheUpdater {
     /// `None`: caching is off, or has failed.
@@ -103,14 +139,7 @@ impl CacheUpdater {
         };
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => {
-                let options = WriterOptions {
-                    budget_bytes: home.budget_bytes,
-                    ..WriterOptions::default()
-                };
-                let settings = self.settings.clone();
-                none.insert(CacheWriter::open(&home.dir, settings, options)?)
-            }
+            none => none.insert(open_writer(home, &self.settings)?),
         };
         let view = ClipView::new(text, &new.audio.features);
         match writer.add(id, &new.audio.fingerprint, view) {

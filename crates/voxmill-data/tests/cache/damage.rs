@@ -107,6 +107,30 @@ fn verification_finds_damage_before_anything_is_read() {
 }
 
 #[test]
+fn some_shards_are_looked_at_in_every_run_and_a_writer_drops_the_damaged_ones() {
+    let dir = filled();
+    let path = nth(&dir, "shard-", 0);
+    flip(&path, 100);
+    let cache = open(&dir);
+    cache.check_some();
+    assert_eq!(
+        cache.warnings().len(),
+        1,
+        "a small cache is looked at whole"
+    );
+    let mut writer = writer(&dir, 2);
+    assert_eq!(writer.cache().warnings(), []);
+    writer.learn_damage(&cache);
+    assert_eq!(freshness(writer.cache(), "a"), DAMAGED);
+    writer.drop_damaged();
+    writer.commit().unwrap();
+    assert!(!path.exists());
+    let cache = open(&dir);
+    assert_eq!(readable(&cache), ["c", "d"]);
+    assert_eq!(cache.warnings(), []);
+}
+
+#[test]
 fn rebuilding_its_clips_removes_a_damaged_shard() {
     let dir = filled();
     let path = nth(&dir, "shard-", 0);
@@ -141,6 +165,24 @@ fn a_damaged_index_falls_back_to_the_spare_and_later_shards() {
     writer(&dir, 2).commit().unwrap();
     let cache = open(&dir);
     assert_eq!((readable(&cache), cache.warnings()), (IDS.to_vec(), vec![]));
+}
+
+#[test]
+fn a_damaged_index_is_replaced_though_its_spare_says_all() {
+    let dir = filled();
+    // The newest says nothing that its spare does not.
+    let mut again = writer(&dir, 2);
+    let mut stamp = Synthetic::new("a", 1, 5).fingerprint.audio;
+    stamp.modified_ns += 1;
+    again.restamp("a", stamp);
+    again.commit().unwrap();
+    drop(again);
+    let damaged = nth(&dir, "index-", 1);
+    fs::write(&damaged, b"").unwrap();
+    writer(&dir, 2).commit().unwrap();
+    assert!(!damaged.exists());
+    assert_eq!(files(&dir, "index-").len(), 2, "there is a spare again");
+    assert_eq!(open(&dir).warnings(), []);
 }
 
 #[test]

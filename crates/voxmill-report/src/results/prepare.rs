@@ -103,6 +103,15 @@ pub struct CacheFacts {
     pub not_cached_for_budget: usize,
     pub up_to_date: bool,
     pub collected: Option<CollectedFacts>,
+    /// `null` where nothing was damaged.
+    pub repaired: Option<RepairedFacts>,
+}
+
+/// Files of the cache that were damaged and have been replaced; clips of a shard are made again.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct RepairedFacts {
+    pub indexes: usize,
+    pub shards: usize,
 }
 
 /// What `--gc` deleted.

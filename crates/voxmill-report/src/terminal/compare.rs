@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use voxmill_analysis::bottleneck::thresholds;
 use voxmill_analysis::compare::{
-    Against, Comparison, Differing, Judgement, Loss, Matched, Measure, RunState, Side, Verdict,
+    Against, Comparison, Differing, Judgement, LEAST_STEPS, Loss, Matched, Measure, RunState, Side,
+    Verdict,
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
@@ -151,8 +152,7 @@ fn one_against(page: &mut Page, against: &Against, number: usize, first: &str) {
     }
     page.table(&table);
     if against.steps_matched == Matched::ByFrame {
-        let text =
-            "their batches have other shapes: the time of a frame, padding and all, is compared";
+        let text = "too few of their steps have the same shape: the time of a frame, padding and all, is compared";
         page.wrapped("  ", text);
     }
     match &against.loss {
@@ -255,7 +255,9 @@ fn verdicts(page: &mut Page, comparison: &Comparison) {
     };
     page.blank();
     let first = first_run(comparison);
-    for against in &comparison.against_first {
+    let steps = comparison.runs.iter().map(|side| side.step_ms.count);
+    let base = steps.clone().next().unwrap_or(0);
+    for (against, steps) in comparison.against_first.iter().zip(steps.skip(1)) {
         let run = &against.run;
         let mut differences = against.differences.iter();
         let step_time = differences.find(|difference| difference.measure == Measure::StepTime);
@@ -281,6 +283,13 @@ fn verdicts(page: &mut Page, comparison: &Comparison) {
             (Some(Verdict::Within), Some(_)) => (
                 Mark::Good,
                 format!("{run} is not slower than {first} by more than {limit}"),
+            ),
+            _ if steps.min(base) < LEAST_STEPS as u64 => (
+                Mark::Open,
+                format!(
+                    "too few steps: {run} cannot be compared with {first}; give both {LEAST_STEPS} steps or more beyond \
+                     the first {WARM_UP_STEPS}"
+                ),
             ),
             _ => (
                 Mark::Open,

@@ -101,6 +101,13 @@ fn cache_lines(page: &mut Page, cache: &CacheFacts) {
         );
         page.whole_line("", text);
     }
+    if let Some(repaired) = cache.repaired {
+        let shards = (repaired.shards, "damaged shard");
+        let indexes = (repaired.indexes, "damaged index");
+        let files = [shards, indexes].into_iter().filter(|(n, _)| *n > 0);
+        let files: Vec<String> = files.map(|(n, what)| format!("{n} × {what}")).collect();
+        page.whole_line("", format!("repaired: {}", files.join(", ")));
+    }
     if let Some(collected) = &cache.collected {
         let (clips, freed) = (count(collected.clips), size(collected.bytes_freed));
         page.whole_line(

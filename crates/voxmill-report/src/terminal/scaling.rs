@@ -129,7 +129,7 @@ fn knee(scaling: &Scaling) -> (Mark, String) {
         Some(Knee::StillRises(size)) => (
             Mark::Good,
             format!(
-                "throughput still rises at {}: it gains more than {gain} beyond noise over the size before, and larger ones \
+                "throughput still rises at {}: it gains more than {gain} beyond noise over all smaller sizes, and larger ones \
                  may do better",
                 scaling.swept.of(size)
             ),
@@ -138,14 +138,14 @@ fn knee(scaling: &Scaling) -> (Mark, String) {
         Some(Knee::At(size)) if ran(scaling).next().map(|(size, _)| size) == Some(size) => (
             Mark::Good,
             format!(
-                "no size gains more than {gain} beyond noise over the one before: {flag} {size} does as well"
+                "no size gains more than {gain} beyond noise over the smallest: {flag} {size} does as well"
             ),
         ),
         Some(Knee::At(size)) => (
             Mark::Good,
             format!(
-                "it stops scaling at {}: no larger one gains more than {gain} beyond noise over the one \
-                 before; {flag} {size} is the one to take",
+                "it stops scaling at {}: no size gains more than {gain} beyond noise over it; {flag} {size} is the one to \
+                 take",
                 scaling.swept.of(size)
             ),
         ),

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::dataset::Dataset;
 use crate::train::signal;
 use crate::{assert_has, expect, parse_json, prepare, prepared, transcript};
@@ -142,22 +144,64 @@ fn a_full_disk_is_an_error_with_a_hint_and_the_cache_stays_valid() {
     assert_eq!(report["cache"]["clips"], 40);
 }
 
+/// Flips the middle byte of the newest file of the cache that begins so.
+fn damage(dataset: &Dataset, prefix: &str) {
+    let features = dataset.path().join("voxmill-cache/features");
+    let files = fs::read_dir(features).unwrap().flatten();
+    let is_meant = |file: &fs::DirEntry| file.file_name().to_string_lossy().starts_with(prefix);
+    let newest = files
+        .filter(is_meant)
+        .map(|file| file.path())
+        .max()
+        .unwrap();
+    let mut bytes = fs::read(&newest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(newest, bytes).unwrap();
+}
+
 #[test]
 fn a_damaged_cache_file_is_rebuilt_with_a_warning() {
     let dataset = Dataset::new(10);
     prepared(dataset.path(), "");
-    let features = dataset.path().join("voxmill-cache/features");
-    let mut files = fs::read_dir(features).unwrap().flatten();
-    let is_shard = |file: &fs::DirEntry| file.file_name().to_string_lossy().starts_with("shard-");
-    let shard = files.find(is_shard).unwrap().path();
-    let mut bytes = fs::read(&shard).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0xff;
-    fs::write(&shard, bytes).unwrap();
-    let output = prepare(dataset.path(), "--json --verify").output().unwrap();
-    assert_has(&String::from_utf8_lossy(&output.stderr), &["is damaged"]);
-    assert!(output.status.success(), "{}", transcript(&output));
-    let report = parse_json(&output, "prepare");
-    let reasons = &report["datasets"][0]["cache"]["reasons"];
-    assert_eq!(*reasons, serde_json::json!({"damaged shard": 10}));
+    for (prefix, flags, reasons, repaired) in [
+        (
+            "shard-",
+            "--verify",
+            json!({"damaged shard": 10}),
+            json!({"indexes": 0, "shards": 1}),
+        ),
+        (
+            "shard-",
+            "",
+            json!({"damaged shard": 10}),
+            json!({"indexes": 0, "shards": 1}),
+        ),
+        ("index-", "", json!({}), json!({"indexes": 1, "shards": 0})),
+    ] {
+        damage(&dataset, prefix);
+        let output = prepare(dataset.path(), format!("--json {flags}"))
+            .output()
+            .unwrap();
+        assert_has(&String::from_utf8_lossy(&output.stderr), &["is damaged"]);
+        assert!(output.status.success(), "{}", transcript(&output));
+        let report = parse_json(&output, "prepare");
+        let cache = &report["datasets"][0]["cache"];
+        assert_eq!(
+            (&cache["reasons"], &cache["repaired"]),
+            (&reasons, &repaired)
+        );
+        assert_eq!(cache["up_to_date"], false);
+
+        let again = prepare(dataset.path(), "--json").output().unwrap();
+        assert!(again.stderr.is_empty(), "{}", transcript(&again));
+        let report = parse_json(&again, "prepare");
+        assert_eq!(report["datasets"][0]["cache"]["up_to_date"], true);
+    }
+    damage(&dataset, "index-");
+    expect(
+        &mut prepare(dataset.path(), ""),
+        0,
+        &["repaired: 1 × damaged index"],
+    );
 }

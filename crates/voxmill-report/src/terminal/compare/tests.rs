@@ -112,6 +112,15 @@ fn two_runs() {
 }
 
 #[test]
+fn too_few_steps_are_named() {
+    let mut few = two();
+    few.runs[1].step_ms.count = 4;
+    few.against_first[0].verdict = None;
+    let text = comparison_text(&few, Paint::plain());
+    assert!(text.contains("– too few steps: after-a-long"), "{text}");
+}
+
+#[test]
 fn many_runs_go_into_several_tables() {
     let mut many = two();
     let mut grown = side("third", RunState::InProgress);

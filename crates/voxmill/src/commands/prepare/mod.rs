@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use voxmill_data::cache::{
-    Cache, CacheError, CacheWriter, Collected, WriterOptions, clip_bytes, free_space,
+    Cache, CacheError, CacheWriter, Collected, Warning, WriterOptions, clip_bytes, free_space,
 };
 use voxmill_data::manifest::Manifest;
 use voxmill_report::results::prepare::{self as result, PreparedDataset};
@@ -149,6 +149,8 @@ struct Work {
     /// Clip numbers with the reason to make them.
     stale: BTreeMap<usize, String>,
     collected: Option<Collected>,
+    /// What was damaged, and no longer is.
+    repaired: Vec<Warning>,
     /// Making and writing alone, without the wait for the lock.
     time: Duration,
     interrupted: bool,
@@ -163,8 +165,8 @@ impl Work {
     }
 }
 
-fn print_warnings(cache: &Cache) {
-    for warning in cache.warnings() {
+fn print_warnings(warnings: &[Warning]) {
+    for warning in warnings {
         status!("warning: {warning}");
     }
 }
@@ -190,12 +192,20 @@ impl Preparing<'_> {
             None => Work::interrupted(),
             Some(prints) => {
                 let staleness = Staleness::find(&manifest.clips, &prints, &cache, self.recipe);
-                if staleness.nothing_to_write() && !self.settings.gc {
-                    print_warnings(&cache);
+                let damage = cache.warnings();
+                let all_there = staleness.nothing_to_write() && !self.settings.gc;
+                if all_there && damage.is_empty() {
                     Work::default()
                 } else {
-                    drop(cache);
-                    self.write(&manifest, &prints)?
+                    match self.write(&manifest, &prints, &cache) {
+                        // What is damaged is not needed here; a folder that cannot be written is still good.
+                        Err(error) if all_there => {
+                            print_warnings(&damage);
+                            status!("warning: the cache is not repaired: {error:#}");
+                            Work::default()
+                        }
+                        written => written?,
+                    }
                 }
             }
         };
@@ -227,6 +237,7 @@ impl Preparing<'_> {
             not_cached: work.built.not_cached,
             audio_kept: work.built.audio_kept,
             collected: work.collected,
+            repaired: &work.repaired,
             timing: Timing {
                 scan: scan_time,
                 build: work.time,
@@ -250,6 +261,8 @@ impl Preparing<'_> {
         if verify {
             status!("comparing the contents of all files");
             cache.check_shards();
+        } else {
+            cache.check_some();
         }
         let mut progress = ClipProgress::new(manifest.clips.len());
         let prints = Fingerprints::take(&manifest.clips, self.recipe, verify, self.stop, |clip| {
@@ -259,8 +272,14 @@ impl Preparing<'_> {
         prints
     }
 
-    /// Takes the cache's lock, looks at what is stale now (another run may have just made it), and makes it.
-    fn write(&self, manifest: &Manifest, prints: &Fingerprints) -> anyhow::Result<Work> {
+    /// Takes the cache's lock, looks at what is stale now (another run may have just made it), and makes it. What
+    /// was `found` damaged is cleared away.
+    fn write(
+        &self,
+        manifest: &Manifest,
+        prints: &Fingerprints,
+        found: &Cache,
+    ) -> anyhow::Result<Work> {
         let settings = self.settings;
         let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
@@ -276,11 +295,13 @@ impl Preparing<'_> {
         };
         // Opened under the lock: frames taken over from it are those that the comparison below saw.
         let before = Cache::open(&dir).map_err(of_cache)?;
+        writer.learn_damage(found);
         if settings.verify || settings.gc {
             // Collecting copies rows: a damaged shard must be known before, so that its clips are remade.
             writer.cache().check_shards();
         }
-        print_warnings(writer.cache());
+        let repaired = writer.cache().warnings();
+        print_warnings(&repaired);
         let staleness = Staleness::find(&manifest.clips, prints, writer.cache(), self.recipe);
         self.check_room(manifest, &staleness, writer.cache(), &dir)?;
         let stale = staleness.stale.iter();
@@ -315,6 +336,7 @@ impl Preparing<'_> {
             built,
             stale,
             collected,
+            repaired,
             time,
             interrupted: false,
         })

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
-use voxmill_data::cache::{Cache, Collected};
+use voxmill_data::cache::{Cache, Collected, Warning};
 use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious};
 use voxmill_report::results::prepare::{
     Batches, CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles,
-    PreparedDataset, TimeFacts,
+    PreparedDataset, RepairedFacts, TimeFacts,
 };
 
 use voxmill_data::DatasetFolder;
@@ -31,6 +31,7 @@ pub(super) struct FolderFacts<'a> {
     pub(super) not_cached: usize,
     pub(super) audio_kept: usize,
     pub(super) collected: Option<Collected>,
+    pub(super) repaired: &'a [Warning],
     pub(super) timing: Timing,
 }
 
@@ -132,11 +133,13 @@ impl FolderFacts<'_> {
                 up_to_date: counts.usable > 0
                     && time.built_clips == 0
                     && counts.not_reached == 0
+                    && facts.repaired.is_empty()
                     && (facts.collected).is_none_or(|collected| collected.clips_removed == 0),
                 collected: facts.collected.map(|collected| CollectedFacts {
                     clips: collected.clips_removed,
                     bytes_freed: collected.bytes_freed,
                 }),
+                repaired: (!facts.repaired.is_empty()).then(|| repaired(facts.repaired)),
             },
             time: TimeFacts {
                 scan_seconds: time.scan.as_secs_f64(),
@@ -147,6 +150,15 @@ impl FolderFacts<'_> {
             },
             clips: counts,
         })
+    }
+}
+
+fn repaired(damage: &[Warning]) -> RepairedFacts {
+    let is_shard = |warning: &&Warning| matches!(warning, Warning::DamagedShard(..));
+    let shards = damage.iter().filter(is_shard).count();
+    RepairedFacts {
+        indexes: damage.len() - shards,
+        shards,
     }
 }
 
