@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFolder, Facts, JSON, Snapshot, TRAINING,
-    VOICE, weights,
+    VOICE, untrusted, weights,
 };
 
 /// `checkpoint.json`
@@ -64,36 +64,55 @@ impl StoredFile {
 
 const CHANGED: &str = "its content has changed";
 
-/// Reads a checkpoint's facts and compares its files with their hashes.
-pub(super) fn read(folder: &Path) -> Result<StoredFacts, CheckpointError> {
-    let read = |path: PathBuf| match fs::read(&path) {
-        Ok(bytes) => Ok(bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && path.ends_with(JSON) => {
-            Err(CheckpointError::None(folder.to_owned()))
+impl StoredFacts {
+    /// From the bytes of `checkpoint.json`, which say where they are from. Hashes are not compared yet.
+    pub(super) fn parse(json: &[u8], path: &Path) -> Result<Self, CheckpointError> {
+        let damaged = |why: serde_json::Error| CheckpointError::damaged(path, why);
+        #[derive(Deserialize)]
+        struct OnlyVersion {
+            version: u32,
         }
-        Err(source) => Err(CheckpointError::Read { path, source }),
-    };
-    let json = read(folder.join(JSON))?;
-    let damaged = |why: serde_json::Error| CheckpointError::damaged(&folder.join(JSON), why);
-    #[derive(Deserialize)]
-    struct OnlyVersion {
-        version: u32,
+        let OnlyVersion { version } = serde_json::from_slice(json).map_err(damaged)?;
+        if version != CHECKPOINT_VERSION {
+            return Err(CheckpointError::Version {
+                path: path.to_owned(),
+                found: version,
+            });
+        }
+        let stored: Self = serde_json::from_slice(json).map_err(damaged)?;
+        let mut names = stored.files.keys();
+        if let Some(name) = names.find(|name| ![VOICE, TRAINING].contains(&name.as_str())) {
+            let why = format!("it names a file that no checkpoint has: {name:?}");
+            return Err(CheckpointError::damaged(path, why));
+        }
+        untrusted::check(&stored.facts).map_err(|why| CheckpointError::damaged(path, why))?;
+        Ok(stored)
     }
-    let OnlyVersion { version } = serde_json::from_slice(&json).map_err(damaged)?;
-    if version != CHECKPOINT_VERSION {
-        return Err(CheckpointError::Version {
-            path: folder.join(JSON),
-            found: version,
-        });
-    }
-    let stored: StoredFacts = serde_json::from_slice(&json).map_err(damaged)?;
+}
+
+/// Reads a checkpoint's facts and compares them, and the files that are wanted, with their hashes.
+pub(super) fn read(folder: &Path, files: &[&str]) -> Result<StoredFacts, CheckpointError> {
+    let path = folder.join(JSON);
+    let json =
+        untrusted::read(&path, &(1..=untrusted::MOST_JSON)).map_err(|error| match error {
+            CheckpointError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                CheckpointError::None(folder.to_owned())
+            }
+            error => error,
+        })?;
+    let stored = StoredFacts::parse(&json, &path)?;
     if !stored.is_unharmed(&json) {
-        return Err(CheckpointError::damaged(&folder.join(JSON), CHANGED));
+        return Err(CheckpointError::damaged(&path, CHANGED));
     }
-    for (name, expected) in &stored.files {
+    for &name in files {
+        let expected = stored
+            .files
+            .get(name)
+            .ok_or_else(|| CheckpointError::damaged(&path, format!("it does not name `{name}`")))?;
         let path = folder.join(name);
-        let found = StoredFile::of(&read(path.clone())?);
-        if found != *expected {
+        let (bytes, hash) =
+            untrusted::hash(&path, &untrusted::file_bytes(&stored.facts.voice, name))?;
+        if (bytes, &*hash.to_hex()) != (expected.bytes, &expected.blake3) {
             return Err(CheckpointError::damaged(&path, CHANGED));
         }
     }
@@ -124,6 +143,7 @@ struct BestFile {
 }
 
 const BEST: &str = "best.json";
+const MOST_BEST: u64 = 10_000;
 const UNFINISHED: &str = ".unfinished";
 
 impl Checkpoints {
@@ -161,13 +181,20 @@ impl Checkpoints {
 
     /// The newest checkpoint that is whole: a damaged one is skipped for the one before it.
     pub fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
+        self.newest_by(CheckpointFolder::open)
+    }
+
+    fn newest_by(
+        &self,
+        open: impl Fn(&Path) -> Result<CheckpointFolder, CheckpointError>,
+    ) -> Result<FoundCheckpoint, CheckpointError> {
         let list = self.list().map_err(|source| CheckpointError::Read {
             path: self.folder.clone(),
             source,
         })?;
         let mut damaged = Vec::new();
         for path in list.iter().rev() {
-            match CheckpointFolder::open(path) {
+            match open(path) {
                 Ok(checkpoint) => {
                     return Ok(FoundCheckpoint {
                         checkpoint,
@@ -184,29 +211,31 @@ impl Checkpoints {
         Err(first.unwrap_or_else(|| CheckpointError::None(self.folder.clone())))
     }
 
-    /// The best one by its loss on held-out clips; the newest where none was validated, or where
-    /// the best is damaged.
+    /// The voice of the best one by its loss on held-out clips; of the newest where none was validated,
+    /// or where the best is damaged.
     pub fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
+        let newest = || self.newest_by(CheckpointFolder::open_voice);
         let Some(path) = self.best_path() else {
-            return self.newest();
+            return newest();
         };
-        match CheckpointFolder::open(&path) {
+        match CheckpointFolder::open_voice(&path) {
             Ok(checkpoint) => Ok(FoundCheckpoint {
                 checkpoint,
                 damaged: Vec::new(),
             }),
             Err(error) => {
-                let mut found = self.newest()?;
+                let mut found = newest()?;
                 found.damaged.insert(0, error);
                 Ok(found)
             }
         }
     }
 
+    /// By its step: a name in the file could lead anywhere.
     fn best_path(&self) -> Option<PathBuf> {
-        let bytes = fs::read(self.folder.join(BEST)).ok()?;
-        let best: BestFile = serde_json::from_slice(&bytes).ok()?;
-        Some(self.folder.join(best.checkpoint))
+        let bytes = untrusted::read(&self.folder.join(BEST), &(1..=MOST_BEST)).ok()?;
+        let BestFile { best, .. } = serde_json::from_slice(&bytes).ok()?;
+        Some(self.folder.join(Self::name(best.step)))
     }
 
     /// Writes a checkpoint and deletes the oldest ones. Returns its path and size.

@@ -4,7 +4,8 @@
 //! checkpoints/
 //!   step-000001200/
 //!     checkpoint.json        everything that is not a tensor, with the hashes of all three
-//!     voice.safetensors      the weights to speak with (their running mean), by their paths
+//!     voice.safetensors      the weights to speak with (their running mean), by their paths;
+//!                            with checkpoint.json it is a voice that can be handed on
 //!     training.safetensors   weight/…, first/…, second/… by the same paths; updates; lengths; loss_scale
 //!   best.json                which of them had the lowest loss on the held-out clips
 //! ```
@@ -15,6 +16,7 @@
 mod files;
 #[cfg(test)]
 mod tests;
+mod untrusted;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -206,7 +208,16 @@ pub struct CheckpointFolder {
 impl CheckpointFolder {
     /// Reads what is not a tensor and checks that the rest is unharmed.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let stored = files::read(path)?;
+        Self::open_files(path, &[VOICE, TRAINING])
+    }
+
+    /// The same for the voice alone, which can be handed on without what only training needs.
+    pub fn open_voice(path: &Path) -> Result<Self, CheckpointError> {
+        Self::open_files(path, &[VOICE])
+    }
+
+    fn open_files(path: &Path, files: &[&str]) -> Result<Self, CheckpointError> {
+        let stored = files::read(path, files)?;
         Ok(Self {
             path: path.to_owned(),
             stored,
@@ -223,17 +234,39 @@ impl CheckpointFolder {
 
     /// The voice alone, to speak with.
     pub fn voice(&self, device: &Device) -> Result<Voice, CheckpointError> {
-        let facts = &self.stored.facts.voice;
-        let fresh = Voice::new(&facts.shape, facts.vocabulary, 0, device);
-        weights::load_voice(fresh, &self.path.join(VOICE))
+        let (path, bytes) = self.read(VOICE)?;
+        weights::load_voice(&self.stored.facts.voice, &path, &bytes, device)
     }
 
     pub(crate) fn restore(&self, device: &Device) -> Result<Restored, CheckpointError> {
-        let facts = self.stored.facts.clone();
-        let fresh = Voice::new(&facts.voice.shape, facts.voice.vocabulary, 0, device);
-        let files = (&*self.path.join(TRAINING), &*self.path.join(VOICE));
-        weights::load_training(fresh, files, device, facts)
+        let files = [self.read(TRAINING)?, self.read(VOICE)?];
+        weights::load_training(files, device, self.stored.facts.clone())
     }
+
+    fn read(&self, name: &str) -> Result<(PathBuf, Vec<u8>), CheckpointError> {
+        let path = self.path.join(name);
+        let fitting = untrusted::file_bytes(&self.stored.facts.voice, name);
+        let bytes = untrusted::read(&path, &fitting)?;
+        Ok((path, bytes))
+    }
+}
+
+/// A voice from the bytes of its two files. Hashes are not compared: they find damage, and who means harm
+/// writes right ones.
+pub(crate) fn voice_from_bytes(
+    json: &[u8],
+    voice: &[u8],
+    device: &Device,
+) -> Result<(VoiceFacts, Voice), CheckpointError> {
+    let facts = StoredFacts::parse(json, Path::new(JSON))?.facts.voice;
+    let path = Path::new(VOICE);
+    untrusted::check_length(
+        path,
+        voice.len() as u64,
+        &untrusted::file_bytes(&facts, VOICE),
+    )?;
+    let model = weights::load_voice(&facts, path, voice, device)?;
+    Ok((facts, model))
 }
 
 /// About how much a checkpoint of a model takes on disk.

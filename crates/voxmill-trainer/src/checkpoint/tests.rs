@@ -252,7 +252,14 @@ fn where_the_best_is_damaged_or_none_was_validated_the_newest_speaks() {
     let best = Best { step: 2, loss: 0.5 };
     let path = save_facts(&checkpoints, &facts(2, Some(best))).unwrap();
     save(&checkpoints, 3);
+    // A voice needs nothing else of its checkpoint, and nobody reads what it does not need.
     fs::remove_file(path.join(TRAINING)).unwrap();
+    assert_eq!(step(checkpoints.best()), 2);
+    assert!(
+        CheckpointFolder::open(&path).is_err(),
+        "it cannot be resumed"
+    );
+    fs::remove_file(path.join(VOICE)).unwrap();
     let found = checkpoints.best().unwrap();
     assert_eq!(found.checkpoint.facts().progress.step, 3);
     assert_eq!(found.damaged.len(), 1);

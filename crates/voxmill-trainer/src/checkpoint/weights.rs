@@ -1,15 +1,14 @@
 //! Tensors to and from safetensors files, by their paths in the model.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::{CheckpointError, Facts, Restored, Snapshot};
+use super::{CheckpointError, Facts, Restored, Snapshot, VoiceFacts};
 use crate::device::read;
-use crate::model::Voice;
+use crate::model::{Voice, Weight};
 use crate::optimizer::{Moments, OptimizerState};
 
 fn flat(tensor: &Tensor<1>) -> TensorData {
@@ -63,60 +62,50 @@ fn file(tensors: Vec<(String, TensorData)>) -> Vec<u8> {
 
 struct Loaded<'a> {
     path: &'a Path,
-    tensors: HashMap<String, TensorData>,
+    tensors: SafeTensors<'a>,
 }
 
 impl<'a> Loaded<'a> {
-    fn read(path: &'a Path) -> Result<Self, CheckpointError> {
-        let bytes = std::fs::read(path).map_err(|source| CheckpointError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    fn new(path: &'a Path, bytes: &'a [u8]) -> Result<Self, CheckpointError> {
         let damaged = |why: safetensors::SafeTensorError| CheckpointError::damaged(path, why);
-        let file = SafeTensors::deserialize(&bytes).map_err(damaged)?;
-        let mut tensors = HashMap::new();
-        for (name, view) in file.iter() {
-            if view.dtype() != Dtype::F32 {
-                let why = format!("`{name}` holds no 32-bit floats");
-                return Err(CheckpointError::damaged(path, why));
-            }
-            let (numbers, _) = view.data().as_chunks::<4>();
-            let values: Vec<f32> = numbers.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            tensors.insert(
-                name.to_owned(),
-                TensorData::new(values, view.shape().to_vec()),
-            );
-        }
+        let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
         Ok(Self { path, tensors })
     }
 
-    fn take(&mut self, name: &str, shape: &[usize]) -> Result<TensorData, CheckpointError> {
-        let why = match self.tensors.remove(name) {
-            Some(data) if data.num_elements() == shape.iter().product::<usize>() => {
-                let values: Vec<f32> = data.iter::<f32>().collect();
-                return Ok(TensorData::new(values, shape.to_vec()));
-            }
-            Some(data) => format!("`{name}` is {:?}, not {shape:?}", data.shape().to_vec()),
-            None => format!("`{name}` is missing"),
+    /// The numbers of a tensor: finite, as many as the shape says and none below `least`.
+    fn take(&self, name: &str, shape: &[usize], least: f32) -> Result<Vec<f32>, CheckpointError> {
+        let damaged = |why: String| Err(CheckpointError::damaged(self.path, why));
+        let Ok(view) = self.tensors.tensor(name) else {
+            return damaged(format!("`{name}` is missing"));
         };
-        Err(CheckpointError::damaged(self.path, why))
+        if view.dtype() != Dtype::F32 {
+            return damaged(format!("`{name}` holds no 32-bit floats"));
+        }
+        if view.shape() != shape {
+            return damaged(format!("`{name}` is {:?}, not {shape:?}", view.shape()));
+        }
+        let (numbers, _) = view.data().as_chunks::<4>();
+        let values: Vec<f32> = numbers.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        match (values.iter()).find(|value| !value.is_finite() || **value < least) {
+            Some(value) => damaged(format!("`{name}` holds {value}")),
+            None => Ok(values),
+        }
     }
 
-    fn two(&mut self, name: &str) -> Result<[f32; 2], CheckpointError> {
-        let data = self.take(name, &[2])?;
-        let mut values = data.iter::<f32>();
-        Ok(std::array::from_fn(|_| values.next().unwrap_or(0.0)))
+    fn two(&self, name: &str) -> Result<[f32; 2], CheckpointError> {
+        let values = self.take(name, &[2], 0.0)?;
+        Ok(std::array::from_fn(|at| values[at]))
     }
 
     /// Puts the file's weights in place of a model's own.
-    fn place_into(&mut self, model: Voice, prefix: &str) -> Result<Voice, CheckpointError> {
-        struct Place<'a, 'b> {
-            loaded: &'a mut Loaded<'b>,
+    fn place_into(&self, model: Voice, prefix: &str) -> Result<Voice, CheckpointError> {
+        struct Place<'a> {
+            loaded: &'a Loaded<'a>,
             prefix: &'a str,
             path: Vec<String>,
             error: Option<CheckpointError>,
         }
-        impl ModuleMapper for Place<'_, '_> {
+        impl ModuleMapper for Place<'_> {
             fn enter_module(&mut self, name: &str, _: &str) {
                 self.path.push(name.to_owned());
             }
@@ -126,10 +115,10 @@ impl<'a> Loaded<'a> {
             fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
                 let name = format!("{}{}", self.prefix, self.path.join("."));
                 let shape = param.val().shape();
-                match self.loaded.take(&name, &shape) {
-                    Ok(data) => param.map(|weight| {
-                        let device = weight.device();
-                        let loaded = Tensor::from_data(data, &device);
+                match self.loaded.take(&name, &shape, f32::MIN) {
+                    Ok(values) => param.map(|weight| {
+                        let data = TensorData::new(values, shape);
+                        let loaded = Tensor::from_data(data, &weight.device());
                         loaded.set_require_grad(weight.is_require_grad())
                     }),
                     Err(error) => {
@@ -150,38 +139,48 @@ impl<'a> Loaded<'a> {
     }
 }
 
-pub(super) fn load_voice(fresh: Voice, path: &Path) -> Result<Voice, CheckpointError> {
-    Loaded::read(path)?.place_into(fresh, "")
+pub(super) fn load_voice(
+    facts: &VoiceFacts,
+    path: &Path,
+    bytes: &[u8],
+    device: &Device,
+) -> Result<Voice, CheckpointError> {
+    let loaded = Loaded::new(path, bytes)?;
+    let fresh = Voice::new(&facts.shape, facts.vocabulary, 0, device);
+    loaded.place_into(fresh, "")
 }
 
+/// From the files with all that training resumes from, and with the voice.
 pub(super) fn load_training(
-    fresh: Voice,
-    (training, voice): (&Path, &Path),
+    [training, voice]: [(PathBuf, Vec<u8>); 2],
     device: &Device,
     facts: Facts,
 ) -> Result<Restored, CheckpointError> {
-    let mut loaded = Loaded::read(training)?;
-    let mut means = Loaded::read(voice)?;
+    let loaded = Loaded::new(&training.0, &training.1)?;
+    let means = Loaded::new(&voice.0, &voice.1)?;
+    let fresh = Voice::new(&facts.voice.shape, facts.voice.vocabulary, 0, device);
     let model = loaded.place_into(fresh, "weight/")?;
     let plain = device.clone().without_autodiff();
-    let OptimizerState { moments, .. } = OptimizerState::new(&model, &plain);
-    let moments = moments.into_iter().map(|moments| {
-        let length = moments.first.dims()[0];
-        let mut flat = |kind: &str| {
-            let data = loaded.take(&format!("{kind}/{}", moments.path), &[length])?;
-            Ok(Tensor::from_data(data, &plain))
-        };
-        Ok(Moments {
-            first: flat("first")?,
-            second: flat("second")?,
-            mean_weight: Tensor::from_data(means.take(&moments.path, &[length])?, &plain),
-            path: moments.path.clone(),
-        })
-    });
+    let flat = |values: Vec<f32>| Tensor::<1>::from_data(&values[..], &plain);
+    let moments = model
+        .weights()
+        .into_iter()
+        .map(|Weight { path, shape, .. }| {
+            let length = shape.iter().product();
+            let moment =
+                |kind: &str, least| loaded.take(&format!("{kind}/{path}"), &[length], least);
+            Ok(Moments {
+                first: flat(moment("first", f32::MIN)?),
+                // Its root is divided by.
+                second: flat(moment("second", 0.0)?),
+                mean_weight: flat(means.take(&path, &shape, f32::MIN)?),
+                path,
+            })
+        });
     let moments = moments.collect::<Result<_, CheckpointError>>()?;
-    let updates = Tensor::from_data(loaded.take("updates", &[1])?, &plain);
+    let updates = flat(loaded.take("updates", &[1], 0.0)?);
     let lengths = loaded.two("lengths")?;
-    let has_scale = loaded.tensors.contains_key(LOSS_SCALE);
+    let has_scale = loaded.tensors.tensor(LOSS_SCALE).is_ok();
     let loss_scale = has_scale.then(|| loaded.two(LOSS_SCALE)).transpose()?;
     Ok(Restored {
         facts,

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use voxmill_text::language::Language;
 
 use crate::align::Durations;
-use crate::checkpoint::{CheckpointError, CheckpointFolder, VoiceFacts};
+use crate::checkpoint::{CheckpointError, CheckpointFolder, VoiceFacts, voice_from_bytes};
 use crate::device::read;
 use crate::model::{Spans, Voice};
 use crate::prepare::{denormalise, normalise};
@@ -37,6 +37,12 @@ impl TrainedVoice {
     pub fn load(checkpoint: &CheckpointFolder, device: &Device) -> Result<Self, CheckpointError> {
         let facts = checkpoint.facts().voice.clone();
         Ok(Self::new(checkpoint.voice(device)?, facts, device.clone()))
+    }
+
+    /// From the bytes of `checkpoint.json` and `voice.safetensors`, which may be anybody's. Hashes are not compared.
+    pub fn from_bytes(json: &[u8], voice: &[u8], device: &Device) -> Result<Self, CheckpointError> {
+        let (facts, model) = voice_from_bytes(json, voice, device)?;
+        Ok(Self::new(model, facts, device.clone()))
     }
 
     pub(crate) fn new(model: Voice, facts: VoiceFacts, device: Device) -> Self {

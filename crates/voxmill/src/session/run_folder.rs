@@ -109,25 +109,27 @@ impl CheckpointPath {
         }
     }
 
+    /// To be resumed: the newest.
     pub(crate) fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
-        self.open(|all| all.newest())
-    }
-
-    pub(crate) fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
-        self.open(|all| all.best())
-    }
-
-    fn open(
-        &self,
-        pick: impl Fn(&Checkpoints) -> Result<FoundCheckpoint, CheckpointError>,
-    ) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
-            CheckpointPath::Checkpoint(path) => Ok(FoundCheckpoint {
-                checkpoint: CheckpointFolder::open(path)?,
-                damaged: Vec::new(),
-            }),
-            CheckpointPath::Folder(path) => pick(&Checkpoints::new(path, 1)),
+            CheckpointPath::Checkpoint(path) => CheckpointFolder::open(path).map(alone),
+            CheckpointPath::Folder(path) => Checkpoints::new(path, 1).newest(),
         }
+    }
+
+    /// To speak: the voice of the best.
+    pub(crate) fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
+        match self {
+            CheckpointPath::Checkpoint(path) => CheckpointFolder::open_voice(path).map(alone),
+            CheckpointPath::Folder(path) => Checkpoints::new(path, 1).best(),
+        }
+    }
+}
+
+fn alone(checkpoint: CheckpointFolder) -> FoundCheckpoint {
+    FoundCheckpoint {
+        checkpoint,
+        damaged: Vec::new(),
     }
 }
 
