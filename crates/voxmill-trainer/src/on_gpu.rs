@@ -1,6 +1,8 @@
 //! A GPU compared with the CPU: every part of the model, whole steps, and two devices at once. The software
 //! GPU of Mesa will do; a build for GPUs that finds none at all fails.
 
+mod kernels;
+
 use std::sync::OnceLock;
 
 use burn::tensor::{Device, Tensor};
