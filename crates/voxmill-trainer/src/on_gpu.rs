@@ -1,6 +1,8 @@
 //! A GPU compared with the CPU: every part of the model, whole steps, and two devices at once. The software
 //! GPU of Mesa will do; a build for GPUs that finds none at all fails.
 
+mod kernels;
+
 use std::sync::OnceLock;
 
 use burn::tensor::{Device, Tensor};
@@ -123,11 +125,11 @@ fn gradients_and_the_step_that_is_taken_agree() {
             let batch = prepared(device, batch());
             let made = pass(&model, &batch, 1.0, COUNTS);
             let gradients = FlatGradients::collect(&model, made.losses.total().backward());
-            let parts = gradients.parts.iter().flatten();
-            let parts: Vec<Vec<f32>> = parts.map(|g| read(g.clone())).collect();
+            let parts = gradients.by_weight().into_iter().flatten();
+            let parts: Vec<Vec<f32>> = parts.map(read).collect();
             let state = OptimizerState::new(&model, device);
             let (_, state, taken) = AdamW::default().step(model, state, gradients, 1e-3);
-            let moved = state.moments.iter().map(|m| read(m.mean_weight.clone()));
+            let moved = state.by_weight().into_iter().map(|m| read(m.mean_weight));
             let moved: Vec<Vec<f32>> = moved.collect();
             (parts, moved, read(taken.norm))
         })

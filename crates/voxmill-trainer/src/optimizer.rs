@@ -6,6 +6,9 @@
 //! waits for the answer.
 
 mod loss_scale;
+mod packing;
+
+use std::sync::Arc;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
@@ -14,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::Voice;
 use crate::{cpu, device};
 pub(crate) use loss_scale::{LEAST as LEAST_LOSS_SCALE, LossScale};
+use packing::Packing;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdamW {
@@ -51,37 +55,86 @@ pub(crate) struct Moments {
     pub(crate) mean_weight: Tensor<1>,
 }
 
-/// What AdamW remembers, weight by weight in the model's order.
+/// What AdamW remembers.
 #[derive(Clone, Debug)]
 pub(crate) struct OptimizerState {
+    /// Weight by weight in the model's order; once a GPU has taken a step, group by group.
     pub(crate) moments: Vec<Moments>,
+    packed: Option<PackedWeights>,
     /// Steps that counted, on the device: only it knows which did.
     pub(crate) updates: Tensor<1>,
 }
 
-/// Gradients in the model's order, flat.
+/// The weights themselves, of which the model then holds the parts.
+#[derive(Clone, Debug)]
+struct PackedWeights {
+    packing: Arc<Packing>,
+    groups: Vec<Tensor<1>>,
+    paths: Vec<String>,
+}
+
+/// Gradients, flat.
 #[derive(Debug)]
 pub(crate) struct FlatGradients {
-    pub(crate) parts: Vec<Option<Tensor<1>>>,
+    /// In the model's order; on a GPU those of each group.
+    parts: Vec<Option<Tensor<1>>>,
+    packing: Option<Arc<Packing>>,
     /// What the loss was multiplied by, and so they are.
     scaled_by: Option<Tensor<1>>,
 }
 
 impl FlatGradients {
     pub(crate) fn collect(model: &impl Module, mut gradients: Gradients) -> Self {
-        struct Collect<'a>(&'a mut Gradients, Vec<Option<Tensor<1>>>);
+        struct Collect<'a> {
+            gradients: &'a mut Gradients,
+            parts: Vec<Option<Tensor<1>>>,
+            shapes: Vec<Vec<usize>>,
+        }
         impl ModuleVisitor for Collect<'_> {
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let gradient = param.val().grad_remove(self.0);
-                self.1.push(gradient.map(|g| g.inner().reshape([-1])));
+                let gradient = param.val().grad_remove(self.gradients);
+                self.parts.push(gradient.map(|g| g.inner().reshape([-1])));
+                self.shapes.push(param.val().dims().to_vec());
             }
         }
-        let mut collect = Collect(&mut gradients, Vec::new());
+        let mut collect = Collect {
+            gradients: &mut gradients,
+            parts: Vec::new(),
+            shapes: Vec::new(),
+        };
         model.visit(&mut collect);
-        Self {
-            parts: collect.1,
+        let gradients = Self {
+            parts: collect.parts,
+            packing: None,
             scaled_by: None,
+        };
+        let on = gradients.parts.iter().flatten().next().map(Tensor::device);
+        match on.filter(|device| !device::is_cpu(device)) {
+            Some(gpu) => gradients.packed(&Arc::new(Packing::new(&collect.shapes)), &gpu),
+            None => gradients,
         }
+    }
+
+    fn packed(self, packing: &Arc<Packing>, device: &Device) -> Self {
+        if self.packing.is_some() {
+            return self;
+        }
+        let parts = packing.pack(self.parts, device);
+        Self {
+            parts: parts.into_iter().map(Some).collect(),
+            packing: Some(Arc::clone(packing)),
+            ..self
+        }
+    }
+
+    /// Each weight's, in the model's order.
+    #[cfg(test)]
+    pub(crate) fn by_weight(&self) -> Vec<Option<Tensor<1>>> {
+        let Some(packing) = &self.packing else {
+            return self.parts.clone();
+        };
+        let groups: Vec<_> = self.parts.iter().flatten().cloned().collect();
+        packing.unpack(&groups).into_iter().map(Some).collect()
     }
 
     /// Gradients of a loss that was multiplied by this.
@@ -128,10 +181,74 @@ impl OptimizerState {
                 mean_weight: weight.flat,
             }
         });
+        Self::of(moments.collect(), Tensor::zeros([1], device))
+    }
+
+    /// Of moments in the model's order.
+    pub(crate) fn of(moments: Vec<Moments>, updates: Tensor<1>) -> Self {
         Self {
-            moments: moments.collect(),
-            updates: Tensor::zeros([1], device),
+            moments,
+            packed: None,
+            updates,
         }
+    }
+
+    /// What is remembered of each weight, in the model's order.
+    pub(crate) fn by_weight(&self) -> Vec<Moments> {
+        let Some(PackedWeights { packing, paths, .. }) = &self.packed else {
+            return self.moments.clone();
+        };
+        let unpacked = |part: fn(&Moments) -> &Tensor<1>| {
+            let groups: Vec<_> = self.moments.iter().map(|m| part(m).clone()).collect();
+            packing.unpack(&groups).into_iter()
+        };
+        let parts = unpacked(|m| &m.first).zip(unpacked(|m| &m.second));
+        let parts = parts.zip(unpacked(|m| &m.mean_weight)).zip(paths);
+        let moments = parts.map(|(((first, second), mean_weight), path)| Moments {
+            path: path.clone(),
+            first,
+            second,
+            mean_weight,
+        });
+        moments.collect()
+    }
+
+    /// Group by group, with the weights themselves.
+    fn packed(self, model: &Voice) -> (Vec<Moments>, PackedWeights) {
+        if let Some(packed) = self.packed {
+            return (self.moments, packed);
+        }
+        let device = self.updates.device();
+        let weights = model.weights();
+        let shapes: Vec<_> = weights.iter().map(|weight| weight.shape.clone()).collect();
+        let packing = Packing::new(&shapes);
+        let pack = |parts: &mut dyn Iterator<Item = Tensor<1>>| {
+            packing.pack(parts.map(Some).collect(), &device)
+        };
+        let groups = pack(&mut weights.into_iter().map(|weight| weight.flat));
+        let part = |part: fn(&Moments) -> &Tensor<1>| {
+            pack(&mut self.moments.iter().map(|m| part(m).clone())).into_iter()
+        };
+        let moments = part(|m| &m.first)
+            .zip(part(|m| &m.second))
+            .zip(part(|m| &m.mean_weight));
+        let moments = moments.map(|((first, second), mean_weight)| Moments {
+            path: String::new(),
+            first,
+            second,
+            mean_weight,
+        });
+        let moments = moments.collect();
+        let packed = PackedWeights {
+            packing: Arc::new(packing),
+            groups,
+            paths: self
+                .moments
+                .into_iter()
+                .map(|moments| moments.path)
+                .collect(),
+        };
+        (moments, packed)
     }
 }
 
@@ -165,21 +282,28 @@ impl AdamW {
         let norm = gradients.norm(&state.updates.device());
         let counted = norm.clone().is_finite().float();
         let updates = state.updates + counted.clone();
-        let numbers = self.control(&norm, &counted, &updates, gradients.scaled_by);
-        let mut update = Update {
+        let scaled_by = gradients.scaled_by.clone();
+        let control = control(self.control(&norm, &counted, &updates, scaled_by));
+        let update = Update {
             adam: *self,
             rate: rate as f32,
-            control: control(numbers),
-            moments: state.moments.into_iter(),
-            gradients: gradients.parts.into_iter(),
-            done: Vec::new(),
+            control,
         };
-        let model = model.map(&mut update);
-        let state = OptimizerState {
-            moments: update.done,
-            updates,
-        };
-        (model, state, Taken { norm, counted })
+        let taken = Taken { norm, counted };
+        match update.control.on_host.is_some() {
+            true => {
+                let (model, moments) = update.weight_by_weight(model, state.moments, gradients);
+                (model, OptimizerState::of(moments, updates), taken)
+            }
+            false => {
+                let state = OptimizerState {
+                    updates: updates.clone(),
+                    ..state
+                };
+                let (model, state) = update.group_by_group(model, state, gradients);
+                (model, state, taken)
+            }
+        }
     }
 
     /// Five numbers that steer the update of every weight: whether it counts, what gradients are
@@ -231,36 +355,83 @@ struct Update {
     adam: AdamW,
     rate: f32,
     control: Control,
-    moments: std::vec::IntoIter<Moments>,
-    gradients: std::vec::IntoIter<Option<Tensor<1>>>,
-    done: Vec<Moments>,
-}
-
-impl ModuleMapper for Update {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let moments = self.moments.next().expect("a state for each weight");
-        let gradient = self.gradients.next().flatten();
-        param.map(|weight| {
-            let (shape, device) = (weight.shape(), weight.device());
-            let weight = weight.inner().reshape([-1]);
-            let gradient = gradient.unwrap_or_else(|| weight.zeros_like());
-            let decay = if D > 1 { self.adam.weight_decay } else { 0.0 };
-            let (weight, moments) = self.update(weight, gradient, moments, decay);
-            self.done.push(moments);
-            device::tracked_on(weight.reshape(shape), &device)
-        })
-    }
 }
 
 impl Update {
+    fn weight_by_weight(
+        self,
+        model: Voice,
+        moments: Vec<Moments>,
+        gradients: FlatGradients,
+    ) -> (Voice, Vec<Moments>) {
+        struct EachWeight {
+            update: Update,
+            moments: std::vec::IntoIter<Moments>,
+            gradients: std::vec::IntoIter<Option<Tensor<1>>>,
+            done: Vec<Moments>,
+        }
+        impl ModuleMapper for EachWeight {
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+                let moments = self.moments.next().expect("a state for each weight");
+                let gradient = self.gradients.next().flatten();
+                param.map(|weight| {
+                    let (shape, device) = (weight.shape(), weight.device());
+                    let weight = weight.inner().reshape([-1]);
+                    let gradient = gradient.unwrap_or_else(|| weight.zeros_like());
+                    let (weight, moments) = self.update.update(weight, gradient, moments, D > 1);
+                    self.done.push(moments);
+                    device::tracked_on(weight.reshape(shape), &device)
+                })
+            }
+        }
+        let mut each = EachWeight {
+            update: self,
+            moments: moments.into_iter(),
+            gradients: gradients.parts.into_iter(),
+            done: Vec::new(),
+        };
+        let model = model.map(&mut each);
+        (model, each.done)
+    }
+
+    fn group_by_group(
+        self,
+        model: Voice,
+        state: OptimizerState,
+        gradients: FlatGradients,
+    ) -> (Voice, OptimizerState) {
+        let updates = state.updates.clone();
+        let (moments, packed) = state.packed(&model);
+        let gradients = gradients.packed(&packed.packing, &updates.device());
+        let gradients = gradients.parts.into_iter().flatten();
+        let groups = (packed.packing.groups.iter().zip(packed.groups))
+            .zip(moments.into_iter().zip(gradients));
+        let updated = groups.map(|((group, weight), (moments, gradient))| {
+            self.update(weight, gradient, moments, group.matrices)
+        });
+        let (groups, moments): (Vec<_>, Vec<_>) = updated.unzip();
+        let model = with_weights(model, packed.packing.unpack(&groups));
+        let state = OptimizerState {
+            moments,
+            packed: Some(PackedWeights { groups, ..packed }),
+            updates,
+        };
+        (model, state)
+    }
+
     fn update(
         &self,
         weight: Tensor<1>,
         gradient: Tensor<1>,
         moments: Moments,
-        weight_decay: f32,
+        is_matrix: bool,
     ) -> (Tensor<1>, Moments) {
         let AdamW { beta_1, beta_2, .. } = self.adam;
+        let weight_decay = if is_matrix {
+            self.adam.weight_decay
+        } else {
+            0.0
+        };
         if let Some([counted, clip, bias_1, bias_2, mean_keeps]) = self.control.on_host {
             if counted == 0.0 {
                 return (weight, moments);
@@ -297,19 +468,26 @@ impl Update {
     }
 }
 
+/// The model with these weights, in its order, in place of its own; they take gradients as those did.
+fn with_weights(model: Voice, weights: Vec<Tensor<1>>) -> Voice {
+    struct Replace(std::vec::IntoIter<Tensor<1>>);
+    impl ModuleMapper for Replace {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let weight = self.0.next().expect("one for each weight");
+            param.map(|old| device::tracked_on(weight.reshape(old.shape()), &old.device()))
+        }
+    }
+    model.map(&mut Replace(weights.into_iter()))
+}
+
 /// The model with the running mean of its weights in place of the weights, in 32 bits: that is how
 /// it will speak.
 pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice {
-    struct Replace<'a>(std::slice::Iter<'a, Moments>);
-    impl ModuleMapper for Replace<'_> {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let moments = self.0.next().expect("a state for each weight");
-            param.map(|weight| moments.mean_weight.clone().reshape(weight.shape()))
-        }
-    }
-    model
-        .clone()
-        .map(&mut Replace(state.moments.iter()))
+    let means = state
+        .by_weight()
+        .into_iter()
+        .map(|moments| moments.mean_weight);
+    with_weights(model.clone(), means.collect())
         .valid()
         .computing_in(device::Precision::Single)
 }

@@ -17,9 +17,9 @@ fn flat(tensor: &Tensor<1>) -> TensorData {
 
 /// The file's bytes of the weights to speak with: their running mean.
 pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
-    let means = model.weights().into_iter().zip(&optimizer.moments);
+    let means = model.weights().into_iter().zip(optimizer.by_weight());
     let means = means.map(|(weight, moments)| {
-        let mean = read(moments.mean_weight.clone());
+        let mean = read(moments.mean_weight);
         (weight.path, TensorData::new(mean, weight.shape))
     });
     file(means.collect())
@@ -35,7 +35,7 @@ pub(super) fn training_file(snapshot: &Snapshot<'_>) -> Vec<u8> {
         let data = TensorData::new(read(weight.flat), weight.shape);
         all.push((format!("weight/{}", weight.path), data));
     }
-    for moments in &snapshot.optimizer.moments {
+    for moments in snapshot.optimizer.by_weight() {
         let path = &moments.path;
         all.push((format!("first/{path}"), flat(&moments.first)));
         all.push((format!("second/{path}"), flat(&moments.second)));
@@ -185,7 +185,7 @@ pub(super) fn load_training(
     Ok(Restored {
         facts,
         model,
-        optimizer: OptimizerState { moments, updates },
+        optimizer: OptimizerState::of(moments, updates),
         lengths,
         loss_scale,
     })

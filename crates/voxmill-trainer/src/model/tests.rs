@@ -36,7 +36,7 @@ fn gradients(model: &Voice, pass: &Pass) -> Vec<Vec<f64>> {
 
 fn gradients_of(model: &Voice, loss: Tensor<1>) -> Vec<Vec<f64>> {
     let all = FlatGradients::collect(model, loss.backward());
-    let parts = all.parts.iter().cloned();
+    let parts = all.by_weight().into_iter();
     parts.map(|part| part.map_or(Vec::new(), numbers)).collect()
 }
 
@@ -129,7 +129,7 @@ fn both_ways_to_compute_a_block_agree() {
         let of_input = input.grad(&grads).unwrap().reshape([-1]);
         let of_style = style.grad(&grads).unwrap().reshape([-1]);
         let weights = FlatGradients::collect(&block, grads);
-        let weights = weights.parts.iter().map(|part| part.clone().unwrap());
+        let weights = weights.by_weight().into_iter().map(Option::unwrap);
         let all = [of_input, of_style].into_iter().chain(weights);
         all.map(numbers).collect::<Vec<_>>()
     };

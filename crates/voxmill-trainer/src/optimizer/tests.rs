@@ -57,6 +57,7 @@ fn flat(gradients: &[Vec<f32>]) -> FlatGradients {
 fn of_parts(parts: Vec<Option<Tensor<1>>>) -> FlatGradients {
     FlatGradients {
         parts,
+        packing: None,
         scaled_by: None,
     }
 }
@@ -162,7 +163,11 @@ fn both_ways_are_adamw() {
             assert_near("norm", &taken.norm, &[norm], 1e-5);
             assert_eq!(floats(&taken.counted), [1.0]);
             assert_eq!(floats(&state.updates), [t as f64 + 1.0]);
-            let all = model.weights().into_iter().zip(&state.moments).zip(&plain);
+            let all = model
+                .weights()
+                .into_iter()
+                .zip(state.by_weight())
+                .zip(&plain);
             for ((weight, moments), plain) in all {
                 let what = |part: &str| format!("{way:?}, step {t}, {part} of {}", moments.path);
                 assert_near(&what("weight"), &weight.flat, &plain.weight, 3e-6);
@@ -183,8 +188,9 @@ fn a_step_with_one_number_that_is_not_finite_changes_no_bit() {
             let gradients = synthetic(&model, 0, 1.0);
             let (model, state, _) = step(way, ADAM, model, state, flat(&gradients));
             let all_bits = |model: &Voice, state: &OptimizerState| -> Vec<Vec<u32>> {
-                let moments = state.moments.iter();
-                let moments = moments.flat_map(|m| [&m.first, &m.second, &m.mean_weight].map(bits));
+                let moments = state.by_weight().into_iter();
+                let moments =
+                    moments.flat_map(|m| [m.first, m.second, m.mean_weight].map(|t| bits(&t)));
                 let updates = [bits(&state.updates)];
                 moments.chain(weight_bits(model)).chain(updates).collect()
             };

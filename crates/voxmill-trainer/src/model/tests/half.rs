@@ -32,11 +32,15 @@ fn made(device: &Device, precision: Precision, scale: f32, recompute: bool) -> M
     let total = made.losses.total();
     let loss = numbers(total.clone());
     let gradients = FlatGradients::collect(&model, (total * scale).backward());
-    let gradients = gradients.parts.iter().flatten().flat_map(|part| {
-        assert_eq!(part.dtype(), DType::F32, "gradients come back in 32 bits");
-        let values = numbers(part.clone()).into_iter();
-        values.map(|value| value / f64::from(scale))
-    });
+    let gradients = gradients
+        .by_weight()
+        .into_iter()
+        .flatten()
+        .flat_map(|part| {
+            assert_eq!(part.dtype(), DType::F32, "gradients come back in 32 bits");
+            let values = numbers(part).into_iter();
+            values.map(|value| value / f64::from(scale))
+        });
     Made {
         gradients: gradients.collect(),
         parts: vec![

@@ -1,0 +1,126 @@
+//! Weights that lie one after another in few large buffers, so that a GPU updates all of them with one
+//! row of kernels instead of one row for each.
+
+use burn::tensor::{Device, Tensor};
+
+/// Numbers of a buffer at most: devices limit what they bind, and the update makes a few more of its size on the way.
+const MOST: usize = 1 << 24;
+/// Every weight begins at a multiple of so many numbers: there a backend can use it where it lies. 512 bytes are what
+/// CUDA wants, the most of all.
+const ALIGNMENT: usize = 128;
+
+/// Which weight lies where.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Packing {
+    pub(super) groups: Vec<Group>,
+    weights: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Whether they are matrices, which are pulled towards zero.
+    pub(super) matrices: bool,
+    length: usize,
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Slot {
+    /// Its place in the model's order.
+    weight: usize,
+    from: usize,
+    length: usize,
+}
+
+impl Packing {
+    /// Of weights with these shapes, in the model's order.
+    pub(super) fn new(shapes: &[Vec<usize>]) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        for (weight, shape) in shapes.iter().enumerate() {
+            let (matrices, length) = (shape.len() > 1, shape.iter().product());
+            let has_room =
+                |group: &Group| group.matrices == matrices && group.length + length <= MOST;
+            let at = groups.iter().position(has_room).unwrap_or_else(|| {
+                groups.push(Group {
+                    matrices,
+                    length: 0,
+                    slots: Vec::new(),
+                });
+                groups.len() - 1
+            });
+            let group = &mut groups[at];
+            group.slots.push(Slot {
+                weight,
+                from: group.length,
+                length,
+            });
+            group.length += length.next_multiple_of(ALIGNMENT);
+        }
+        Self {
+            groups,
+            weights: shapes.len(),
+        }
+    }
+
+    /// One buffer for each group; zeros where a weight has nothing.
+    pub(super) fn pack(
+        &self,
+        mut parts: Vec<Option<Tensor<1>>>,
+        device: &Device,
+    ) -> Vec<Tensor<1>> {
+        let groups = self.groups.iter().map(|group| {
+            let zeros = Tensor::zeros([group.length], device);
+            group.slots.iter().fold(zeros, |packed, slot| {
+                let range = slot.from..slot.from + slot.length;
+                match parts[slot.weight].take() {
+                    Some(part) => packed.slice_assign([range], part),
+                    None => packed,
+                }
+            })
+        });
+        groups.collect()
+    }
+
+    /// Each weight's part, in the model's order.
+    pub(super) fn unpack(&self, packed: &[Tensor<1>]) -> Vec<Tensor<1>> {
+        let mut parts = vec![None; self.weights];
+        for (group, packed) in self.groups.iter().zip(packed) {
+            for slot in &group.slots {
+                let part = packed.clone().narrow(0, slot.from, slot.length);
+                parts[slot.weight] = Some(part);
+            }
+        }
+        let parts = parts
+            .into_iter()
+            .map(|part| part.expect("a place for each weight"));
+        parts.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_lie_apart_aligned_and_in_buffers_that_can_be_bound() {
+        let shapes = [
+            vec![300, 7],
+            vec![7],
+            vec![5000, 3000],
+            vec![2000, 2000],
+            vec![1],
+        ];
+        let packing = Packing::new(&shapes);
+        let weights = |group: &Group| group.slots.iter().map(|slot| slot.weight).collect();
+        let groups: Vec<Vec<usize>> = packing.groups.iter().map(weights).collect();
+        assert_eq!(groups, [vec![0, 2], vec![1, 4], vec![3]]);
+        for group in &packing.groups {
+            let ends = group.slots.iter().map(|slot| slot.from + slot.length);
+            let next = group.slots.iter().skip(1).map(|slot| slot.from);
+            for (end, next) in ends.zip(next.chain([group.length])) {
+                assert!(end <= next && next.is_multiple_of(ALIGNMENT));
+            }
+            assert!(group.length <= MOST + ALIGNMENT);
+        }
+    }
+}
