@@ -120,7 +120,10 @@ mod tests {
         let blocks = Arc::new(Barrier::new(2));
         let blocked = blocks.clone();
         let queue = reader.jobs.as_ref().unwrap();
-        queue.send(Box::new(move || drop(blocked.wait()))).unwrap();
+        let wait = Box::new(move || {
+            blocked.wait();
+        });
+        queue.send(wait).unwrap();
         let coming = reader.read(Tensor::<1>::ones([1], &cpu()), |data, _| {
             data.num_elements()
         });
