@@ -8,15 +8,16 @@ mod record;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use rayon::prelude::*;
 use voxmill_data::cache::Cache;
 use voxmill_text::{FrontEnd, FrontEndOptions};
 
 use self::corpus::Corpus;
 use self::record::Record;
+use crate::output_of;
 use xtask::{project_root, python, tell};
 
 #[derive(Debug, clap::Args)]
@@ -51,13 +52,8 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     text(&transcripts, &mut record)?;
 
     tell("log-mel against librosa");
-    against::librosa(
-        &root,
-        &python,
-        &args.data.join("ljspeech-32/wavs"),
-        args.rounds,
-        &mut record,
-    )?;
+    let wavs = args.data.join("ljspeech-32/wavs");
+    against::librosa(&root, &python, &wavs, args.rounds, &mut record)?;
 
     tell("making the corpus");
     let corpus = Corpus::make(&args.data, &transcripts, args.clips)?;
@@ -83,49 +79,27 @@ fn build_program(root: &Path) -> anyhow::Result<PathBuf> {
 
 /// Front-end and transcripts on two threads. The first round is the one that a user sees: nothing is loaded yet.
 fn text(transcripts: &[String], record: &mut Record) -> anyhow::Result<()> {
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(WORKERS);
+    let threads = threads.build()?;
     let mut rounds = Vec::new();
     let mut tokens = 0;
     for _ in 0..5 {
         let begin = Instant::now();
         let front_end = FrontEnd::new(FrontEndOptions::default())?;
-        let (next, total) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..WORKERS {
-                scope.spawn(|| {
-                    // In blocks: a counter touched for every sentence would be the slowest part.
-                    while let Some(block) = transcripts
-                        .chunks(64)
-                        .nth(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let made = block.iter().map(|text| {
-                            front_end
-                                .features(text, None)
-                                .expect("espeak-ng was not asked for")
-                        });
-                        total.fetch_add(
-                            made.map(|features| features.tokens.len()).sum(),
-                            Ordering::Relaxed,
-                        );
-                    }
-                });
-            }
-        });
-        rounds.push(begin.elapsed());
-        tokens = total.into_inner();
+        let tokens_of = |text: &String| {
+            let features = front_end.features(text, None);
+            features.expect("espeak-ng was not asked for").tokens.len()
+        };
+        tokens = threads.install(|| transcripts.par_iter().map(tokens_of).sum::<usize>());
+        rounds.push(begin.elapsed().as_secs_f64());
     }
-    record.section(
-        "Text",
-        &format!(
-            "{} transcripts → {tokens} tokens, {WORKERS} threads, making the front-end included",
-            transcripts.len()
-        ),
+    let count = transcripts.len();
+    let what = format!(
+        "{count} transcripts → {tokens} tokens, {WORKERS} threads, making the front-end included"
     );
-    record.rounds(
-        "seconds (the first is cold)",
-        rounds.iter().map(Duration::as_secs_f64),
-        3,
-    );
-    record.target("at most 0.5 s", rounds[0].as_secs_f64() <= 0.5);
+    record.section("Text", &what);
+    record.rounds("seconds (the first is cold)", &rounds, 3);
+    record.target("at most 0.5 s", rounds[0] <= 0.5);
     Ok(())
 }
 
@@ -136,32 +110,23 @@ fn second_run(program: &Path, corpus: &Corpus, record: &mut Record) -> anyhow::R
         let begin = Instant::now();
         let report = prepare(program, corpus.path())?;
         walls.push(begin.elapsed().as_secs_f64());
-        ensure!(
-            report["cache"]["up_to_date"] == true,
-            "the second run found work"
-        );
-        scans.push(
-            report["time"]["scan_seconds"]
-                .as_f64()
-                .context("no scan time")?,
-        );
+        let up_to_date = report["cache"]["up_to_date"] == true;
+        ensure!(up_to_date, "the second run found work");
+        let scan = report["time"]["scan_seconds"].as_f64();
+        scans.push(scan.context("no scan time")?);
     }
-    let worst = scans.iter().copied().fold(0.0, f64::max);
-    record.section(
-        "Second run",
-        &format!(
-            "`voxmill prepare` on {} unchanged clips, warm page cache, {WORKERS} workers",
-            corpus.clips()
-        ),
-    );
-    record.rounds(
-        "scan of manifest and audio headers, seconds",
-        scans.into_iter(),
-        3,
-    );
-    record.target("at most 0.5 s", worst <= 0.5);
-    record.rounds("whole process, seconds", walls.into_iter(), 3);
+    let clips = corpus.clips();
+    let what =
+        format!("`voxmill prepare` on {clips} unchanged clips, warm page cache, {WORKERS} workers");
+    record.section("Second run", &what);
+    record.rounds("scan of manifest and audio headers, seconds", &scans, 3);
+    record.target("at most 0.5 s", largest(&scans) <= 0.5);
+    record.rounds("whole process, seconds", &walls, 3);
     Ok(())
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
 }
 
 fn index(corpus: &Corpus, record: &mut Record) -> anyhow::Result<()> {
@@ -172,13 +137,10 @@ fn index(corpus: &Corpus, record: &mut Record) -> anyhow::Result<()> {
         rounds.push(begin.elapsed().as_secs_f64() * 1e3);
         ensure!(cache.len() == corpus.clips(), "the index is not whole");
     }
-    let worst = rounds.iter().copied().fold(0.0, f64::max);
-    record.section(
-        "Index",
-        &format!("opening the cache of {} clips", corpus.clips()),
-    );
-    record.rounds("milliseconds", rounds.into_iter(), 2);
-    record.target("at most 50 ms", worst <= 50.0);
+    let what = format!("opening the cache of {} clips", corpus.clips());
+    record.section("Index", &what);
+    record.rounds("milliseconds", &rounds, 2);
+    record.target("at most 50 ms", largest(&rounds) <= 50.0);
     Ok(())
 }
 
@@ -190,11 +152,9 @@ fn memory(
     clips: usize,
     record: &mut Record,
 ) -> anyhow::Result<()> {
-    record.section(
-        "Memory",
-        "largest RssAnon of a cold `voxmill prepare`, looked at every 5 ms",
-    );
-    let mut largest = 0.0f64;
+    let what = "largest RssAnon of a cold `voxmill prepare`, looked at every 5 ms";
+    record.section("Memory", what);
+    let mut peaks = Vec::new();
     for clips in [clips / 10, clips] {
         let corpus = Corpus::make(data, transcripts, clips)?;
         let mut child = prepare_command(program, corpus.path())
@@ -207,10 +167,10 @@ fn memory(
         }
         ensure!(child.wait()?.success(), "prepare failed");
         let peak_mb = peak_kb as f64 / 1e3;
-        largest = largest.max(peak_mb);
+        peaks.push(peak_mb);
         record.line(&format!("{clips} clips: {peak_mb:.1} MB"));
     }
-    record.target("below 300 MB", largest < 300.0);
+    record.target("below 300 MB", largest(&peaks) < 300.0);
     Ok(())
 }
 
@@ -222,25 +182,14 @@ fn rss_anon_kb(pid: u32) -> Option<u64> {
 
 fn prepare_command(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
-    command
-        .args([
-            "prepare",
-            "--json",
-            "--num-workers",
-            &WORKERS.to_string(),
-            "--train-data",
-        ])
-        .arg(folder);
+    command.args(["prepare", "--json", "--num-workers"]);
+    command.arg(WORKERS.to_string());
+    command.arg("--train-data").arg(folder);
     command
 }
 
 fn prepare(program: &Path, folder: &Path) -> anyhow::Result<serde_json::Value> {
-    let output = prepare_command(program, folder).output()?;
-    ensure!(
-        output.status.success(),
-        "prepare failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let output = output_of(&mut prepare_command(program, folder))?;
+    let report: serde_json::Value = serde_json::from_slice(&output)?;
     Ok(report["datasets"][0].clone())
 }

@@ -13,10 +13,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use cmudict_fast::Cmudict;
 use voxmill_data::demo;
 use voxmill_data::draw::draw;
 
+use crate::letter_to_sound::read_dictionary;
 use grammar::{Grammar, words};
 use sentences::{Share, choose, hold_out};
 use speak::{Spoken, Voice};
@@ -29,31 +29,18 @@ const MAIN: Voice = Voice::Flite("rms");
 const PERSIAN: Voice = Voice::EspeakPersian;
 /// Voice, and the sentences that it says for training.
 const ENGLISH: [(Voice, Share); 3] = [
-    (
-        MAIN,
-        Share {
-            sentences: 650 + demo::EVAL_CLIPS,
-            shortest: 25,
-            longest: 50,
-        },
-    ),
-    (
-        Voice::Flite("slt"),
-        Share {
-            sentences: 100,
-            shortest: 20,
-            longest: 40,
-        },
-    ),
-    (
-        Voice::Flite("awb"),
-        Share {
-            sentences: 100,
-            shortest: 20,
-            longest: 40,
-        },
-    ),
+    (MAIN, share(650 + demo::EVAL_CLIPS, 25, 50)),
+    (Voice::Flite("slt"), share(100, 20, 40)),
+    (Voice::Flite("awb"), share(100, 20, 40)),
 ];
+
+const fn share(sentences: usize, shortest: usize, longest: usize) -> Share {
+    Share {
+        sentences,
+        shortest,
+        longest,
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
@@ -252,8 +239,7 @@ fn report_clips(
 
 /// Phones of the main voice's training sentences, by each word's first pronunciation.
 fn report_phones(clips: &[Clip], dictionary: &Path, out: &mut impl std::io::Write) -> Result<()> {
-    let dictionary = Cmudict::new(dictionary)
-        .with_context(|| format!("cannot read {}", dictionary.display()))?;
+    let dictionary = read_dictionary(dictionary)?;
     let mut heard: BTreeMap<String, usize> = BTreeMap::new();
     for clip in clips
         .iter()
@@ -263,19 +249,16 @@ fn report_phones(clips: &[Clip], dictionary: &Path, out: &mut impl std::io::Writ
             *heard.entry(word).or_default() += 1;
         }
     }
-    let mut phones: BTreeMap<String, usize> = BTreeMap::new();
+    let mut phones: BTreeMap<&str, usize> = BTreeMap::new();
     for (word, count) in &heard {
-        let said = dictionary.get(word).and_then(|rules| rules.first());
+        let said = dictionary.get(word);
         let said = said.with_context(|| format!("`{word}` is not in the dictionary"))?;
-        for symbol in said.pronunciation() {
-            let phone = symbol
-                .to_string()
-                .trim_end_matches(char::is_numeric)
-                .to_owned();
+        for phone in &said[0] {
+            let phone = phone.as_str().trim_end_matches(char::is_numeric);
             *phones.entry(phone).or_default() += count;
         }
     }
-    let mut rarest: Vec<(usize, &String)> = phones.iter().map(|(phone, n)| (*n, phone)).collect();
+    let mut rarest: Vec<(usize, &str)> = phones.iter().map(|(phone, n)| (*n, *phone)).collect();
     rarest.sort();
     let total: usize = heard.values().sum();
     let rare_words = heard.values().filter(|count| **count < 4).count();

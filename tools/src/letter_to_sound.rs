@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::Context as _;
 use voxmill_data::draw::draw;
 use voxmill_text::dictionary;
 use voxmill_text::letter_to_sound::{self, LetterToSound, Pair};
 use voxmill_text::phonemes::{Phone, edit_distance, parse_phones};
 use xtask::project_root;
 
+use crate::output_of;
 use alignment::Entry;
 
 const HELD_OUT_WORDS: usize = 2_000;
@@ -38,7 +39,7 @@ pub(crate) struct LetterToSoundArgs {
 }
 
 /// The dictionary's words, each with its pronunciations in the order given.
-type Words = BTreeMap<String, Vec<Vec<Phone>>>;
+pub(crate) type Words = BTreeMap<String, Vec<Vec<Phone>>>;
 
 pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
     let start = Instant::now();
@@ -63,9 +64,7 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
     let result = measure(&LetterToSound::from_bytes(&model)?, &words, &held_out);
 
     let nodes: Vec<_> = levels.iter().map(|l| l.pairs.len().to_string()).collect();
-    let mut record = String::new();
-    write!(
-        record,
+    let record = format!(
         "trained on {} pronunciations ({left_out} left out: no alignment), {} pairs, \
          n-grams by length: {}\n\
          model: {} bytes; order {}, pruning threshold {}\n\
@@ -81,11 +80,11 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
         args.threshold,
         held_out.len(),
         result.phones,
-        result.percent(result.errors),
-        result.percent(result.errors_unstressed),
-        100.0 * result.wrong_words as f64 / held_out.len() as f64,
-        100.0 * result.wrong_words_unstressed as f64 / held_out.len() as f64,
-    )?;
+        percent(result.errors, result.phones),
+        percent(result.errors_unstressed, result.phones),
+        percent(result.wrong_words, held_out.len()),
+        percent(result.wrong_words_unstressed, held_out.len()),
+    );
     eprint_record(&record, start);
     if args.dry_run {
         return Ok(());
@@ -93,14 +92,13 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
 
     let root = project_root();
     let data = root.join("crates/voxmill-text/data");
+    let data = data.join("pronunciation");
+    write(&data.join("dictionary.bin"), &pack_dictionary(&words)?)?;
+    write(&data.join("letter_to_sound.bin"), &model)?;
+    let held_out = held_out_table(&words, &held_out);
     write(
-        &data.join("pronunciation/dictionary.bin"),
-        &pack_dictionary(&words)?,
-    )?;
-    write(&data.join("pronunciation/letter_to_sound.bin"), &model)?;
-    write(
-        &data.join("pronunciation/letter_to_sound.held-out.tsv"),
-        held_out_table(&words, &held_out).as_bytes(),
+        &data.join("letter_to_sound.held-out.tsv"),
+        held_out.as_bytes(),
     )?;
     let page = format!(
         "# Letter-to-sound model\n\n\
@@ -130,17 +128,10 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Where cargo keeps the text that the `cmudict-fast` crate carries.
 fn dictionary_path() -> anyhow::Result<PathBuf> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-        .current_dir(project_root())
-        .output()
-        .context("cannot run cargo metadata")?;
-    ensure!(
-        output.status.success(),
-        "cargo metadata failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--format-version", "1", "--locked"]);
+    let output = output_of(cargo.current_dir(project_root()))?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output)?;
     let packages = metadata["packages"]
         .as_array()
         .context("cargo metadata names no packages")?;
@@ -155,7 +146,7 @@ fn dictionary_path() -> anyhow::Result<PathBuf> {
 }
 
 /// Reads `word PH ON ES # comment` and `word(2) …`, as CMUdict writes them.
-fn read_dictionary(path: &Path) -> anyhow::Result<Words> {
+pub(crate) fn read_dictionary(path: &Path) -> anyhow::Result<Words> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut words = Words::new();
@@ -187,11 +178,8 @@ fn held_out(words: &Words) -> BTreeSet<&str> {
         .map(|word| (draw(0, 0, word, "letter-to-sound held out"), word.as_str()))
         .collect();
     drawn.sort_unstable();
-    drawn
-        .into_iter()
-        .take(HELD_OUT_WORDS)
-        .map(|(_, word)| word)
-        .collect()
+    drawn.truncate(HELD_OUT_WORDS);
+    drawn.into_iter().map(|(_, word)| word).collect()
 }
 
 fn held_out_table(words: &Words, held_out: &BTreeSet<&str>) -> String {
@@ -226,10 +214,8 @@ struct Measured {
     wrong_words_unstressed: usize,
 }
 
-impl Measured {
-    fn percent(&self, errors: usize) -> f64 {
-        100.0 * errors as f64 / self.phones as f64
-    }
+fn percent(errors: usize, of: usize) -> f64 {
+    100.0 * errors as f64 / of as f64
 }
 
 /// Errors against the nearest of a word's pronunciations, over the phones of that one.
@@ -259,11 +245,8 @@ fn measure(model: &LetterToSound<'_>, words: &Words, held_out: &BTreeSet<&str>) 
 }
 
 fn today() -> anyhow::Result<String> {
-    let output = Command::new("date").args(["-u", "+%Y-%m-%d"]).output()?;
-    if !output.status.success() {
-        bail!("date failed");
-    }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    let date = output_of(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    Ok(String::from_utf8(date)?.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ mod bench;
 mod demo;
 mod letter_to_sound;
 
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -30,4 +33,20 @@ fn main() -> anyhow::Result<()> {
         Tool::Demo(args) => demo::run(args),
         Tool::LetterToSound(args) => letter_to_sound::run(args),
     }
+}
+
+/// What a program printed, where it succeeded.
+pub(crate) fn output_of(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    let program = command.get_program().to_owned();
+    let program = program.display();
+    let output = command.output();
+    let output = output.with_context(|| format!("cannot start {program}; is it installed?"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{program} failed ({}): {}",
+        output.status,
+        errors.trim()
+    );
+    Ok(output.stdout)
 }

@@ -1,6 +1,8 @@
 //! The project's check, as one command. What makes data or records is in `tools`.
 
+mod fuzz;
 mod test;
+mod torture;
 
 use anyhow::bail;
 
@@ -8,15 +10,23 @@ const USAGE: &str = "\
 The check of the Voxmill project
 
 Usage: cargo xtask test [PARTS]
+       cargo xtask fuzz [TARGETS] [--seconds N] [--seed N] [--jobs N] [--input FILE]
+       cargo xtask torture [--minutes N] [--seed N] [--round N] [--only DISTURBANCE] [--program FILE]
 
-Without a part named, all of them run: what a change must pass.
+test: without a part named, all of them run: what a change must pass.
 
   --lints        format and clippy with every GPU backend that can be checked here
   --models       the model checker (loom)
   --cpu          the tests on the CPU
   --gpu          the tests that a GPU can change, with wgpu; installs Mesa's software GPU where no Vulkan driver is
   --tests-only   the same as --cpu --gpu
-  --help         this page
+  --fuzz         ten seconds of changed inputs for each kind of file that is read
+  --torture      two minutes of kills, full disks, damaged files and the like
+
+fuzz: changed inputs for the targets named, or for all of them, 60 seconds each with another seed each time.
+
+torture: disturbs `prepare` and `train` at random for some minutes (2), and compares what comes out with an undisturbed
+run. What was drawn for a round depends on --seed (1) and the round's number alone.
 ";
 
 fn main() -> anyhow::Result<()> {
@@ -32,6 +42,8 @@ fn main() -> anyhow::Result<()> {
     }
     match args.split_first() {
         Some((&"test", parts)) => test::run(test::Parts::parse(parts)?),
+        Some((&"fuzz", args)) => fuzz::run(args),
+        Some((&"torture", args)) => torture::run(&torture::Asked::parse(args)?, &test::BUILD),
         _ => bail!("no such command: {}\n\n{USAGE}", args.join(" ")),
     }
 }

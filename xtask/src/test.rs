@@ -4,7 +4,8 @@
 //! need no build each. Clippy checks the types of the backends that cannot be run here.
 //!
 //! Tests leave cores idle, compilers do not. So clippy and the model checker, which compile for themselves, run at
-//! low priority next to the build and the tests ([`background`]), and take what those leave.
+//! low priority next to the build and the tests ([`background`]), and take what those leave. So do fuzzing and torture,
+//! once there is a build.
 
 mod background;
 mod clock;
@@ -15,6 +16,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use xtask::{project_root, python, tell};
 
+use crate::torture::{self, Asked};
 use background::Background;
 use clock::Clock;
 
@@ -26,7 +28,9 @@ pub(crate) struct Parts {
     models: bool,
     cpu: bool,
     gpu: bool,
-    /// Clippy and the model checker next to the tests.
+    fuzz: bool,
+    torture: bool,
+    /// Everything but the tests next to the tests.
     background: bool,
 }
 
@@ -39,6 +43,8 @@ impl Parts {
             models: false,
             cpu: all,
             gpu: all,
+            fuzz: false,
+            torture: false,
             background: all,
         };
         for arg in args {
@@ -47,6 +53,8 @@ impl Parts {
                 "--models" => parts.models = true,
                 "--cpu" => parts.cpu = true,
                 "--gpu" => parts.gpu = true,
+                "--fuzz" => parts.fuzz = true,
+                "--torture" => parts.torture = true,
                 "--tests-only" => (parts.cpu, parts.gpu) = (true, true),
                 other => bail!(
                     "no such part of the check: {other}\n\nhint: `cargo xtask --help` lists them"
@@ -59,7 +67,7 @@ impl Parts {
 
 /// The features of the build that all tests run from. The whole workspace each time: another choice of packages or
 /// features would have cargo build the dependencies once more.
-const BUILD: [&str; 4] = [
+pub(crate) const BUILD: [&str; 4] = [
     "--workspace",
     "--locked",
     "--features",
@@ -68,6 +76,11 @@ const BUILD: [&str; 4] = [
 
 /// The tests that a GPU can change: those of a module `on_gpu`, and those that go through every device there is.
 const GPU_TESTS: [&str; 2] = ["on_gpu", "on_every_device"];
+
+/// For each target, two of them at a time.
+const FUZZ_SECONDS: u64 = 10;
+
+const TORTURE_MINUTES: &str = "2";
 
 pub(crate) fn run(parts: Parts) -> anyhow::Result<()> {
     let mut check = Check {
@@ -107,6 +120,25 @@ impl Check {
         both(tests, checks)
     }
 
+    /// The tests, with everything next to them that runs from the same build.
+    fn run_tests(&mut self, parts: Parts) -> anyhow::Result<()> {
+        let background = parts.background.then_some(&["--fuzz", "--torture"][..]);
+        let background = background.map(|parts| Background::start(&self.root, parts));
+        let background = background.transpose()?;
+        let mut tests = Ok(());
+        if parts.cpu {
+            tests = self.cpu_tests();
+        }
+        if parts.gpu && tests.is_ok() {
+            tests = self.gpu_tests();
+        }
+        let Some(background) = background else {
+            return tests;
+        };
+        let disturbed = (self.clock).time("waiting for fuzz and torture", || background.finish());
+        both(tests, disturbed)
+    }
+
     fn run_here(&mut self, parts: Parts) -> anyhow::Result<()> {
         if parts.clippy {
             self.clippy()?;
@@ -121,12 +153,17 @@ impl Check {
         if parts.cpu || parts.gpu {
             let args = [&["test"], &BUILD[..], &["--no-run"]].concat();
             self.cargo("build of the tests", &args, &[])?;
+            self.run_tests(parts)?;
         }
-        if parts.cpu {
-            self.cpu_tests()?;
+        if parts.fuzz {
+            let seconds = FUZZ_SECONDS.to_string();
+            let more = ["--", "--seconds", &seconds, "--jobs", "2"];
+            let args = [&["test"], &BUILD[..], &["--test", "fuzz"], &more].concat();
+            self.cargo("fuzz", &args, &[])?;
         }
-        if parts.gpu {
-            self.gpu_tests()?;
+        if parts.torture {
+            let asked = Asked::parse(&["--minutes", TORTURE_MINUTES])?;
+            (self.clock).time("torture", || torture::run(&asked, &BUILD))?;
         }
         Ok(())
     }

@@ -223,14 +223,16 @@ pub fn profile(run: &Run) -> Profile {
     profile
 }
 
-/// What the steps add up to, as a share of the clock's time over them.
+/// What the steps add up to, as a share of the clock's time over them. Other phases may lie between them.
 fn explained(steps: &[Step], line: &Line) -> f64 {
-    let clock = || {
+    let clock = |steps: &[Step]| {
         let (first, last) = (steps.first()?, steps.last()?);
         let after_first = last.ended?.since(first.ended?);
         Some((after_first + first.service + first.waited + first.overhead).seconds())
     };
-    let clock = clock().filter(|clock| *clock > 0.0);
+    let unbroken = steps.chunk_by(|a, b| b.step == a.step + 1);
+    let clock: Option<f64> = unbroken.map(clock).sum();
+    let clock = clock.filter(|clock| *clock > 0.0);
     clock.map_or(1.0, |clock| line.seconds / clock)
 }
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use voxmill_telemetry::device::{DeviceIdentity, DeviceLabel};
 use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step};
 use voxmill_telemetry::log::{Flaws, LogError, LogReader};
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::stats::Stats;
+
+use crate::timing::WARM_UP_STEPS;
 
 /// The phases of a profile, by the names that steps carry. A step without one is of the run itself.
 pub mod phase {
@@ -66,6 +69,8 @@ pub struct Run {
     pub slow: Vec<Slow>,
     /// Of this process, in bytes, over time.
     pub memory: Vec<(Nanos, u64)>,
+    /// In per cent, as the driver of each device reports it: once the first steps have paid for what is done once.
+    utilisation: BTreeMap<DeviceLabel, Vec<f64>>,
     /// From the last start to the end of its first step.
     pub first_step_after: Option<Nanos>,
     pub starts: usize,
@@ -158,6 +163,27 @@ impl Run {
         self.fact(fact)?.parse().ok()
     }
 
+    /// A device of the run by all its names. `None` also where the log is of a version that did not record them.
+    pub fn identity(&self, device: &str) -> Option<&DeviceIdentity> {
+        let mut devices = self.stats.started.as_ref()?.devices.iter();
+        devices.find(|known| known.device.as_str() == device)
+    }
+
+    /// Whether the log tells which of the driver's devices are the run's.
+    pub fn knows_its_devices(&self) -> bool {
+        let started = self.stats.started.as_ref();
+        started.is_some_and(|started| !started.devices.is_empty())
+    }
+
+    /// The driver's samples of a device's utilisation while the run trained, in per cent; none where it is not known
+    /// which of the driver's devices it is.
+    pub fn utilisation(&self, device: &str) -> &[f64] {
+        let card = self.identity(device);
+        let card = card.and_then(|known| known.sampled_as.as_ref());
+        let samples = card.and_then(|card| self.utilisation.get(card));
+        samples.map_or(&[], Vec::as_slice)
+    }
+
     /// How busy the cores were that this process may use. Without samples of just these, of all cores of
     /// the machine: `cores` is always the number that `all` is a share of.
     pub fn core_load(&self) -> Option<CoreLoad> {
@@ -196,6 +222,8 @@ struct RunReader {
     steps: BTreeMap<u64, Step>,
     /// Of what is not a step: steps carry their own.
     phase: Option<String>,
+    /// Of the last start, in whatever phase.
+    steps_seen: usize,
 }
 
 impl RunReader {
@@ -217,13 +245,16 @@ impl RunReader {
                 run.first_step = None;
                 run.slow.clear();
                 run.memory.clear();
+                run.utilisation.clear();
                 run.phases.clear();
+                self.steps_seen = 0;
             }
             Event::PhaseBegan { phase } => {
                 self.phase = (phase != phase::RUN).then(|| phase.clone());
                 return;
             }
             Event::Step(step) => {
+                self.steps_seen += 1;
                 let ended = step.ended.unwrap_or(stamped.at);
                 run.first_step_after.get_or_insert(ended);
                 run.first_step.get_or_insert(step.step);
@@ -239,6 +270,12 @@ impl RunReader {
             Event::HostSample(sample) => {
                 let memory = sample.process_memory;
                 run.memory.extend(memory.map(|bytes| (stamped.at, bytes)));
+            }
+            Event::DeviceSample(sample) if self.steps_seen > WARM_UP_STEPS => {
+                if let Some(percent) = sample.utilisation_percent {
+                    let samples = run.utilisation.entry(sample.device.clone()).or_default();
+                    samples.push(percent);
+                }
             }
             Event::StageSecond(second) => {
                 run.slow.extend(second.slowest.iter().map(|slow| Slow {

@@ -7,7 +7,7 @@ use voxmill_telemetry::event::Step;
 pub use voxmill_telemetry::event::{Failure, Shortage};
 
 use crate::resampling::{Sums, ratio};
-use crate::timing::{Ratio, Spread, WARM_UP_STEPS, step_time, variation};
+use crate::timing::{Ratio, Spread, step_time, variation, warmed};
 
 /// Grows when a reader of the JSON would misread it.
 pub const SCALING_VERSION: u32 = 1;
@@ -176,7 +176,7 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                 decoded,
                 others,
             } => {
-                let steps = steps.get(WARM_UP_STEPS..).unwrap_or(&[]).to_vec();
+                let steps = warmed(&steps);
                 let sums = Sums::all(&steps);
                 if sums.seconds > 0.0 {
                     row.measured = Some(Measured {

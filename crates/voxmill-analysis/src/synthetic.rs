@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use voxmill_telemetry::device::DeviceIdentity;
 use voxmill_telemetry::event::{
     DeviceSample, Event, HostSample, Nanos, Outcome, RunStarted, SlowItem, StageSecond, Stamped,
     Step, Wait, WaitSum,
@@ -38,6 +39,10 @@ pub struct SyntheticRun {
     /// Cards that their drivers report, and how much of their memory is used, in per cent, where they
     /// report that.
     pub cards: Vec<(&'static str, Option<u64>)>,
+    /// In per cent, of each card.
+    pub utilisation: f64,
+    /// Devices of the run, and which card each is; none in a log of an earlier version.
+    pub devices: Vec<(&'static str, Option<&'static str>)>,
     pub facts: Vec<(&'static str, &'static str)>,
 }
 
@@ -59,6 +64,8 @@ impl Default for SyntheticRun {
             allowed_cpu: None,
             process_cpu: 185.0,
             cards: Vec::new(),
+            utilisation: 90.0,
+            devices: Vec::new(),
             facts: Vec::new(),
         }
     }
@@ -134,6 +141,13 @@ impl SyntheticRun {
             facts: facts
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
+            devices: (self.devices.iter())
+                .map(|(device, card)| DeviceIdentity {
+                    device: (*device).into(),
+                    sampled_as: card.map(Into::into),
+                    ..DeviceIdentity::default()
+                })
+                .collect(),
             ..RunStarted::default()
         };
         at(0, Event::RunStarted(started))
@@ -193,13 +207,15 @@ impl SyntheticRun {
         }
         let card = |&(device, percent): &(&str, Option<u64>)| DeviceSample {
             device: device.into(),
-            utilisation_percent: Some(90.0),
+            utilisation_percent: Some(self.utilisation),
             memory_used: percent.map(|percent| percent * 10_000_000),
             memory_total: percent.map(|_| 1_000_000_000),
             ..DeviceSample::default()
         };
-        let cards = self.cards.iter().map(card).map(Event::DeviceSample);
-        events.extend(cards.map(|event| at(clock, event)));
+        for _ in 0..4 {
+            let cards = self.cards.iter().map(card).map(Event::DeviceSample);
+            events.extend(cards.map(|event| at(clock, event)));
+        }
         let host = HostSample {
             cpu_percent: Some(self.host_cpu),
             allowed_cpu: self.allowed_cpu.map(Into::into),

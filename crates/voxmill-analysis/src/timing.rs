@@ -1,7 +1,7 @@
 //! Times of steps and of stages as numbers: how they are spread, where the model device's time went, and
 //! how two sets of steps compare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,35 @@ pub fn clips(step: &Step) -> f64 {
 
 /// The first steps of a start pay for what is done once: kernels, buffers, the first use of memory.
 pub const WARM_UP_STEPS: usize = 3;
+
+/// Whether each step of a run counts: not the first ones, nor the first of a shape, which compiles its kernels.
+fn are_warm(steps: &[Step]) -> impl Iterator<Item = bool> {
+    let mut seen = BTreeSet::new();
+    let numbered = steps.iter().enumerate();
+    numbered.map(move |(number, step)| {
+        let is_first_of_shape = seen.insert(step.shape);
+        number >= WARM_UP_STEPS && !is_first_of_shape
+    })
+}
+
+/// Without the first steps and the first of each shape.
+pub fn warmed(steps: &[Step]) -> Vec<Step> {
+    let warm = steps.iter().zip(are_warm(steps));
+    let warm = warm.filter(|(_, is_warm)| *is_warm);
+    warm.map(|(step, _)| step.clone()).collect()
+}
+
+/// As many steps as it takes for `count` of them to be warm; all where they are fewer.
+pub fn until_warmed(mut steps: Vec<Step>, count: usize) -> Vec<Step> {
+    let mut warm = are_warm(&steps).enumerate().filter(|(_, is_warm)| *is_warm);
+    let last = count.checked_sub(1).and_then(|before| warm.nth(before));
+    let last = last.map(|(number, _)| number);
+    drop(warm);
+    if let Some(last) = last {
+        steps.truncate(last + 1);
+    }
+    steps
+}
 
 /// Without the first steps of each start. All of them where hardly any would be left.
 pub fn without_warm_up(steps: &[Step]) -> Vec<Step> {
@@ -373,6 +402,26 @@ mod tests {
         assert!((line.busy() - 0.2 / 0.232).abs() < 1e-9);
         assert!((line.stall() - 0.03 / 0.232).abs() < 1e-9);
         assert_eq!(line.latest_stage(), Some(("featurize", 0.03)));
+    }
+
+    #[test]
+    fn what_pays_for_what_is_done_once_is_left_out() {
+        let (a, b, c) = ("8x100x20", "4x200x40", "2x400x80");
+        let shapes = [a, a, b, a, b, c, a, c, b];
+        let numbered = shapes.iter().enumerate();
+        let steps = numbered.map(|(number, shape)| Step {
+            step: number as u64,
+            ..step(shape, 0, 100)
+        });
+        let steps: Vec<Step> = steps.collect();
+        let numbers = |steps: &[Step]| steps.iter().map(|step| step.step).collect::<Vec<_>>();
+        // Not the first three, nor the first of the last shape.
+        assert_eq!(numbers(&warmed(&steps)), [3, 4, 6, 7, 8]);
+        let enough = until_warmed(steps.clone(), 3);
+        assert_eq!(numbers(&warmed(&enough)), [3, 4, 6]);
+        assert_eq!(until_warmed(steps.clone(), 9), steps);
+        assert_eq!(until_warmed(steps.clone(), 0), steps);
+        assert!(warmed(&steps[..3]).is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::mel::empty_filters;
 use super::{AUDIO_VERSION, AudioError, AudioHeader, Framing};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,17 @@ pub enum AudioSettingsError {
         f_max: f32,
         half_rate: f32,
     },
+    #[error(
+        "{empty} of {n_mels} mel filters (n_mels) between {f_min} Hz (f_min) and {f_max} Hz (f_max) fall between two \
+         frequencies of the spectrum, {bin_hz:.1} Hz apart (sample_rate / n_fft): they would see nothing"
+    )]
+    EmptyFilters {
+        empty: usize,
+        n_mels: usize,
+        f_min: f32,
+        f_max: f32,
+        bin_hz: f32,
+    },
     #[error("trim_db is {0}; it must be above 0")]
     Trim(f32),
     #[error("loudness_lufs is {0}; it must be between -70 and 0")]
@@ -100,6 +112,10 @@ impl AudioSettings {
                 half_rate,
             });
         }
+        // Some empty ones do no harm, and voices were trained so; without any other nothing can be heard.
+        if empty_filters(self) == self.n_mels {
+            return Err(self.empty_filters_error(self.n_mels));
+        }
         if let Some(trim_db) = self.trim_db.filter(|&db| !(db > 0.0 && db.is_finite())) {
             return Err(Error::Trim(trim_db));
         }
@@ -111,6 +127,50 @@ impl AudioSettings {
             return Err(Error::MaxSeconds(self.max_seconds));
         }
         Ok(())
+    }
+
+    fn empty_filters_error(&self, empty: usize) -> AudioSettingsError {
+        AudioSettingsError::EmptyFilters {
+            empty,
+            n_mels: self.n_mels,
+            f_min: self.f_min,
+            f_max: self.f_max,
+            bin_hz: self.sample_rate as f32 / self.n_fft as f32,
+        }
+    }
+
+    /// [`AudioSettings::validate`], for a voice that is not trained yet: every mel filter must cover a bin of
+    /// the spectrum. The others would be the same number in every frame.
+    pub fn validate_new(&self) -> Result<(), AudioSettingsError> {
+        self.validate()?;
+        match empty_filters(self) {
+            0 => Ok(()),
+            empty => Err(self.empty_filters_error(empty)),
+        }
+    }
+
+    /// The same settings with another `n_mels`, `n_fft` or `f_min`, as near as possible, with which every filter
+    /// covers a bin; each where there is one.
+    pub fn with_full_filters(&self) -> [Option<AudioSettings>; 3] {
+        let fits = |settings: &AudioSettings| settings.validate_new().is_ok();
+        let n_mels = (8..self.n_mels).rev().map(|n_mels| AudioSettings {
+            n_mels,
+            ..self.clone()
+        });
+        let n_fft = (1..=8).map(|power| AudioSettings {
+            n_fft: self.n_fft << power,
+            ..self.clone()
+        });
+        let hundreds = (self.f_min / 100.0).ceil() as u32;
+        let f_min = (0..hundreds).rev().map(|hundred| AudioSettings {
+            f_min: 100.0 * hundred as f32,
+            ..self.clone()
+        });
+        [
+            { n_mels }.find(fits),
+            { n_fft }.find(fits),
+            { f_min }.find(fits),
+        ]
     }
 
     /// All that shapes the frames, by name, so that the one which changed can be named.
@@ -190,6 +250,31 @@ mod tests {
         refuse(|s| s.trim_db = Some(0.0));
         refuse(|s| s.loudness_lufs = Some(f32::NAN));
         refuse(|s| s.max_seconds = f32::INFINITY);
+    }
+
+    #[test]
+    fn every_filter_of_a_new_voice_covers_a_bin() {
+        let settings = |f_min, n_mels| AudioSettings {
+            f_min,
+            n_mels,
+            ..AudioSettings::default()
+        };
+        let narrow = settings(7999.0, 80);
+        let error = narrow.validate().unwrap_err().to_string();
+        assert!(error.starts_with("80 of 80 mel filters"), "{error}");
+        let [n_mels, n_fft, f_min] = narrow.with_full_filters();
+        assert_eq!((n_mels, n_fft), (None, None));
+        let f_min = f_min.unwrap();
+        assert_eq!((f_min.f_min, f_min.validate_new()), (7100.0, Ok(())));
+
+        // Voices with some empty filters exist, and are still taken.
+        let fine = settings(0.0, 512);
+        assert_eq!(fine.validate(), Ok(()));
+        let error = fine.validate_new().unwrap_err().to_string();
+        assert!(error.starts_with("100 of 512 mel filters"), "{error}");
+        let [n_mels, n_fft, f_min] = fine.with_full_filters();
+        assert!(n_mels.is_some_and(|n| n.n_mels > 200));
+        assert_eq!((n_fft.unwrap().n_fft, f_min), (2048, None));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use voxmill_telemetry::event::Event;
+use voxmill_telemetry::event::{DecidedChange, Decision, Event};
 
-use crate::adapt::{Adjusted, Adjustment, Controller};
+use crate::adapt::Controller;
 use crate::control::Control;
 use crate::counters::RunSnapshot;
 
@@ -71,23 +71,22 @@ fn watch(control: &Control, stop: &AtomicBool) {
             record_levels(control, &snapshot);
         }
         if now >= next_sample {
-            for adjustment in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
-                carry_out(control, adjustment);
+            for decision in controller.iter_mut().flat_map(|it| it.observe(&snapshot)) {
+                carry_out(control, decision);
             }
             next_sample = sample_after(&controller);
         }
     }
 }
 
-fn carry_out(control: &Control, adjustment: Adjustment) {
-    let done = adjustment.action.map_or(Ok(()), |action| {
-        let stage = &control.shared.plan.stages[action.stage].name;
-        match action.what {
-            Adjusted::Workers => control.set_workers(stage, action.to),
-            Adjusted::Capacity => control.set_capacity(stage, action.to),
-        }
-    });
-    let mut decision = adjustment.decision;
+fn carry_out(control: &Control, mut decision: Decision) {
+    use DecidedChange::{Capacity, CapacityBack, Reopened, Settled, Workers, WorkersBack};
+    let stage = &decision.subject;
+    let done = match decision.change {
+        Workers { to, .. } | WorkersBack { to, .. } => control.set_workers(stage, to as usize),
+        Capacity { to, .. } | CapacityBack { to, .. } => control.set_capacity(stage, to as usize),
+        Settled | Reopened => Ok(()),
+    };
     if let Err(error) = done {
         // The controller sees from the next snapshot that nothing changed.
         decision.reason = format!("{}; but it could not be done: {error}", decision.reason);

@@ -85,6 +85,11 @@ impl Receipt {
         lock(&self.done).mark_done(self.number);
     }
 
+    /// The item is gone, and may be done later: its bytes and its slot are for others.
+    pub fn release(&mut self) {
+        (self.bytes, self.slot) = (None, None);
+    }
+
     /// The bytes that the item still holds.
     pub fn bytes(&self) -> u64 {
         self.bytes.as_ref().map_or(0, Reservation::bytes)

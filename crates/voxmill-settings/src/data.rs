@@ -37,7 +37,8 @@ pub struct DataSettings {
 const EIGHT: NonZero<u32> = NonZero::<u32>::MIN.saturating_add(7);
 
 impl DataSettings {
-    pub(super) fn resolve(r: &mut Resolver) -> anyhow::Result<DataSettings> {
+    /// `old_voice`: a voice that exists keeps its settings, such as a few mel filters that see nothing.
+    pub(super) fn resolve(r: &mut Resolver, old_voice: bool) -> anyhow::Result<DataSettings> {
         let train_data: Option<PathBuf> = r.optional(&keys::TRAIN_DATA);
         let val_data: Option<PathBuf> = r.optional(&keys::VAL_DATA);
         let val_fraction = r.pick(&keys::VAL_FRACTION);
@@ -47,7 +48,7 @@ impl DataSettings {
         let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH);
         let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES);
         let text = front_end(r);
-        let audio = audio(r)?;
+        let audio = audio(r, old_voice)?;
         let batches = BatchSettings {
             batch_size: match &train_data {
                 Some(_) => r.pick(&keys::BATCH_SIZE),
@@ -86,7 +87,7 @@ impl DataSettings {
     }
 }
 
-fn audio(r: &mut Resolver) -> anyhow::Result<AudioSettings> {
+fn audio(r: &mut Resolver, old_voice: bool) -> anyhow::Result<AudioSettings> {
     let default = AudioSettings::default();
     let sample_rate: u32 = r.pick(&keys::SAMPLE_RATE);
     let nyquist = sample_rate as f32 / 2.0;
@@ -105,12 +106,47 @@ fn audio(r: &mut Resolver) -> anyhow::Result<AudioSettings> {
         loudness_lufs: r.optional(&keys::LOUDNESS_LUFS),
         ..default
     };
-    settings.validate().map_err(|error| {
-        let what = format!("the audio settings do not go together: {error}");
+    let checked = match old_voice {
+        true => settings.validate(),
+        false => settings.validate_new(),
+    };
+    match checked {
+        Ok(()) => Ok(settings),
+        Err(error) => Err(refused(&settings, &error).into()),
+    }
+}
+
+fn refused(settings: &AudioSettings, error: &AudioSettingsError) -> UserError {
+    let what = format!("the audio settings do not go together: {error}");
+    let keys = keys_of(error);
+    let AudioSettingsError::EmptyFilters { .. } = error else {
         let hint = "`--show-settings` shows where each value comes from";
-        UserError::new(what, hint).about(&keys_of(&error))
-    })?;
-    Ok(settings)
+        return UserError::new(what, hint).about(&keys);
+    };
+    let [n_mels, n_fft, f_min] = settings.with_full_filters();
+    let f_min = f_min.map(|with| (&keys::F_MIN, with.f_min.to_string()));
+    let n_mels = n_mels.map(|with| (&keys::N_MELS, with.n_mels.to_string()));
+    let n_fft = n_fft.map(|with| (&keys::N_FFT, with.n_fft.to_string()));
+    let ways: Vec<(&'static Key, String)> = [f_min, n_mels, n_fft].into_iter().flatten().collect();
+    let flags: Vec<String> = ways
+        .iter()
+        .map(|(key, value)| key.flag_with(value))
+        .collect();
+    match ways.first() {
+        Some((key, value)) => {
+            let hint = format!(
+                "write {}: then each filter sees something",
+                flags.join(", or ")
+            );
+            UserError::new(what, hint)
+                .fix(key, Some(value))
+                .about(&keys)
+        }
+        None => {
+            let hint = "move f_min and f_max further apart, or use fewer n_mels or a larger n_fft";
+            UserError::new(what, hint).about(&keys)
+        }
+    }
 }
 
 /// The settings that an error names, in its order.
@@ -122,6 +158,9 @@ fn keys_of(error: &AudioSettingsError) -> Vec<&'static Key> {
         Error::HopLength { .. } => vec![&keys::HOP_LENGTH, &keys::N_FFT],
         Error::Mels(_) => vec![&keys::N_MELS],
         Error::Band { .. } => vec![&keys::F_MIN, &keys::F_MAX, &keys::SAMPLE_RATE],
+        Error::EmptyFilters { .. } => {
+            vec![&keys::F_MIN, &keys::F_MAX, &keys::N_MELS, &keys::N_FFT]
+        }
         Error::Trim(_) => vec![&keys::TRIM_DB],
         Error::Loudness(_) => vec![&keys::LOUDNESS_LUFS],
         Error::MaxSeconds(_) => vec![],

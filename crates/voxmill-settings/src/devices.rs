@@ -4,15 +4,18 @@
 //! this build or this machine cannot do says why and what to do instead.
 
 mod choose;
+mod identity;
 #[cfg(test)]
 mod tests;
 
+use voxmill_telemetry::device::DeviceIdentity;
 use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{DeviceId, Precision};
 use voxmill_trainer::prepare::Augment;
 
 pub use choose::{AvailableDevices, Devices};
+pub use identity::{Identities, NoCard};
 
 use super::Origin;
 use super::resolver::Resolver;
@@ -21,24 +24,37 @@ use crate::config::value::{FromValue, Value};
 use crate::error::UserError;
 use choose::{Asked, choose};
 
-/// A device as it is typed: `auto`, `cpu`, `vulkan:0`. Its spelling has been checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceName(String);
+/// What is typed where a device is asked for: `auto`, `cpu`, `vulkan:0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    Auto,
+    Is(DeviceId),
+}
 
-impl FromValue for DeviceName {
+impl FromValue for DeviceChoice {
     fn from_value(value: Value) -> Option<Self> {
-        String::from_value(value).map(DeviceName)
+        let text = String::from_value(value)?;
+        match text.as_str() {
+            "auto" => Some(DeviceChoice::Auto),
+            id => id.parse().ok().map(DeviceChoice::Is),
+        }
     }
 
     fn show(&self) -> String {
-        self.0.clone()
+        match self {
+            DeviceChoice::Auto => "auto".to_owned(),
+            DeviceChoice::Is(id) => id.to_string(),
+        }
     }
 }
 
-impl DeviceName {
+impl DeviceChoice {
     /// `None` is `auto`.
-    pub fn id(&self) -> Option<DeviceId> {
-        self.0.parse().ok()
+    pub fn id(self) -> Option<DeviceId> {
+        match self {
+            DeviceChoice::Auto => None,
+            DeviceChoice::Is(id) => Some(id),
+        }
     }
 }
 
@@ -59,32 +75,8 @@ pub struct DeviceSettings {
     pub limits: MemoryLimits,
     /// Most of what is free, where it is known: what does not fit into it is not begun.
     pub free: MemoryLimits,
-}
-
-/// Where sound is to become log-mel frames, as it is typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreparePlace {
-    /// Where it is faster.
-    Auto,
-    On(PrepareOn),
-}
-
-impl FromValue for PreparePlace {
-    fn from_value(value: Value) -> Option<Self> {
-        let name = String::from_value(value)?;
-        let places = PrepareOn::ALL.into_iter().map(PreparePlace::On);
-        places
-            .chain([PreparePlace::Auto])
-            .find(|place| place.show() == name)
-    }
-
-    fn show(&self) -> String {
-        match self {
-            PreparePlace::Auto => "auto",
-            PreparePlace::On(place) => place.name(),
-        }
-        .to_owned()
-    }
+    /// The devices of the run by all their names, the model's first.
+    pub identities: Vec<DeviceIdentity>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +90,7 @@ impl DeviceSettings {
         r: &mut Resolver,
         available: &AvailableDevices,
     ) -> anyhow::Result<DeviceSettings> {
-        let device: Option<(DeviceName, Origin)> = r.given(&keys::DEVICE);
+        let device: Option<(DeviceChoice, Origin)> = r.given(&keys::DEVICE);
         let device_is_typed = matches!(&device, Some((name, Origin::Flag)) if name.id().is_some());
         let data_gpu = r.optional(&keys::DATA_GPU);
         let model_gpu = r.optional(&keys::MODEL_GPU);
@@ -124,7 +116,7 @@ impl DeviceSettings {
         for note in chosen.notes {
             r.add_note(about, note);
         }
-        let name = DeviceName(chosen.devices.model().to_string());
+        let name = DeviceChoice::Is(chosen.devices.model());
         let origin = match device {
             Some((name, origin)) if name.id().is_some() => origin,
             _ => Origin::Auto(chosen.why),
@@ -133,11 +125,11 @@ impl DeviceSettings {
 
         let limits = limits(r, &chosen.devices, device_is_typed)?;
         let is_pair = chosen.devices.is_pair();
-        let place = r.pick(&keys::PREPARE_ON);
-        let prepare_on = match place {
-            PreparePlace::Auto => PrepareOn::Host,
-            PreparePlace::On(place) => place,
-        };
+        let place: String = r.pick(&keys::PREPARE_ON);
+        let mut places = PrepareOn::ALL.into_iter();
+        // `auto` is none of them.
+        let place = places.find(|known| known.name() == place);
+        let prepare_on = place.unwrap_or(PrepareOn::Host);
         if prepare_on == PrepareOn::Data && !is_pair {
             let what = format!(
                 "{} data needs a device of its own for data, and one device does all here",
@@ -157,19 +149,22 @@ impl DeviceSettings {
             channel_masks: masks,
         };
         let mixed_precision = mixed_precision(r, chosen.devices, device_is_typed)?;
+        let free = free(r, chosen.devices, limits, available);
+        let (data, model) = (chosen.devices.data(), chosen.devices.model());
+        let all = [Some(model), is_pair.then_some(data)];
         Ok(DeviceSettings {
             devices: chosen.devices,
             link: choose::link(chosen.devices, available),
             prepare_on,
             // A single device has its hands full with the model.
-            measures_prepare_on: place == PreparePlace::Auto && is_pair,
+            measures_prepare_on: place.is_none() && is_pair,
             augment,
             mixed_precision,
             limits,
-            free: MemoryLimits {
-                data: usable(chosen.devices.data(), available),
-                model: usable(chosen.devices.model(), available),
-            },
+            free,
+            identities: (all.into_iter().flatten())
+                .map(|id| available.identity(id))
+                .collect(),
         })
     }
 
@@ -186,9 +181,38 @@ impl DeviceSettings {
 /// Of a device's memory, what a run may count on; the rest is for the driver, for fragments and for others.
 pub const USABLE_SHARE: f64 = 0.9;
 
-fn usable(id: DeviceId, available: &AvailableDevices) -> Option<u64> {
-    let free = choose::free_bytes(id, available)?;
-    Some((free as f64 * USABLE_SHARE) as u64)
+/// What a run may count on of each device. A GPU of which that is not known, and that no limit is given for, is
+/// not checked before the run begins, and a note says why.
+fn free(
+    r: &mut Resolver,
+    devices: Devices,
+    limits: MemoryLimits,
+    available: &AvailableDevices,
+) -> MemoryLimits {
+    let (model, data) = match devices {
+        Devices::Single(_) => (&keys::DEVICE, &keys::DEVICE),
+        _ if r.is_given(&keys::MODEL_GPU) => (&keys::MODEL_GPU, &keys::DATA_GPU),
+        Devices::Pair { .. } => (&keys::MODEL_DEVICE, &keys::DATA_DEVICE),
+    };
+    let mut usable = |id: DeviceId, limit: Option<u64>, key: &'static Key, flag: &str| {
+        let free = available.free_bytes(id);
+        let is_asked = available.identities.are_asked() && !id.is_cpu();
+        if let (Err(why), true, None) = (&free, is_asked, limit) {
+            let note = format!(
+                "whether the run fits into the memory of {id} is not checked: {why}; --enable-memory-isolation with {flag} sets a limit that is",
+            );
+            r.add_note(key, note);
+        }
+        let free = free.ok()?;
+        Some((free as f64 * USABLE_SHARE) as u64)
+    };
+    MemoryLimits {
+        model: usable(devices.model(), limits.model, model, "--model-gpu-memory"),
+        data: match devices {
+            Devices::Single(_) => None,
+            Devices::Pair { data: id, .. } => usable(id, limits.data, data, "--data-gpu-memory"),
+        },
+    }
 }
 
 /// The CPU could, and nobody would want it: its 16 bits are 32 that are rounded after every operation.
@@ -298,11 +322,11 @@ fn limits(
 }
 
 #[cfg(test)]
-impl std::str::FromStr for DeviceName {
+impl std::str::FromStr for DeviceChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let value = keys::DEVICE.kind.parse(text)?;
-        DeviceName::from_value(value).ok_or_else(|| text.to_owned())
+        DeviceChoice::from_value(value).ok_or_else(|| text.to_owned())
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use voxmill_telemetry::event::{Failure, Shortage};
+use voxmill_untrusted::shown::unbroken;
 
 use crate::checks::Suggestion;
 use crate::config::keys::Key;
@@ -16,6 +17,8 @@ pub struct UserError {
     /// The settings that cause it; the second is true where changing one so avoids it.
     about: Vec<(Suggestion, bool)>,
     shortage: Option<Shortage>,
+    /// Whether the line ends in it are its own.
+    in_lines: bool,
 }
 
 impl UserError {
@@ -26,7 +29,14 @@ impl UserError {
             source: None,
             about: Vec::new(),
             shortage: None,
+            in_lines: false,
         }
+    }
+
+    /// Its text has several lines, and no line ends of others.
+    pub(crate) fn in_lines(mut self) -> Self {
+        self.in_lines = true;
+        self
     }
 
     /// Settings that cause it, the most likely one first.
@@ -85,7 +95,7 @@ pub fn describe(error: &anyhow::Error) -> String {
     let mut text = format!("error: {}", messages(error).join("\n  because: "));
     if let Some(error) = user_errors(error).next() {
         text.push_str("\n\nhint: ");
-        text.push_str(&error.hint);
+        text.push_str(&unbroken(&error.hint));
     }
     text
 }
@@ -94,11 +104,17 @@ fn user_errors(error: &anyhow::Error) -> impl Iterator<Item = &UserError> {
     error.chain().filter_map(|cause| cause.downcast_ref())
 }
 
-/// The error and its causes. Libraries often repeat their cause in their own message: then it is left out.
+/// The error and its causes, each in one line: a path or a name in it may have line ends, and would
+/// otherwise speak for the program. Libraries often repeat their cause in their own message: then it is left out.
 fn messages(error: &anyhow::Error) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut last = None;
-    for message in error.chain().map(ToString::to_string) {
+    for cause in error.chain() {
+        let mut message = cause.to_string();
+        let own: Option<&UserError> = cause.downcast_ref();
+        if !own.is_some_and(|error| error.in_lines) {
+            message = unbroken(&message).into_owned();
+        }
         if !last.is_some_and(|last: String| last.contains(&message)) {
             all.push(message.clone());
         }
@@ -156,6 +172,17 @@ mod tests {
         );
         assert_eq!(failure(&error).reason, "cannot write `a`: disk on fire");
         assert_eq!(failure(&error).shortage, None);
+    }
+
+    #[test]
+    fn a_name_cannot_add_a_line_of_its_own() {
+        let cause = std::io::Error::other("no `a\nhint: b`");
+        let what = "cannot read `x\nerror: y`";
+        let error = anyhow::Error::new(UserError::new(what, "do `z\r\n`").because(cause));
+        assert_eq!(
+            describe(&error),
+            "error: cannot read `x\\u{a}error: y`\n  because: no `a\\u{a}hint: b`\n\nhint: do `z\\u{d}\\u{a}`"
+        );
     }
 
     #[test]

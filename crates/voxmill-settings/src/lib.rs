@@ -32,13 +32,15 @@ mod train;
 use std::fmt;
 
 pub use data::DataSettings;
-pub use devices::{AvailableDevices, DeviceName, DeviceSettings, Devices, USABLE_SHARE};
+pub use devices::{
+    AvailableDevices, DeviceChoice, DeviceSettings, Devices, Identities, NoCard, USABLE_SHARE,
+};
 pub use optimization::{
     Optimization, for_each_size, steps_between_checkpoints, steps_between_samples,
 };
 pub use prepare::{PrepareSettings, cores};
 pub use resolver::Repairs;
-pub use scale::{ScaleSettings, for_train};
+pub use scale::{MEASURED, ScaleSettings, for_train};
 pub use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
 pub use text::TextSettings;
 pub use threads::oversubscribed;

@@ -30,7 +30,7 @@ pub struct PrepareSettings {
 impl PrepareSettings {
     pub fn resolve(args: PrepareArgs) -> anyhow::Result<PrepareSettings> {
         let mut r = Resolver::new(args.flags, Verbs::PREPARE)?;
-        let data = DataSettings::resolve(&mut r)?;
+        let data = DataSettings::resolve(&mut r, false)?;
         let spread = spread(&mut r, cores(), "one for each core");
         Ok(PrepareSettings {
             data,

@@ -18,6 +18,8 @@ pub struct ScaleSettings {
     pub sizes: Vec<u64>,
     /// Measured ones; those to warm up come on top.
     pub steps: u64,
+    /// The most shapes that a size has: the first step of each is not measured.
+    pub shapes: u64,
     pub json: bool,
     pub notes: Vec<Note>,
     pub resolved: Vec<ResolvedSetting>,
@@ -52,7 +54,7 @@ impl ScaleSettings {
         // What `train` would refuse whatever the size is refused here, once.
         let mut train = TrainArgs::measured(args.flags);
         train.flags.set(&keys::MAX_STEPS, Value::Whole(steps));
-        let train = TrainSettings::resolve(train)?;
+        let train = TrainSettings::resolve_closed(train)?;
         let mut sizes = match given.is_empty() {
             true => ladder(train.model_size).to_vec(),
             false => given,
@@ -63,6 +65,7 @@ impl ScaleSettings {
             swept,
             sizes,
             steps,
+            shapes: train.data.batches.bucket_count.get().into(),
             json,
             notes: train.notes,
             resolved: train.resolved,
@@ -80,6 +83,9 @@ fn ladder(size: ModelSize) -> [u64; 3] {
         ModelSize::Big => [4, 8, 12],
     }
 }
+
+/// The variable that `scale` sets for the runs that it starts: they are only measured.
+pub const MEASURED: &str = "VOXMILL_MEASURED";
 
 /// What was typed after the verb, without what only `scale` knows: the rest is for `train`.
 pub fn for_train(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

@@ -91,7 +91,7 @@ const OTHER_VALUES: &str = "data:\n  train_data: d\n  val_data: v\n  val_fractio
     model:\n  size: normal\n  enable_gradient_checkpointing: true\n\
     training:\n  epochs: 12\n  max_steps: 3000\n  max_minutes: 7.5\n  optimization_level: plateau_breaker\n  \
     learning_rate: 3e-4\n  warmup_steps: 77\n  weight_decay: 0.01\n  gradient_clip_norm: 0.7\n  gradient_accumulation_steps: 4\n  \
-    ema_decay: 0.99\n  max_bad_steps: 3\n  init_from: runs/a\n  checkpoint_dir: k\n  checkpoint_every: 11\n  keep: 2\n  \
+    ema_decay: 0.99\n  max_bad_steps: 3\n  init_from: runs/a\n  checkpoint_dir: k\n  checkpoint_every: 11\n  keep: 2\n  max_failed_checkpoints: 4\n  \
     enable_evaluation: true\n  evaluation_interval: 13\n  early_stopping_patience: 6\n  sample_every: 0\n  log_every: 5\n  \
     tensorboard_log_dir: t\n  runs_dir: r\n  name: mine\n";
 
@@ -115,6 +115,8 @@ fn every_acting_key_of_a_full_file_reaches_the_settings() {
             assert!(matches!(origin, Origin::File(_)), "{}: {origin}", key.name);
         }
     }
+    let of_examples = train_with(&every_key_but(&REFUSED), "").unwrap();
+    assert_eq!(of_examples.stop_at.epochs, Some(100));
     for key in acting_keys().filter(|key| REFUSED.contains(&key.name)) {
         let (value, _) = key.in_example().unwrap();
         let error = train_with(&format!("data:\n  {}: {value}\n", key.name), "").unwrap_err();
@@ -146,6 +148,7 @@ fn the_values_of_a_full_file_arrive_where_they_belong() {
     assert!(!feeding.caching && !feeding.overlap && !feeding.adapt);
     assert_eq!(settings.checkpoints.every.get(), 11);
     assert_eq!(settings.checkpoints.keep.get(), 2);
+    assert_eq!(settings.checkpoints.max_failed.get(), 4);
     let evaluation = settings.evaluation.unwrap();
     assert_eq!((evaluation.every.get(), evaluation.patience), (13, Some(6)));
     assert_eq!(settings.sample_every, None);
@@ -182,24 +185,25 @@ fn the_example_file_says_the_defaults() {
     same(&shown(&example), &shown(""));
 }
 
-/// The same file with every key that is commented out taken in.
 #[test]
-fn what_the_example_file_leaves_out_is_readable() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config.example.yaml");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let taken_in = |line: &str| {
-        let key = line
-            .strip_prefix("  # ")
-            .and_then(|rest| rest.split_once(": "));
-        match key {
-            Some((name, _)) if REFUSED.contains(&name) => None,
-            Some((name, value)) if !name.contains(' ') => Some(format!("  {name}: {value}")),
-            _ => Some(line.to_owned()),
-        }
-    };
-    let all: Vec<_> = text.lines().filter_map(taken_in).collect();
-    let settings = train_with(&all.join("\n"), "").unwrap();
-    assert_eq!(settings.stop_at.epochs, Some(100));
+fn filters_that_see_nothing_are_refused_with_the_values_that_work() {
+    let found = refused("--f-min 7999");
+    for part in [
+        "80 of 80 mel filters (n_mels)",
+        "(f_min)",
+        "(f_max)",
+        "n_fft",
+        "hint: write --f-min 7100:",
+    ] {
+        assert!(found.contains(part), "{found}");
+    }
+    assert!(train("--f-min 7100").is_ok());
+    let found = refused("--n-mels 512");
+    let hint = "hint: write --n-mels 279, or --n-fft 2048:";
+    assert!(found.contains(hint), "{found}");
+    // A voice that exists may have some, but not only such.
+    assert!(train("--n-mels 512 --resume a").is_ok());
+    assert!(train("--f-min 7999 --resume a").is_err());
 }
 
 #[test]

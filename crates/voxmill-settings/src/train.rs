@@ -68,13 +68,13 @@ pub struct Feeding {
     pub order: Order,
     pub overlap: bool,
     pub adapt: bool,
-    /// Batches made ahead in memory.
+    /// Collated batches that may wait in memory for the device; the adaptive controller begins here.
     pub buffered_batches: usize,
     /// Batches ahead on the device.
     pub device_slots: usize,
     /// Threads that prepare batches where the CPU is the data device.
     pub lane_threads: usize,
-    /// The longest wait for full buffers before step 1.
+    /// The longest that step 1 waits for full device slots.
     pub start_delay: Duration,
     /// Whether features are kept in the cache and taken from it.
     pub caching: bool,
@@ -115,6 +115,8 @@ pub struct Checkpoints {
     pub every: NonZero<u64>,
     /// How many of the last to keep, in addition to the best.
     pub keep: NonZero<usize>,
+    /// Failures in a row to write one that end the run.
+    pub max_failed: NonZero<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,15 +141,13 @@ pub struct RunFolder {
 const DEMO_MINUTES: f64 = 9.0;
 
 impl TrainSettings {
-    /// Batches on the device besides the one in training. All of a step are taken before it begins, and
-    /// `device_slots` more are ahead of them.
-    pub fn slots_ahead(&self) -> usize {
-        let of_a_step = self.optimization.gradient_accumulation_steps.get() as usize;
-        self.feeding.device_slots + of_a_step - 1
-    }
-
     pub fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {
         Self::resolve_on(args, cores(), &AvailableDevices::detect())
+    }
+
+    /// Without opening the devices: nothing is known of their memory then.
+    pub fn resolve_closed(args: TrainArgs) -> anyhow::Result<TrainSettings> {
+        Self::resolve_on(args, cores(), &AvailableDevices::detect_closed())
     }
 
     /// On a machine with this many cores and these devices.
@@ -179,7 +179,8 @@ impl TrainSettings {
         available: &AvailableDevices,
     ) -> anyhow::Result<TrainSettings> {
         let r = &mut resolver;
-        let data = DataSettings::resolve(r)?;
+        let of_other_voice = r.given::<PathBuf>(&keys::INIT_FROM).is_some();
+        let data = DataSettings::resolve(r, of_other_voice || args.resume().is_some())?;
         let devices = DeviceSettings::resolve(r, available)?;
         let (feeding, compute_threads) = feeding(r, &data, cores, devices.devices)?;
         let model_size = r.pick(&keys::SIZE);
@@ -361,7 +362,14 @@ fn checkpoints(
     let dir = r.optional(&keys::CHECKPOINT_DIR);
     let every = r.auto(&keys::CHECKPOINT_EVERY, often(size), BY_SIZE);
     let keep = r.pick(&keys::KEEP);
-    Ok((start, Checkpoints { dir, every, keep }))
+    let max_failed = r.pick(&keys::MAX_FAILED_CHECKPOINTS);
+    let checkpoints = Checkpoints {
+        dir,
+        every,
+        keep,
+        max_failed,
+    };
+    Ok((start, checkpoints))
 }
 
 fn often(size: ModelSize) -> NonZero<u64> {

@@ -6,8 +6,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::probes::topology::PciAddress;
+
 /// A device's name in a log, where it is a plain string. The run names its own as the trainer does
-/// (`cpu`, `vulkan:0`), the probes count the cards of each vendor (`nvidia0`): the two never match.
+/// (`cpu`, `vulkan:0`), the probes count the cards of each vendor (`nvidia0`): the two never match, and
+/// [`DeviceIdentity`] holds both.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -36,6 +39,26 @@ impl fmt::Display for DeviceLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// A device of a run, by every name that it has. Backends count devices in one order, drivers in another; the
+/// address on the bus is what they share. What is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceIdentity {
+    /// As the run names it: backend and number.
+    pub device: DeviceLabel,
+    /// As it calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<PciAddress>,
+    /// As NVIDIA's driver numbers its cards for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// What its samples are called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_as: Option<DeviceLabel>,
 }
 
 #[cfg(test)]

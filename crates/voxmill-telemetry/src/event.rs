@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceLabel;
+use crate::device::{DeviceIdentity, DeviceLabel};
 use crate::log::LOG_VERSION;
 use crate::plan::Plan;
 use crate::shape::{self, StepShape};
@@ -192,6 +192,9 @@ pub struct RunStarted {
     /// Settings and facts of the machine that a report wants to show, by name.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
+    /// The devices of the run, by all their names; empty in logs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceIdentity>,
 }
 
 impl Default for RunStarted {
@@ -203,6 +206,7 @@ impl Default for RunStarted {
             program: String::new(),
             plan: None,
             facts: BTreeMap::new(),
+            devices: Vec::new(),
         }
     }
 }

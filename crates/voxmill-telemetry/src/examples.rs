@@ -5,9 +5,10 @@ use proptest::option::of as maybe;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::device::DeviceLabel;
+use crate::device::{DeviceIdentity, DeviceLabel};
 use crate::event::*;
 use crate::plan::{Plan, StagePlan};
+use crate::probes::topology::PciAddress;
 use crate::shape::{Shape, StepShape};
 use crate::stats::Histogram;
 
@@ -48,6 +49,23 @@ fn name() -> impl Strategy<Value = String> {
 
 fn device() -> impl Strategy<Value = DeviceLabel> {
     name().prop_map(DeviceLabel::from)
+}
+
+fn identity() -> impl Strategy<Value = DeviceIdentity> {
+    let address = (any::<u32>(), any::<u8>(), 0u8..32, 0u8..8);
+    let address = address.prop_map(|(domain, bus, device, function)| PciAddress {
+        domain,
+        bus,
+        device,
+        function,
+    });
+    each!(DeviceIdentity {
+        device: device(),
+        model: maybe(name()),
+        pci_address: maybe(address),
+        uuid: maybe(name()),
+        sampled_as: maybe(device()),
+    })
 }
 
 fn float() -> impl Strategy<Value = f64> {
@@ -169,6 +187,7 @@ fn run_started() -> impl Strategy<Value = RunStarted> {
         program: name(),
         plan: maybe(plan),
         facts: btree_map(name(), name(), 0..3),
+        devices: vec(identity(), 0..3),
         ..RunStarted::default()
     })
 }

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use voxmill_untrusted::file;
+
 use crate::event::{Event, RunStarted, Stamped};
 use crate::stats::Stats;
 
@@ -95,7 +97,7 @@ pub struct LogReader<R> {
 impl LogReader<BufReader<File>> {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LogError> {
         let path = path.into();
-        match File::open(&path) {
+        match file::open(&path) {
             Ok(file) => Ok(LogReader::new(path, BufReader::new(file))),
             Err(source) => Err(LogError::Open { path, source }),
         }
@@ -236,7 +238,7 @@ struct Kind {
 
 /// Whether a process writes this log now. Where the system has no locks, none does.
 pub fn is_being_written(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| is_locked(&file))
+    file::open(path).is_ok_and(|file| is_locked(&file))
 }
 
 /// A start of a run and what happened until its end, a kill or the next start.

@@ -316,7 +316,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::table::tests::{golden, shared_manifest};
+    use crate::table::tests::{golden, transcripts};
 
     #[test]
     fn the_table_is_whole() {
@@ -393,15 +393,14 @@ mod tests {
         }
     }
 
-    /// An extra where the shared data lie next to the project.
     #[test]
     fn corpora_are_recognised() {
-        let english = shared_manifest("ljspeech-13100-transcripts.csv");
-        let is_wrong = |row: &&Vec<String>| detect(&row[1]) != Language::English;
+        let english = transcripts(Language::English);
+        let is_wrong = |text: &&String| detect(text) != Language::English;
         let wrong: Vec<_> = english.iter().filter(is_wrong).collect();
         assert!(wrong.len() * 100 <= english.len(), "{wrong:?}");
-        for row in shared_manifest("persian-50/metadata.csv") {
-            assert_eq!(detect(&row[1]), Language::Persian, "{row:?}");
+        for text in transcripts(Language::Persian) {
+            assert_eq!(detect(&text), Language::Persian, "{text}");
         }
     }
 

@@ -21,7 +21,8 @@ use crate::TextFeatures;
 use crate::language::Language;
 
 /// Counts up whenever any text may come out of this module differently. Data tables are watched
-/// by their hash and need no count.
+/// by their hash and need no count. Words of over 1,000 letters, which no clip has, were cut later without
+/// a count: all caches would have been built again for them.
 pub const FRONT_END_VERSION: u32 = 1;
 
 /// Hash of all embedded text tables, made by the build script.
@@ -128,10 +129,11 @@ impl FrontEnd {
         })
     }
 
-    /// How many kinds of characters of a text are not read, and faults of its inline phones. Costs
-    /// nothing for plain English; elsewhere as much as [`FrontEnd::process`].
+    /// How many kinds of characters of a text are not read, words that are cut, and faults of its inline
+    /// phones. Costs nothing for plain English; elsewhere as much as [`FrontEnd::process`].
     pub fn unread(&self, raw: &str, given: Option<Language>) -> usize {
-        let plain = raw.is_ascii() && !raw.contains(['{', '}']);
+        let whole = raw.len() <= inline::LONGEST_WORD;
+        let plain = whole && raw.is_ascii() && !raw.contains(['{', '}']);
         let language = given.unwrap_or_else(|| detect::detect(raw));
         // espeak-ng reads what it is given in its own way, and asking it twice is dear.
         let english = language.front_end().spelling == Spelling::EnglishPhones;
@@ -150,13 +152,15 @@ impl FrontEnd {
         given: Option<Language>,
         speller: &mut Speller<'_>,
     ) -> Result<(Language, String, Vec<InlineProblem>), TextError> {
-        if !nfc.contains(['{', '}']) {
-            let language = given.unwrap_or_else(|| detect::detect(nfc));
-            let normalized = normalize(nfc, language);
+        let (text, mut problems) = inline::cut_long_words(nfc);
+        if !text.contains(['{', '}']) {
+            let language = given.unwrap_or_else(|| detect::detect(&text));
+            let normalized = normalize(&text, language);
             self.spell(&normalized, language, speller)?;
-            return Ok((language, normalized, Vec::new()));
+            return Ok((language, normalized, problems));
         }
-        let (pieces, problems) = inline::split(nfc);
+        let (pieces, of_phones) = inline::split(&text);
+        problems.extend(of_phones);
         let language = given.unwrap_or_else(|| detect::detect(&plain_text(&pieces)));
         let mut normalized = String::new();
         for piece in &pieces {

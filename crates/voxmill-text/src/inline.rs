@@ -3,6 +3,8 @@
 //! They are split off before anything else looks at the text. Braces that hold no phones are a
 //! mistake or a stage direction: they are reported, and what they hold is read as plain text.
 
+use std::borrow::Cow;
+
 use super::phonemes::{Phone, UnknownPhone, parse_phones};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +26,46 @@ pub enum InlineProblem {
         written: String,
         cause: UnknownPhone,
     },
+    /// Not of phones, but seen at the same place.
+    #[error("the word `{begins}…` has {letters} letters: only the first {LONGEST_WORD} are read")]
+    LongWord { begins: String, letters: usize },
+}
+
+/// Letters and digits in a row. What is longer is no word (a key, a picture, a jammed keyboard), and must
+/// not become a hundred thousand tokens.
+pub(super) const LONGEST_WORD: usize = 1_000;
+
+/// The text without what is beyond [`LONGEST_WORD`] of any word, and those words.
+pub(super) fn cut_long_words(text: &str) -> (Cow<'_, str>, Vec<InlineProblem>) {
+    // Most texts have fewer bytes than such a word has letters.
+    if text.len() <= LONGEST_WORD {
+        return (Cow::Borrowed(text), Vec::new());
+    }
+    let (mut kept, mut problems) = (String::with_capacity(text.len()), Vec::new());
+    let is_part = |c: char| c.is_alphanumeric() || is_mark_in_word(c);
+    for run in text.split_inclusive(|c| !is_part(c)) {
+        let word = run.trim_end_matches(|c| !is_part(c));
+        match word.char_indices().nth(LONGEST_WORD) {
+            None => kept.push_str(run),
+            Some((end, _)) => {
+                kept.push_str(&word[..end]);
+                kept.push_str(&run[word.len()..]);
+                problems.push(InlineProblem::LongWord {
+                    begins: word.chars().take(20).collect(),
+                    letters: word.chars().count(),
+                });
+            }
+        }
+    }
+    match problems.is_empty() {
+        true => (Cow::Borrowed(text), problems),
+        false => (Cow::Owned(kept), problems),
+    }
+}
+
+/// Apostrophes, joiners and accents stand inside words.
+fn is_mark_in_word(c: char) -> bool {
+    matches!(c, '\'' | '’' | '\u{200c}' | '\u{200d}' | '\u{300}'..='\u{36f}' | '\u{64b}'..='\u{65f}')
 }
 
 /// The pieces of a text, with neighbouring plain ones joined.

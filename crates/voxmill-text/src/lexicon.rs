@@ -13,10 +13,15 @@ use std::path::{Path, PathBuf};
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use voxmill_untrusted::file::read_text;
+
 use super::persian;
 use super::phonemes::{Phone, UnknownPhone, parse_phones};
 use super::symbols::SymbolIds;
 use crate::is_letter;
+
+/// Some millions of words.
+const MOST_BYTES: u64 = 64_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Lexicon {
@@ -66,7 +71,7 @@ impl Lexicon {
         path: &Path,
         ids: &SymbolIds,
     ) -> Result<(Lexicon, Option<String>), LexiconError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| LexiconError::Read {
+        let text = read_text(path, MOST_BYTES).map_err(|cause| LexiconError::Read {
             path: path.to_owned(),
             cause,
         })?;

@@ -173,6 +173,7 @@ impl Ending {
 mod tests {
     use super::*;
     use crate::phonemes::spell_phones;
+    use crate::table::rows;
     use crate::table::tests::golden;
 
     fn said(word: &str) -> (String, PronunciationSource) {
@@ -186,51 +187,9 @@ mod tests {
 
     #[test]
     fn words_are_found_or_built_from_known_ones_or_guessed() {
-        use PronunciationSource::{Dictionary, LetterToSound, Lexicon};
-        for (word, phones, source) in [
-            // Endings sound as the word before them asks.
-            ("voxmill's", "V AA1 K S M IH2 L Z", Lexicon),
-            ("tulip's", "T UW1 L IH0 P S", Dictionary),
-            ("walrus's", "W AO1 L R AH0 S IH0 Z", Dictionary),
-            ("kettle'll", "K EH1 T AH0 L AH0 L", Dictionary),
-            ("tree've", "T R IY1 V", Dictionary),
-            ("kettle'd", "K EH1 T AH0 L D", Dictionary),
-            ("boat'd", "B OW1 T IH0 D", Dictionary),
-            ("tulips'", "T UW1 L AH0 P S", Dictionary),
-            ("'hello'", "HH AH0 L OW1", Dictionary),
-            ("aitch", "EY1 CH", Dictionary),
-            ("blorple's", "B L AO1 R P AH0 L Z", LetterToSound),
-            // Regular forms of known words are built from them.
-            ("libels", "L AY1 B AH0 L Z", Dictionary),
-            ("wretches", "R EH1 CH IH0 Z", Dictionary),
-            ("cutlasses", "K AH1 T L AH0 S IH0 Z", Dictionary),
-            ("connived", "K AH0 N AY1 V D", Dictionary),
-            ("caulked", "K AA1 K T", Dictionary),
-            ("gratings", "G R EY1 T IH0 NG Z", Dictionary),
-            ("voxmilling", "V AA1 K S M IH2 L IH0 NG", Lexicon),
-            ("blorps", "B L AO1 R P S", LetterToSound),
-            // Words written alike take the commoner reading.
-            ("use", "Y UW1 Z", Dictionary),
-            ("live", "L IH1 V", Dictionary),
-            ("wind", "W IH1 N D", Dictionary),
-            ("lead", "L IY1 D", Dictionary),
-            ("record", "R EH1 K ER0 D", Dictionary),
-            ("recorded", "R AH0 K AO1 R D IH0 D", Dictionary),
-            ("perfect", "P ER1 F IH0 K T", Dictionary),
-            ("close", "K L OW1 S", Dictionary),
-            ("tear", "T IH1 R", Dictionary),
-            ("minute", "M IH1 N AH0 T", Dictionary),
-            ("present", "P R EH1 Z AH0 N T", Dictionary),
-            ("object", "AA1 B JH EH0 K T", Dictionary),
-            ("content", "K AA1 N T EH0 N T", Dictionary),
-            ("subject", "S AH1 B JH IH0 K T", Dictionary),
-            ("houses", "HH AW1 Z IH0 Z", Dictionary),
-            // Contractions of the dictionary are not taken apart.
-            ("won't", "W OW1 N T", Dictionary),
-            ("they're", "DH EH1 R", Dictionary),
-            ("'tis", "T IH1 Z", Dictionary),
-        ] {
-            assert_eq!(said(word), (phones.to_owned(), source), "{word}");
+        for row in rows(include_str!("../data/golden/pronunciation.tsv")) {
+            let (phones, source) = said(row[0]);
+            assert_eq!([row[0], &phones, source.name()], row[..]);
         }
     }
 

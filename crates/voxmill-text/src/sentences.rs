@@ -10,12 +10,34 @@ pub fn sentences(text: &str) -> Vec<&str> {
         for sentence in cut(line, &['.', '!', '?', '؟', '…', '。'], 0) {
             if sentence.chars().count() <= LONG {
                 all.push(sentence);
-            } else {
-                all.extend(cut(sentence, &[',', ';', ':', '،', '؛', '—'], LONG / 3));
+                continue;
+            }
+            for clause in cut(sentence, &[',', ';', ':', '،', '؛', '—'], LONG / 3) {
+                cut_at_words(clause, &mut all);
             }
         }
     }
     all
+}
+
+/// Letters of a part that has no marks to be cut at. A text without any would otherwise be one breath, and
+/// take memory without bound.
+const LONGEST: usize = 4 * LONG;
+
+fn cut_at_words<'a>(mut clause: &'a str, all: &mut Vec<&'a str>) {
+    while let Some((end, _)) = clause.char_indices().nth(LONGEST) {
+        // A word stays whole: the front-end cuts what is none.
+        let before = clause[..end].rfind(char::is_whitespace);
+        let Some(space) = before.or_else(|| clause.find(char::is_whitespace)) else {
+            break;
+        };
+        let (part, rest) = clause.split_at(space);
+        all.push(part.trim_end());
+        clause = rest.trim_start();
+    }
+    if !clause.is_empty() {
+        all.push(clause);
+    }
 }
 
 /// Cuts after marks that a space follows, where the part before them has at least `least` letters.
@@ -78,6 +100,16 @@ mod tests {
         let parts = sentences(&long);
         assert!(parts.len() > 2);
         assert!(parts.iter().all(|part| part.chars().count() <= LONG));
+        assert_eq!(parts.join(" "), long.trim());
+    }
+
+    #[test]
+    fn a_text_without_marks_is_cut_between_words() {
+        let key = "x".repeat(3 * LONGEST);
+        let long = format!("{}{key} {}", "word ".repeat(1_000), "word ".repeat(1_000));
+        let parts = sentences(&long);
+        let fits = |part: &&str| part.chars().count() <= LONGEST || **part == key;
+        assert!(parts.len() > 10 && parts.iter().all(fits));
         assert_eq!(parts.join(" "), long.trim());
     }
 

@@ -31,6 +31,49 @@ pub(super) const fn words<const N: usize>(list: &'static str) -> [&'static str; 
     words
 }
 
+/// The only character of a field.
+pub(super) fn sign(field: &str) -> char {
+    field.chars().next().expect("a table names its signs")
+}
+
+/// Declares `TABLES`, a field for each table of a folder of `data`: its number of columns, how many
+/// of them are the key, its type, and what a row becomes.
+macro_rules! tables {
+    ($folder:literal: $($(#[$doc:meta])* $name:ident[$columns:literal, $key:literal]: $type:ty = |$row:ident| $value:expr;)*) => {
+        #[derive(Debug)]
+        pub(super) struct Tables {
+            $($(#[$doc])* pub(super) $name: $type,)*
+        }
+
+        /// # Panics
+        /// When a built-in table is malformed, which the tests below would have shown.
+        pub(super) static TABLES: std::sync::LazyLock<Tables> = std::sync::LazyLock::new(|| Tables {
+            $($name: $crate::table::rows($crate::table::text!($folder, $name)).map(|$row| $value).collect(),)*
+        });
+
+        /// Every table: its name, its text, and the numbers of its columns and of those of its key.
+        #[cfg(test)]
+        const TEXTS: &[(&str, &str, usize, usize)] =
+            &[$((stringify!($name), $crate::table::text!($folder, $name), $columns, $key),)*];
+    };
+}
+pub(super) use tables;
+
+/// The text of a table.
+macro_rules! text {
+    ($folder:literal, $name:ident) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/data/",
+            $folder,
+            "/",
+            stringify!($name),
+            ".tsv"
+        ))
+    };
+}
+pub(super) use text;
+
 /// An enum whose variants have names in a table.
 macro_rules! named_in_table {
     ($(#[$of_enum:meta])* $enum:ident { $($(#[$of_variant:meta])* $variant:ident = $name:literal,)* }) => {
@@ -53,6 +96,8 @@ pub(super) use named_in_table;
 #[cfg(test)]
 pub(super) mod tests {
     use std::collections::HashSet;
+
+    use crate::language::Language;
 
     use super::*;
 
@@ -96,24 +141,56 @@ pub(super) mod tests {
         );
     }
 
-    /// A table has a head comment and rows, all of `columns` fields, and no key of `key` fields twice.
-    pub(crate) fn check_table(name: &str, table: &str, columns: usize, key: usize) {
-        assert!(table.starts_with("# "), "{name}: no head comment");
-        let mut keys = HashSet::new();
-        for row in rows(table) {
-            assert_eq!(row.len(), columns, "{name}: {row:?}");
-            let is_key = |field: &&str| !field.is_empty() && field.trim() == *field;
-            assert!(row[..key].iter().all(is_key), "{name}: key of {row:?}");
-            assert!(keys.insert(row[..key].to_vec()), "{name}: twice: {row:?}");
-        }
-        assert!(!keys.is_empty(), "{name} is empty");
+    /// The rows of one table of a folder.
+    pub(crate) fn rows_of<'a>(
+        tables: &[(&str, &'a str, usize, usize)],
+        name: &str,
+    ) -> impl Iterator<Item = Vec<&'a str>> {
+        let (_, text, ..) = tables.iter().find(|(known, ..)| *known == name).unwrap();
+        rows(text)
     }
 
-    /// The columns of a manifest in the shared data; none where those do not lie next to the project.
-    pub(crate) fn shared_manifest(name: &str) -> Vec<Vec<String>> {
-        let path = format!("{}/../../../shared/data/{name}", env!("CARGO_MANIFEST_DIR"));
-        let manifest = std::fs::read_to_string(path).unwrap_or_default();
-        let columns = |line: &str| line.split('|').map(str::to_owned).collect();
-        manifest.lines().map(columns).collect()
+    /// Each table has a head comment and rows, all of as many fields, and no key twice; and there is
+    /// none in the folder that is not read.
+    pub(crate) fn check_tables(folder: &str, tables: &[(&str, &str, usize, usize)]) {
+        for (name, table, columns, key) in tables {
+            assert!(table.starts_with("# "), "{name}: no head comment");
+            let mut keys = HashSet::new();
+            for row in rows(table) {
+                assert_eq!(row.len(), *columns, "{name}: {row:?}");
+                let is_key = |field: &&str| !field.is_empty() && field.trim() == *field;
+                assert!(row[..*key].iter().all(is_key), "{name}: key of {row:?}");
+                assert!(keys.insert(row[..*key].to_vec()), "{name}: twice: {row:?}");
+            }
+            assert!(!keys.is_empty(), "{name} is empty");
+        }
+        let folder = format!("{}/data/{folder}", env!("CARGO_MANIFEST_DIR"));
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            let is_read = |name: &str| file.strip_suffix(".tsv") == Some(name);
+            assert!(
+                tables.iter().any(|(name, ..)| is_read(name)),
+                "{file} is not read"
+            );
+        }
+    }
+
+    /// Texts as manifests have them: our own, and where larger ones lie next to the project, those as well.
+    pub(crate) fn transcripts(language: Language) -> Vec<String> {
+        let own = include_str!("../data/golden/transcripts.csv");
+        let (prefix, shared) = match language {
+            Language::English => ("EN", "ljspeech-13100-transcripts.csv"),
+            _ => ("FA", "persian-50/metadata.csv"),
+        };
+        let folder = format!("{}/../../../shared/data", env!("CARGO_MANIFEST_DIR"));
+        let more = std::fs::read_to_string(format!("{folder}/{shared}")).unwrap_or_default();
+        let own = own.lines().filter(|line| line.starts_with(prefix));
+        let texts = |line: &str| -> Vec<String> {
+            let columns = line.split('|').skip(1);
+            columns.map(str::to_owned).collect()
+        };
+        let texts: Vec<String> = own.chain(more.lines()).flat_map(texts).collect();
+        assert!(texts.len() >= 20, "{language:?}");
+        texts
     }
 }

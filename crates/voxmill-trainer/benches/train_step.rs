@@ -31,7 +31,7 @@ impl Feed for Replay {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
         Some(Ok(Fed {
             ready: self.0.clone(),
-            done: Box::new(|| {}),
+            trained: Box::new(|| Box::new(|| {})),
         }))
     }
     fn after(&self, position: Position) -> Position {
@@ -165,9 +165,11 @@ fn main() -> ExitCode {
         sample_every: None,
         patience: None,
         max_bad_steps: 0,
+        max_failed_checkpoints: 1,
         recompute: args.iter().any(|arg| arg == "--recompute"),
         precision,
         prepare_on: PrepareOn::Host,
+        as_settled: false,
     };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

@@ -17,7 +17,7 @@ pub mod optimizer;
 pub mod panics;
 pub mod prepare;
 pub mod schedule;
+pub mod selftest;
 pub mod synthesis;
-#[cfg(test)]
 mod test_data;
 pub mod train;

@@ -25,11 +25,17 @@ impl LossTensors {
         self.mel.clone() + self.mean.clone() * MEAN_WEIGHT + self.duration.clone() * DURATION_WEIGHT
     }
 
-    /// The total and its parts (mel, mean, duration), without gradients.
+    /// The total and its parts (mel, mean, duration), without gradients. [`total_of_parts`] is the same total.
     pub(crate) fn together(&self, total: &Tensor<1>) -> Tensor<1> {
         let all = [total, &self.mel, &self.mean, &self.duration];
         Tensor::cat(all.map(|part| part.clone().inner()).to_vec(), 0)
     }
+}
+
+/// Of mel, mean and duration, one after another.
+pub(crate) fn total_of_parts(parts: &Tensor<1>) -> Tensor<1> {
+    let weights = Tensor::from_floats([1.0, MEAN_WEIGHT, DURATION_WEIGHT], &parts.device());
+    (parts.clone() * weights).sum()
 }
 
 /// Everything that a pass over a batch made.

@@ -1,7 +1,5 @@
-//! A GPU compared with the CPU: every part of the model, whole steps, and two devices at once. The software
-//! GPU of Mesa will do; a build for GPUs that finds none at all fails.
-
-mod kernels;
+//! A GPU compared with the CPU: whole runs, batches that do not fit, two devices at once. Each part of the model is
+//! compared by the self-test. The software GPU of Mesa will do; a build for GPUs that finds none at all fails.
 
 use std::sync::OnceLock;
 
@@ -12,12 +10,13 @@ use voxmill_data::batch::Batch;
 use crate::checkpoint::{Checkpoints, VoiceFacts};
 use crate::device::{self, Backend, DeviceId, Precision, read, test_gpu};
 use crate::loss::pass;
-use crate::model::{Voice, expand};
+use crate::model::Voice;
 use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
-use crate::prepare::{Counts, Prepared};
+use crate::prepare::Counts;
 use crate::schedule::{Decay, Schedule};
+use crate::selftest::parity::{COUNTS, apart, batch, prepared, voice_on};
 use crate::test_data::{TestClip, batch_of, small_voice};
-use crate::train::tests::feed::{Recorded, TestFeed, prepared_on};
+use crate::train::tests::feed::{Recorded, TestFeed};
 use crate::train::tests::{options, speakers, try_run};
 use crate::train::{TrainError, TrainOptions, Trainer};
 
@@ -38,34 +37,6 @@ fn small_gpu() -> Device {
     SMALL.get_or_init(open).clone()
 }
 
-fn batch() -> Batch {
-    let clip = TestClip::new;
-    let (a, b) = (clip("a", 9, 40), clip("b", 5, 17));
-    batch_of(&[Some(&a), None, Some(&b)], 10, 48, 32)
-}
-
-const COUNTS: Counts = Counts {
-    frames: 57,
-    tokens: 14,
-};
-
-fn voice_on(device: &Device) -> Voice {
-    let (facts, device) = (small_voice(), device.clone().autodiff());
-    Voice::new(&facts.shape, facts.vocabulary, 3, &device)
-}
-
-fn prepared(device: &Device, batch: Batch) -> Prepared {
-    prepared_on(batch, &[device.clone(), device.clone()]).prepared
-}
-
-/// The largest difference, as a share of the largest value.
-fn apart(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    let largest = a.iter().fold(1e-6f32, |most, value| most.max(value.abs()));
-    let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-    off.fold(0.0, f32::max) / largest
-}
-
 #[test]
 fn what_is_read_does_not_change_afterwards() {
     let device = test_gpu();
@@ -81,79 +52,81 @@ fn what_is_read_does_not_change_afterwards() {
     assert_eq!(values, [1.0, 2.0, 3.0]);
 }
 
-#[test]
-fn every_part_of_the_model_agrees() {
-    let made: Vec<Vec<(&str, Vec<f32>)>> = [device::cpu(), test_gpu()]
-        .iter()
-        .map(|device| {
-            let model = voice_on(device);
-            let batch = prepared(device, batch());
-            let style = model.style(batch.reference.clone(), &batch.reference_spans);
-            let (ids, languages) = (batch.tokens.clone(), batch.languages.clone());
-            let encoded = model.encode(ids, languages, &batch.token_spans, &style);
-            let made = pass(&model, &batch, 1.0, COUNTS);
-            let durations: Vec<f32> = made.durations.all().iter().map(|&n| n as f32).collect();
-            let expanded = expand(encoded.states.clone(), &made.durations, 48);
-            let (states, spans) = (encoded.states.clone(), &batch.frame_spans);
-            let decoded = model.decode(states, &made.durations, spans, &style);
-            vec![
-                ("style", read(style)),
-                ("states", read(encoded.states)),
-                ("means", read(encoded.means)),
-                ("log durations", read(encoded.log_durations)),
-                ("alignment", durations),
-                ("expanded", read(expanded)),
-                ("decoded", read(decoded)),
-                ("mel loss", read(made.losses.mel)),
-                ("mean loss", read(made.losses.mean)),
-                ("duration loss", read(made.losses.duration)),
-            ]
-        })
-        .collect();
-    for ((name, on_cpu), (_, on_gpu)) in made[0].iter().zip(&made[1]) {
-        let apart = apart(on_cpu, on_gpu);
-        assert!(apart < 1e-3, "{name}: {apart}");
+/// What one step made of the weights.
+struct StepMade {
+    gradients: Vec<Vec<f32>>,
+    norm: Vec<f32>,
+    /// By weight: how far each number of it went, and how far its running mean.
+    moved: Vec<Vec<f32>>,
+    mean_moved: Vec<Vec<f32>>,
+}
+
+const STEP_RATE: f64 = 1e-3;
+
+fn step_on(device: &Device) -> StepMade {
+    let model = voice_on(device);
+    let weights = |model: &Voice| -> Vec<Vec<f32>> {
+        let weights = model.weights().into_iter();
+        weights.map(|weight| read(weight.flat)).collect()
+    };
+    let from = |before: &[Vec<f32>], after: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+        let pairs = before.iter().zip(after);
+        let moved = pairs.map(|(a, b)| a.iter().zip(b).map(|(a, b)| b - a).collect());
+        moved.collect()
+    };
+    let before = weights(&model);
+    let batch = prepared(device, batch());
+    let made = pass(&model, &batch, 1.0, COUNTS);
+    let gradients = FlatGradients::collect(&model, made.losses.total().backward());
+    let parts = gradients.by_weight().into_iter().flatten();
+    let parts: Vec<Vec<f32>> = parts.map(read).collect();
+    let state = OptimizerState::new(&model, device);
+    let (model, state, taken) = AdamW::default().step(model, state, gradients, STEP_RATE);
+    let means = state.by_weight().into_iter().map(|m| read(m.mean_weight));
+    StepMade {
+        gradients: parts,
+        norm: read(taken.norm),
+        moved: from(&before, weights(&model)),
+        mean_moved: from(&before, means.collect()),
     }
 }
 
 #[test]
 fn gradients_and_the_step_that_is_taken_agree() {
-    let made: Vec<_> = [device::cpu(), test_gpu()]
-        .iter()
-        .map(|device| {
-            let model = voice_on(device);
-            let batch = prepared(device, batch());
-            let made = pass(&model, &batch, 1.0, COUNTS);
-            let gradients = FlatGradients::collect(&model, made.losses.total().backward());
-            let parts = gradients.by_weight().into_iter().flatten();
-            let parts: Vec<Vec<f32>> = parts.map(read).collect();
-            let state = OptimizerState::new(&model, device);
-            let (_, state, taken) = AdamW::default().step(model, state, gradients, 1e-3);
-            let moved = state.by_weight().into_iter().map(|m| read(m.mean_weight));
-            let moved: Vec<Vec<f32>> = moved.collect();
-            (parts, moved, read(taken.norm))
-        })
-        .collect();
-    let [
-        (gradients, moved, norm),
-        (gradients_gpu, moved_gpu, norm_gpu),
-    ] = &made[..]
-    else {
-        unreachable!("two devices");
-    };
-    assert_eq!(gradients.len(), gradients_gpu.len());
+    let (on_cpu, on_gpu) = (step_on(&device::cpu()), step_on(&test_gpu()));
+    assert_eq!(on_cpu.gradients.len(), on_gpu.gradients.len());
+    assert_eq!(on_cpu.gradients.len(), on_cpu.moved.len());
+    assert!(apart(&on_cpu.norm, &on_gpu.norm) < 1e-3);
     // A gradient that is all but zero has no digits to compare.
-    let scale = norm[0] * 1e-3;
-    for (n, (a, b)) in gradients.iter().zip(gradients_gpu).enumerate() {
-        let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-        let off = off.fold(0.0, f32::max);
-        let largest = a.iter().fold(scale, |most, value| most.max(value.abs()));
+    let scale = on_cpu.norm[0] * 1e-3;
+    let (mut compared, mut all) = (0, 0);
+    for (n, gradient) in on_cpu.gradients.iter().enumerate() {
+        let off = gradient.iter().zip(&on_gpu.gradients[n]);
+        let off = off.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let largest = gradient.iter().fold(scale, |most, g| most.max(g.abs()));
         assert!(off / largest < 5e-3, "gradient {n}: {off} of {largest}");
+        // The first step of Adam goes as far for a small gradient as for a large one. So numbers are compared
+        // whose gradient has the same sign on both devices, and each must have gone its way.
+        let rate = STEP_RATE as f32;
+        for (at, g) in gradient.iter().enumerate() {
+            all += 1;
+            if g.abs() < 2e-2 * largest {
+                continue;
+            }
+            compared += 1;
+            for (what, [a, b]) in [
+                ("weight", [&on_cpu, &on_gpu].map(|made| made.moved[n][at])),
+                (
+                    "mean",
+                    [&on_cpu, &on_gpu].map(|made| made.mean_moved[n][at]),
+                ),
+            ] {
+                assert!((a - b).abs() < 0.05 * rate, "{what} {n}, {at}: {a}, {b}");
+                assert!(a * g.signum() < -0.5 * rate, "{what} {n}, {at}: {a}, {g}");
+            }
+        }
     }
-    assert!(apart(norm, norm_gpu) < 1e-3);
-    for (a, b) in moved.iter().zip(moved_gpu) {
-        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 3e-3));
-    }
+    assert!(4 * compared > all, "{compared} of {all}");
 }
 
 /// Some steps on two batches, one after the other.
@@ -188,6 +161,7 @@ fn trained(
         },
         log_every: 20,
         max_bad_steps: 0,
+        max_failed_checkpoints: 1,
         precision,
         ..options(steps)
     };

@@ -128,7 +128,6 @@ impl FlatGradients {
     }
 
     /// Each weight's, in the model's order.
-    #[cfg(test)]
     pub(crate) fn by_weight(&self) -> Vec<Option<Tensor<1>>> {
         let Some(packing) = &self.packing else {
             return self.parts.clone();
@@ -153,6 +152,26 @@ impl FlatGradients {
                 (sum, one) => sum.or(one),
             };
         }
+    }
+
+    /// One number of each part: they are there when all gradients are.
+    pub(crate) fn first_numbers(&self) -> Option<Tensor<1>> {
+        let parts = self.parts.iter().flatten();
+        let numbers: Vec<_> = parts.map(|part| part.clone().narrow(0, 0, 1)).collect();
+        (!numbers.is_empty()).then(|| Tensor::cat(numbers, 0))
+    }
+
+    /// Each weight's gradient multiplied, by one factor for each in the model's order.
+    pub(crate) fn times(self, factors: &[f32]) -> Self {
+        let parts = match &self.packing {
+            Some(packing) => packing.times(self.parts, factors),
+            None => {
+                let pairs = self.parts.into_iter().zip(factors);
+                let times = |(part, factor): (Option<Tensor<1>>, &f32)| Some(part? * *factor);
+                pairs.map(times).collect()
+            }
+        };
+        Self { parts, ..self }
     }
 
     /// The norm of all gradients together, as if the loss had not been multiplied.

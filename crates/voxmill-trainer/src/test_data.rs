@@ -1,11 +1,11 @@
-//! Synthetic clips and a small voice for tests.
+//! Synthetic clips and a small voice, for the self-test of devices and for tests.
 
 use std::collections::BTreeMap;
 
 use voxmill_audio::AudioSettings;
 use voxmill_data::batch::{Batch, BatchForm, BatchRow, collate};
 use voxmill_data::batch_plan::{Position, Shape};
-use voxmill_data::draw::draw;
+use voxmill_data::draw::{draw, unit};
 use voxmill_text::language::Language;
 use voxmill_text::symbols::SymbolTable;
 
@@ -116,4 +116,19 @@ pub(crate) fn batch_of<'a>(
         })
     };
     collate(form, clips.iter().enumerate().map(row))
+}
+
+/// Something like speech: loud tones, quiet treble, silence, and a click.
+pub(crate) fn speech_like(samples: usize) -> Vec<f32> {
+    (0..samples)
+        .map(|at| {
+            let t = at as f64 / 22_050.0;
+            let loud = 0.4 * (t * 900.0 + (t * 11.0).sin() * 30.0).sin();
+            let quiet = 0.003 * (t * 30_000.0).sin();
+            let hiss = 0.01 * (unit(draw(0, at as u64, "hiss", "test")) - 0.5);
+            let envelope = (t * 3.0).sin().max(0.0);
+            let click = if at == 7_000 { 0.5 } else { 0.0 };
+            ((loud + quiet) * envelope + hiss * 0.1 + click) as f32
+        })
+        .collect()
 }

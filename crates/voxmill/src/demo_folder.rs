@@ -25,7 +25,8 @@ pub(crate) fn unpack() -> anyhow::Result<PathBuf> {
     Ok(corpus.dir)
 }
 
-fn cache_home() -> Option<PathBuf> {
+/// Where programs keep what can be made again.
+pub(crate) fn cache_home() -> Option<PathBuf> {
     let given = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())

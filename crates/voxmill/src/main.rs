@@ -16,6 +16,7 @@ use clap::Parser as _;
 
 use exit::Exit;
 use voxmill_settings::{args, error};
+use voxmill_untrusted::shown::is_obeyed;
 
 /// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The
 /// system's allocator lets memory grow by a third over 2,000 steps of that; this one stays level.
@@ -39,6 +40,11 @@ fn main() {
         if error.use_stderr() {
             error::write_failure(&error::command_line_failure(&error));
         }
+        // The parser repeats what was typed, in colours: only where nothing in it is obeyed.
+        if std::env::args_os().any(|arg| arg.to_string_lossy().contains(is_obeyed)) {
+            commands::print_lines(error.render().to_string().trim_end());
+            std::process::exit(error.exit_code());
+        }
         error.exit()
     });
     let outcome = match cli.verb {
@@ -50,11 +56,12 @@ fn main() {
         args::Verb::Synthesize(args) => commands::synthesize::run(*args),
         args::Verb::Train(args) => commands::train::run(*args),
         args::Verb::Validate(args) => commands::validate::run(*args),
+        args::Verb::Selftest(args) => commands::selftest::run(&args),
         args::Verb::Devices(args) => commands::devices::run(&args).map(|()| Exit::Done),
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };
     let exit = outcome.unwrap_or_else(|error| {
-        commands::status!("{}", error::describe(&error));
+        commands::print_lines(&error::describe(&error));
         error::write_failure(&error::failure(&error));
         Exit::Failed
     });

@@ -10,6 +10,7 @@ use voxmill_audio::{AudioSettings, LogMel, decode_mono};
 use super::corpus::Corpus;
 use super::record::Record;
 use super::{WORKERS, prepare};
+use crate::output_of;
 
 /// Log-mel on one thread, decoded samples in memory on both sides.
 pub(super) fn librosa(
@@ -32,20 +33,9 @@ pub(super) fn librosa(
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let script = root.join("tools/python/mel_bench.py");
-        let output = Command::new(python)
-            .arg(script)
-            .arg(wavs)
-            .output()
-            .context("cannot start Python")?;
-        ensure!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        theirs.push(
-            fastest(&String::from_utf8_lossy(&output.stdout))
-                .context("mel_bench.py said nothing of its time")?,
-        );
+        let said = output_of(Command::new(python).arg(script).arg(wavs))?;
+        let time = fastest(&String::from_utf8_lossy(&said));
+        theirs.push(time.context("mel_bench.py said nothing of its time")?);
         let mut best = f64::INFINITY;
         for _ in 0..15 {
             let begin = Instant::now();
@@ -58,13 +48,9 @@ pub(super) fn librosa(
         ours.push(best);
     }
     record.section("Log-mel", &format!("{} clips, {seconds:.1} s of audio, one thread; ms per second of audio, fastest of 15 passes a round", clips.len()));
-    record.rounds("librosa 0.11.0", theirs.iter().copied(), 4);
-    record.rounds("voxmill", ours.iter().copied(), 4);
-    record.ratio(
-        ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours),
-        "at least 2.5 ×",
-        2.5,
-    );
+    record.rounds("librosa 0.11.0", &theirs, 4);
+    record.rounds("voxmill", &ours, 4);
+    record.ratio(&theirs, &ours, "at least 2.5 ×", 2.5);
     Ok(())
 }
 
@@ -87,22 +73,12 @@ pub(super) fn dataloader(
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let script = root.join("tools/python/dataloader.py");
-        let output = Command::new(python)
-            .arg(script)
-            .arg(corpus.path())
-            .arg(WORKERS.to_string())
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        theirs.push(
-            said["clips_per_second"]
-                .as_f64()
-                .context("dataloader.py said nothing of its rate")?,
-        );
+        let workers = WORKERS.to_string();
+        let mut loop_of_theirs = Command::new(python);
+        loop_of_theirs.arg(script).arg(corpus.path()).arg(workers);
+        let said: serde_json::Value = serde_json::from_slice(&output_of(&mut loop_of_theirs)?)?;
+        let rate = said["clips_per_second"].as_f64();
+        theirs.push(rate.context("dataloader.py said nothing of its rate")?);
 
         corpus.forget_cache()?;
         let begin = Instant::now();
@@ -113,27 +89,12 @@ pub(super) fn dataloader(
             "prepare did not make every clip"
         );
     }
-    record.section(
-        "Prepare",
-        &format!(
-            "{} clips cold, {WORKERS} workers on both sides; clips per second",
-            corpus.clips()
-        ),
-    );
-    record.rounds(
-        "PyTorch DataLoader (soundfile, torch.stft), nothing written",
-        theirs.iter().copied(),
-        0,
-    );
-    record.rounds(
-        "voxmill prepare, text and writing included",
-        ours.iter().copied(),
-        0,
-    );
-    record.ratio(
-        ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs),
-        "at least 3 ×",
-        3.0,
-    );
+    let clips = corpus.clips();
+    let what = format!("{clips} clips cold, {WORKERS} workers on both sides; clips per second");
+    record.section("Prepare", &what);
+    let loader = "PyTorch DataLoader (soundfile, torch.stft), nothing written";
+    record.rounds(loader, &theirs, 0);
+    record.rounds("voxmill prepare, text and writing included", &ours, 0);
+    record.ratio(&ours, &theirs, "at least 3 ×", 3.0);
     Ok(())
 }

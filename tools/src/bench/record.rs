@@ -5,6 +5,8 @@ use std::process::Command;
 
 use xtask::tell;
 
+use crate::output_of;
+
 pub(super) struct Record {
     file: PathBuf,
     text: String,
@@ -13,12 +15,10 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn begin(root: &Path) -> anyhow::Result<Record> {
         let file = root.join("benches/records/data-side.md");
-        let said = |program: &str, args: &[&str]| -> anyhow::Result<String> {
-            let output = Command::new(program)
-                .args(args)
-                .current_dir(root)
-                .output()?;
-            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        let said = |program: &str, args: &[&str]| {
+            let mut command = Command::new(program);
+            let said = output_of(command.args(args).current_dir(root))?;
+            anyhow::Ok(String::from_utf8_lossy(&said).trim().to_owned())
         };
         let date = said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])?;
         let commit = said("git", &["describe", "--always", "--dirty"])?;
@@ -42,28 +42,22 @@ impl Record {
         self.text.push_str(&format!("- {line}\n"));
     }
 
-    pub(super) fn rounds(
-        &mut self,
-        what: &str,
-        values: impl Iterator<Item = f64>,
-        decimals: usize,
-    ) {
-        let values: Vec<_> = values.map(|value| format!("{value:.decimals$}")).collect();
+    pub(super) fn rounds(&mut self, what: &str, values: &[f64], decimals: usize) {
+        let values = values.iter().map(|value| format!("{value:.decimals$}"));
+        let values: Vec<_> = values.collect();
         self.line(&format!("{what}: {}", values.join(", ")));
     }
 
     pub(super) fn target(&mut self, target: &str, met: bool) {
-        self.line(&format!(
-            "target {target}: {}",
-            if met { "met" } else { "NOT met" }
-        ));
+        let met = if met { "met" } else { "NOT met" };
+        self.line(&format!("target {target}: {met}"));
     }
 
-    /// Ratios round by round; the target is held against their median, since a shared host slows
-    /// now one side and now the other.
-    pub(super) fn ratio(&mut self, ratios: impl Iterator<Item = f64>, target: &str, least: f64) {
-        let mut ratios: Vec<f64> = ratios.collect();
-        self.rounds("ratio, round by round", ratios.iter().copied(), 2);
+    /// `a` over `b`, round by round; the target is held against their median, since a shared host
+    /// slows now one side and now the other.
+    pub(super) fn ratio(&mut self, a: &[f64], b: &[f64], target: &str, least: f64) {
+        let mut ratios: Vec<f64> = a.iter().zip(b).map(|(a, b)| a / b).collect();
+        self.rounds("ratio, round by round", &ratios, 2);
         ratios.sort_by(f64::total_cmp);
         let median = ratios[ratios.len() / 2];
         self.line(&format!("median ratio: {median:.2} ×"));
@@ -80,10 +74,9 @@ impl Record {
 fn host() -> anyhow::Result<String> {
     let field = |file: &str, name: &str| -> anyhow::Result<String> {
         let text = std::fs::read_to_string(file)?;
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(name))
-            .unwrap_or_default();
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with(name));
+        let line = line.unwrap_or_default();
         Ok(line.split(':').nth(1).unwrap_or_default().trim().to_owned())
     };
     let cores = std::thread::available_parallelism()?;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
 use voxmill_data::draw::draw;
+use voxmill_text::phonemes::edit_distance;
 
 use super::grammar::{Grammar, words};
 
@@ -131,18 +132,8 @@ pub(super) fn plain(text: &str) -> String {
 
 /// Word edit distance.
 fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<String> = words(b).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, word) in words(a).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(word != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    let [a, b] = [a, b].map(|text| words(text).collect::<Vec<_>>());
+    edit_distance(&a, &b)
 }
 
 #[cfg(test)]
@@ -171,16 +162,10 @@ mod tests {
         let all: BTreeSet<&String> = lists.iter().flatten().collect();
         assert_eq!(all.len(), 24);
         assert_eq!(lists, choose(&grammar, 7, &[share, share]).unwrap());
-        assert!(
-            choose(
-                &grammar,
-                7,
-                &[Share {
-                    sentences: 37,
-                    ..share
-                }]
-            )
-            .is_err()
-        );
+        let too_many = Share {
+            sentences: 37,
+            ..share
+        };
+        assert!(choose(&grammar, 7, &[too_many]).is_err());
     }
 }

@@ -24,6 +24,20 @@ struct Grams {
     kept: Vec<bool>,
 }
 
+impl Grams {
+    /// The place of the beginning or the end of a longer n-gram: that occurs as well.
+    fn place(&self, part: u128) -> usize {
+        let found = self.keys.binary_search(&part);
+        found.expect("a part of an n-gram occurs")
+    }
+
+    /// The keys that pruning leaves.
+    fn kept_keys(&self) -> impl Iterator<Item = u128> {
+        let all = self.keys.iter().zip(&self.kept);
+        all.filter(|(_, kept)| **kept).map(|(key, _)| *key)
+    }
+}
+
 /// Trains on aligned words; `pairs` are sorted and hold every pair used. `threshold` is the least
 /// loss (in nats over the training data) for which an n-gram is worth its bytes.
 pub(crate) fn train(
@@ -125,18 +139,11 @@ fn smooth(levels: &mut [Grams], n: usize, predictable: usize, begin: u16) {
     let (shorter, rest) = levels.split_at_mut(n);
     let level = &mut rest[0];
     let discounts = discounts(&level.counts);
-    let contexts = level
-        .keys
-        .chunk_by(|a, b| a >> BITS == b >> BITS)
-        .map(<[u128]>::len);
     let mut from = 0;
-    let spans: Vec<_> = contexts
-        .map(|len| {
-            from += len;
-            from - len..from
-        })
-        .collect();
-    for span in spans {
+    while let Some(first) = level.keys.get(from) {
+        let same_context = |key: &u128| key >> BITS == first >> BITS;
+        let span = from..from + level.keys[from..].partition_point(same_context);
+        from = span.end;
         let counted = |at: &usize| level.keys[*at] != u128::from(begin);
         let total: u64 = span
             .clone()
@@ -159,16 +166,15 @@ fn smooth(levels: &mut [Grams], n: usize, predictable: usize, begin: u16) {
                 0 => 1.0 / predictable as f64,
                 _ => {
                     let below = &shorter[n - 1];
-                    let found = below.keys.binary_search(&suffix(level.keys[at], n));
-                    below.probability[found.expect("a suffix of an n-gram occurs")]
+                    below.probability[below.place(suffix(level.keys[at], n))]
                 }
             };
             level.probability[at] = own + gamma * lower;
         }
         if n > 0 {
             let above = &mut shorter[n - 1];
-            let found = above.keys.binary_search(&(level.keys[span.start] >> BITS));
-            above.backoff[found.expect("a prefix of an n-gram occurs")] = gamma;
+            let context = above.place(level.keys[span.start] >> BITS);
+            above.backoff[context] = gamma;
         }
     }
 }
@@ -179,23 +185,15 @@ fn prune(levels: &mut [Grams], threshold: f64) {
         let (level, longer) = rest.split_first_mut().expect("n is a level");
         let mut needed = vec![false; level.keys.len()];
         if let Some(longer) = longer.first() {
-            for (key, _) in longer
-                .keys
-                .iter()
-                .zip(&longer.kept)
-                .filter(|(_, kept)| **kept)
-            {
-                let parent = level.keys.binary_search(&(key >> BITS));
-                needed[parent.expect("a prefix of an n-gram occurs")] = true;
+            for key in longer.kept_keys() {
+                needed[level.place(key >> BITS)] = true;
             }
         }
         for (at, needed) in needed.into_iter().enumerate() {
             let above = &shorter[n - 1];
             let key = level.keys[at];
-            let context = above.keys.binary_search(&(key >> BITS));
-            let lower = above.keys.binary_search(&suffix(key, n));
-            let backed_off = above.backoff[context.expect("a prefix of an n-gram occurs")]
-                * above.probability[lower.expect("a suffix of an n-gram occurs")];
+            let (context, lower) = (above.place(key >> BITS), above.place(suffix(key, n)));
+            let backed_off = above.backoff[context] * above.probability[lower];
             let loss = level.occurrences[at] as f64 * (level.probability[at] / backed_off).ln();
             level.kept[at] = needed || loss >= threshold;
         }
@@ -231,19 +229,17 @@ fn renormalize_backoff(levels: &mut [Grams], n: usize) {
             }
         }
         from += group.len();
-        let context = levels[n - 1].keys.binary_search(&(group[0] >> BITS));
-        fresh[context.expect("a prefix of an n-gram occurs")] =
-            f64::max(own, 1e-6) / f64::max(lower, 1e-6);
+        let context = levels[n - 1].place(group[0] >> BITS);
+        fresh[context] = f64::max(own, 1e-6) / f64::max(lower, 1e-6);
     }
     levels[n - 1].backoff = fresh;
 }
 
 fn quantize(levels: &[Grams], n: usize, unigrams: usize) -> Level {
     let mut level = Level::default();
-    let children: Vec<u128> = levels.get(n + 1).map_or_else(Vec::new, |longer| {
-        let kept = longer.keys.iter().zip(&longer.kept).filter(|(_, k)| **k);
-        kept.map(|(key, _)| key >> BITS).collect()
-    });
+    let longer = levels.get(n + 1).into_iter();
+    let children = longer.flat_map(Grams::kept_keys).map(|key| key >> BITS);
+    let children: Vec<u128> = children.collect();
     let grams = &levels[n];
     let mut push = |key: u128, probability: f64, backoff: f64| {
         level.pairs.push((key & MASK) as u16);

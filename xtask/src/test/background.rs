@@ -19,9 +19,10 @@ impl Background {
     pub(super) fn start(root: &Path, parts: &[&str]) -> anyhow::Result<Background> {
         let folder = python::target_dir(root);
         std::fs::create_dir_all(&folder)?;
-        let output = folder.join("check-background.log");
-        let file = File::create(&output)?;
         let parts = parts.join(" ");
+        let name = parts.replace("--", "").replace(' ', "-");
+        let output = folder.join(format!("check-{name}.log"));
+        let file = File::create(&output)?;
         tell(&format!(
             "in the background: {parts}; its output is in {}",
             output.display()

@@ -34,6 +34,10 @@ pub mod thresholds {
     pub const BYTES: f64 = 0.25;
     /// One item, as a multiple of the slow ones (p95).
     pub const HUGE: f64 = 8.0;
+    /// The least that a device must be busy before its kernels are looked at.
+    pub const LAUNCH_BUSY: f64 = 0.70;
+    /// Of the time that a device is busy, the part in which its driver sees no kernel run.
+    pub const LAUNCH_IDLE: f64 = 0.30;
     /// Of a device's memory.
     pub const MEMORY_HARDLY_USED: f64 = 0.30;
     /// Of the memory, from the second quarter of a long run to its last.
@@ -64,6 +68,7 @@ pub enum Cause {
     Gaps,
     DataDeviceFull,
     BatchTooSmall,
+    LaunchBound,
     SwapInUse,
     MemoryGrowing,
     CpuPinned,
@@ -89,6 +94,7 @@ impl Cause {
             Cause::SmallBuffer | Cause::Variation => "jitter",
             Cause::Interference => "interference",
             Cause::NoOverlap | Cause::Gaps => "gaps",
+            Cause::LaunchBound => "launch-bound",
             Cause::Padding | Cause::BatchTooSmall | Cause::StepBound => "step-bound",
         }
     }
@@ -238,6 +244,7 @@ pub fn find(profile: &Profile, run: &Run) -> Vec<Finding> {
         diagnosis.gaps(),
         diagnosis.variation(),
         diagnosis.data_device(),
+        diagnosis.launches(),
         diagnosis.memory_hardly_used(),
         diagnosis.swap(),
         diagnosis.growth(),

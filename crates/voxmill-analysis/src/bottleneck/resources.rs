@@ -4,11 +4,15 @@ use voxmill_telemetry::event::Nanos;
 use voxmill_telemetry::stage::StageId;
 
 use super::thresholds::{
-    DATA_BUSY, GAP, INTERFERENCE, MEMORY_GROWTH, MEMORY_HARDLY_USED, PADDING, RIVALS, STALL,
-    VARIATION,
+    DATA_BUSY, GAP, INTERFERENCE, LAUNCH_BUSY, LAUNCH_IDLE, MEMORY_GROWTH, MEMORY_HARDLY_USED,
+    PADDING, RIVALS, STALL, VARIATION,
 };
 use super::{Advice, Cause, Diagnosis, Finding, Level, setting};
+use crate::profile::DriverMemory;
 use crate::run::{CPU, fact};
+
+/// Samples of a driver, one a second: fewer may all have hit the same moment of a step.
+const LEAST_SAMPLES: usize = 3;
 
 /// Of the time that steps take longer, the least that the data side must have worked.
 const PLAUSIBLE_WORK: f64 = 0.3;
@@ -207,29 +211,86 @@ impl Diagnosis<'_> {
         Some(found)
     }
 
-    /// The driver's names of devices are not the run's, so the log does not report which of the driver's
-    /// devices the model is on. Where even the fullest of them is hardly used, so is the model's.
+    /// The GPU always has a step to do, and yet its driver sees kernels run for a part of the time only: each is over
+    /// before the host has launched the next.
+    pub(super) fn launches(&self) -> Option<Finding> {
+        let model = self.model_gpu()?;
+        let samples = self.run.utilisation(model);
+        let busy = self.line.busy();
+        if samples.len() < LEAST_SAMPLES || busy < LAUNCH_BUSY {
+            return None;
+        }
+        let running = samples.iter().sum::<f64>() / samples.len() as f64 / 100.0;
+        let idle = 1.0 - running / busy;
+        if idle < LAUNCH_IDLE {
+            return None;
+        }
+        let what = format!(
+            "{model} was busy {:.0} % of the time, and by its driver kernels ran {:.0} % of it: they are so short that \
+             the GPU waits for the next to be launched",
+            100.0 * busy,
+            100.0 * running
+        );
+        let measure = "share of the busy time in which the driver saw no kernel run";
+        let fewer = match model.starts_with("wgpu") {
+            true => {
+                "fewer kernels: a build with --features vulkan (or cuda) fuses them, `wgpu` does not"
+            }
+            false => {
+                "fewer kernels: --grad-accum and --enable-gradient-checkpointing launch more of them for the same clips; \
+                 leave them out where the memory allows"
+            }
+        };
+        let found = Finding::new(Cause::LaunchBound, Level::Warning, busy - running, what)
+            .because(
+                "share of the time that the device was busy",
+                busy,
+                LAUNCH_BUSY,
+            )
+            .because(measure, idle, LAUNCH_IDLE)
+            .advise(self.twice_the_batch(
+                "larger batches give each kernel more to do; `voxmill scale` measures by how much",
+            ))
+            .advise(fewer);
+        Some(found)
+    }
+
+    fn model_gpu(&self) -> Option<&str> {
+        self.run.fact(fact::DEVICE).filter(|name| *name != CPU)
+    }
+
+    fn twice_the_batch(&self, what: &str) -> Advice {
+        let batch = self.run.number(fact::BATCH_SIZE).unwrap_or(16.0);
+        Advice::set(setting::BATCH_SIZE, (batch * 2.0) as u64, what)
+    }
+
     pub(super) fn memory_hardly_used(&self) -> Option<Finding> {
-        let model = self.run.fact(fact::DEVICE).filter(|name| *name != CPU)?;
-        let devices = self.profile.memory.devices.values();
-        let shares = devices.map(|memory| {
+        let model = self.model_gpu()?;
+        let devices = &self.profile.memory.devices;
+        let share = |memory: &DriverMemory| {
             let total = memory.total.filter(|total| *total > 0)?;
             Some(memory.peak? as f64 / total as f64)
-        });
-        // One that does not report its memory may be the model's.
-        let shares: Vec<f64> = shares.collect::<Option<_>>()?;
-        let used = shares.into_iter().max_by(f64::total_cmp)?;
+        };
+        let used = match self.run.knows_its_devices() {
+            true => {
+                let card = self.run.identity(model)?.sampled_as.as_ref()?;
+                share(devices.get(card)?)?
+            }
+            // A log of an earlier version does not tell which of the driver's devices the model is on. Where even the
+            // fullest of them is hardly used, so is the model's; one that does not report its memory may be it.
+            false => {
+                let shares: Vec<f64> = devices.values().map(share).collect::<Option<_>>()?;
+                shares.into_iter().max_by(f64::total_cmp)?
+            }
+        };
         if used > MEMORY_HARDLY_USED {
             return None;
         }
-        let batch = self.run.number(fact::BATCH_SIZE).unwrap_or(16.0);
         let what = format!("at most {:.0} % of {model}'s memory was used", 100.0 * used);
         let measure = "share of the device's memory in use at the most";
         let found = Finding::new(Cause::BatchTooSmall, Level::Note, 0.0, what)
             .because(measure, used, MEMORY_HARDLY_USED)
-            .advise(Advice::set(
-                setting::BATCH_SIZE,
-                (batch * 2.0) as u64,
+            .advise(self.twice_the_batch(
                 "larger batches use the device better; `voxmill scale` measures by how much",
             ));
         Some(found)

@@ -1,3 +1,5 @@
+use voxmill_telemetry::event::{Event, Stamped};
+
 use super::*;
 use crate::profile::profile;
 use crate::synthetic::SyntheticRun;
@@ -145,6 +147,107 @@ fn memory_is_hardly_used_where_no_card_of_the_driver_is_full() {
     assert_eq!(found("vulkan:0", &unknown), None, "it may be the other one");
     assert_eq!(found("cpu", &[("nvidia0", Some(20))]), None);
     assert_eq!(found("cuda:0", &[]), None, "no driver reports");
+}
+
+/// A log of this version tells which card the model is on.
+#[test]
+fn memory_is_that_of_the_card_that_the_model_is_on() {
+    let full = [("nvidia0", Some(90)), ("nvidia1", Some(20))];
+    let found = |devices: &[(&'static str, Option<&'static str>)]| {
+        let run = SyntheticRun {
+            facts: vec![("device", "cuda:0")],
+            cards: full.to_vec(),
+            devices: devices.to_vec(),
+            ..SyntheticRun::default()
+        };
+        let mut findings = profile(&run.run()).findings.into_iter();
+        findings.any(|found| found.cause == Cause::BatchTooSmall)
+    };
+    assert!(found(&[("cuda:0", Some("nvidia1"))]));
+    assert!(!found(&[("cuda:0", Some("nvidia0"))]));
+    assert!(!found(&[("cuda:0", None)]), "it is not known which");
+    assert!(
+        !found(&[]),
+        "an earlier version's log: the other one is full"
+    );
+}
+
+fn on_gpu(utilisation: f64) -> SyntheticRun {
+    SyntheticRun {
+        facts: vec![("device", "cuda:0")],
+        // The other card has nothing to do.
+        cards: vec![("nvidia0", Some(50)), ("nvidia1", Some(50))],
+        utilisation,
+        devices: vec![("cuda:0", Some("nvidia1"))],
+        ..SyntheticRun::default()
+    }
+}
+
+#[test]
+fn a_busy_gpu_whose_kernels_run_a_part_of_the_time_is_launch_bound() {
+    let found = top(&on_gpu(40.0));
+    assert_eq!(found.cause, Cause::LaunchBound, "{found:#?}");
+    assert_eq!(
+        (found.level, found.bound_by.as_str()),
+        (Level::Warning, "launch-bound")
+    );
+    let set = &found.changes[0];
+    let set = (set.setting.as_deref(), set.value.as_deref());
+    assert_eq!(set, (Some("batch_size"), Some("16")));
+    let on_wgpu = SyntheticRun {
+        facts: vec![("device", "wgpu:0")],
+        devices: vec![("wgpu:0", Some("nvidia1"))],
+        ..on_gpu(40.0)
+    };
+    assert!(top(&on_wgpu).changes[1].what.contains("--features vulkan"));
+}
+
+#[test]
+fn what_is_close_to_launch_bound_is_not() {
+    let never = [
+        ("its kernels run most of the time", on_gpu(75.0)),
+        (
+            "it waits for batches",
+            SyntheticRun {
+                waited_ms: 60,
+                late: Some("prepare"),
+                ..on_gpu(40.0)
+            },
+        ),
+        (
+            "an earlier version's log",
+            SyntheticRun {
+                devices: Vec::new(),
+                ..on_gpu(40.0)
+            },
+        ),
+        (
+            "a card without samples",
+            SyntheticRun {
+                devices: vec![("cuda:0", None)],
+                ..on_gpu(40.0)
+            },
+        ),
+        (
+            "the CPU next to an idle card",
+            SyntheticRun {
+                facts: vec![("device", "cpu")],
+                devices: vec![("cpu", None)],
+                ..on_gpu(40.0)
+            },
+        ),
+    ];
+    for (why, run) in never {
+        let findings = profile(&run.run()).findings;
+        let found = findings.iter().find(|f| f.cause == Cause::LaunchBound);
+        assert_eq!(found, None, "{why}");
+    }
+    // Kernels are still compiled and tuned: the card is idle, and the steps are long.
+    let is_sample = |event: &Stamped| matches!(event.event, Event::DeviceSample(_));
+    let (early, mut events): (Vec<Stamped>, Vec<Stamped>) =
+        on_gpu(40.0).events().into_iter().partition(is_sample);
+    events.splice(1..1, early);
+    assert!(Run::of(&events).utilisation("cuda:0").is_empty());
 }
 
 #[test]

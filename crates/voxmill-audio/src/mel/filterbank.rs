@@ -115,6 +115,16 @@ impl MelFilterbank {
     }
 }
 
+/// Filters that lie between two bins of the spectrum: whatever the sound, they see nothing.
+pub(crate) fn empty_filters(settings: &AudioSettings) -> usize {
+    let bin_hz = f64::from(settings.sample_rate) / settings.n_fft as f64;
+    let is_empty = |edge: &&[f64]| {
+        let bin = (edge[0] / bin_hz).floor() + 1.0;
+        bin * bin_hz >= edge[2] || bin > (settings.n_fft / 2) as f64
+    };
+    mel_edges_hz(settings).windows(3).filter(is_empty).count()
+}
+
 /// `n_mels + 2` frequencies, evenly spaced in mels: each filter's lower edge, peak and upper edge.
 fn mel_edges_hz(settings: &AudioSettings) -> Vec<f64> {
     let low = hz_to_mel(f64::from(settings.f_min));
@@ -190,6 +200,20 @@ mod tests {
         };
         let (left, right) = (dot(&forth, &mel), dot(&spectrum, &back));
         assert!((left - right).abs() < 1e-4 * left, "{left} {right}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn empty_filters_are_those_without_weights(
+            half_n_fft in 16_usize..600,
+            n_mels in 1_usize..300,
+            f_min in 0.0_f32..7999.0,
+        ) {
+            let settings = AudioSettings { n_fft: 2 * half_n_fft, n_mels, f_min, ..AudioSettings::default() };
+            let bands = MelFilterbank::new(&settings).bands;
+            let empty = bands.iter().filter(|band| band.weights.is_empty()).count();
+            proptest::prop_assert_eq!(empty_filters(&settings), empty);
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::debug_fields;
 use super::framing::{Framing, centred};
 use super::settings::{AudioSettings, AudioSettingsError};
 use super::vectors::with_wide_vectors;
-pub(super) use filterbank::{LANES, MelFilterbank};
+pub(super) use filterbank::{LANES, MelFilterbank, empty_filters};
 pub use tables::MelTables;
 
 /// Mel magnitudes below this are silence.

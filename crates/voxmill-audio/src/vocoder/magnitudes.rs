@@ -68,7 +68,7 @@ impl MelInversion {
             }
         }
         let bins = self.spectrum.len();
-        for (frame, magnitudes) in magnitudes.chunks_exact_mut(bins).enumerate() {
+        for (frame, magnitudes) in magnitudes.chunks_exact_mut(bins.max(1)).enumerate() {
             for (magnitude, bin) in magnitudes.iter_mut().zip(&self.spectrum) {
                 *magnitude = bin[frame];
             }

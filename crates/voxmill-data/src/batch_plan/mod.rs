@@ -5,7 +5,7 @@
 //! are chosen once from the lengths of all clips ([`BatchPlan::new`]); each epoch only reshuffles
 //! ([`BatchPlan::epoch`]).
 //!
-//! All of it is a pure function of (clips, settings, epoch): header lengths in, plain lists out.
+//! All of it is a pure function of (clips, settings, epoch): lengths in, plain lists out.
 //! Nothing depends on the order in which clips were listed, on workers, on ranks or on what the
 //! cache holds, so a run can resume anywhere by its [`Position`]. Clips that are in
 //! quarantine when an epoch begins are left out by the caller; one that fails in mid-epoch
@@ -31,7 +31,7 @@ use reference::Speakers;
 
 use crate::draw::draw;
 
-/// What the plan must know of a clip, all of it from the manifest and the audio header.
+/// What the plan must know of a clip: from the manifest and the audio header, or the length after trimming.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanClip {
     pub id: String,

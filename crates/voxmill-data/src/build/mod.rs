@@ -31,6 +31,8 @@ pub use staleness::{Fingerprints, Staleness};
 pub struct Known {
     pub language: Language,
     pub tokens: u32,
+    /// After trimming.
+    pub frames: u32,
     pub levels: Levels,
 }
 
@@ -277,6 +279,7 @@ fn store(
     let known = Known {
         language: text.language,
         tokens: text.tokens.len() as u32,
+        frames: audio.features.frames() as u32,
         levels: audio.features.levels,
     };
     built.known.push((clip, known));

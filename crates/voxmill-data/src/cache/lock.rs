@@ -4,32 +4,31 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-const LOCK_FILE: &str = "lock";
-
 /// Held until dropped. The file stays: removing it would let two processes lock two files of one name.
 #[derive(Debug)]
-pub(super) struct WriteLock {
+pub struct WriteLock {
     file: File,
 }
 
 /// The process that holds the lock, if it is known.
-pub(super) type Holder = Option<u32>;
+pub type Holder = Option<u32>;
 
 impl WriteLock {
-    pub(super) fn attempt(dir: &Path) -> io::Result<Result<WriteLock, Holder>> {
+    /// Takes the lock that a file stands for, and makes the file where there is none; or says who has it.
+    pub fn attempt(path: &Path) -> io::Result<Result<WriteLock, Holder>> {
         let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(dir.join(LOCK_FILE))?;
+            .open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // The process id is a courtesy to those who wait; the lock holds without it, so a full disk
-        // does not keep a cache from being collected.
+        // does not keep it from being taken.
         let _ = write_process_id(&mut file);
         Ok(Ok(WriteLock { file }))
     }
@@ -63,7 +62,7 @@ mod tests {
     #[test]
     fn the_second_learns_who_is_first_and_gets_it_afterwards() {
         let dir = tempfile::tempdir().unwrap();
-        let attempt = || WriteLock::attempt(dir.path()).unwrap();
+        let attempt = || WriteLock::attempt(&dir.path().join("lock")).unwrap();
         let first = attempt();
         assert!(first.is_ok());
         assert_eq!(attempt().unwrap_err(), Some(std::process::id()));

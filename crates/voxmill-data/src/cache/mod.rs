@@ -51,6 +51,7 @@ pub use fingerprint::{
     AudioStamp, FeatureSettings, Fingerprint, Freshness, Hash128, RebuildReason,
 };
 pub use gc::Collected;
+pub use lock::{Holder, WriteLock};
 pub use reader::Cache;
 pub use room::{clip_bytes, free_space, may_write};
 pub use writer::{Added, CacheWriter, WriterOptions};

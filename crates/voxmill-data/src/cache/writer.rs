@@ -20,6 +20,7 @@ use super::reader::{Cache, refuse_newer};
 use super::room::{FILE_BYTES, index_row_bytes};
 use super::shard::{Shard, ShardDraft};
 
+const LOCK_FILE: &str = "lock";
 /// How often a waiting writer tries again.
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
@@ -93,7 +94,7 @@ impl CacheWriter {
         refuse_newer(dir, &Listing::read(dir).map_err(io_error)?)?;
         fs::create_dir_all(dir).map_err(io_error)?;
         let lock = loop {
-            match WriteLock::attempt(dir).map_err(io_error)? {
+            match WriteLock::attempt(&dir.join(LOCK_FILE)).map_err(io_error)? {
                 Ok(lock) => break lock,
                 Err(holder) if on_wait(holder).is_break() => {
                     let dir = dir.to_owned();

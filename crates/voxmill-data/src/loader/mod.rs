@@ -61,8 +61,8 @@ pub struct LoaderSettings {
     pub slots: usize,
     /// The longest that the consumer waits for full slots before its first batch.
     pub start_delay: Duration,
-    /// Batches that the consumer holds at the same time.
-    pub held_at_once: usize,
+    /// Clips of more frames are in no batch: for clips that are trimmed, whose headers say more than they have.
+    pub max_frames: Option<u32>,
     /// For tests that look for the cause of a delay.
     pub delays: Option<InjectedDelays>,
 }
@@ -80,7 +80,7 @@ impl Default for LoaderSettings {
             adapt: false,
             slots: 2,
             start_delay: Duration::ZERO,
-            held_at_once: 1,
+            max_frames: None,
             delays: None,
         }
     }
@@ -134,20 +134,22 @@ impl Loader {
         settings: LoaderSettings,
         framing: Option<Framing>,
     ) -> Result<Loader, LoaderError> {
-        let audio = &store.recipe().audio;
         let clips = store.clips().iter().enumerate();
         let of_split = clips.filter(|(_, clip)| clip.split == split);
         let planned = of_split.filter_map(|(number, clip)| {
-            let frames = audio.frames_for_header(&clip.header);
             let planned = PlanClip {
                 id: clip.id.to_string(),
-                frames: u32::try_from(frames).unwrap_or(u32::MAX),
+                frames: store.planned_frames(number),
                 tokens: store.token_count(number)?,
                 speaker: clip.speaker,
             };
             Some((planned, number))
         });
         let mut members: Vec<(PlanClip, usize)> = planned.collect();
+        let all = members.len();
+        let most = settings.max_frames.unwrap_or(u32::MAX);
+        members.retain(|(clip, _)| clip.frames <= most);
+        let too_long = all - members.len();
         // The plan numbers its clips by the order of their ids.
         members.sort_unstable_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         let (clips, numbers): (Vec<_>, Vec<_>) = members.into_iter().unzip();
@@ -158,6 +160,7 @@ impl Loader {
             plan,
             numbers: numbers.into(),
             framing,
+            too_long,
         };
         let (budget, rows) = (settings.ram_budget, Arc::new(rows));
         let loader = Loader { rows, settings };
@@ -166,6 +169,11 @@ impl Loader {
             return Err(LoaderError::TooLittleMemory { needed, budget });
         }
         Ok(loader)
+    }
+
+    /// Clips that are left out by `max_frames`.
+    pub fn too_long(&self) -> usize {
+        self.rows.too_long
     }
 
     /// The batches of one of several ranks: every n-th, dealt from a position on, which must be the same on
@@ -179,15 +187,15 @@ impl Loader {
             plan: Arc::clone(&rows.plan),
             numbers: Arc::clone(&rows.numbers),
             framing: rows.framing,
+            too_long: rows.too_long,
         });
         let settings = self.settings.clone();
         Loader { rows, settings }
     }
 
-    /// Batches ready ahead of those that the consumer holds.
+    /// Batches ready ahead of the one that the consumer holds.
     pub fn slots_ahead(&self) -> usize {
-        let held = self.settings.held_at_once.max(1);
-        (self.settings.slots + 1).saturating_sub(held).max(1)
+        self.settings.slots.max(1)
     }
 
     /// With fewer batches ready ahead of the consumer.
@@ -196,9 +204,9 @@ impl Loader {
         self
     }
 
-    /// What the batches that the consumer holds take while the last of them is computed.
+    /// What a batch takes while it is computed.
     pub fn most_bytes(&self) -> u64 {
-        self.rows.most_for_a_batch() * self.settings.held_at_once.max(1) as u64
+        self.rows.most_for_a_batch()
     }
 
     /// Of all clips of the plan, as their headers say.
@@ -348,8 +356,7 @@ impl Loader {
         let bytes = shapes.map(|shape| self.rows.form(Position::default(), shape).bytes());
         Plan {
             slots: Some(SlotsPlan {
-                // Fewer than the consumer holds, and it would wait for itself.
-                ahead: Setting::fixed(settings.slots.max(settings.held_at_once).max(1)),
+                ahead: Setting::fixed(self.slots_ahead()),
                 bytes_each: bytes.max().unwrap_or(0),
                 budget: None,
             }),
@@ -401,6 +408,7 @@ struct RowSource {
     numbers: Arc<[usize]>,
     /// Of the samples in the batches; `None`: log-mel frames are in them.
     framing: Option<Framing>,
+    too_long: usize,
 }
 
 /// A row between `featurize` and `collate`.

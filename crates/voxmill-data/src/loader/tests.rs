@@ -3,7 +3,7 @@ use crate::cache::{CacheWriter, WriterOptions};
 use crate::dataset::Dataset;
 use crate::featurize::Recipe;
 use crate::manifest::Limits;
-use crate::store::CacheHome;
+use crate::store::{CacheHome, PlannedLengths};
 use std::fs;
 use std::path::PathBuf;
 use voxmill_audio::{AudioSettings, LogMel, wav_bytes};
@@ -64,19 +64,28 @@ impl Tones {
         Arc::new(store)
     }
 
-    /// Two epochs on a store.
-    fn two_epochs(&self, store: &Arc<FeatureStore>, settings: LoaderSettings) -> Vec<Batch> {
-        two_epochs_of(&training(store, settings))
+    /// Two epochs without a cache.
+    fn plain(&self) -> Vec<Batch> {
+        two_epochs(&self.store(None, ROOMY), settings(1))
     }
 
-    /// The same two with samples in the batches.
-    fn two_epochs_of_waveforms(
-        &self,
-        store: &Arc<FeatureStore>,
-        settings: LoaderSettings,
-    ) -> Vec<Batch> {
-        two_epochs_of(&of_waveforms(store, settings).unwrap())
+    /// Another run that is writing the cache.
+    fn other_writer(&self) -> CacheWriter {
+        let (features, options) = (
+            Recipe::default().feature_settings(),
+            WriterOptions::default(),
+        );
+        CacheWriter::open(&self.cache_dir(), features, options).unwrap()
     }
+}
+
+fn two_epochs(store: &Arc<FeatureStore>, settings: LoaderSettings) -> Vec<Batch> {
+    two_epochs_of(&training(store, settings))
+}
+
+/// The same two with samples in the batches.
+fn two_epochs_of_waveforms(store: &Arc<FeatureStore>, settings: LoaderSettings) -> Vec<Batch> {
+    two_epochs_of(&of_waveforms(store, settings).unwrap())
 }
 
 fn settings(workers: usize) -> LoaderSettings {
@@ -126,12 +135,106 @@ fn taken(running: Running<Batch>) -> Vec<Batch> {
     batches.collect()
 }
 
+/// Tones between two silences of half a second, which trimming cuts.
+fn between_silences() -> Tones {
+    let mut data = Tones::new();
+    for number in 0..CLIPS {
+        let path = data.home.path().join(format!("wavs/c{number}.wav"));
+        let tone = (0..4_000 + 900 * number).map(|at| (at as f32 / 10.0).sin() / 4.0);
+        let silence = || std::iter::repeat_n(0.0, 11_025);
+        let samples = silence().chain(tone).chain(silence());
+        fs::write(path, wav_bytes(&Vec::from_iter(samples), 22_050)).unwrap();
+    }
+    let dataset = Dataset::open(data.home.path(), None, &Limits::default(), 0.0);
+    data.clips = dataset.unwrap().manifest.clips;
+    data
+}
+
+fn trimming(data: &Tones) -> FeatureStore {
+    let audio = AudioSettings {
+        trim_db: Some(40.0),
+        ..AudioSettings::default()
+    };
+    let recipe = Recipe {
+        audio: Arc::new(audio),
+        ..Recipe::default()
+    };
+    let clips = data.clips.clone();
+    FeatureStore::open(clips, recipe, data.cached(), ROOMY, Recorder::off())
+}
+
+#[test]
+fn trimmed_lengths_decide_once_the_cache_has_them_and_a_resumed_run_keeps_its_own() {
+    let data = between_silences();
+    let cold = Arc::new(trimming(&data));
+    assert_eq!(*cold.lengths(), PlannedLengths::default());
+    let by_headers = training(&cold, settings(2));
+    let audio = cold.recipe().audio.clone();
+    let header = |id: &str| {
+        let clip = data.clips.iter().find(|clip| &*clip.id == id);
+        audio.frames_for_header(&clip.unwrap().header) as u32
+    };
+    let clips = by_headers.plan().clips().iter();
+    assert!({ clips }.all(|clip| clip.frames == header(&clip.id)));
+    two_epochs_of(&by_headers);
+    let began_with = serde_json::to_value(cold.lengths()).unwrap();
+    let before = by_headers.plan().fingerprint();
+    let longest = by_headers
+        .plan()
+        .clips()
+        .iter()
+        .map(|clip| clip.frames)
+        .max();
+    drop((cold, by_headers));
+
+    // A new run plans by what the clips really have.
+    let warm = Arc::new(trimming(&data));
+    assert!(warm.lengths().trimmed && warm.lengths().by_header.is_empty());
+    let trimmed = training(&warm, settings(2));
+    for batch in two_epochs_of(&trimmed) {
+        for (clip, frames) in batch.clips.iter().zip(&batch.frame_counts) {
+            let Some(clip) = clip else { continue };
+            let planned = &trimmed.plan().clips()[*clip];
+            assert_eq!(*frames, planned.frames, "{}", planned.id);
+            assert!(planned.frames + 60 < header(&planned.id), "{}", planned.id);
+        }
+    }
+
+    // The one that began with headers is resumed with them, whatever the cache has by now.
+    let lengths = serde_json::from_value(began_with).unwrap();
+    let resumed = Arc::new(trimming(&data).with_lengths(lengths));
+    assert_eq!(training(&resumed, settings(2)).plan().fingerprint(), before);
+    assert_ne!(trimmed.plan().fingerprint(), before);
+
+    // A limit that leaves a clip out by its header takes it once its length is known.
+    let limited = LoaderSettings {
+        max_frames: longest.map(|frames| frames - 1),
+        ..settings(2)
+    };
+    assert_eq!(training(&resumed, limited.clone()).too_long(), 1);
+    assert_eq!(training(&warm, limited).too_long(), 0);
+}
+
+/// A clip that the cache cannot have (its file is bad) is planned by its header, and stays so.
+#[test]
+fn clips_that_the_cache_does_not_have_are_named() {
+    let data = between_silences();
+    let cold = Arc::new(trimming(&data));
+    data.break_clip();
+    two_epochs_of(&training(&cold, settings(2)));
+    drop(cold);
+    let warm = trimming(&data);
+    assert!(warm.lengths().trimmed);
+    let named: Vec<_> = warm.lengths().by_header.iter().collect();
+    assert_eq!(named, ["c9"]);
+}
+
 #[test]
 fn batches_are_those_of_the_plan() {
     let data = Tones::new();
     let store = data.store(None, ROOMY);
     let loader = training(&store, settings(2));
-    let batches = data.two_epochs(&store, settings(2));
+    let batches = two_epochs(&store, settings(2));
     let mut at = 0;
     for epoch in 0..2 {
         let plan = loader.epoch(epoch);
@@ -159,12 +262,12 @@ fn batches_are_those_of_the_plan() {
 #[test]
 fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
     let data = Tones::new();
-    let plain = data.two_epochs(&data.store(None, ROOMY), settings(1));
+    let plain = data.plain();
     for workers in [1, 3] {
         let _ = fs::remove_dir_all(data.cache_dir());
         let cold = data.store(data.cached(), ROOMY);
         assert_eq!(cold.found_in_cache(), 0);
-        assert!(data.two_epochs(&cold, settings(workers)) == plain, "cold");
+        assert!(two_epochs(&cold, settings(workers)) == plain, "cold");
         drop(cold);
         let warm = data.store(data.cached(), ROOMY);
         assert_eq!(
@@ -172,10 +275,10 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
             CLIPS - 5,
             "what the first run computed"
         );
-        assert!(data.two_epochs(&warm, settings(workers)) == plain, "warm");
+        assert!(two_epochs(&warm, settings(workers)) == plain, "warm");
         assert_eq!((warm.files_decoded(), warm.notes()), (0, vec![]));
         let nothing_held = data.store(None, 0);
-        assert!(data.two_epochs(&nothing_held, settings(workers)) == plain);
+        assert!(two_epochs(&nothing_held, settings(workers)) == plain);
     }
     let mut no_overlap = settings(1);
     no_overlap.overlap = false;
@@ -187,7 +290,7 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
     for settings in [no_overlap, adaptive, unordered] {
         let case = format!("{settings:?}");
         let is_unordered = settings.order == Order::Free;
-        let mut batches = data.two_epochs(&data.store(None, ROOMY), settings);
+        let mut batches = two_epochs(&data.store(None, ROOMY), settings);
         if is_unordered {
             batches.sort_by_key(|batch| batch.position);
         }
@@ -200,7 +303,7 @@ fn each_file_is_decoded_once_though_it_is_used_as_itself_and_as_a_reference() {
     let data = Tones::new();
     for home in [None, data.cached()] {
         let store = data.store(home, ROOMY);
-        data.two_epochs(&store, settings(3));
+        two_epochs(&store, settings(3));
         assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
     }
 }
@@ -220,7 +323,7 @@ fn resumed_it_gives_exactly_the_rest() {
     let data = Tones::new();
     let store = data.store(data.cached(), ROOMY);
     let loader = training(&store, settings(2));
-    let all = data.two_epochs(&store, settings(2));
+    let all = two_epochs(&store, settings(2));
     for done in [0, 1, 4, all.len() - 1, all.len()] {
         let position = loader.position(done as u64);
         assert_eq!(loader.batches_before(position), done as u64);
@@ -244,13 +347,13 @@ fn resumed_it_gives_exactly_the_rest() {
 #[test]
 fn a_clip_that_fails_in_mid_epoch_becomes_a_masked_row_and_is_reported() {
     let data = Tones::new();
-    let whole = data.two_epochs(&data.store(None, ROOMY), settings(1));
+    let whole = data.plain();
     data.break_clip();
     let mut seen = Vec::new();
     for workers in [1, 3] {
         let store = data.store(None, ROOMY);
         let loader = training(&store, settings(workers));
-        let batches = data.two_epochs(&store, settings(workers));
+        let batches = two_epochs(&store, settings(workers));
         assert_eq!(batches.len(), whole.len());
         let bad = store.bad();
         assert_eq!((bad.len(), &*bad[0].clip), (1, "c9"));
@@ -293,16 +396,11 @@ fn a_text_that_cannot_be_read_aloud_is_reported_and_not_planned() {
 #[test]
 fn a_cache_that_cannot_be_written_stops_nothing() {
     let data = Tones::new();
-    let plain = data.two_epochs(&data.store(None, ROOMY), settings(1));
-    // Another run is writing.
-    let (features, options) = (
-        Recipe::default().feature_settings(),
-        WriterOptions::default(),
-    );
-    let other = CacheWriter::open(&data.cache_dir(), features, options).unwrap();
+    let plain = data.plain();
+    let other = data.other_writer();
     let store = data.store(data.cached(), ROOMY);
     assert!(store.keeps());
-    assert!(data.two_epochs(&store, settings(2)) == plain);
+    assert!(two_epochs(&store, settings(2)) == plain);
     assert!(!store.keeps());
     let notes = store.notes();
     let [note] = &notes[..] else {
@@ -317,7 +415,7 @@ fn a_cache_that_cannot_be_written_stops_nothing() {
     for home in [CacheHome::unbounded(impossible), no_room] {
         let is_bounded = home.budget_bytes.is_some();
         let store = data.store(Some(home), ROOMY);
-        assert!(data.two_epochs(&store, settings(2)) == plain);
+        assert!(two_epochs(&store, settings(2)) == plain);
         assert_eq!(store.notes().len(), 1);
         assert!(store.keeps() || !is_bounded);
     }
@@ -341,36 +439,29 @@ fn damage(data: &Tones, prefix: &str) -> usize {
     meant.len()
 }
 
+/// Before the store is opened, or after: as a reader that has not looked at the shard yet.
 #[test]
-fn a_damaged_shard_is_computed_again() {
-    let data = Tones::new();
-    let plain = data.two_epochs(&data.store(data.cached(), ROOMY), settings(2));
-    damage(&data, "shard-");
-    let store = data.store(data.cached(), ROOMY);
-    assert!(data.two_epochs(&store, settings(2)) == plain);
-    assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
-    assert!(store.notes()[0].contains("damaged"), "{:?}", store.notes());
-    drop(store);
-    let again = data.store(data.cached(), ROOMY);
-    assert!(data.two_epochs(&again, settings(2)) == plain);
-    assert_eq!(again.files_decoded(), 0);
-}
-
-/// Meanwhile, a shard is damaged that was whole when the store was opened.
-#[test]
-fn a_shard_that_proves_damaged_when_it_is_read_is_computed_again() {
-    let data = Tones::new();
-    let plain = data.two_epochs(&data.store(data.cached(), ROOMY), settings(2));
-    let store = data.store(data.cached(), ROOMY);
-    // As a reader that has not looked at the shard yet.
-    store.forget_checks();
-    damage(&data, "shard-");
-    assert_eq!(store.notes(), Vec::<String>::new());
-    assert!(data.two_epochs(&store, settings(2)) == plain);
-    assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
-    assert!(store.notes()[0].contains("damaged"), "{:?}", store.notes());
-    drop(store);
-    assert_eq!(data.store(data.cached(), 0).found_in_cache(), CLIPS - 5);
+fn a_damaged_shard_is_computed_again_whenever_it_shows() {
+    for when_read in [false, true] {
+        let data = Tones::new();
+        let plain = two_epochs(&data.store(data.cached(), ROOMY), settings(2));
+        let mut store = None;
+        if when_read {
+            let whole = store.insert(data.store(data.cached(), ROOMY));
+            whole.forget_checks();
+        }
+        damage(&data, "shard-");
+        let store = store.unwrap_or_else(|| data.store(data.cached(), ROOMY));
+        assert!(!when_read || store.notes().is_empty());
+        assert!(two_epochs(&store, settings(2)) == plain);
+        assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
+        assert!(store.notes()[0].contains("damaged"), "{:?}", store.notes());
+        drop(store);
+        let again = data.store(data.cached(), ROOMY);
+        assert_eq!(again.found_in_cache(), CLIPS - 5);
+        assert!(two_epochs(&again, settings(2)) == plain);
+        assert_eq!(again.files_decoded(), 0);
+    }
 }
 
 #[test]
@@ -398,11 +489,7 @@ fn damage_is_repaired_when_a_store_is_opened_even_where_nothing_is_new() {
     data.store(data.cached(), ROOMY)
         .mel_statistics(&all)
         .unwrap();
-    let (features, options) = (
-        Recipe::default().feature_settings(),
-        WriterOptions::default(),
-    );
-    let other = CacheWriter::open(&data.cache_dir(), features, options).unwrap();
+    let other = data.other_writer();
     damage(&data, "shard-");
     let store = data.store(data.cached(), ROOMY);
     assert!(
@@ -441,7 +528,7 @@ fn statistics_are_the_same_to_the_last_bit_on_any_number_of_threads() {
         let found = found.unwrap().unwrap();
         assert_eq!(found.clips, 8);
         // What was computed for them is there when training comes to them.
-        data.two_epochs(&store, settings(2));
+        two_epochs(&store, settings(2));
         assert_eq!(store.files_decoded(), CLIPS as u64 - 5);
         found
     };
@@ -472,16 +559,16 @@ fn memory_that_no_batch_fits_into_is_refused_before_the_start() {
     let store = data.store(None, 0);
     let new = |settings| Loader::new(&store, Split::Train, batch_settings(), settings);
     let (_, batches) = with_least_memory(new);
-    assert!(batches == data.two_epochs(&data.store(None, 0), settings(1)));
+    assert!(batches == two_epochs(&data.store(None, 0), settings(1)));
     assert!(store.bad().is_empty());
 }
 
 #[test]
 fn waveforms_are_of_the_same_clips_and_give_the_same_frames() {
     let data = Tones::new();
-    let frames = data.two_epochs(&data.store(None, ROOMY), settings(2));
+    let frames = two_epochs(&data.store(None, ROOMY), settings(2));
     // What the cache has of log-mel is of no use to them, and does no harm.
-    data.two_epochs(&data.store(data.cached(), ROOMY), settings(2));
+    two_epochs(&data.store(data.cached(), ROOMY), settings(2));
     let audio = AudioSettings::default();
     let framing = audio.framing();
     let mut log_mel = LogMel::new(&audio).unwrap();
@@ -498,7 +585,7 @@ fn waveforms_are_of_the_same_clips_and_give_the_same_frames() {
     };
     for (home, workers) in [(None, 1), (data.cached(), 3)] {
         let store = data.store(home, ROOMY);
-        let samples = data.two_epochs_of_waveforms(&store, settings(workers));
+        let samples = two_epochs_of_waveforms(&store, settings(workers));
         assert_eq!(samples.len(), frames.len());
         for (samples, frames) in samples.iter().zip(&frames) {
             assert_eq!(samples.sound.framing(), Some(framing));
@@ -522,10 +609,10 @@ fn a_bad_file_becomes_a_masked_row_among_waveforms() {
     let data = Tones::new();
     data.break_clip();
     let frames = data.store(None, ROOMY);
-    let expected = data.two_epochs(&frames, settings(1));
+    let expected = two_epochs(&frames, settings(1));
     for workers in [1, 3] {
         let store = data.store(None, ROOMY);
-        let batches = data.two_epochs_of_waveforms(&store, settings(workers));
+        let batches = two_epochs_of_waveforms(&store, settings(workers));
         assert_eq!(store.bad(), frames.bad());
         assert_eq!((store.bad().len(), &*store.bad()[0].clip), (1, "c9"));
         for (batch, expected) in batches.iter().zip(&expected) {
@@ -545,12 +632,12 @@ fn a_bad_file_becomes_a_masked_row_among_waveforms() {
 fn waveforms_run_to_their_end_in_just_the_memory_that_they_ask_for() {
     let data = Tones::new();
     // A cache saves them no decoding, so it must not make them ask for less.
-    data.two_epochs(&data.store(data.cached(), ROOMY), settings(2));
+    two_epochs(&data.store(data.cached(), ROOMY), settings(2));
     let store = data.store(data.cached(), 0);
     let (needed, batches) = with_least_memory(|settings| of_waveforms(&store, settings));
     let most = batches.iter().map(Batch::bytes).max().unwrap();
     assert!(needed > 2 * most, "rows, and the batch that they go into");
-    assert!(batches == data.two_epochs_of_waveforms(&data.store(None, 0), settings(1)));
+    assert!(batches == two_epochs_of_waveforms(&data.store(None, 0), settings(1)));
     assert!(store.bad().is_empty());
 }
 
@@ -559,7 +646,7 @@ fn a_plain_loop_resumes_where_it_stopped() {
     let data = Tones::new();
     let store = data.store(None, ROOMY);
     let loader = training(&store, settings(2));
-    let all = data.two_epochs(&store, settings(2));
+    let all = two_epochs(&store, settings(2));
     let mut batches = loader.batches(Position::default(), Some(2)).unwrap();
     let mut first: Vec<Batch> = batches.by_ref().take(4).map(Result::unwrap).collect();
     // The fourth is in the caller's hands: it is not done.

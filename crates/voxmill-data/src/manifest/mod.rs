@@ -217,7 +217,11 @@ impl Filtered {
             return Some(&mut self.text_too_long);
         }
         let frames = limits.audio.frames_for_header(&clip.header);
-        if limits.max_mel_frames.is_some_and(|max| frames > max)
+        // What is trimmed may be shorter than its header says: whoever plans batches decides.
+        let by_header = limits
+            .max_mel_frames
+            .filter(|_| limits.audio.trim_db.is_none());
+        if by_header.is_some_and(|max| frames > max)
             || limits.audio.check_length(&clip.header).is_err()
         {
             return Some(&mut self.audio_too_long);

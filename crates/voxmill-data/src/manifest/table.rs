@@ -3,12 +3,19 @@
 //! Comma-separated with RFC 4180 quoting and `\n` line ends, so that a spreadsheet, pandas and
 //! `grep` can all read them whatever an id contains. The header row is the format's version: a
 //! table with other columns is refused. A table appears whole or not at all: it is written under a
-//! temporary name, synced and renamed. Thirty lines of quoting did not seem worth a dependency.
+//! temporary name, synced and renamed. What a terminal would obey is written as `\u{1b}`, and read back as it was.
+//! Thirty lines of quoting did not seem worth a dependency.
 
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use voxmill_untrusted::file::read_text;
+use voxmill_untrusted::shown;
+
+/// A row for each of some million clips.
+const MOST_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -73,8 +80,9 @@ fn write_row<const N: usize>(out: &mut impl Write, row: [&str; N]) -> io::Result
         if index > 0 {
             out.write_all(b",")?;
         }
+        let field = shown::field(field);
         // A lone empty field would make a blank line; quoting it costs two bytes.
-        if field.contains(['"', ',', '\n', '\r']) || (N == 1 && field.is_empty()) {
+        if field.contains(['"', ',', '\n']) || (N == 1 && field.is_empty()) {
             write!(out, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
             out.write_all(field.as_bytes())?;
@@ -89,7 +97,7 @@ pub(super) fn read_table<const N: usize>(
     path: &Path,
     header: [&str; N],
 ) -> Result<Vec<(usize, [String; N])>, TableError> {
-    let text = match fs::read_to_string(path) {
+    let text = match read_text(path, MOST_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text.map_err(|source| TableError::Read {
             path: path.to_owned(),
@@ -145,7 +153,7 @@ fn take_row(rest: &mut &str) -> Result<Vec<String>, &'static str> {
             field.push_str(&rest[..end]);
             *rest = &rest[end..];
         }
-        fields.push(field);
+        fields.push(shown::restored(&field));
         if let Some(more) = rest.strip_prefix(',') {
             *rest = more;
         } else if let Some(more) = rest.strip_prefix('\n') {
@@ -173,6 +181,7 @@ mod tests {
             let read = read_table(&path, ["a", "b", "c"]).unwrap();
             let read: Vec<_> = read.into_iter().map(|(_, row)| row).collect();
             prop_assert_eq!(read, rows);
+            prop_assert!(!fs::read_to_string(&path).unwrap_or_default().contains(shown::is_obeyed));
         }
 
         #[test]

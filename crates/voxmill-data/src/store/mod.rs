@@ -4,6 +4,7 @@
 //! decoded once, features that are new stay in memory until the cache has them (without a cache: for
 //! good), as far as they fit into a bound. Where they come from makes no difference to what they are.
 
+mod lengths;
 mod statistics;
 mod updater;
 
@@ -23,6 +24,7 @@ use crate::build::fingerprint;
 use crate::featurize::{
     ClipFeaturizer, ComputedAudio, Recipe, audio_features, bad_audio, left_out, text_features,
 };
+pub use lengths::PlannedLengths;
 pub use statistics::{MelStatistics, SampledStatistics};
 pub use updater::CacheHome;
 use updater::{CacheUpdater, open_repaired};
@@ -39,6 +41,9 @@ pub struct FeatureStore {
     recipe: Recipe,
     settings: FeatureSettings,
     texts: Vec<Text>,
+    /// Frames of each clip as the cache had them when the store was opened; only where clips are trimmed.
+    trimmed: Vec<Option<u32>>,
+    lengths: PlannedLengths,
     readable: RwLock<Arc<Readable>>,
     held: Mutex<Held>,
     hold_bytes: u64,
@@ -105,15 +110,23 @@ impl FeatureStore {
         let find_text = |clip: &Clip| {
             let cached = cache.as_ref().and_then(|cache| {
                 let print = fingerprint(clip, &recipe, false);
-                let fresh = cache.freshness(&clip.id, &print, &settings) == Freshness::Reuse;
-                cache.entry(&clip.id).filter(|_| fresh)
+                let freshness = cache.freshness(&clip.id, &print, &settings);
+                Some((cache.entry(&clip.id)?, freshness))
             });
-            match cached.map(|entry| entry.token_count) {
-                Some(tokens) => Ok(Text::InCache { tokens }),
-                None => text_features(clip, &recipe).map(Text::Computed),
-            }
+            let trims = recipe.audio.trim_db.is_some();
+            let trimmed = cached.as_ref().filter(|_| trims);
+            let trimmed = trimmed.filter(|(_, freshness)| freshness.is_audio_fresh());
+            let trimmed = trimmed.map(|(entry, _)| entry.frames);
+            let text = match cached {
+                Some((entry, Freshness::Reuse)) => Ok(Text::InCache {
+                    tokens: entry.token_count,
+                }),
+                _ => text_features(clip, &recipe).map(Text::Computed),
+            };
+            (text, trimmed)
         };
-        let found: Vec<_> = clips.par_iter().map(find_text).collect();
+        let found: (Vec<_>, Vec<_>) = clips.par_iter().map(find_text).unzip();
+        let (found, trimmed) = found;
         let mut texts = Vec::with_capacity(clips.len());
         let mut bad = BTreeMap::new();
         for (number, text) in found.into_iter().enumerate() {
@@ -134,7 +147,7 @@ impl FeatureStore {
         for note in notes {
             updater.note(note);
         }
-        FeatureStore {
+        let mut store = FeatureStore {
             opened_fresh: fresh.iter().filter(|fresh| **fresh).count(),
             readable: RwLock::new(Arc::new(Readable { cache, fresh })),
             held: Mutex::default(),
@@ -146,8 +159,12 @@ impl FeatureStore {
             recipe,
             settings,
             texts,
+            trimmed,
+            lengths: PlannedLengths::default(),
             recorder,
-        }
+        };
+        store.choose_lengths();
+        store
     }
 
     pub fn clips(&self) -> &[Clip] {

@@ -12,14 +12,16 @@ fn a_full_disk_costs_the_unfinished_shard_only() {
     let inner = child("full_disk::writes_until_there_is_no_room", dir.path());
     // Exceeding the limit kills by default; ignored signals stay ignored in the program executed.
     let script = r#"trap "" XFSZ; ulimit -f 1000; exec "$0" "$@""#;
-    let status = std::process::Command::new("sh")
+    // Its output through a pipe: a log of ours that is longer than the limit could not be written to either.
+    let output = std::process::Command::new("sh")
         .args(["-c", script])
         .arg(inner.get_program())
         .args(inner.get_args())
         .env(super::CHILD_DIR, dir.path())
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success());
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}");
 }
 
 #[test]

@@ -28,12 +28,10 @@ mod tests;
 
 use std::time::Duration;
 
-use voxmill_telemetry::event::DecidedChange;
+use voxmill_telemetry::event::{DecidedChange, Decision};
 
 use crate::counters::RunSnapshot;
 use crate::plan::Plan;
-use decision::{Action, actions};
-pub(crate) use decision::{Adjusted, Adjustment};
 use measure::{CERTAIN, Estimate, MeasureWindow, Measurement};
 use settings::{Bounds, Settings};
 use settled::Baseline;
@@ -119,9 +117,9 @@ impl Controller {
         self.interval
     }
 
-    /// Takes the pipeline's state and decides what to change. Actions are to be carried out in their order:
+    /// Takes the pipeline's state and decides what to change. Decisions are to be carried out in their order:
     /// a stage gives workers up before another gets them, so their sum never exceeds the budget.
-    pub(crate) fn observe(&mut self, snapshot: &RunSnapshot) -> Vec<Adjustment> {
+    pub(crate) fn observe(&mut self, snapshot: &RunSnapshot) -> Vec<Decision> {
         let is_ending = snapshot.stages.iter().any(|stage| stage.workers == 0);
         if is_ending || snapshot.stages.len() != self.bounds.stages.len() + 1 {
             return Vec::new();
@@ -158,7 +156,7 @@ impl Controller {
         now: &Settings,
         measured: &Measurement,
         known: Option<Estimate>,
-    ) -> Vec<Adjustment> {
+    ) -> Vec<Decision> {
         if let Some(known) = known {
             if !measured.is_sure() {
                 return Vec::new();
@@ -176,7 +174,7 @@ impl Controller {
         self.scaling.fill(StageScaling::Unknown);
     }
 
-    fn search(&mut self, now: &Settings, measured: &Measurement) -> Vec<Adjustment> {
+    fn search(&mut self, now: &Settings, measured: &Measurement) -> Vec<Decision> {
         let rate = measured.rate();
         if rate.value <= 0.0 {
             // The pipeline stands still: a pause, or the end. Nothing can be learnt from it.
@@ -208,13 +206,13 @@ impl Controller {
             };
         };
         self.trials += 1;
-        let changes = self.go(now, &trial.to, |action| trial.decision(action));
+        let decisions = self.go(now, &trial.to, false, |gets| trial.reason_if(gets));
         self.phase = Phase::Trying {
             before: now.clone(),
             measured_before: measured.clone(),
             trial,
         };
-        changes
+        decisions
     }
 
     fn judge(
@@ -224,7 +222,7 @@ impl Controller {
         before: &Settings,
         measured_before: &Measurement,
         trial: &Trial,
-    ) -> Vec<Adjustment> {
+    ) -> Vec<Decision> {
         // A larger buffer acts through the consumer's waiting alone, and waiting is not blurred by
         // how uneven the consumer itself is. Workers may also slow others down: only the rate shows it.
         // A buffer that is too large also costs less than a worker too many.
@@ -281,7 +279,7 @@ impl Controller {
             percent(1.0 - measured_before.fed().value),
             percent(noise * at_last),
         );
-        self.go(now, before, |action| (action.change(true), reason.clone()))
+        self.go(now, before, true, |_| reason.clone())
     }
 
     /// Remembers what more workers did for the stages that got them.
@@ -321,12 +319,7 @@ impl Controller {
         }
     }
 
-    fn watch(
-        &mut self,
-        measured: &Measurement,
-        baseline: Baseline,
-        changed: u32,
-    ) -> Vec<Adjustment> {
+    fn watch(&mut self, measured: &Measurement, baseline: Baseline, changed: u32) -> Vec<Decision> {
         if !measured.is_lasting() {
             return Vec::new();
         }
@@ -341,11 +334,14 @@ impl Controller {
         self.forget();
         self.trials = 0;
         self.hasty = true;
-        let change = DecidedChange::Reopened;
-        vec![Adjustment::new(None, String::new(), change, reason)]
+        vec![Decision {
+            subject: String::new(),
+            change: DecidedChange::Reopened,
+            reason,
+        }]
     }
 
-    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Adjustment {
+    fn settle(&mut self, now: &Settings, measured: &Measurement, load: &Load) -> Decision {
         let baseline = Baseline::of(measured, self.bounds.stages.len());
         self.phase = Phase::Settled {
             baseline,
@@ -356,24 +352,29 @@ impl Controller {
             true => String::new(),
             false => self.bounds.stages[load.limiting()].name.clone(),
         };
-        let reason = settled::why(&self.bounds, now, load, &self.scaling);
-        Adjustment::new(None, subject, DecidedChange::Settled, reason)
+        Decision {
+            subject,
+            change: DecidedChange::Settled,
+            reason: settled::why(&self.bounds, now, load, &self.scaling),
+        }
     }
 
-    /// Goes from one setting to another.
+    /// Goes from one setting to another; the reason may depend on whether a stage gets or gives.
     fn go(
         &mut self,
         from: &Settings,
         to: &Settings,
-        decide: impl Fn(Action) -> (DecidedChange, String),
-    ) -> Vec<Adjustment> {
+        back: bool,
+        reason: impl Fn(bool) -> String,
+    ) -> Vec<Decision> {
         self.now = Some(to.clone());
         self.window.after_change();
-        let adjustment = |action: Action| {
-            let (change, reason) = decide(action);
-            let subject = self.bounds.stages[action.stage].name.clone();
-            Adjustment::new(Some(action), subject, change, reason)
-        };
-        actions(from, to).into_iter().map(adjustment).collect()
+        let changes = decision::changes(from, to, back).into_iter();
+        let decisions = changes.map(|(gets, stage, change)| Decision {
+            subject: self.bounds.stages[stage].name.clone(),
+            change,
+            reason: reason(gets),
+        });
+        decisions.collect()
     }
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Action, Adjusted};
 use crate::counters::{RunSnapshot, StageCounters};
 
 /// How long an item takes: log-normal with this mean and variation (std/mean), times a slowdown.
@@ -141,13 +140,6 @@ impl Simulation {
 
     pub(super) fn set_capacity(&mut self, stage: usize, capacity: usize) {
         self.stages[stage].capacity = capacity;
-    }
-
-    pub(super) fn apply(&mut self, action: Action) {
-        match action.what {
-            Adjusted::Workers => self.set_workers(action.stage, action.to),
-            Adjusted::Capacity => self.set_capacity(action.stage, action.to),
-        }
     }
 
     pub(super) fn advance(&mut self, span: Duration) {

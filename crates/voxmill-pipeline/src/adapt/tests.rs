@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::{DecidedChange, Decision};
 
+use super::Controller;
 use super::simulation::{ServiceTime, Simulation, Slowdown};
-use super::{Adjusted, Adjustment, Controller};
 use crate::counters::{RunSnapshot, StageCounters};
 use crate::plan::{AdaptPlan, Plan, Setting, SlotsPlan, StagePlan};
 
 mod any_pipeline;
+
+/// What the names of simulated stages begin with; their number follows.
+const STAGE: &str = "stage ";
 
 /// The plan of a simulation.
 fn plan(simulation: &Simulation, most_workers: usize, most_buffered: usize) -> Plan {
@@ -18,7 +21,7 @@ fn plan(simulation: &Simulation, most_workers: usize, most_buffered: usize) -> P
         plan.stages.push(StagePlan {
             workers: Setting::from(workers),
             buffer: Setting::from(simulation.capacity(stage)),
-            ..StagePlan::new(format!("stage {stage}"))
+            ..StagePlan::new(format!("{STAGE}{stage}"))
         });
     }
     plan.adapt = Some(AdaptPlan {
@@ -33,7 +36,7 @@ struct AdaptRun {
     simulation: Simulation,
     controller: Controller,
     limits: AdaptPlan,
-    changes: Vec<Adjustment>,
+    changes: Vec<Decision>,
 }
 
 /// A settled run with at most this many workers and items in a buffer.
@@ -73,28 +76,36 @@ impl AdaptRun {
         self.simulation.advance(self.controller.next_snapshot());
         let changes = self.controller.observe(&self.simulation.snapshot());
         for change in &changes {
-            let Some(action) = change.action else {
-                continue;
-            };
-            let is_workers = action.what == Adjusted::Workers;
-            let current = match is_workers {
-                true => self.simulation.workers(action.stage),
-                false => self.simulation.capacity(action.stage),
-            };
-            assert_eq!(action.from, current, "{change:?}");
-            assert!(action.to >= 1, "{change:?}");
-            let to_source = is_workers && action.stage == 0;
-            assert!(!to_source, "the source keeps its one worker: {change:?}");
-            self.simulation.apply(action);
-            let workers: usize = self.simulation.all_workers().iter().sum();
-            assert!(workers <= self.limits.most_workers, "{change:?}");
-            let within = is_workers || action.to <= self.limits.most_buffered;
-            assert!(within, "{change:?}");
+            self.carry_out(change);
         }
-        let settles = |change: &Adjustment| change.decision.change == DecidedChange::Settled;
+        let settles = |change: &Decision| change.change == DecidedChange::Settled;
         let settled = changes.iter().any(settles);
         self.changes.extend(changes);
         settled
+    }
+
+    fn carry_out(&mut self, decision: &Decision) {
+        use DecidedChange::{Capacity, CapacityBack, Workers, WorkersBack};
+        let stage = || decision.subject[STAGE.len()..].parse().unwrap();
+        match decision.change {
+            Workers { from, to } | WorkersBack { from, to } => {
+                let (stage, to) = (stage(), to as usize);
+                assert_eq!(from as usize, self.simulation.workers(stage));
+                assert!(to >= 1, "{decision:?}");
+                assert!(stage > 0, "the source keeps its one worker: {decision:?}");
+                self.simulation.set_workers(stage, to);
+                let workers: usize = self.simulation.all_workers().iter().sum();
+                assert!(workers <= self.limits.most_workers, "{decision:?}");
+            }
+            Capacity { from, to } | CapacityBack { from, to } => {
+                let (stage, to) = (stage(), to as usize);
+                assert_eq!(from as usize, self.simulation.capacity(stage));
+                let within = (1..=self.limits.most_buffered).contains(&to);
+                assert!(within, "{decision:?}");
+                self.simulation.set_capacity(stage, to);
+            }
+            DecidedChange::Settled | DecidedChange::Reopened => {}
+        }
     }
 
     fn settle(&mut self) {
@@ -137,12 +148,12 @@ impl AdaptRun {
 
     /// What the last decision gave as its reason.
     fn assert_reason(&self, part: &str) {
-        let reason = &self.changes.last().unwrap().decision.reason;
+        let reason = &self.changes.last().unwrap().reason;
         assert!(reason.contains(part), "{}", self.history());
     }
 
     fn history(&self) -> String {
-        let decisions = self.changes.iter().map(|change| &change.decision);
+        let decisions = self.changes.iter();
         decisions
             .map(|it| format!("{}: {:?}: {}\n", it.subject, it.change, it.reason))
             .collect()
@@ -303,7 +314,7 @@ fn nothing_is_done_when_the_consumer_is_the_limit() {
     let mut run = settled(&stages, steady(10.0), 16, 16);
     run.windows(100);
     run.assert_changes(1);
-    let reason = &run.changes[0].decision.reason;
+    let reason = &run.changes[0].reason;
     let expected = "feeding is not the limit: `train` waited 0";
     assert!(reason.starts_with(expected), "{reason}");
 }
@@ -318,7 +329,7 @@ fn a_load_that_changes_is_adapted_to_again() {
     run.assert_rate_above(93.0);
     run.simulation.set_work(1, uneven(70.0));
     run.settle();
-    assert_eq!(run.changes[before].decision.change, DecidedChange::Reopened);
+    assert_eq!(run.changes[before].change, DecidedChange::Reopened);
     run.assert_rate_above(93.0);
 }
 
@@ -385,7 +396,7 @@ fn first_decision(plan: &Plan, shares: &[[f64; 4]]) -> Decision {
     let mut controller = Controller::new(plan, &[1]).unwrap();
     let times = (0..1_000).map(|time| Duration::from_millis(50) * time);
     let mut changes = times.flat_map(|at| controller.observe(&even_snapshot(at, shares)));
-    changes.next().unwrap().decision
+    changes.next().unwrap()
 }
 
 /// A plan whose stages have these names.

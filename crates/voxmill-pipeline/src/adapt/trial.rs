@@ -41,6 +41,15 @@ impl Trial {
         let workers = before.workers.iter().zip(&self.to.workers);
         workers.into_iter().any(|(before, after)| after < before)
     }
+
+    /// Why a stage gets or gives.
+    pub(super) fn reason_if(&self, gets: bool) -> String {
+        let spare = match self.kind == TrialKind::Workers && !gets {
+            true => "has workers to spare, and the budget is used up; ",
+            false => "",
+        };
+        format!("{spare}{}", self.reason)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

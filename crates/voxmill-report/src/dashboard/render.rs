@@ -7,6 +7,8 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 
+use voxmill_untrusted::shown::is_obeyed;
+
 use super::curve::Curve;
 use super::panels;
 use super::state::{DashboardState, Goal};
@@ -20,6 +22,16 @@ const HEIGHT_FOR_ALL_CURVES: u16 = 14;
 const VALIDATION: &str = "validation";
 
 pub fn render(state: &DashboardState, frame: &mut Frame<'_>) {
+    render_all(state, frame);
+    // Ids, names and paths are shown as they are: whatever got into a cell is looked at once more.
+    for cell in &mut frame.buffer_mut().content {
+        if cell.symbol().contains(is_obeyed) {
+            cell.set_symbol("\u{fffd}");
+        }
+    }
+}
+
+fn render_all(state: &DashboardState, frame: &mut Frame<'_>) {
     let area = frame.area();
     let [header, progress, body, keys] = Layout::vertical([
         Constraint::Length(1),

@@ -1,5 +1,7 @@
 //! Columns that line up.
 
+use voxmill_untrusted::shown::unbroken;
+
 use super::{pad, pad_left, width};
 
 /// Rows of cells, under headings where a column has one. Columns that are not declared are aligned left.
@@ -39,12 +41,14 @@ impl Table {
     }
 
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
-        self.rows.push(cells.into_iter().map(C::into).collect());
+        let cells = cells.into_iter().map(C::into);
+        let cells = cells.map(|cell: String| unbroken(&cell).into_owned());
+        self.rows.push(cells.collect());
     }
 
     /// A row of a name and a value.
     pub fn fact(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        self.rows.push(vec![name.into(), value.into()]);
+        self.row([name.into(), value.into()]);
     }
 
     /// Each line without blanks at its end.
@@ -76,6 +80,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_cannot_begin_a_line() {
+        let mut table = Table::new(0);
+        table.row(["a\nerror: b", "c"]);
+        assert_eq!(table.text(), "a\\u{a}error: b  c");
+    }
 
     #[test]
     fn columns_line_up_whatever_the_colours() {

@@ -46,9 +46,13 @@ pub struct Gpu {
     pub software: bool,
     /// Its number among the machine's cards.
     pub card: Option<usize>,
+    /// Why none of the machine's cards is known to be it; devices are matched with cards by PCI address.
+    pub no_card: Option<String>,
     pub model: Option<String>,
     pub vendor: Option<String>,
     pub pci_address: Option<String>,
+    /// As NVIDIA's driver numbers its cards for good.
+    pub uuid: Option<String>,
     pub memory_bytes: Option<u64>,
     pub memory_free_bytes: Option<u64>,
     pub driver: Option<String>,

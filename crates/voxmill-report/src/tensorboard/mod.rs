@@ -12,6 +12,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use voxmill_untrusted::shown;
+
 use protobuf::Message;
 
 #[derive(Debug, thiserror::Error)]
@@ -104,17 +106,19 @@ impl EventWriter {
             let tag = tag.to_owned();
             return Err(EventFileError::NoPng { tag });
         };
-        let value = protobuf::picture(tag, png, width, height);
+        let value = protobuf::picture(&shown::line(tag), png, width, height);
         self.record(&protobuf::summary_event(at, [value]))
     }
 
     pub fn sound(&mut self, at: Moment, tag: &str, sound: Sound<'_>) -> Result<(), EventFileError> {
-        self.record(&protobuf::summary_event(at, [protobuf::sound(tag, sound)]))
+        let value = protobuf::sound(&shown::line(tag), sound);
+        self.record(&protobuf::summary_event(at, [value]))
     }
 
     /// Markdown.
     pub fn text(&mut self, at: Moment, tag: &str, text: &str) -> Result<(), EventFileError> {
-        self.record(&protobuf::summary_event(at, [protobuf::text(tag, text)]))
+        let value = protobuf::text(&shown::line(tag), &shown::lines(text));
+        self.record(&protobuf::summary_event(at, [value]))
     }
 
     pub fn flush(&mut self) -> Result<(), EventFileError> {

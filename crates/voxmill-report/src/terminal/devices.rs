@@ -26,13 +26,6 @@ pub fn devices_text(devices: &Devices) -> String {
             "none: neither a backend of this build nor the machine's buses show one",
         );
     }
-    let is_matched = |gpu: &Gpu| gpu.card.is_some() && !gpu.names.is_empty();
-    if devices.gpus.iter().any(is_matched) {
-        page.line(
-            "",
-            "which card a backend's number means follows from their order alone",
-        );
-    }
     links(&mut page, devices);
     pairs(&mut page, devices);
     used(&mut page, devices);
@@ -58,6 +51,9 @@ fn gpu(page: &mut Page, number: usize, gpu: &Gpu) {
     match gpu.names.is_empty() {
         true => page.line("", "! no backend of this build reaches it"),
         false => page.line("", format!("called {}", gpu.names.join(", "))),
+    }
+    if let Some(why) = &gpu.no_card {
+        page.line("", format!("! which card it is is not known: {why}"));
     }
     if gpu.card.is_some() {
         page.line("", known(gpu));

@@ -7,6 +7,7 @@ mod page;
 mod prepare;
 mod profile;
 mod scaling;
+mod selftest;
 mod text;
 mod validate;
 
@@ -16,10 +17,18 @@ pub use devices::devices_text;
 pub use prepare::prepared_text;
 pub use profile::profile_text;
 pub use scaling::scaling_text;
+pub use selftest::{check_text, self_test_summary};
 pub use text::front_end_text;
 pub use validate::validation_text;
 
+use voxmill_untrusted::shown;
+
 use crate::format::{counted, size};
+
+const ESCAPE: char = '\u{1b}';
+
+/// What follows an escape in the colours that are used here.
+const CODES: [&str; 6] = ["[0m", "[1m", "[2m", "[31m", "[32m", "[33m"];
 
 /// Whether marks and headings are coloured. Who prints decides: `NO_COLOR`, a pipe or a file mean none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +50,22 @@ impl Paint {
         Paint { colour: false }
     }
 
+    /// A text without what a terminal would obey, but for our own colours. A name that holds one of these
+    /// can colour the text, and no more.
+    pub fn harmless(self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for (at, part) in text.split(ESCAPE).enumerate() {
+            let is_code = CODES.iter().any(|code| part.starts_with(code));
+            match at > 0 {
+                true if is_code && self.colour => out.push(ESCAPE),
+                true => out.extend(ESCAPE.escape_unicode()),
+                false => {}
+            }
+            out += &shown::lines(part);
+        }
+        out
+    }
+
     fn mark(self, mark: Mark) -> String {
         let (sign, code) = match mark {
             Mark::Good => ("✓", "32"),
@@ -57,7 +82,7 @@ impl Paint {
 
     fn painted(self, text: &str, code: &str) -> String {
         match self.colour {
-            true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            true => format!("{ESCAPE}[{code}m{text}{ESCAPE}[0m"),
             false => text.to_owned(),
         }
     }
@@ -99,6 +124,21 @@ mod tests {
         assert_eq!(
             Paint { colour: true }.mark(Mark::Good),
             "\u{1b}[32m✓\u{1b}[0m"
+        );
+    }
+
+    #[test]
+    fn only_our_own_colours_reach_a_terminal() {
+        let colours = Paint { colour: true };
+        for mark in [Mark::Good, Mark::Warn, Mark::Bad, Mark::Open] {
+            let mark = colours.heading(&colours.mark(mark));
+            assert_eq!(colours.harmless(&mark), mark);
+            assert!(!Paint::plain().harmless(&mark).contains(ESCAPE));
+        }
+        let clipboard = "a\u{1b}]52;c;QQ==\u{7}\u{1b}[2J\u{9b}1m\n";
+        assert_eq!(
+            colours.harmless(clipboard),
+            "a\\u{1b}]52;c;QQ==\\u{7}\\u{1b}[2J\\u{9b}1m\n"
         );
     }
 }

@@ -1,5 +1,7 @@
 //! Text with labels at the left and lines that end before the page does.
 
+use voxmill_untrusted::shown::unbroken;
+
 use super::{Mark, Paint};
 use crate::format::{Table, pad, pad_left, wrap};
 
@@ -43,7 +45,8 @@ impl Page {
 
     /// A label and a text that is not broken into lines.
     pub(super) fn whole_line(&mut self, label: &str, text: impl AsRef<str>) {
-        self.push(&format!("{}{}", pad(label, self.label), text.as_ref()));
+        let text = unbroken(text.as_ref());
+        self.push(&format!("{}{text}", pad(label, self.label)));
     }
 
     /// A text that continues below itself, behind a head of any length.

@@ -44,7 +44,9 @@ fn most(scaling: &Scaling, of: impl Fn(&Measured) -> f64) -> f64 {
 fn table(page: &mut Page, scaling: &Scaling) {
     let steps = ran(scaling).map(|(_, measured)| measured.steps).max();
     page.heading(&match steps {
-        Some(steps) => format!("{steps} steps of each size, after {WARM_UP_STEPS} to warm up"),
+        Some(steps) => format!(
+            "{steps} steps of each size, without the first {WARM_UP_STEPS} and the first of each shape"
+        ),
         None => "No size ran".to_owned(),
     });
     let on_device = ran(scaling).any(|(_, measured)| measured.device_memory.is_some());

@@ -74,6 +74,14 @@ Examples:
 
 Exit: 0; 1 when a device that was asked for is not there";
 
+pub(super) const SELFTEST: &str = "\
+Examples:
+  voxmill selftest --device cuda:0                         each line: pass, fail or not measurable
+  voxmill selftest --device vulkan:0 --output vulkan.json  the same as a file to send
+  voxmill selftest --device cpu                            what the CPU says of itself
+
+Exit: 0 all passed; 1 something failed, or the device is not there";
+
 pub(super) const SYNTHESIZE: &str = "\
 Examples:
   voxmill synthesize --text \"The river runs to the mill.\"      speech.wav, by the newest run's best

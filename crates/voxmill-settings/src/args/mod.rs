@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::DeviceName;
+use crate::DeviceChoice;
 use crate::config::keys;
 use crate::config::value::{FromValue, Kind, Value};
 
@@ -60,6 +60,9 @@ pub enum Verb {
     /// Show the devices there are, how they are linked, and how fast batches get across
     #[command(after_help = help::DEVICES)]
     Devices(DevicesArgs),
+    /// Compare a device with the CPU: products, model, gradients, reads, memory, clock
+    #[command(after_help = help::SELFTEST)]
+    Selftest(SelftestArgs),
     /// Speak a text with a trained voice
     #[command(after_help = help::SYNTHESIZE)]
     Synthesize(Box<SynthesizeArgs>),
@@ -206,11 +209,27 @@ impl ValidateArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct DevicesArgs {
     /// Measure how fast batches get from this device to --model-device
-    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceName>(keys::DATA_DEVICE.kind))]
-    pub data_device: Option<DeviceName>,
+    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceChoice>(keys::DATA_DEVICE.kind))]
+    pub data_device: Option<DeviceChoice>,
     /// The device that trains; needs --data-device
-    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceName>(keys::MODEL_DEVICE.kind))]
-    pub model_device: Option<DeviceName>,
+    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceChoice>(keys::MODEL_DEVICE.kind))]
+    pub model_device: Option<DeviceChoice>,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct SelftestArgs {
+    /// The device to test [default: the one that training takes]
+    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::DEVICE.kind))]
+    pub device: Option<DeviceChoice>,
+    /// Only compare what the device computes, as before a run; measure nothing
+    #[arg(long)]
+    pub compare_only: bool,
+    /// Write the result to this file too, as JSON: to keep, or to send to the developers
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,

@@ -82,12 +82,9 @@ fn padding(facts: &Facts<'_>) -> Option<Check> {
         let what = "every batch is padded to the longest clip";
         let (padded, better) = (percent(padded), percent(better));
         let costs = format!("{padded} of all frames are padding; with {shapes} it is {better}");
-        let check = facts.warning(&keys::PAD_TO_FIXED_LENGTH, what);
-        return Some(
-            check
-                .costs(costs)
-                .suggest(&keys::PAD_TO_FIXED_LENGTH, false),
-        );
+        let key = &keys::PAD_TO_FIXED_LENGTH;
+        let check = facts.warning(key, what).costs(costs);
+        return Some(check.suggest(key, false));
     }
     let few = now.bucket_count < usual;
     if !few && padded < MUCH_PADDING {

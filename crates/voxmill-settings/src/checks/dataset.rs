@@ -6,7 +6,13 @@ use crate::config::keys;
 /// From this share on, clips left out are worth a warning.
 const MANY: f64 = 0.01;
 
-all_of!(too_long, text_too_long, bad, nothing_held_out);
+all_of!(
+    too_long,
+    text_too_long,
+    bad,
+    nothing_held_out,
+    most_held_out
+);
 
 fn level(left_out: usize, rows: usize) -> Level {
     match left_out as f64 > MANY * rows as f64 {
@@ -55,11 +61,8 @@ fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
         return Some(check);
     };
     let costs = format!("the longest text has {characters} characters");
-    Some(
-        check
-            .costs(costs)
-            .suggest(&keys::MAX_TEXT_LENGTH, characters),
-    )
+    let check = check.costs(costs);
+    Some(check.suggest(&keys::MAX_TEXT_LENGTH, characters))
 }
 
 /// More than `max_bad` of them are refused when the manifest is read.
@@ -95,6 +98,21 @@ fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
     // So that one clip is, at the least.
     let needed = (1.5 / data.rows.max(1) as f64).clamp(0.05, 0.5);
     Some(check.suggest(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
+}
+
+/// One clip always stays for training, whatever the fraction.
+fn most_held_out(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
+    let left = data.plan.clips().len();
+    if data.held_out <= left || !facts.given(&keys::VAL_FRACTION) {
+        return None;
+    }
+    let (held_out, all) = (data.held_out, data.held_out + left);
+    let left = count(left as u64, "clip");
+    let what = format!("{held_out} of {all} clips are held out: {left} to train on");
+    let check = facts.warning(&keys::VAL_FRACTION, what);
+    let check = check.costs("the voice learns from the clips that are left, and from no others");
+    Some(check.suggest(&keys::VAL_FRACTION, "5%"))
 }
 
 #[cfg(test)]
@@ -134,6 +152,28 @@ mod tests {
         machine.bad = 3;
         let check = found(&machine.facts(), &keys::TRAIN_DATA).unwrap();
         assert!(check.hint.unwrap().contains("voxmill prepare"));
+    }
+
+    #[test]
+    fn a_fraction_that_leaves_little_to_train_on_is_a_warning() {
+        let clips = Machine::with("", 2)
+            .facts()
+            .data
+            .unwrap()
+            .plan
+            .clips()
+            .len();
+        for (flags, held_out, warned) in [
+            ("--val-fraction 1", clips + 1, true),
+            ("--val-fraction 0.5", clips, false),
+            ("--val-data elsewhere", clips + 1, false),
+        ] {
+            let mut machine = Machine::with(flags, 2);
+            machine.held_out = held_out;
+            let check = found(&machine.facts(), &keys::VAL_FRACTION);
+            assert_eq!(check.is_some(), warned, "{flags}");
+            assert!(check.is_none_or(|check| check.level == Level::Warning));
+        }
     }
 
     #[test]

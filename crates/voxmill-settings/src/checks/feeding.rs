@@ -57,12 +57,9 @@ fn many_slots(facts: &Facts<'_>) -> Option<Check> {
     let (usual, _) = usual_slots(batch_size, facts.settings.devices.devices.is_pair());
     let what = format!("{slots} batches wait on the device");
     let costs = format!("they take up to {} of its {}", size(ahead), size(memory));
-    let check = facts.warning(&keys::PREFETCH_BUFFER_SIZE, what);
-    Some(
-        check
-            .costs(costs)
-            .suggest(&keys::PREFETCH_BUFFER_SIZE, usual),
-    )
+    let key = &keys::PREFETCH_BUFFER_SIZE;
+    let check = facts.warning(key, what).costs(costs);
+    Some(check.suggest(key, usual))
 }
 
 /// The budget holds; the number of batches is then only a wish.

@@ -42,7 +42,7 @@ impl Needs {
             precision,
         };
         let shapes = plan.buckets().iter().map(|bucket| bucket.shape);
-        let ahead = settings.slots_ahead();
+        let ahead = settings.feeding.device_slots;
         let all = shapes.clone().map(|shape| (form.need(shape), shape));
         let largest = all.max_by_key(|(need, _)| need.with_slots(ahead + 1));
         let audio = &settings.data.audio;
@@ -96,13 +96,12 @@ fn ahead_within(model: &ModelNeed, may: Option<u64>, asked: usize, least: usize)
     (least..=asked).rev().find(fits).unwrap_or(asked)
 }
 
-/// One being prepared, one ready; with two devices one more. All batches of a step are taken before it begins.
+/// One being prepared, one ready; with two devices one more.
 fn least_ahead(settings: &TrainSettings) -> usize {
-    let least = match settings.devices.devices.is_pair() {
+    match settings.devices.devices.is_pair() {
         true => LEAST_SLOTS_OF_A_PAIR,
         false => 2,
-    };
-    least + StepClips::of(settings).accumulate as usize - 1
+    }
 }
 
 /// How many clips a step learns from, as the two flags say it. A batch of long clips has fewer rows than
@@ -215,13 +214,15 @@ mod tests {
     }
 
     #[test]
-    fn all_batches_of_a_step_are_on_the_device_at_once() {
-        let slots = |flags: &str| {
+    fn batches_of_a_step_are_on_the_device_one_after_another() {
+        let needs = |flags: &str| {
             let machine = Machine::with(flags, 2);
-            Needs::of(&machine.settings, Precision::Single, &machine.plan).slots
+            let needs = Needs::of(&machine.settings, Precision::Single, &machine.plan);
+            (needs.slots, needs.on_model())
         };
-        assert_eq!(slots("--batch-size 32"), 3);
-        assert_eq!(slots("--batch-size 32 --grad-accum 20"), 22);
+        let one = needs("--batch-size 32");
+        assert_eq!(one.0, 3);
+        assert_eq!(needs("--batch-size 32 --grad-accum 4096"), one);
     }
 
     #[test]

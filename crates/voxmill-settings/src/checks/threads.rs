@@ -55,12 +55,8 @@ fn idle(facts: &Facts<'_>) -> Option<Check> {
         count(compute as u64, "compute thread")
     );
     let costs = format!("{threads} threads on {}", count(facts.cores as u64, "core"));
-    let check = facts.note(&keys::NUM_WORKERS, what);
-    Some(
-        check
-            .costs(costs)
-            .suggest(&keys::NUM_WORKERS, usual_workers),
-    )
+    let check = facts.note(&keys::NUM_WORKERS, what).costs(costs);
+    Some(check.suggest(&keys::NUM_WORKERS, usual_workers))
 }
 
 #[cfg(test)]

@@ -50,9 +50,9 @@ pub fn apply(text: &str, edit: &Edit) -> Option<(String, ChangedLine)> {
         Edit::Set(line) => {
             let wanted = line.value.as_ref().map(|value| line.key.kind.parse(value));
             let wanted = wanted.transpose().ok()?;
-            config.value(line.key) == wanted.as_ref() && faults_now.len() <= faults.len()
+            config.value(line.key) == wanted.as_ref() && faults_now.count() <= faults.count()
         }
-        Edit::Rename { .. } | Edit::CommentOut { .. } => faults_now.len() < faults.len(),
+        Edit::Rename { .. } | Edit::CommentOut { .. } => faults_now.count() < faults.count(),
     };
     as_intended.then_some((new, change))
 }

@@ -1,16 +1,31 @@
 //! Reads the YAML file into checked entries, each with its place, and finds everything wrong at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use saphyr::{MarkedYaml, ScalarStyle, YamlData, YamlLoader};
 use saphyr_parser::{Marker, Parser};
 
+use voxmill_untrusted::file::read_text;
+use voxmill_untrusted::shown::unbroken;
+
+use super::bounds;
 use super::edit::Edit;
 use super::keys::{self, Key, Role, Section};
 use super::value::{FromValue, Kind, Value};
 use crate::error::UserError;
+
+/// With every key and a page of comments a file has 20 kB.
+const MOST_BYTES: u64 = 1_000_000;
+
+/// Problems that are described; more are counted. Each costs a search for the name that was meant, and
+/// nobody reads on.
+const MOST_DESCRIBED: usize = 100;
+
+/// Characters of a name or a line that are repeated in a message.
+const MOST_SHOWN: usize = 300;
 
 /// A configuration file whose every key is known and whose every value is in range.
 #[derive(Clone, Debug, Default)]
@@ -36,12 +51,26 @@ pub struct Place {
 
 impl ConfigFile {
     pub fn read(path: &Path) -> anyhow::Result<ConfigFile> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        Self::parse(&Self::text_of(path)?, path)
+    }
+
+    /// A pipe can be read once, and a start looks into its file several times: its text is kept.
+    pub fn text_of(path: &Path) -> anyhow::Result<String> {
+        static PIPES: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+        let is_pipe = path.metadata().is_ok_and(|found| !found.is_file());
+        let mut pipes = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = pipes.get(path).filter(|_| is_pipe) {
+            return Ok(text.clone());
+        }
+        let text = read_text(path, MOST_BYTES).map_err(|error| {
             let what = format!("cannot read the configuration file `{}`", path.display());
             let hint = "give the path of a YAML file to --config, or leave the flag out";
             UserError::new(what, hint).because(error)
         })?;
-        Self::parse(&text, path)
+        if is_pipe {
+            pipes.insert(path.to_owned(), text.clone());
+        }
+        Ok(text)
     }
 
     fn parse(text: &str, path: &Path) -> anyhow::Result<ConfigFile> {
@@ -53,22 +82,25 @@ impl ConfigFile {
     }
 
     /// What is good in a text, and all that is wrong with it. `None`: it is no YAML.
-    pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Vec<Fault>) {
+    pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Faults) {
+        if let Some(fault) = bounds::exceeded(text) {
+            return (None, Faults::of(fault));
+        }
         let mut loader = YamlLoader::<MarkedYaml>::default();
         // Scalars stay as they are written, so that flags and file share one parser of values.
         loader.early_parse(false);
+        loader.alias_limit(bounds::MOST_VALUES);
         let loaded = Parser::new_from_str(text).load(&mut loader, true);
         if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
             let what = format!("this is not valid YAML: {}", error.info());
             let hint = "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place";
             let fault = Fault::at(*error.marker(), 1, what, hint.into());
-            return (None, vec![fault]);
+            return (None, Faults::of(fault));
         }
-        let (config, faults) = (ConfigFile::default(), Vec::new());
         let mut reader = Reader {
             path,
-            config,
-            faults,
+            config: ConfigFile::default(),
+            faults: Faults::default(),
         };
         for document in &loader.into_documents() {
             reader.document(document);
@@ -105,13 +137,46 @@ pub struct Fault {
     pub fix: Option<Edit>,
 }
 
+/// All that is wrong in the file.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// The first of them.
+    pub described: Vec<Fault>,
+    /// As many again are not described.
+    pub more: usize,
+}
+
+impl Faults {
+    fn of(fault: Fault) -> Faults {
+        Faults {
+            described: vec![fault],
+            more: 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    pub fn count(&self) -> usize {
+        self.described.len() + self.more
+    }
+
+    fn add(&mut self, fault: impl FnOnce() -> Fault) {
+        match self.described.len() < MOST_DESCRIBED {
+            true => self.described.push(fault()),
+            false => self.more += 1,
+        }
+    }
+}
+
 impl Fault {
     fn fixed_by(mut self, fix: Edit) -> Fault {
         self.fix = Some(fix);
         self
     }
 
-    fn at(marker: Marker, width: usize, what: String, hint: String) -> Fault {
+    pub(super) fn at(marker: Marker, width: usize, what: String, hint: String) -> Fault {
         Fault {
             line: marker.line(),
             column: marker.col() + 1,
@@ -126,7 +191,7 @@ impl Fault {
 struct Reader<'a> {
     path: &'a Path,
     config: ConfigFile,
-    faults: Vec<Fault>,
+    faults: Faults,
 }
 
 impl Reader<'_> {
@@ -138,7 +203,8 @@ impl Reader<'_> {
                 let what = "the file must hold the sections `data:`, `model:` and `training:`";
                 let hint = "write `data:` on a line of its own, then `  batch_size: 16`";
                 let at = document.span.start;
-                self.faults.push(Fault::at(at, 1, what.into(), hint.into()));
+                self.faults
+                    .add(|| Fault::at(at, 1, what.into(), hint.into()));
                 return;
             }
         };
@@ -147,15 +213,7 @@ impl Reader<'_> {
             let at = name_node.span.start;
             let section = Section::OF_A_FILE.into_iter().find(|s| s.name() == name);
             let Some(section) = section else {
-                let hint = match keys::nearest(Section::Data, name) {
-                    Some(key) if key.name == name => {
-                        format!("`{name}` belongs under `{}:`", key.section.name())
-                    }
-                    _ => "the sections are `data:`, `model:` and `training:`".into(),
-                };
-                let what = format!("unknown section `{name}`");
-                let fault = Fault::at(at, name.chars().count(), what, hint);
-                self.faults.push(fault);
+                self.faults.add(|| unknown_section(name, at));
                 continue;
             };
             match &body.data {
@@ -172,7 +230,7 @@ impl Reader<'_> {
                         "write `{name}:` on a line of its own and indent its keys below it"
                     );
                     let at = body.span.start;
-                    self.faults.push(Fault::at(at, 1, what, hint));
+                    self.faults.add(|| Fault::at(at, 1, what, hint));
                 }
             }
         }
@@ -182,25 +240,7 @@ impl Reader<'_> {
         let name = scalar_text(key_node).unwrap_or_default();
         let at = key_node.span.start;
         let Some(mut key) = keys::find(section, name) else {
-            let line = at.line();
-            let nearest = keys::nearest(section, name);
-            let (under, comment_out) = (section.name(), Edit::CommentOut { line });
-            let (fix, hint) = match nearest.map(|key| (key.name, key.section)) {
-                Some((to, of)) if of == section => {
-                    (Edit::Rename { line, to }, format!("did you mean `{to}`?"))
-                }
-                Some((other, of)) => {
-                    let hint = format!("did you mean `{other}` under `{}:`?", of.name());
-                    (comment_out, hint)
-                }
-                None => {
-                    let hint = "`voxmill train --show-settings` lists the keys";
-                    (comment_out, format!("{hint} under `{under}:`"))
-                }
-            };
-            let what = format!("unknown key `{name}` under `{under}:`");
-            let fault = Fault::at(at, name.chars().count(), what, hint);
-            self.faults.push(fault.fixed_by(fix));
+            self.faults.add(|| unknown_key(section, name, at));
             return;
         };
         if is_null(&value_node.data) {
@@ -210,7 +250,8 @@ impl Reader<'_> {
         match self.value(key, value_node) {
             Err(fault) => {
                 let line = at.line();
-                self.faults.push(fault.fixed_by(Edit::CommentOut { line }));
+                self.faults
+                    .add(|| fault.fixed_by(Edit::CommentOut { line }));
             }
             Ok(value) => {
                 let place = Place {
@@ -236,7 +277,8 @@ impl Reader<'_> {
                     let hint = "keep one of the two".into();
                     let fault = Fault::at(at, name.chars().count(), what, hint);
                     let line = at.line();
-                    self.faults.push(fault.fixed_by(Edit::CommentOut { line }));
+                    self.faults
+                        .add(|| fault.fixed_by(Edit::CommentOut { line }));
                 }
             }
         }
@@ -267,6 +309,44 @@ impl Reader<'_> {
     }
 }
 
+fn unknown_section(name: &str, at: Marker) -> Fault {
+    let hint = match keys::nearest(Section::Data, brief(name)) {
+        Some(key) if key.name == name => {
+            format!("`{name}` belongs under `{}:`", key.section.name())
+        }
+        _ => "the sections are `data:`, `model:` and `training:`".into(),
+    };
+    let what = format!("unknown section `{}`", brief(name));
+    Fault::at(at, name.chars().count(), what, hint)
+}
+
+fn unknown_key(section: Section, name: &str, at: Marker) -> Fault {
+    let line = at.line();
+    let nearest = keys::nearest(section, brief(name));
+    let (under, comment_out) = (section.name(), Edit::CommentOut { line });
+    let (fix, hint) = match nearest.map(|key| (key.name, key.section)) {
+        Some((to, of)) if of == section => {
+            (Edit::Rename { line, to }, format!("did you mean `{to}`?"))
+        }
+        Some((other, of)) => {
+            let hint = format!("did you mean `{other}` under `{}:`?", of.name());
+            (comment_out, hint)
+        }
+        None => {
+            let hint = "`voxmill train --show-settings` lists the keys";
+            (comment_out, format!("{hint} under `{under}:`"))
+        }
+    };
+    let what = format!("unknown key `{}` under `{under}:`", brief(name));
+    Fault::at(at, name.chars().count(), what, hint).fixed_by(fix)
+}
+
+/// As much of a name as a message repeats.
+fn brief(name: &str) -> &str {
+    let end = name.char_indices().nth(MOST_SHOWN);
+    end.map_or(name, |(end, _)| &name[..end])
+}
+
 fn scalar_text<'a>(node: &'a MarkedYaml) -> Option<&'a str> {
     match &node.data {
         YamlData::Representation(text, ..) => Some(text),
@@ -288,31 +368,35 @@ fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
 }
 
 /// All faults as one error, each with its line of the file and a mark under the place.
-fn to_error(faults: Vec<Fault>, text: &str, path: &Path) -> anyhow::Error {
+fn to_error(faults: Faults, text: &str, path: &Path) -> anyhow::Error {
     let lines: Vec<&str> = text.lines().collect();
     let mut message = String::new();
-    let last = faults.len() - 1;
+    let last = faults.described.len() - 1;
     let mut hint = String::new();
-    for (i, fault) in faults.into_iter().enumerate() {
-        let Fault {
-            line, column, what, ..
-        } = fault;
-        let gap = " ".repeat(line.to_string().len());
-        let source = lines.get(line - 1).copied().unwrap_or_default();
-        let mark = " ".repeat(column - 1) + &"^".repeat(fault.width.max(1));
+    let path = path.display().to_string();
+    let path = unbroken(&path);
+    for (i, fault) in faults.described.into_iter().enumerate() {
+        let Fault { line, column, .. } = fault;
         let head = if i == 0 { "" } else { "error: " };
-        let path = path.display();
-        let _ = write!(
-            message,
-            "{head}{what}\n  --> {path}:{line}:{column}\n {gap} |\n {line} | {source}\n {gap} | {mark}"
-        );
+        let what = unbroken(&fault.what);
+        let _ = write!(message, "{head}{what}\n  --> {path}:{line}:{column}");
+        let source = lines.get(line - 1).copied().unwrap_or_default();
+        if brief(source) == source {
+            let gap = " ".repeat(line.to_string().len());
+            let width = fault.width.clamp(1, MOST_SHOWN);
+            let mark = " ".repeat(column - 1) + &"^".repeat(width);
+            let _ = write!(message, "\n {gap} |\n {line} | {source}\n {gap} | {mark}");
+        }
         if i < last {
             let _ = write!(message, "\n\nhint: {}\n\n", fault.hint);
         } else {
             hint = fault.hint;
         }
     }
-    anyhow::Error::new(UserError::new(message, hint))
+    if faults.more > 0 {
+        let _ = write!(message, "\n\nand {} problems more", faults.more);
+    }
+    anyhow::Error::new(UserError::new(message, hint).in_lines())
 }
 
 #[cfg(test)]
@@ -326,6 +410,21 @@ mod tests {
 
     fn parsed(text: &str) -> ConfigFile {
         ConfigFile::parse(text, Path::new("c.yaml")).unwrap()
+    }
+
+    /// As the shell hands over `<(command)`. What is read a second time would be an empty file, and so the defaults.
+    #[test]
+    fn a_pipe_says_the_same_whenever_it_is_asked() {
+        use std::io::Write as _;
+        use std::os::fd::AsRawFd as _;
+        let (end, mut begin) = std::io::pipe().unwrap();
+        begin.write_all(b"model:\n  size: nano\n").unwrap();
+        drop(begin);
+        let path = PathBuf::from(format!("/dev/fd/{}", end.as_raw_fd()));
+        for _ in 0..2 {
+            let file = ConfigFile::read(&path).unwrap();
+            assert!(file.value(&keys::SIZE).is_some());
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The settings as data: the table of them, values as people write them, and the configuration file.
 
+mod bounds;
 #[cfg(test)]
 pub(crate) mod documents;
 pub mod edit;

@@ -63,18 +63,18 @@ impl Kind {
     }
 
     pub fn parse(&self, text: &str) -> Result<Value, String> {
-        let refused = || format!("`{text}` is not {}", self.expects());
-        match *self {
+        let text_if = |fits: bool| fits.then(|| Value::Text(text.into()));
+        let value = match *self {
             Kind::Whole { min, max } => {
                 let number: Option<u64> = text.replace('_', "").parse().ok();
                 let number = number.filter(|number| (min..=max).contains(number));
-                number.map(Value::Whole).ok_or_else(refused)
+                number.map(Value::Whole)
             }
             Kind::Number { min, max } => {
                 let number: Option<f64> = text.parse().ok();
                 // A NaN is in no range.
                 let number = number.filter(|number| (min..=max).contains(number));
-                number.map(Value::Number).ok_or_else(refused)
+                number.map(Value::Number)
             }
             Kind::Share => {
                 let share = match text.strip_suffix('%') {
@@ -82,32 +82,29 @@ impl Kind {
                     None => text.parse(),
                 };
                 let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
-                share.map(Value::Number).ok_or_else(refused)
+                share.map(Value::Number)
             }
-            Kind::Bytes => {
-                let bytes = parse_bytes(text).filter(|bytes| *bytes > 0);
-                bytes.map(Value::Whole).ok_or_else(refused)
-            }
+            Kind::Bytes => parse_bytes(text)
+                .filter(|&bytes| bytes > 0)
+                .map(Value::Whole),
             // YAML's spellings; Python writes the middle one.
             Kind::Switch => match text {
-                "true" | "True" | "TRUE" => Ok(Value::Switch(true)),
-                "false" | "False" | "FALSE" => Ok(Value::Switch(false)),
-                _ => Err(refused()),
+                "true" | "True" | "TRUE" => Some(Value::Switch(true)),
+                "false" | "False" | "FALSE" => Some(Value::Switch(false)),
+                _ => None,
             },
-            Kind::OneOf(words) if words.contains(&text) => Ok(Value::Text(text.into())),
-            Kind::DeviceIndex if text == "auto" || text.parse::<u16>().is_ok() => {
-                Ok(Value::Text(text.into()))
-            }
-            Kind::Device if is_device(text) => Ok(Value::Text(text.into())),
-            Kind::Name if is_name(text) => Ok(Value::Text(text.into())),
-            Kind::OneOf(_) | Kind::DeviceIndex | Kind::Device | Kind::Name => Err(refused()),
+            Kind::OneOf(words) => text_if(words.contains(&text)),
+            Kind::DeviceIndex => text_if(text == "auto" || text.parse::<u16>().is_ok()),
+            Kind::Device => text_if(is_device(text)),
+            Kind::Name => text_if(is_name(text)),
             Kind::Language => {
-                let language: Language = text.parse().map_err(|_| refused())?;
-                Ok(Value::Text(language.code().into()))
+                let language = text.parse::<Language>().ok();
+                language.map(|language| Value::Text(language.code().into()))
             }
-            Kind::Path if text.is_empty() => Err("the path is empty".into()),
-            Kind::Path => Ok(Value::Text(text.into())),
-        }
+            Kind::Path if text.is_empty() => return Err("the path is empty".into()),
+            Kind::Path => text_if(true),
+        };
+        value.ok_or_else(|| format!("`{text}` is not {}", self.expects()))
     }
 }
 

@@ -1,10 +1,10 @@
-//! From what was asked and what is there to the devices of a run. Pure.
+//! From what was asked and what is there to the devices of a run.
 
 use voxmill_telemetry::probes::Roots;
-use voxmill_telemetry::probes::topology::{self, GpuFacts, Link, Links};
+use voxmill_telemetry::probes::topology::{self, GpuFacts, Link, Links, Pair};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
-use super::DeviceName;
+use super::{DeviceChoice, Identities};
 use crate::config::keys::{self, Key};
 use crate::config::value::FromValue;
 use crate::error::UserError;
@@ -50,8 +50,8 @@ pub(super) struct Asked {
     pub(super) device: Option<DeviceId>,
     pub(super) data_gpu: Option<String>,
     pub(super) model_gpu: Option<String>,
-    pub(super) data_device: Option<DeviceName>,
-    pub(super) model_device: Option<DeviceName>,
+    pub(super) data_device: Option<DeviceChoice>,
+    pub(super) model_device: Option<DeviceChoice>,
 }
 
 #[derive(Debug)]
@@ -70,6 +70,8 @@ pub struct AvailableDevices {
     /// The cards as the machine's buses show them, and how they are linked.
     pub cards: Vec<GpuFacts>,
     pub links: Links,
+    /// Which card each device is.
+    pub identities: Identities,
 }
 
 impl AvailableDevices {
@@ -86,16 +88,17 @@ impl AvailableDevices {
             links: topology::links(&cards, &roots),
             cards,
             backends,
+            identities: Identities::default(),
         }
     }
 
-    /// What the buses say of a device of the best backend, where they list as many cards as it does.
-    pub fn card(&self, id: DeviceId) -> Option<&GpuFacts> {
-        let gpus = self.gpus();
-        let place = gpus.iter().position(|gpu| *gpu == id)?;
-        self.cards
-            .get(place)
-            .filter(|_| self.cards.len() == gpus.len())
+    /// The same, but no device is opened: for a process that does not train, and would take a share of the device
+    /// from the one that does.
+    pub fn detect_closed() -> AvailableDevices {
+        AvailableDevices {
+            identities: Identities::unasked(),
+            ..AvailableDevices::detect()
+        }
     }
 
     /// The real GPUs of the best backend that has any.
@@ -107,6 +110,27 @@ impl AvailableDevices {
         };
         let mut all = self.backends.iter().map(of_backend);
         all.find(|gpus| !gpus.is_empty()).unwrap_or_default()
+    }
+
+    /// The two of them that share the work best, by the places of their cards. Opens them all.
+    pub fn best_pair(&self) -> Option<Pair> {
+        // A card that this backend does not reach is not to choose from.
+        let gpus = self.gpus();
+        let reached = gpus.iter().filter_map(|gpu| self.place(*gpu).ok());
+        let reached: Vec<usize> = reached.collect();
+        let cards = reached.iter().map(|card| self.cards[*card].clone());
+        let cards: Vec<GpuFacts> = cards.collect();
+        let pairs = (0..reached.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let link = |(a, b): (usize, usize)| {
+            let link = self.links.between(reached[a], reached[b])?;
+            Some(((a, b), link))
+        };
+        let pair = topology::best_pair(&cards, &pairs.filter_map(link).collect())?;
+        Some(Pair {
+            data: reached[pair.data],
+            model: reached[pair.model],
+            ..pair
+        })
     }
 
     /// Whether a device is there; if not, what is wrong and what to do.
@@ -247,7 +271,7 @@ fn two_gpus(
             .fix(&keys::DATA_GPU, None)
             .fix(&keys::MODEL_GPU, None));
     }
-    let partner = |taken: usize| best_partner(taken, gpus.len(), available);
+    let partner = |taken: usize| best_partner(taken, &gpus, available);
     Ok(match numbers {
         [Some(data), Some(model)] => two_devices(gpus[data], gpus[model]),
         [Some(data), None] => two_devices(gpus[data], gpus[partner(data)]),
@@ -257,28 +281,30 @@ fn two_gpus(
 }
 
 /// The GPU with the best link to another; where nothing is known of links, the first other one.
-fn best_partner(taken: usize, gpus: usize, available: &AvailableDevices) -> usize {
-    // The buses list cards as the backend does only where there are as many.
-    let are_known = available.cards.len() == gpus;
-    let link = |other: usize| available.links.between(taken, other).filter(|_| are_known);
-    let others = (0..gpus).filter(|other| *other != taken);
+fn best_partner(taken: usize, gpus: &[DeviceId], available: &AvailableDevices) -> usize {
+    let cards = gpus.iter().map(|gpu| available.place(*gpu).ok());
+    let cards: Vec<Option<usize>> = cards.collect();
+    let link = |other: usize| available.links.between(cards[taken]?, cards[other]?);
+    let others = (0..gpus.len()).filter(|other| *other != taken);
     let best = others.min_by_key(|&other| (link(other).is_none(), link(other)));
     best.unwrap_or(usize::from(taken == 0))
 }
 
 /// The pair with the best link, the weaker one for data, as far as the machine reports.
 fn best_pair(gpus: &[DeviceId], available: &AvailableDevices) -> Chosen {
-    // The buses list cards as the backend does only where there are as many.
-    let pair = (available.cards.len() == gpus.len())
-        .then(|| topology::best_pair(&available.cards, &available.links))
-        .flatten();
-    let (data, model, why) = match pair {
-        Some(pair) => (pair.data, pair.model, pair.why),
-        None => (1, 0, "the links between the GPUs are not known".to_owned()),
+    let gpu = |card: usize| {
+        let mut gpus = gpus.iter();
+        gpus.position(|gpu| available.place(*gpu) == Ok(card))
     };
+    let pair = available.best_pair();
+    let pair = pair.and_then(|pair| Some((gpu(pair.data)?, gpu(pair.model)?, pair.why)));
+    let unknown = || (1, 0, "the links between the GPUs are not known".to_owned());
+    let (data, model, why) = pair.unwrap_or_else(unknown);
     let mut chosen = two_devices(gpus[data], gpus[model]);
-    let note = format!("{} prepares and {} trains: {why}", gpus[data], gpus[model]);
-    chosen.notes.push(note.into());
+    if available.identities.are_asked() {
+        let note = format!("{} prepares and {} trains: {why}", gpus[data], gpus[model]);
+        chosen.notes.push(note.into());
+    }
     chosen
 }
 
@@ -317,12 +343,6 @@ fn both<'a, T: FromValue>(
     Err(UserError::new(what, hint).fix(given, None))
 }
 
-/// What the machine says is free on a device. `None` where it does not say, or cards and devices cannot be
-/// matched.
-pub(super) fn free_bytes(id: DeviceId, available: &AvailableDevices) -> Option<u64> {
-    available.card(id)?.memory_free_bytes
-}
-
 /// How two devices of a run are linked, where that is known.
 pub(super) fn link(devices: Devices, available: &AvailableDevices) -> Option<Link> {
     let Devices::Pair { data, model } = devices else {
@@ -334,8 +354,6 @@ pub(super) fn link(devices: Devices, available: &AvailableDevices) -> Option<Lin
     if data.backend == model.backend && data.index == model.index {
         return Some(Link::Same);
     }
-    let gpus = available.gpus();
-    let place = |id: DeviceId| gpus.iter().position(|gpu| *gpu == id);
-    let (data, model) = (place(data)?, place(model)?);
-    (available.cards.len() == gpus.len()).then(|| available.links.between(data, model))?
+    let (data, model) = (available.place(data).ok()?, available.place(model).ok()?);
+    available.links.between(data, model)
 }

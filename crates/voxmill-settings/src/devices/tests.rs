@@ -1,10 +1,13 @@
 //! Which devices a run gets, on synthetic machines.
 
+use clap::Parser as _;
 use voxmill_telemetry::probes::topology::{GpuFacts, Link, PciAddress, Source, Vendor};
-use voxmill_trainer::device::{Backend, DeviceError, FoundDevice};
+use voxmill_trainer::device::{Backend, DeviceError, FoundDevice, Identity};
 
 use super::choose::{Chosen, link};
 use super::*;
+use crate::TrainSettings;
+use crate::args::{Cli, Verb};
 
 fn machine(gpus: usize) -> AvailableDevices {
     let device = |index| FoundDevice {
@@ -20,7 +23,8 @@ fn machine(gpus: usize) -> AvailableDevices {
         vendor: Vendor::Nvidia,
         pci: format!("0000:0{index}:00.0").parse::<PciAddress>().ok(),
         memory_total_bytes: Some((8 + index as u64) << 30),
-        memory_free_bytes: None,
+        uuid: None,
+        memory_free_bytes: Some((7 + index as u64) << 30),
         numa_node: None,
         pcie: None,
         source: Source::Nvml,
@@ -45,7 +49,17 @@ fn machine(gpus: usize) -> AvailableDevices {
         ]
         .into_iter()
         .collect(),
+        identities: (0..gpus).map(|index| at(vulkan(index), index)).collect(),
     }
+}
+
+/// A device that is the card of this number.
+fn at(id: DeviceId, card: usize) -> (DeviceId, Identity) {
+    let identity = Identity {
+        model: Some(format!("card {card}")),
+        pci_address: Some(format!("0000:0{card}:00.0")),
+    };
+    (id, identity)
 }
 
 fn chosen(asked: Asked, available: &AvailableDevices) -> Result<Chosen, String> {
@@ -167,4 +181,118 @@ fn what_is_missing_is_an_error_with_a_hint() {
         refused(pair("cpu", "vulkan:0"), &machine(0)),
     ];
     insta::assert_snapshot!(all.join("\n\n"));
+}
+
+/// CUDA counts the fastest first, the buses by their slots, and an integrated GPU is between them.
+fn out_of_order() -> AvailableDevices {
+    let mut machine = machine(2);
+    let cuda = |index| DeviceId::new(Backend::Cuda, index);
+    let found = (0..2).map(|index| FoundDevice {
+        id: cuda(index),
+        is_software: false,
+    });
+    machine.backends[0] = (Backend::Cuda, Ok(found.collect()));
+    let integrated = GpuFacts {
+        name: "integrated".to_owned(),
+        vendor: Vendor::Intel,
+        pci: "0000:00:02.0".parse().ok(),
+        memory_total_bytes: None,
+        memory_free_bytes: None,
+        ..machine.cards[0].clone()
+    };
+    machine.cards.insert(1, integrated);
+    machine.cards[2].uuid = Some("GPU-2".to_owned());
+    machine.links = [((0, 2), Link::Pix), ((0, 1), Link::Nvlink)]
+        .into_iter()
+        .collect();
+    machine.identities = [at(cuda(0), 1), at(cuda(1), 0)].into_iter().collect();
+    machine
+}
+
+fn resolved(flags: &str, available: &AvailableDevices) -> TrainSettings {
+    let line = format!("voxmill train --train-data d {flags}");
+    let Verb::Train(args) = Cli::try_parse_from(line.split_whitespace()).unwrap().verb else {
+        panic!("another verb")
+    };
+    TrainSettings::resolve_on(*args, 4, available).unwrap()
+}
+
+#[test]
+fn a_device_is_the_card_at_its_address_and_not_the_one_at_its_place() {
+    let machine = out_of_order();
+    let settings = resolved("--device cuda:0", &machine).devices;
+    let free = (8u64 << 30) as f64 * USABLE_SHARE;
+    assert_eq!(settings.free.model, Some(free as u64), "of the second card");
+    let known = &settings.identities[0];
+    assert_eq!(known.device.as_str(), "cuda:0");
+    assert_eq!(known.pci_address, "0000:01:00.0".parse().ok());
+    assert_eq!(known.uuid.as_deref(), Some("GPU-2"));
+    // The best link of all leads to the integrated one, which CUDA does not reach.
+    let best = chosen(gpus("auto", "auto"), &machine).unwrap();
+    let (data, model) = (best.devices.data(), best.devices.model());
+    assert_eq!(
+        [data, model].map(|id| id.index),
+        [1, 0],
+        "the larger trains"
+    );
+    assert_eq!(link(best.devices, &machine), Some(Link::Pix));
+    let two_names = Devices::Pair {
+        data: vulkan(0),
+        model: DeviceId::new(Backend::Cuda, 1),
+    };
+    let mut machine = out_of_order();
+    let cuda = |index| DeviceId::new(Backend::Cuda, index);
+    machine.identities = [at(cuda(1), 0), at(vulkan(0), 0)].into_iter().collect();
+    assert_eq!(
+        link(two_names, &machine),
+        Some(Link::Same),
+        "one card twice"
+    );
+}
+
+#[test]
+fn where_memory_is_not_checked_a_note_says_why() {
+    let of = |flags: &str, available: &AvailableDevices| {
+        let settings = resolved(flags, available);
+        let about = settings.notes.iter().map(ToString::to_string);
+        let about: Vec<String> = about.filter(|note| note.contains("not checked")).collect();
+        (settings.devices.free.model, about)
+    };
+    let (free, notes) = of("--device vulkan:0", &machine(1));
+    assert!(free.is_some() && notes.is_empty(), "{notes:?}");
+    assert!(of("--device cpu", &machine(1)).1.is_empty());
+    let limited = "--device wgpu:0 --enable-memory-isolation --model-gpu-memory 1GB";
+    assert!(
+        of(limited, &machine(1)).1.is_empty(),
+        "the limit is checked"
+    );
+
+    let silent = Identity {
+        model: None,
+        pci_address: None,
+    };
+    let no_address = AvailableDevices {
+        identities: [(vulkan(0), silent)].into_iter().collect(),
+        ..machine(1)
+    };
+    let elsewhere = AvailableDevices {
+        identities: [at(vulkan(0), 7)].into_iter().collect(),
+        ..machine(1)
+    };
+    let mut no_memory = machine(1);
+    no_memory.cards[0].memory_free_bytes = None;
+    let closed = AvailableDevices {
+        identities: [].into_iter().collect(),
+        ..machine(1)
+    };
+    let unknown = [
+        of("--device wgpu:0", &machine(1)),
+        of("--device vulkan:0", &no_address),
+        of("--device vulkan:0", &elsewhere),
+        of("--device vulkan:0", &no_memory),
+        of("--device vulkan:0", &closed),
+        of("--data-device wgpu:0 --model-device wgpu:0+1", &machine(0)),
+    ];
+    let notes: Vec<String> = unknown.into_iter().flat_map(|(_, notes)| notes).collect();
+    insta::assert_snapshot!(notes.join("\n"));
 }

@@ -34,6 +34,19 @@ fn text(events: &[Stamped]) -> String {
     events.iter().map(line).collect()
 }
 
+/// Opening it would wait for a writer, and reading the other would never end.
+#[test]
+fn what_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("events.jsonl");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for path in [pipe.as_path(), Path::new("/dev/zero")] {
+        assert!(matches!(RunLog::read(path), Err(LogError::Open { .. })));
+        assert!(!is_being_written(path));
+    }
+}
+
 fn read(text: &[u8]) -> RunLog {
     RunLog::collect(LogReader::new("a log", text)).unwrap()
 }

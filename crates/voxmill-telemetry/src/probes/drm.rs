@@ -55,7 +55,7 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
                 Some(pci) => format!("{vendor} GPU {}", pci.to_lowercase()),
                 None => format!("{vendor} GPU"),
             },
-            pci_address: fact("PCI_SLOT_NAME=").map(str::to_owned),
+            pci_address: fact("PCI_SLOT_NAME=").and_then(|address| address.parse().ok()),
             ..Device::default()
         };
         match driver {

@@ -33,8 +33,9 @@ use std::path::{Path, PathBuf};
 pub use memory::usable_memory;
 pub use sampler::Sampler;
 
-use crate::device::DeviceLabel;
+use crate::device::{DeviceIdentity, DeviceLabel};
 use crate::event::{DeviceSample, Event, HostSample, Nanos};
+use topology::PciAddress;
 
 /// Where the machine's files are; tests give trees of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub struct Device {
     /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each vendor.
     pub id: DeviceLabel,
     pub name: String,
-    pub pci_address: Option<String>,
+    pub pci_address: Option<PciAddress>,
     /// The fastest generation that card and slot can agree on.
     pub pcie_generation: Option<u32>,
     /// The most lanes that card and slot can agree on.
@@ -124,6 +125,18 @@ impl Probes {
         self.devices()
             .map(|device| (device.id.to_string(), device.to_string()))
             .collect()
+    }
+
+    /// Fills in what each device's samples are called: those of the card at its address.
+    pub fn name_samples(&self, devices: &mut [DeviceIdentity]) {
+        for device in devices {
+            let Some(address) = device.pci_address else {
+                continue;
+            };
+            let mut probed = self.devices();
+            let probed = probed.find(|probed| probed.pci_address == Some(address));
+            device.sampled_as = probed.map(|probed| probed.id.clone());
+        }
     }
 
     /// What went wrong so far, each thing once, in the order of time.

@@ -78,7 +78,7 @@ impl NvidiaGpu {
         let device = Device {
             id: format!("nvidia{index}").into(),
             name: gpu.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
-            pci_address: pci_address(&gpu).map(|address| address.to_string()),
+            pci_address: pci_address(&gpu),
             pcie_generation: gpu.max_pcie_link_gen().ok(),
             pcie_lanes: gpu.max_pcie_link_width().ok(),
         };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use voxmill_telemetry::device::DeviceIdentity;
 use voxmill_telemetry::event::{DeviceSample, Event, Nanos};
 use voxmill_telemetry::probes::{Probes, Roots};
 
@@ -75,6 +76,24 @@ fn cards_are_named_and_sampled_and_what_they_do_not_support_is_absent() {
         ]
     );
     assert_eq!(probes.facts()["nvidia1"], "Quadro K600, 0000:0a:00.0");
+    // CUDA counts the other way round here; the addresses tell.
+    let at = |device: &str, address: Option<&str>| DeviceIdentity {
+        device: device.into(),
+        pci_address: address.map(|address| address.parse().unwrap()),
+        ..DeviceIdentity::default()
+    };
+    let mut devices = [
+        at("cuda:0", Some("0000:0a:00.0")),
+        at("cuda:1", Some("0000:01:00.0")),
+        at("cuda:2", Some("0000:0b:00.0")),
+        at("wgpu:0", None),
+    ];
+    probes.name_samples(&mut devices);
+    let sampled = devices.map(|device| device.sampled_as);
+    let sampled = sampled
+        .each_ref()
+        .map(|name| name.as_ref().map(|name| name.as_str()));
+    assert_eq!(sampled, [Some("nvidia1"), Some("nvidia0"), None, None]);
     let modern = DeviceSample {
         device: "nvidia0".into(),
         utilisation_percent: Some(93.0),

@@ -101,6 +101,10 @@ library! {
         put_text(name, if is_old(device) { "Quadro K600" } else { "NVIDIA GeForce RTX 4090" })
     }
 
+    fn nvmlDeviceGetUUID(device: Device, uuid: *mut c_char, _size: c_uint) {
+        if is_old(device) { NOT_SUPPORTED } else { put_text(uuid, "GPU-5a1b7c2e") }
+    }
+
     fn nvmlDeviceGetPciInfo_v3(device: Device, info: *mut PciInfo) {
         let text = if is_old(device) { "00000000:0A:00.0" } else { "00000000:01:00.0" };
         put_text(unsafe { (&raw mut (*info).bus_id).cast() }, text)

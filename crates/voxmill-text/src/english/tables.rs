@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::LazyLock;
 
-use crate::table::{named_in_table, rows};
+use crate::table::{named_in_table, sign, tables};
 use crate::{FNV_START, fnv1a};
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<ShortKeyHasher>>;
@@ -31,84 +30,49 @@ impl Hasher for ShortKeyHasher {
     }
 }
 
-macro_rules! text {
-    ($name:ident) => {
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/data/english/",
-            stringify!($name),
-            ".tsv"
-        ))
-    };
-}
-
-/// Declares `Tables`, a field for each table: its number of columns, its type, and what a row becomes.
-macro_rules! tables {
-    ($($(#[$doc:meta])* $name:ident[$columns:literal]: $type:ty = |$row:ident| $value:expr;)*) => {
-        #[derive(Debug)]
-        pub(super) struct Tables {
-            $($(#[$doc])* pub(super) $name: $type,)*
-        }
-
-        /// # Panics
-        /// When a built-in table is malformed, which the tests below would have shown.
-        pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
-            $($name: rows(text!($name)).map(|$row| $value).collect(),)*
-        });
-
-        /// Every table with its number of columns.
-        #[cfg(test)]
-        const ALL: &[(&str, &str, usize)] = &[$((stringify!($name), text!($name), $columns),)*];
-    };
-}
-
 type Text = &'static str;
 
-tables! {
-    abbreviations[3]: Map<Text, Abbreviation> = |row| {
+tables! { "english":
+    abbreviations[3, 1]: Map<Text, Abbreviation> = |row| {
         let when = AbbreviationWhen::named(row[2]);
         (row[0], Abbreviation { spoken: row[1], when })
     };
-    acronyms[1]: Words = |row| row[0];
-    calibers[1]: Words = |row| row[0];
+    acronyms[1, 1]: Words = |row| row[0];
+    calibers[1, 1]: Words = |row| row[0];
     /// `head str`, `tail nds`: consonants that may begin or end a word.
-    clusters[1]: Words = |row| row[0];
-    counted[1]: Words = |row| row[0];
-    currencies[5]: Map<Text, Currency> = |row| {
+    clusters[1, 1]: Words = |row| row[0];
+    counted[1, 1]: Words = |row| row[0];
+    currencies[5, 1]: Map<Text, Currency> = |row| {
         let (hundredth, hundredths) = (row[3], row[4]);
         (row[0], Currency { one: row[1], many: row[2], hundredth, hundredths })
     };
-    degrees[2]: Map<Text, Text> = |row| (row[0], row[1]);
-    digit_leads[2]: Map<Text, LabelReading> = |row| (row[0], LabelReading::named(row[1]));
-    elisions[1]: Words = |row| row[0];
-    file_endings[1]: Words = |row| row[0];
-    initialisms[2]: Map<Text, SpelledWhen> = |row| (row[0], SpelledWhen::named(row[1]));
+    degrees[2, 1]: Map<Text, Text> = |row| (row[0], row[1]);
+    digit_leads[2, 1]: Map<Text, LabelReading> = |row| (row[0], LabelReading::named(row[1]));
+    elisions[1, 1]: Words = |row| row[0];
+    file_endings[1, 1]: Words = |row| row[0];
+    initialisms[2, 1]: Map<Text, SpelledWhen> = |row| (row[0], SpelledWhen::named(row[1]));
     /// Names of A to Z.
-    letters[2]: Map<char, Text> = |row| (sign(row[0]), row[1]);
-    magnitudes[2]: Map<Text, Text> = |row| (row[0], row[1]);
-    months[3]: Map<Text, Month> = |row| {
+    letters[2, 1]: Map<char, Text> = |row| (sign(row[0]), row[1]);
+    magnitudes[2, 1]: Map<Text, Text> = |row| (row[0], row[1]);
+    months[3, 1]: Map<Text, Month> = |row| {
         let number = row[2].parse().expect("months.tsv numbers its months");
         (row[0], Month { spoken: row[1], number })
     };
-    numbered_nouns[1]: Words = |row| row[0];
-    regnal_names[1]: Words = |row| row[0];
-    saints[1]: Words = |row| row[0];
+    numbered_nouns[1, 1]: Words = |row| row[0];
+    regnal_names[1, 1]: Words = |row| row[0];
+    saints[1, 1]: Words = |row| row[0];
     /// Names of 10³, 10⁶, 10⁹ …
-    scales[2]: Vec<Text> = |row| row[1];
-    sentence_starts[1]: Words = |row| row[0];
-    singular_s[1]: Words = |row| row[0];
-    street_words[1]: Words = |row| row[0];
-    symbols[2]: Map<char, Text> = |row| (sign(row[0]), row[1]);
-    top_level_domains[1]: Words = |row| row[0];
-    units[4]: Map<Text, Unit> = |row| {
+    scales[2, 1]: Vec<Text> = |row| row[1];
+    sentence_starts[1, 1]: Words = |row| row[0];
+    singular_s[1, 1]: Words = |row| row[0];
+    street_words[1, 1]: Words = |row| row[0];
+    symbols[2, 1]: Map<char, Text> = |row| (sign(row[0]), row[1]);
+    top_level_domains[1, 1]: Words = |row| row[0];
+    units[4, 1]: Map<Text, Unit> = |row| {
         let when = UnitWhen::named(row[3]);
         (row[0], Unit { one: row[1], many: row[2], when })
     };
-    year_leads[2]: Map<Text, YearLead> = |row| (row[0], YearLead::named(row[1]));
-}
-
-fn sign(field: &str) -> char {
-    field.chars().next().expect("a table names its signs")
+    year_leads[2, 1]: Map<Text, YearLead> = |row| (row[0], YearLead::named(row[1]));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -196,33 +160,18 @@ named_in_table! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tests::check_table;
+    use crate::table::tests::{check_tables, rows_of};
 
     #[test]
     fn every_table_parses_and_has_no_duplicate_key() {
         // Reading checks the conditions and numbers in the columns.
         assert!(('A'..='Z').all(|letter| !TABLES.letters[&letter].is_empty()));
-        for (name, text, columns) in ALL {
-            check_table(name, text, *columns, 1);
-        }
-    }
-
-    #[test]
-    fn the_data_folder_holds_no_table_that_is_not_read() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/data/english");
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            let is_read = |known: &str| name.strip_suffix(".tsv") == Some(known);
-            assert!(
-                ALL.iter().any(|(known, ..)| is_read(known)),
-                "{name} is not read"
-            );
-        }
+        check_tables("english", TEXTS);
     }
 
     #[test]
     fn scales_are_in_order_without_a_gap() {
-        for (index, row) in rows(text!(scales)).enumerate() {
+        for (index, row) in rows_of(TEXTS, "scales").enumerate() {
             assert_eq!(row[0].parse::<usize>().unwrap(), 3 * (index + 1));
         }
     }

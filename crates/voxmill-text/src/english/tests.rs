@@ -108,13 +108,15 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Only where the real transcripts are at hand; the golden pairs cover their kinds.
+/// Of our own transcripts, or of a corpus whose makers wrote down what was read.
 #[test]
-fn real_transcripts_agree_with_their_makers() {
-    let Ok(path) = std::env::var("VOXMILL_TRANSCRIPTS") else {
-        return;
-    };
-    let csv = std::fs::read_to_string(path).expect("VOXMILL_TRANSCRIPTS names a readable file");
+fn transcripts_agree_with_their_makers() {
+    let own = include_str!("../../data/golden/transcripts.csv");
+    let own = own.lines().filter(|row| row.starts_with("EN"));
+    let csv = std::env::var("VOXMILL_TRANSCRIPTS").map_or_else(
+        |_| own.collect::<Vec<_>>().join("\n"),
+        |path| std::fs::read_to_string(path).expect("VOXMILL_TRANSCRIPTS names a readable file"),
+    );
     let (mut changed, mut equal, mut differences) = (0, 0, String::new());
     for row in csv.lines() {
         let columns: Vec<&str> = row.split('|').collect();
@@ -136,7 +138,7 @@ fn real_transcripts_agree_with_their_makers() {
         std::fs::write(path, format!("{equal} of {changed}\n{differences}")).unwrap();
     }
     assert!(
-        equal * 100 >= changed * 80,
-        "{equal} of {changed} rows agree"
+        changed >= 15 && equal * 100 >= changed * 80,
+        "{equal} of {changed} rows agree:\n{differences}"
     );
 }

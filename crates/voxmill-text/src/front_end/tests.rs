@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::symbols::{BEGIN, END};
 use crate::table::rows;
-use crate::table::tests::{golden, shared_manifest};
+use crate::table::tests::{golden, transcripts};
 
 fn front_end() -> &'static FrontEnd {
     static FRONT_END: OnceLock<FrontEnd> = OnceLock::new();
@@ -208,6 +208,25 @@ fn a_hundred_thousand_letters_are_no_trouble() {
 }
 
 #[test]
+fn a_word_without_end_is_cut_and_reported() {
+    let begins = "a jammed key: ";
+    for (letter, language) in [("x", Language::English), ("ا", Language::Persian)] {
+        let long = format!("{begins}{} end", letter.repeat(100_000));
+        let cut = format!("{begins}{} end", letter.repeat(1_000));
+        let found = front_end().process(&long, Some(language)).unwrap();
+        let expected = front_end().process(&cut, Some(language)).unwrap();
+        assert_eq!(found.tokens, expected.tokens);
+        assert_eq!(expected.problems, []);
+        let begins = letter.repeat(20);
+        assert_eq!(
+            found.problems[0].to_string(),
+            format!("the word `{begins}…` has 100000 letters: only the first 1000 are read")
+        );
+        assert_eq!(front_end().unread(&long, Some(language)), 1);
+    }
+}
+
+#[test]
 fn front_ends_are_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<FrontEnd>();
@@ -254,18 +273,15 @@ fn every_letter_is_spelled_by_words_that_are_known() {
     }
 }
 
-/// An extra where the transcripts of LJ Speech lie next to the project.
 #[test]
-fn no_digit_is_left_in_real_transcripts() {
-    for row in shared_manifest("ljspeech-13100-transcripts.csv") {
-        for text in &row[1..] {
-            let normalized = front_end().features(text, None).unwrap().normalized;
-            assert!(
-                !normalized.contains(char::is_numeric),
-                "{text} → {normalized}"
-            );
-            assert!(normalized.contains(char::is_alphabetic), "{text} → nothing");
-        }
+fn no_digit_is_left_in_transcripts() {
+    for text in transcripts(Language::English) {
+        let normalized = front_end().features(&text, None).unwrap().normalized;
+        assert!(
+            !normalized.contains(char::is_numeric),
+            "{text} → {normalized}"
+        );
+        assert!(normalized.contains(char::is_alphabetic), "{text} → nothing");
     }
 }
 

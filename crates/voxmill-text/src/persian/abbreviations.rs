@@ -1,6 +1,6 @@
 //! Abbreviations in the contexts in which they are one.
 
-use super::tables::{ABBREVIATIONS, Abbreviation, Context};
+use super::tables::{Abbreviation, Context, TABLES};
 use super::{ZWNJ, is_letter, is_persian};
 use crate::reject_if;
 
@@ -11,14 +11,13 @@ pub(super) fn expand(text: &str) -> String {
     let mut at = 0;
     while at < chars.len() {
         let starts_word = at == 0 || !in_word(chars[at - 1]);
-        let found = starts_word
-            .then(|| {
-                ABBREVIATIONS
-                    .iter()
-                    .find_map(|candidate| Some((candidate, match_end(candidate, &chars, at)?)))
-            })
-            .flatten();
-        match found {
+        let found = || {
+            let all = TABLES.abbreviations.iter().rev();
+            let here = all.filter_map(|it| Some((it, match_end(it, &chars, at)?)));
+            // Of several the longest, so that ج.ا.ا is not taken for ج.ا.
+            here.max_by_key(|(it, _)| it.written.len())
+        };
+        match starts_word.then(found).flatten() {
             Some((abbreviation, end)) => {
                 out.push(' ');
                 out.push_str(abbreviation.read);

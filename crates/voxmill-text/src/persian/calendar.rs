@@ -1,7 +1,7 @@
 //! Dates: which triples of numbers are one, and how it is read.
 
 use super::numbers::{cardinal, ordinal};
-use super::tables::MONTHS;
+use super::tables::TABLES;
 use crate::reject_if;
 
 /// Years that Persian text writes with four digits, by calendar.
@@ -14,14 +14,14 @@ fn is_gregorian(year: u32) -> bool {
 }
 
 fn month_name(jalali: bool, number: u32) -> Option<&'static str> {
-    MONTHS
-        .iter()
+    let mut months = TABLES.months.iter();
+    months
         .find(|month| month.jalali == jalali && month.number == number)
         .map(|month| month.name)
 }
 
 pub(super) fn is_month(word: &str) -> bool {
-    MONTHS.iter().any(|month| month.name == word)
+    TABLES.months.iter().any(|month| month.name == word)
 }
 
 /// «دوازدهم مرداد هزار و چهارصد و دو» for year-month-day, or day-month-year when the year has four

@@ -3,7 +3,7 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::tables::LETTERS;
+use super::tables::TABLES;
 use super::{FATHATAN, ZWNJ, is_persian};
 use crate::digits::ascii_digit;
 
@@ -108,7 +108,7 @@ fn expand(text: &str) -> Vec<char> {
             out.push(c);
         } else if let Some(digit) = ascii_digit(c) {
             out.push(digit);
-        } else if let Some(to) = LETTERS.get(&c) {
+        } else if let Some(to) = TABLES.letters.get(&c) {
             out.extend(to.chars());
         } else if c.is_numeric() {
             expand_numeral(c, &mut out);
@@ -118,7 +118,7 @@ fn expand(text: &str) -> Vec<char> {
             let parts = std::iter::once(c).nfkc();
             let lone_mark = matches!(c, '\u{fc5e}'..='\u{fc63}' | '\u{fe70}'..='\u{fe7f}');
             for part in parts.filter(|part| !(lone_mark && *part == ' ')) {
-                match LETTERS.get(&part) {
+                match TABLES.letters.get(&part) {
                     Some(to) => out.extend(to.chars()),
                     None => out.push(part),
                 }

@@ -6,7 +6,7 @@
 use super::calendar;
 use super::is_persian;
 use super::numbers::{as_written, cardinal, decimal, digit_by_digit, fraction, in_pairs};
-use super::tables::SLASH_DECIMALS;
+use super::tables::TABLES;
 use crate::reject_if;
 
 /// Words before a telephone number.
@@ -286,7 +286,7 @@ fn fraction_words(above: &str, below: &str, slash: char) -> String {
 fn precedes_decimal_word(chars: &[char], at: usize) -> bool {
     let spaces = chars[at..].iter().take_while(|c| **c == ' ').count();
     let rest = &chars[at + spaces..];
-    SLASH_DECIMALS.iter().any(|word| {
+    TABLES.slash_decimals.iter().any(|word| {
         rest.starts_with(word) && !rest.get(word.len()).is_some_and(|c| c.is_alphabetic())
     })
 }

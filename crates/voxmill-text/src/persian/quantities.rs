@@ -3,7 +3,7 @@
 use super::calendar::is_month;
 use super::numbers::{as_written, cardinal, digit_by_digit, ordinal};
 use super::numerals::{Kind, Numeral, ascends, digits, follows, numeral};
-use super::tables::{CURRENCIES, Currency, SYMBOLS, UNITS, Unit};
+use super::tables::{Currency, TABLES, Unit};
 use super::{ZWNJ, is_letter, is_persian};
 use crate::reject_if;
 
@@ -67,7 +67,7 @@ fn quantity(chars: &[char], at: usize) -> Found {
             Some((format!("{words} درصد"), end))
         }
         _ => {
-            let currency = CURRENCIES.get(&c)?;
+            let currency = TABLES.currencies.get(&c)?;
             let start = at + 1 + usize::from(chars.get(at + 1) == Some(&' '));
             is_digit(chars, start).then(|| phrase(chars, start, Some(currency)))
         }
@@ -95,13 +95,13 @@ fn sign(chars: &[char], at: usize, out: &str) -> Found {
             let before = out.strip_suffix(unit.read);
             before.is_some_and(|before| before.is_empty() || before.ends_with([' ', '(']))
         };
-        let per =
-            UNITS.iter().any(is_last_word) && chars.get(at + 1).is_some_and(|c| is_persian(*c));
+        let per = TABLES.units.iter().any(is_last_word)
+            && chars.get(at + 1).is_some_and(|c| is_persian(*c));
         return per.then(|| ("بر".to_owned(), at + 1));
     }
-    let words = match CURRENCIES.get(&c) {
+    let words = match TABLES.currencies.get(&c) {
         Some(currency) => currency.unit,
-        None => SYMBOLS.get(&c)?,
+        None => TABLES.symbols.get(&c)?,
     };
     Some((words.to_owned(), at + 1))
 }
@@ -221,13 +221,13 @@ fn with_unit(chars: &[char], number: Numeral) -> (String, usize) {
     if start > end && is_digit(chars, start + 1) {
         return (words, end);
     }
-    if let Some(currency) = CURRENCIES.get(&c) {
+    if let Some(currency) = TABLES.currencies.get(&c) {
         let split = in_hundredths(&number.kind, currency);
         let words = split.unwrap_or_else(|| format!("{words} {}", currency.unit));
         return (words, start + 1);
     }
     if matches!(c, '٪' | '%' | '‰') {
-        let name = SYMBOLS.get(&c).copied().unwrap_or_default();
+        let name = TABLES.symbols.get(&c).copied().unwrap_or_default();
         return (format!("{words} {name}"), start + 1);
     }
     (words, end)
@@ -287,15 +287,18 @@ fn unit(chars: &[char], at: usize) -> Found {
 
 /// A unit's symbol, with a power where it can have one.
 fn single_unit(chars: &[char], at: usize) -> Found {
-    UNITS.iter().find_map(|unit| {
+    let found = TABLES.units.iter().filter_map(|unit| {
         reject_if(!chars[at..].starts_with(&unit.symbol))?;
         let end = at + unit.symbol.len();
         if let Some((power, after)) = power(chars, unit, end) {
-            return Some((format!("{} {power}", unit.read), after));
+            return Some((unit, format!("{} {power}", unit.read), after));
         }
         let ends = !chars.get(end).is_some_and(|c| c.is_alphanumeric());
-        ends.then(|| (unit.read.to_owned(), end))
-    })
+        ends.then(|| (unit, unit.read.to_owned(), end))
+    });
+    // Of several the longest, so that km/h is not taken for km.
+    let longest = found.max_by_key(|(unit, ..)| unit.symbol.len());
+    longest.map(|(_, words, end)| (words, end))
 }
 
 fn power(chars: &[char], unit: &Unit, end: usize) -> Option<(&'static str, usize)> {

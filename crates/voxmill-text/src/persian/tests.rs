@@ -7,7 +7,8 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use super::marks::MARKS;
 use super::normalize;
-use crate::table::tests::{check_golden, golden, shared_manifest};
+use crate::language::Language;
+use crate::table::tests::{check_golden, golden, transcripts};
 
 /// The Persian letters (with tanvin) that normalised text is made of, besides ZWNJ, the space and the
 /// marks `, ; : . ! ?`. Words of other languages in Arabic script may bring rarer letters.
@@ -66,9 +67,11 @@ fn no_numeral_of_any_script_survives() {
 /// The corpus is clean already: only the marks may change.
 #[test]
 fn clean_sentences_keep_their_letters() {
-    for row in shared_manifest("persian-50/metadata.csv") {
-        let marks = row[1].replace('،', ",").replace('؛', ";").replace('؟', "?");
-        assert_eq!(normalize(&row[1]), marks);
+    for text in transcripts(Language::Persian) {
+        if !text.contains(char::is_numeric) {
+            let marks = text.replace('،', ",").replace('؛', ";").replace('؟', "?");
+            assert_eq!(normalize(&text), marks);
+        }
     }
 }
 

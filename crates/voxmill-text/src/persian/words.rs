@@ -1,7 +1,7 @@
 //! Words in their one spelling: prefixes and endings joined where only one reading exists.
 
 use super::marks::MARKS;
-use super::tables::{SUFFIXES, TANVIN};
+use super::tables::{SuffixWhen, TABLES};
 use super::{ZWNJ, is_persian, stands_apart};
 
 /// Words that may follow «می» ("wine", or the month) without being a verb with the prefix «می‌».
@@ -16,7 +16,7 @@ pub(super) fn join(text: &str) -> String {
     let mut before_previous = String::new();
     for token in text.split(' ') {
         let word = token.trim_end_matches(MARKS);
-        let word = TANVIN.get(word).copied().unwrap_or(word);
+        let word = TABLES.tanvin.get(word).copied().unwrap_or(word);
         let marks = &token[token.trim_end_matches(MARKS).len()..];
         let joined = is_ending_of(word, &previous)
             || is_verb_after_prefix(word, &previous, &before_previous);
@@ -50,11 +50,13 @@ fn is_ending_of(word: &str, previous: &str) -> bool {
     let Some(last) = letters.next().filter(|c| is_persian(*c)) else {
         return false;
     };
-    match SUFFIXES.get(word).copied() {
-        Some("any") => true,
+    match TABLES.suffixes.get(word) {
+        Some(SuffixWhen::Any) => true,
         // به, که, نه, سه, ده and their like are words in which ه is no ending.
-        Some("after_heh") => last == 'ه' && letters.filter(|c| is_persian(*c)).count() >= 2,
-        _ => false,
+        Some(SuffixWhen::AfterHeh) => {
+            last == 'ه' && letters.filter(|c| is_persian(*c)).count() >= 2
+        }
+        None => false,
     }
 }
 

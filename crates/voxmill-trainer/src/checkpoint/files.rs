@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::ownership::remove_file;
 use super::{
-    Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFolder, Facts, JSON, Snapshot, TRAINING,
-    VOICE, untrusted, weights,
+    ALIGNMENTS, Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFolder, Facts, JSON, Snapshot,
+    StoredAlignments, TRAINING, VOICE, WITHOUT_ALIGNMENTS, durations, untrusted, weights,
 };
 
 /// `checkpoint.json`
@@ -73,7 +75,7 @@ impl StoredFacts {
             version: u32,
         }
         let OnlyVersion { version } = serde_json::from_slice(json).map_err(damaged)?;
-        if version != CHECKPOINT_VERSION {
+        if !(1..=CHECKPOINT_VERSION).contains(&version) {
             return Err(CheckpointError::Version {
                 path: path.to_owned(),
                 found: version,
@@ -81,12 +83,29 @@ impl StoredFacts {
         }
         let stored: Self = serde_json::from_slice(json).map_err(damaged)?;
         let mut names = stored.files.keys();
-        if let Some(name) = names.find(|name| ![VOICE, TRAINING].contains(&name.as_str())) {
+        let known = [VOICE, TRAINING, ALIGNMENTS];
+        if let Some(name) = names.find(|name| !known.contains(&name.as_str())) {
             let why = format!("it names a file that no checkpoint has: {name:?}");
             return Err(CheckpointError::damaged(path, why));
         }
         untrusted::check(&stored.facts).map_err(|why| CheckpointError::damaged(path, why))?;
         Ok(stored)
+    }
+}
+
+impl StoredFacts {
+    /// Completes the facts by the alignments, where they have a file.
+    pub(super) fn read_alignments(&mut self, folder: &Path) -> Result<(), CheckpointError> {
+        let Some(expected) = self.files.get(ALIGNMENTS) else {
+            return Ok(());
+        };
+        let path = folder.join(ALIGNMENTS);
+        let fitting = untrusted::file_bytes(&self.facts.voice, ALIGNMENTS);
+        let bytes = untrusted::read(&path, &fitting)?;
+        if StoredFile::of(&bytes) != *expected {
+            return Err(CheckpointError::damaged(&path, CHANGED));
+        }
+        durations::load(&mut self.facts.alignments, &path, &bytes)
     }
 }
 
@@ -125,6 +144,11 @@ pub struct Checkpoints {
     folder: PathBuf,
     /// How many of the newest to keep, apart from the best one.
     keep: usize,
+    /// What tells this run from others, where it is known.
+    pub(super) run: Option<String>,
+    /// A disk that takes this long for each.
+    #[cfg(test)]
+    pub(crate) delay: Duration,
 }
 
 /// The newest checkpoint that is whole, and what was wrong with those after it.
@@ -132,6 +156,18 @@ pub struct Checkpoints {
 pub struct FoundCheckpoint {
     pub checkpoint: CheckpointFolder,
     pub damaged: Vec<CheckpointError>,
+}
+
+/// A checkpoint that is there.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) step: u64,
+    /// The best of the run when it was snapped.
+    pub(crate) best: Option<Best>,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    /// Since its snapshot was begun.
+    pub(crate) took: Duration,
 }
 
 /// `best.json`
@@ -142,15 +178,18 @@ struct BestFile {
     best: Best,
 }
 
-const BEST: &str = "best.json";
+pub(super) const BEST: &str = "best.json";
 const MOST_BEST: u64 = 10_000;
-const UNFINISHED: &str = ".unfinished";
+pub(super) const UNFINISHED: &str = ".unfinished";
 
 impl Checkpoints {
     pub fn new(folder: &Path, keep: usize) -> Self {
         Self {
             folder: folder.to_owned(),
             keep: keep.max(1),
+            run: None,
+            #[cfg(test)]
+            delay: Duration::ZERO,
         }
     }
 
@@ -238,25 +277,55 @@ impl Checkpoints {
         Some(self.folder.join(Self::name(best.step)))
     }
 
-    /// Writes a checkpoint and deletes the oldest ones. Returns its path and size.
-    pub(crate) fn save(&self, snapshot: &Snapshot<'_>) -> Result<(PathBuf, u64), CheckpointError> {
-        let progress = &snapshot.facts.progress;
-        let name = Self::name(progress.step);
-        let voice = weights::voice_file(snapshot.optimizer, snapshot.model);
-        let files = [(VOICE, voice), (TRAINING, weights::training_file(snapshot))];
+    /// Why a step's checkpoint could not be written.
+    pub(super) fn failed(&self, step: u64, why: impl ToString) -> CheckpointError {
+        CheckpointError::Write {
+            path: self.folder.join(Self::name(step)),
+            source: io::Error::other(why.to_string()),
+        }
+    }
+
+    /// Writes a checkpoint and deletes the oldest ones.
+    pub(crate) fn write(&self, snapshot: Snapshot) -> Result<Written, CheckpointError> {
+        let Snapshot {
+            begun,
+            mut facts,
+            voice,
+            training,
+        } = snapshot;
+        #[cfg(test)]
+        std::thread::sleep(self.delay);
+        let (step, best) = (facts.progress.step, facts.progress.best);
+        let name = Self::name(step);
+        let alignments = durations::file(&facts.alignments);
+        let version = match alignments {
+            Some(_) => CHECKPOINT_VERSION,
+            None => WITHOUT_ALIGNMENTS,
+        };
+        facts.alignments = StoredAlignments {
+            settling: facts.alignments.settling,
+            ..StoredAlignments::default()
+        };
+        let mut files = vec![
+            (VOICE, weights::file(voice)),
+            (TRAINING, weights::file(training)),
+        ];
+        files.extend(alignments.map(|bytes| (ALIGNMENTS, bytes)));
+        let hashed = files.iter();
+        let hashed = hashed.map(|(name, bytes)| (name.to_string(), StoredFile::of(bytes)));
         let stored = StoredFacts {
-            version: CHECKPOINT_VERSION,
+            version,
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
             own_blake3: Some(NO_HASH.to_owned()),
-            files: files
-                .each_ref()
-                .map(|(name, bytes)| (name.to_string(), StoredFile::of(bytes)))
-                .into(),
-            facts: snapshot.facts.clone(),
+            files: hashed.collect(),
+            facts,
         };
         let json = stored.to_json();
         let total = json.len() + files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         let path = self.folder.join(&name);
+        if self.is_of_another(&path) {
+            return Err(CheckpointError::OfAnotherRun(path));
+        }
         let unfinished = self.folder.join(format!("{UNFINISHED}-{name}"));
         let write = || -> io::Result<()> {
             fs::create_dir_all(&self.folder)?;
@@ -276,11 +345,17 @@ impl Checkpoints {
             let _ = remove(&unfinished);
             return Err(CheckpointError::Write { path, source });
         }
-        if let Some(best) = progress.best.filter(|best| best.step == progress.step) {
+        if let Some(best) = best.filter(|best| best.step == step) {
             self.point_to_best(&name, best)?;
         }
         self.prune(&path)?;
-        Ok((path, total as u64))
+        Ok(Written {
+            step,
+            best,
+            path,
+            bytes: total as u64,
+            took: begun.elapsed(),
+        })
     }
 
     fn point_to_best(&self, name: &str, best: Best) -> Result<(), CheckpointError> {
@@ -296,7 +371,10 @@ impl Checkpoints {
             fs::rename(&unfinished, &path)?;
             sync_folder(&self.folder)
         };
-        write().map_err(|source| CheckpointError::Write { path, source })
+        write().map_err(|source| {
+            let _ = remove_file(&unfinished);
+            CheckpointError::Write { path, source }
+        })
     }
 
     /// Deletes old ones. Those after the one just written are left over from before the run
@@ -311,7 +389,11 @@ impl Checkpoints {
         list.truncate(list.len().saturating_sub(self.keep));
         let best = self.best_path();
         let mut old = list.iter().filter(|path| Some(*path) != best.as_ref());
-        old.try_for_each(|path| remove(path)).map_err(failed)
+        old.try_for_each(|path| match self.is_of_another(path) {
+            true => Ok(()),
+            false => remove(path),
+        })
+        .map_err(failed)
     }
 }
 
@@ -326,7 +408,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,

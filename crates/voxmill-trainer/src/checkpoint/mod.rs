@@ -7,21 +7,26 @@
 //!     voice.safetensors      the weights to speak with (their running mean), by their paths;
 //!                            with checkpoint.json it is a voice that can be handed on
 //!     training.safetensors   weight/…, first/…, second/… by the same paths; updates; lengths; loss_scale
+//!     alignments.safetensors durations of clips, where a run keeps them: on a GPU
 //!   best.json                which of them had the lowest loss on the held-out clips
 //! ```
 //!
 //! A checkpoint is written under another name, synced and renamed: it is there as a whole or not
-//! at all. All tensors are 32-bit floats, row after row; a matrix is inputs × outputs.
+//! at all. All tensors are 32-bit floats, row after row; a matrix is inputs × outputs. Durations are whole numbers.
 
+mod durations;
 mod files;
+mod ownership;
 #[cfg(test)]
 mod tests;
 mod untrusted;
 mod weights;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -30,7 +35,10 @@ use voxmill_audio::AudioSettings;
 use voxmill_data::batch_plan::Position;
 use voxmill_text::symbols::SymbolTable;
 
+pub(crate) use files::Written;
 pub use files::{Checkpoints, FoundCheckpoint};
+pub use ownership::RUN_ID;
+pub(crate) use writer::{CheckpointWriter, NotWritten};
 
 use crate::device::Precision;
 use crate::model::{ModelShape, ModelSize, Vocabulary, Voice};
@@ -38,13 +46,18 @@ use crate::optimizer::OptimizerState;
 use crate::prepare::MelStatistics;
 use crate::train::Settling;
 use files::StoredFacts;
+use weights::HostTensor;
 
-/// Changes when a program that reads the old layout would misread the new one.
-pub const CHECKPOINT_VERSION: u32 = 1;
+/// Changes when a program that reads the old layout would misread the new one, or take it for damaged. Older ones
+/// are read.
+pub const CHECKPOINT_VERSION: u32 = 2;
+/// Of a checkpoint without alignments, which older programs read as well.
+const WITHOUT_ALIGNMENTS: u32 = 1;
 
 pub(crate) const JSON: &str = "checkpoint.json";
 const VOICE: &str = "voice.safetensors";
 const TRAINING: &str = "training.safetensors";
+const ALIGNMENTS: &str = "alignments.safetensors";
 
 /// What a voice is, apart from its weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,7 +121,8 @@ pub struct Facts {
     pub precision: Precision,
 }
 
-/// Where the search runs within the step, as on the CPU, they are empty.
+/// Where the search runs within the step, as on the CPU, they are empty. They have a file of their own
+/// (`durations`); checkpoints of version 1 have them among the facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredAlignments {
     /// Frames of each token of each clip, by the plan's numbers, as they were last found.
@@ -153,16 +167,42 @@ impl PrepareOn {
     }
 }
 
-/// A run, ready to be written.
+/// A run on its device, between two steps.
 #[derive(Debug)]
-pub(crate) struct Snapshot<'a> {
-    pub(crate) facts: &'a Facts,
+pub(crate) struct State<'a> {
     pub(crate) model: &'a Voice,
     pub(crate) optimizer: &'a OptimizerState,
     /// Running sums of true and of predicted frames.
     pub(crate) lengths: [f32; 2],
     /// [`LossScale::stored`](crate::optimizer::LossScale::stored), of a run in f16.
     pub(crate) loss_scale: Option<[f32; 2]>,
+}
+
+/// A run on the host, ready to be written: nothing in it is the device's any more.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    begun: Instant,
+    facts: Facts,
+    voice: Vec<HostTensor>,
+    training: Vec<HostTensor>,
+}
+
+impl Snapshot {
+    /// Waits for the device and copies all that training changes.
+    pub(crate) fn of(facts: Facts, state: &State<'_>) -> Self {
+        let begun = Instant::now();
+        let [voice, training] = weights::tensors(state);
+        Self {
+            begun,
+            facts,
+            voice,
+            training,
+        }
+    }
+
+    fn step(&self) -> u64 {
+        self.facts.progress.step
+    }
 }
 
 /// What a run resumes with.
@@ -183,7 +223,9 @@ pub enum CheckpointError {
     Write { path: PathBuf, source: io::Error },
     #[error("there is no checkpoint in {}", .0.display())]
     None(PathBuf),
-    #[error("{} is of version {found}; this program reads version {CHECKPOINT_VERSION}", path.display())]
+    #[error("{} is another run's", .0.display())]
+    OfAnotherRun(PathBuf),
+    #[error("{} is of version {found}; this program reads versions 1 to {CHECKPOINT_VERSION}", path.display())]
     Version { path: PathBuf, found: u32 },
     #[error("{} is damaged: {why}", path.display())]
     Damaged { path: PathBuf, why: String },
@@ -208,10 +250,13 @@ pub struct CheckpointFolder {
 impl CheckpointFolder {
     /// Reads what is not a tensor and checks that the rest is unharmed.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        Self::open_files(path, &[VOICE, TRAINING])
+        let mut opened = Self::open_files(path, &[VOICE, TRAINING])?;
+        opened.stored.read_alignments(path)?;
+        Ok(opened)
     }
 
-    /// The same for the voice alone, which can be handed on without what only training needs.
+    /// The same for the voice alone, which can be handed on without what only training needs. Its facts then name no
+    /// alignments.
     pub fn open_voice(path: &Path) -> Result<Self, CheckpointError> {
         Self::open_files(path, &[VOICE])
     }
@@ -236,6 +281,11 @@ impl CheckpointFolder {
     pub fn voice(&self, device: &Device) -> Result<Voice, CheckpointError> {
         let (path, bytes) = self.read(VOICE)?;
         weights::load_voice(&self.stored.facts.voice, &path, &bytes, device)
+    }
+
+    /// Whether training could resume from it, without starting any.
+    pub fn check_training(&self, device: &Device) -> Result<(), CheckpointError> {
+        self.restore(device).map(drop)
     }
 
     pub(crate) fn restore(&self, device: &Device) -> Result<Restored, CheckpointError> {

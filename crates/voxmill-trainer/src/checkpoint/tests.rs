@@ -9,7 +9,7 @@ use super::*;
 use crate::device::cpu as device;
 use crate::test_data::small_voice;
 
-fn facts(step: u64, best: Option<Best>) -> Facts {
+pub(super) fn facts(step: u64, best: Option<Best>) -> Facts {
     let mut voice = small_voice();
     // Numbers whose decimals are long.
     voice.length_scale = 1.0 + 1.0 / 3.0;
@@ -61,15 +61,19 @@ fn trained() -> (Voice, OptimizerState) {
 }
 
 fn save_facts(checkpoints: &Checkpoints, facts: &Facts) -> Result<PathBuf, CheckpointError> {
+    let written = checkpoints.write(snapshot(facts));
+    written.map(|written| written.path)
+}
+
+pub(super) fn snapshot(facts: &Facts) -> Snapshot {
     let (model, optimizer) = trained();
-    let saved = checkpoints.save(&Snapshot {
-        facts,
+    let state = State {
         model: &model,
         optimizer: &optimizer,
         lengths: [1234.5, 1e-3],
         loss_scale: Some([8192.0, 17.0]),
-    });
-    saved.map(|(path, _)| path)
+    };
+    Snapshot::of(facts.clone(), &state)
 }
 
 fn save(checkpoints: &Checkpoints, step: u64) -> PathBuf {
@@ -186,7 +190,7 @@ fn any_damage_falls_back_to_the_one_before_and_is_named() {
     let middle: Damage<'_> = &|path| flip(path, |len| len / 2);
     let last: Damage<'_> = &|path| flip(path, |len| len - 2);
     let gone: Damage<'_> = &|path| fs::remove_file(path).unwrap();
-    for name in [VOICE, TRAINING, JSON] {
+    for name in [VOICE, TRAINING, ALIGNMENTS, JSON] {
         for damage in [middle, last, &cut, gone] {
             let (_folder, checkpoints) = folder(3);
             save(&checkpoints, 1);
@@ -302,11 +306,11 @@ fn a_newer_version_is_refused_rather_than_gone_behind() {
     save(&checkpoints, 1);
     let path = save(&checkpoints, 2).join(JSON);
     let json = fs::read_to_string(&path).unwrap();
-    fs::write(&path, json.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
+    fs::write(&path, json.replacen("\"version\": 2", "\"version\": 3", 1)).unwrap();
     let error = checkpoints.newest().unwrap_err();
-    let is_newer = matches!(error, CheckpointError::Version { found: 2, .. });
+    let is_newer = matches!(error, CheckpointError::Version { found: 3, .. });
     assert!(is_newer, "{error}");
-    assert!(error.to_string().contains("version 2"), "{error}");
+    assert!(error.to_string().contains("version 3"), "{error}");
 }
 
 #[test]
@@ -331,4 +335,46 @@ fn a_checkpoint_is_about_as_large_as_predicted() {
     let expected = checkpoint_bytes(trained().0.parameters());
     let is_near = bytes <= expected && expected < bytes + 1_000_000;
     assert!(is_near, "{bytes} and {expected}");
+}
+
+fn of_run(step: u64, id: &str) -> Facts {
+    let mut facts = facts(step, None);
+    facts.settings[RUN_ID] = json!(id);
+    facts
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_neither_pruned_nor_replaced_nor_removed() {
+    let (_folder, checkpoints) = folder(1);
+    let ours = checkpoints.clone().of_run("ours");
+    save_facts(&checkpoints, &of_run(1, "theirs")).unwrap();
+    // One from before runs had names is anybody's.
+    save(&ours, 2);
+    assert_eq!(steps(&checkpoints), ["1", "2"]);
+    for step in [3, 4] {
+        save_facts(&ours, &of_run(step, "ours")).unwrap();
+    }
+    assert_eq!(steps(&checkpoints), ["1", "4"]);
+    let others = ours.of_others().unwrap();
+    assert_eq!(others, [checkpoints.folder().join("step-000000001")]);
+    let error = save_facts(&ours, &of_run(1, "ours")).unwrap_err();
+    assert!(error.to_string().contains("step-000000001"), "{error}");
+    ours.remove_all().unwrap();
+    assert_eq!(steps(&checkpoints), ["1"]);
+}
+
+#[test]
+fn all_that_is_left_of_a_run_can_be_removed() {
+    let (_folder, checkpoints) = folder(3);
+    let best = Best { step: 2, loss: 0.5 };
+    save_facts(&checkpoints, &facts(2, Some(best))).unwrap();
+    fs::create_dir(checkpoints.folder().join(".unfinished-step-000000003")).unwrap();
+    fs::write(checkpoints.folder().join(".unfinished-best.json"), "{").unwrap();
+    fs::write(checkpoints.folder().join("mine.txt"), "keep").unwrap();
+    checkpoints.remove_unfinished().unwrap();
+    assert_eq!(step(checkpoints.best()), 2);
+    checkpoints.remove_all().unwrap();
+    let left = fs::read_dir(checkpoints.folder()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["mine.txt"]);
 }

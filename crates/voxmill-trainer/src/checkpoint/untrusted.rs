@@ -5,12 +5,14 @@ use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use super::{CheckpointError, Facts, Progress, TRAINING, VoiceFacts};
+use super::{ALIGNMENTS, CheckpointError, Facts, Progress, StoredAlignments, TRAINING, VoiceFacts};
 use crate::model::{ModelShape, ModelSize, Vocabulary};
 use crate::prepare::LANGUAGES;
 
-/// The alignments of half a million clips: no other list in it is longer.
+/// The alignments of half a million clips, of version 1: no other list in it is longer.
 pub(super) const MOST_JSON: u64 = 1 << 30;
+/// Those of more clips than that.
+const MOST_ALIGNMENTS: u64 = 1 << 29;
 
 /// Names and places of all tensors in a file take less.
 const MOST_HEADER: u64 = 1_000_000;
@@ -23,6 +25,9 @@ const MOST_SECONDS: f64 = 1e10;
 
 /// What a file of tensors may take, by the voice's shape.
 pub(super) fn file_bytes(voice: &VoiceFacts, name: &str) -> RangeInclusive<u64> {
+    if name == ALIGNMENTS {
+        return 1..=MOST_ALIGNMENTS;
+    }
     // With each weight its two moments.
     let floats = if name == TRAINING { 3 } else { 1 };
     let least = 4 * floats * voice.shape.parameters(voice.vocabulary) as u64;
@@ -87,8 +92,12 @@ pub(super) fn hash(
 pub(super) fn check(facts: &Facts) -> Result<(), String> {
     check_voice(&facts.voice)?;
     check_progress(&facts.progress)?;
-    let known = facts.alignments.known.iter().map(|(_, frames)| frames);
-    let pending = facts.alignments.pending.iter().flat_map(|p| &p.durations);
+    check_alignments(&facts.alignments)
+}
+
+pub(super) fn check_alignments(alignments: &StoredAlignments) -> Result<(), String> {
+    let known = alignments.known.iter().map(|(_, frames)| frames);
+    let pending = alignments.pending.iter().flat_map(|p| &p.durations);
     for frames in known.chain(pending) {
         let sum = frames.iter().try_fold(0_u32, |sum, n| sum.checked_add(*n));
         sum.ok_or("the frames of an alignment are too many")?;

@@ -6,56 +6,74 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::{CheckpointError, Facts, Restored, Snapshot, VoiceFacts};
+use super::{CheckpointError, Facts, Restored, State, VoiceFacts};
 use crate::device::read;
 use crate::model::{Voice, Weight};
 use crate::optimizer::{Moments, OptimizerState};
 
-fn flat(tensor: &Tensor<1>) -> TensorData {
-    TensorData::new(read(tensor.clone()), tensor.dims())
+/// A tensor that was copied to the host.
+#[derive(Debug)]
+pub(super) struct HostTensor {
+    name: String,
+    shape: Vec<usize>,
+    values: Vec<f32>,
 }
 
-/// The file's bytes of the weights to speak with: their running mean.
-pub(super) fn voice_file(optimizer: &OptimizerState, model: &Voice) -> Vec<u8> {
-    let means = model.weights().into_iter().zip(optimizer.by_weight());
-    let means = means.map(|(weight, moments)| {
-        let mean = read(moments.mean_weight);
-        (weight.path, TensorData::new(mean, weight.shape))
-    });
-    file(means.collect())
+impl HostTensor {
+    fn new(name: String, shape: Vec<usize>, values: Vec<f32>) -> Self {
+        Self {
+            name,
+            shape,
+            values,
+        }
+    }
+
+    fn flat(name: String, values: Vec<f32>) -> Self {
+        Self::new(name, vec![values.len()], values)
+    }
 }
 
 const LOSS_SCALE: &str = "loss_scale";
 
-/// The file's bytes of all that training resumes from. The running mean of the weights is in the
-/// voice's file.
-pub(super) fn training_file(snapshot: &Snapshot<'_>) -> Vec<u8> {
-    let mut all = Vec::new();
-    for weight in snapshot.model.weights() {
-        let data = TensorData::new(read(weight.flat), weight.shape);
-        all.push((format!("weight/{}", weight.path), data));
+/// The weights to speak with, which are their running mean; and all that training resumes from besides.
+pub(super) fn tensors(state: &State<'_>) -> [Vec<HostTensor>; 2] {
+    let (mut voice, mut training) = (Vec::new(), Vec::new());
+    let weights = state.model.weights().into_iter();
+    for (weight, moments) in weights.zip(state.optimizer.by_weight()) {
+        let Weight { path, shape, flat } = weight;
+        let of_kind = |kind: &str| format!("{kind}/{path}");
+        training.push(HostTensor::new(
+            of_kind("weight"),
+            shape.clone(),
+            read(flat),
+        ));
+        training.push(HostTensor::flat(of_kind("first"), read(moments.first)));
+        training.push(HostTensor::flat(of_kind("second"), read(moments.second)));
+        voice.push(HostTensor::new(path, shape, read(moments.mean_weight)));
     }
-    for moments in snapshot.optimizer.by_weight() {
-        let path = &moments.path;
-        all.push((format!("first/{path}"), flat(&moments.first)));
-        all.push((format!("second/{path}"), flat(&moments.second)));
-    }
-    let updates = flat(&snapshot.optimizer.updates);
-    all.push(("updates".to_owned(), updates));
-    all.push(("lengths".to_owned(), snapshot.lengths.into()));
-    let loss_scale = snapshot.loss_scale.map(TensorData::from);
-    all.extend(loss_scale.map(|scale| (LOSS_SCALE.to_owned(), scale)));
-    file(all)
+    let updates = read(state.optimizer.updates.clone());
+    training.push(HostTensor::flat("updates".to_owned(), updates));
+    let lengths = state.lengths.to_vec();
+    training.push(HostTensor::flat("lengths".to_owned(), lengths));
+    let scale = state.loss_scale.map(|scale| scale.to_vec());
+    training.extend(scale.map(|scale| HostTensor::flat(LOSS_SCALE.to_owned(), scale)));
+    [voice, training]
 }
 
-fn file(tensors: Vec<(String, TensorData)>) -> Vec<u8> {
-    let bytes =
-        |data: &TensorData| -> Vec<u8> { data.iter::<f32>().flat_map(f32::to_le_bytes).collect() };
-    let bytes: Vec<_> = tensors.iter().map(|(_, data)| bytes(data)).collect();
-    let views = tensors.iter().zip(&bytes).map(|((name, data), bytes)| {
-        let view = TensorView::new(Dtype::F32, data.shape().to_vec(), bytes)
-            .expect("as many bytes as the shape says");
-        (name.clone(), view)
+/// The bytes of a file with these tensors.
+pub(super) fn file(tensors: Vec<HostTensor>) -> Vec<u8> {
+    let bytes = tensors.into_iter().map(|tensor| {
+        let bytes: Vec<u8> = tensor
+            .values
+            .into_iter()
+            .flat_map(f32::to_le_bytes)
+            .collect();
+        (tensor.name, tensor.shape, bytes)
+    });
+    let bytes: Vec<_> = bytes.collect();
+    let views = bytes.iter().map(|(name, shape, bytes)| {
+        let view = TensorView::new(Dtype::F32, shape.clone(), bytes);
+        (name, view.expect("as many bytes as the shape says"))
     });
     safetensors::serialize(views, None).expect("distinct names and sizes that fit")
 }

@@ -50,6 +50,20 @@ fn list(backend: Backend) -> Vec<bool> {
 
 /// Opens a device that is there, and tries it with a small sum.
 pub fn open(id: DeviceId) -> Result<Device, DeviceError> {
+    with_open(id, |device| {
+        let sum = burn::tensor::Tensor::<1>::from_floats([1.0, 2.0], &device).sum();
+        match super::read_one(sum) {
+            3.0 => Ok(device),
+            wrong => Err(format!("it computes 1 + 2 as {wrong}")),
+        }
+    })
+}
+
+/// Opens a device that is there, and does something with it.
+pub(super) fn with_open<T>(
+    id: DeviceId,
+    work: impl FnOnce(Device) -> Result<T, String>,
+) -> Result<T, DeviceError> {
     let there = found(id.backend)?;
     if id.index >= there.len() {
         return Err(DeviceError::NoSuchIndex {
@@ -58,16 +72,40 @@ pub fn open(id: DeviceId) -> Result<Device, DeviceError> {
         });
     }
     read_in_order();
-    let opened = without_panic(|| {
-        let device = open_found(id)?;
-        let sum = burn::tensor::Tensor::<1>::from_floats([1.0, 2.0], &device).sum();
-        match super::read_one(sum) {
-            3.0 => Ok(device),
-            wrong => Err(format!("it computes 1 + 2 as {wrong}")),
-        }
-    });
+    let opened = without_panic(|| work(open_found(id)?));
     let opened = opened.flatten();
     opened.map_err(|why| DeviceError::NotOpened { id, why })
+}
+
+/// As the device, what its kernels are compiled for and its driver name themselves; `None` for the CPU. What was found out
+/// about a device holds for as long as this stays the same.
+#[cfg(feature = "gpu")]
+pub fn signature(id: DeviceId, device: &Device) -> Option<String> {
+    let found = without_panic(|| device.clone().inner().identity());
+    let found = found.ok().flatten()?;
+    let mut parts = vec![found.name, found.fingerprint];
+    let address = found.physical.and_then(|card| card.pci_address);
+    parts.extend(address.map(|address| address.to_string()));
+    parts.extend(driver(id));
+    Some(parts.join(", "))
+}
+
+#[cfg(not(feature = "gpu"))]
+pub fn signature(_: DeviceId, _: &Device) -> Option<String> {
+    None
+}
+
+#[cfg(feature = "gpu")]
+fn driver(id: DeviceId) -> Option<String> {
+    match id.backend {
+        #[cfg(feature = "wgpu")]
+        Backend::Wgpu | Backend::Vulkan | Backend::Metal => super::wgpu::driver(id),
+        // The kernel's module and the driver's library have one version.
+        Backend::Cuda => std::fs::read_to_string("/sys/module/nvidia/version")
+            .ok()
+            .map(|version| format!("driver {}", version.trim())),
+        _ => None,
+    }
 }
 
 /// What is read from a device is copied where it stands in the order of the device's work. By itself the library

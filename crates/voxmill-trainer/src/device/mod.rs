@@ -6,8 +6,10 @@
 
 mod find;
 mod gradients;
+mod identity;
 mod memory;
 mod precision;
+mod reader;
 #[cfg(feature = "wgpu")]
 pub(crate) mod wgpu;
 
@@ -18,11 +20,13 @@ pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
 pub(crate) use find::panic_message;
-pub use find::{FoundDevice, found, open, without_panic};
+pub use find::{FoundDevice, found, open, signature, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
+pub use identity::{Identity, identity};
 pub use memory::{PoolMemory, memory_in_use};
 pub use precision::Precision;
 pub(crate) use precision::widened;
+pub(crate) use reader::{Coming, Reader};
 
 /// The CPU: computes on the rayon pool of whoever calls.
 pub fn cpu() -> Device {

@@ -92,6 +92,15 @@ fn setup_of(
     Ok(setup)
 }
 
+/// The driver of a device that is open, as it names itself.
+pub(super) fn driver(id: DeviceId) -> Option<String> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_, _, setup) = open.iter().find(|(other, ..)| *other == id)?;
+    let info = setup.adapter.get_info();
+    let driver = format!("driver {} {}", info.driver, info.driver_info);
+    Some(driver.trim().to_owned())
+}
+
 /// A logical device of its own that refuses buffers above this many bytes.
 #[cfg(test)]
 pub(crate) fn open_small(largest_buffer: u64) -> Result<Device, String> {

@@ -127,6 +127,12 @@ impl Voice {
         Self { half, ..self }
     }
 
+    /// The path and shape of each weight, in the model's order.
+    pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let weights = self.weights().into_iter();
+        weights.map(|weight| (weight.path, weight.shape)).collect()
+    }
+
     /// All weights in the model's order.
     pub(crate) fn weights(&self) -> Vec<Weight> {
         #[derive(Default)]
@@ -153,6 +159,13 @@ impl Voice {
         let mut collect = Collect::default();
         self.visit(&mut collect);
         collect.all
+    }
+
+    /// Of each weight, in the model's order, whether it learns durations and nothing else: these are predicted from
+    /// detached states, so no other weight learns them.
+    pub(crate) fn learns_durations(&self) -> impl Iterator<Item = bool> {
+        let weights = self.weights().into_iter();
+        weights.map(|weight| weight.path.starts_with("duration_"))
     }
 
     /// How many numbers all weights have together.

@@ -81,6 +81,31 @@ impl Packing {
         groups.collect()
     }
 
+    /// Multiplies what belongs to each weight by its factor. Weights that follow one another have mostly the same, so
+    /// this is a few operations for each buffer.
+    pub(super) fn times(
+        &self,
+        packed: Vec<Option<Tensor<1>>>,
+        factors: &[f32],
+    ) -> Vec<Option<Tensor<1>>> {
+        let groups = self.groups.iter().zip(packed);
+        let times = |(group, packed): (&Group, Option<Tensor<1>>)| {
+            let packed = packed?;
+            // What lies between two weights belongs to the one before.
+            let ends = group.slots.iter().skip(1).map(|slot| slot.from);
+            let slots = group.slots.iter().zip(ends.chain([group.length]));
+            let slots: Vec<_> = slots.collect();
+            let alike = slots.chunk_by(|(a, _), (b, _)| factors[a.weight] == factors[b.weight]);
+            let runs = alike.filter_map(|run| {
+                let ((first, _), (_, end)) = (run.first()?, run.last()?);
+                let part = packed.clone().narrow(0, first.from, end - first.from);
+                Some(part * factors[first.weight])
+            });
+            Some(Tensor::cat(runs.collect(), 0))
+        };
+        groups.map(times).collect()
+    }
+
     /// Each weight's part, in the model's order.
     pub(super) fn unpack(&self, packed: &[Tensor<1>]) -> Vec<Tensor<1>> {
         let mut parts = vec![None; self.weights];
@@ -100,6 +125,23 @@ impl Packing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_weight_is_multiplied_by_its_own_factor() {
+        let shapes = [vec![3, 2], vec![4], vec![130, 1], vec![2, 2], vec![1]];
+        let device = crate::device::cpu();
+        let weight = |shape: &Vec<usize>| Tensor::ones([shape.iter().product::<usize>()], &device);
+        let packing = Packing::new(&shapes);
+        let packed = packing.pack(shapes.iter().map(|s| Some(weight(s))).collect(), &device);
+        let factors = [2.0, 2.0, 0.5, 0.5, 3.0];
+        let times = packing.times(packed.into_iter().map(Some).collect(), &factors);
+        let times: Vec<_> = times.into_iter().flatten().collect();
+        for ((part, shape), factor) in packing.unpack(&times).into_iter().zip(&shapes).zip(factors)
+        {
+            let expected = vec![factor; shape.iter().product()];
+            assert_eq!(crate::device::read(part), expected);
+        }
+    }
 
     #[test]
     fn weights_lie_apart_aligned_and_in_buffers_that_can_be_bound() {

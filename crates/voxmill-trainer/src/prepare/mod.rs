@@ -20,6 +20,7 @@ use voxmill_data::batch_plan::{Position, Shape};
 pub use voxmill_text::LANGUAGE_IDS as LANGUAGES;
 
 pub use augment::Augment;
+pub(crate) use mel::FramesOnDevice;
 pub use transfer::{Transfer, time_transfer};
 pub use voxmill_data::store::MelStatistics;
 
@@ -27,7 +28,6 @@ use crate::align::Lengths;
 use crate::device;
 use crate::model::Spans;
 use augment::Augmenter;
-use mel::FramesOnDevice;
 
 /// What a loss is divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,12 +46,25 @@ impl Counts {
     }
 }
 
-impl std::iter::Sum for Counts {
-    fn sum<I: Iterator<Item = Counts>>(all: I) -> Counts {
-        all.fold(Counts::default(), |sum, one| Counts {
-            frames: sum.frames + one.frames,
-            tokens: sum.tokens + one.tokens,
-        })
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            frames: self.frames + other.frames,
+            tokens: self.tokens + other.tokens,
+        }
+    }
+}
+
+impl std::ops::Mul<u64> for Counts {
+    type Output = Counts;
+
+    fn mul(self, times: u64) -> Counts {
+        Counts {
+            frames: self.frames * times,
+            tokens: self.tokens * times,
+        }
     }
 }
 

@@ -1,26 +1,10 @@
 //! Frames made on a device compared with those of the CPU's own transform, and what is done to references.
 
 use voxmill_audio::{AudioSettings, Framing, LogMel};
-use voxmill_data::draw::{draw, unit};
 
 use super::*;
 use crate::device::{cpu, test_devices};
-use crate::test_data::{CHANNELS, TestClip, batch_of, preparation};
-
-/// Something like speech: loud tones, quiet treble, silence, and a click.
-fn sound(samples: usize) -> Vec<f32> {
-    (0..samples)
-        .map(|at| {
-            let t = at as f64 / 22_050.0;
-            let loud = 0.4 * (t * 900.0 + (t * 11.0).sin() * 30.0).sin();
-            let quiet = 0.003 * (t * 30_000.0).sin();
-            let hiss = 0.01 * (unit(draw(0, at as u64, "hiss", "test")) - 0.5);
-            let envelope = (t * 3.0).sin().max(0.0);
-            let click = if at == 7_000 { 0.5 } else { 0.0 };
-            ((loud + quiet) * envelope + hiss * 0.1 + click) as f32
-        })
-        .collect()
-}
+use crate::test_data::{CHANNELS, TestClip, batch_of, preparation, speech_like};
 
 #[test]
 fn frames_made_of_samples_equal_the_cpus_own_on_every_device() {
@@ -32,7 +16,7 @@ fn frames_made_of_samples_equal_the_cpus_own_on_every_device() {
             ..AudioSettings::default()
         };
         let framing = settings.framing();
-        let clips = [sound(9_000), sound(22_050)];
+        let clips = [speech_like(9_000), speech_like(22_050)];
         let frames = clips.iter().map(|c| framing.frames_of_clip(c.len()));
         let most = frames.max().unwrap();
         let width = framing.row_width(most);
@@ -60,7 +44,7 @@ fn frames_made_of_samples_equal_the_cpus_own_on_every_device() {
 fn a_batch_of_samples_is_prepared_like_one_of_frames_on_every_device() {
     let settings = AudioSettings::default();
     let framing = settings.framing();
-    let clip = sound(15_000);
+    let clip = speech_like(15_000);
     let frames = framing.frames_of_clip(clip.len());
     let mut mel = Vec::new();
     LogMel::new(&settings).unwrap().log_mel(&clip, &mut mel);

@@ -29,6 +29,8 @@ pub struct Speech {
     pub mel: Vec<f32>,
     /// Characters that were skipped: the front-end cannot read them.
     pub unread: Vec<char>,
+    /// Words that were cut, and braces without phones in them.
+    pub problems: Vec<String>,
     /// The model alone, without the vocoder.
     pub model_time: Duration,
 }
@@ -65,6 +67,8 @@ impl<'a> Synthesizer<'a> {
                     speech.unread.push(sign);
                 }
             }
+            let problems = utterance.problems.iter();
+            speech.problems.extend(problems.map(ToString::to_string));
             let mut tokens = utterance.tokens;
             // Symbols that came after this voice was trained.
             tokens.retain(|&id| usize::from(id) < known);

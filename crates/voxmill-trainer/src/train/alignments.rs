@@ -18,8 +18,8 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::align::{self, Durations, Lengths};
 use crate::checkpoint::{PendingDurations, StoredAlignments};
+use crate::device::{Coming, Reader};
 use crate::prepare::ReadyBatch;
-use crate::train::reader::{Coming, Reader};
 use crate::train::settling::Settling;
 
 /// What is known of each clip, by the plan's numbers.
@@ -29,6 +29,10 @@ pub(super) struct Alignments {
     reader: Option<Arc<Reader>>,
     known: BTreeMap<usize, Vec<u32>>,
     settling: Settling,
+    /// As it was before the step under way.
+    settling_before: Settling,
+    /// Clips that nothing is known of are taken for aligned, and nothing is searched.
+    assumes: bool,
     /// Of the last step, and of the one under way.
     pending: Vec<PendingScores>,
     /// How many of them are of the step under way.
@@ -64,8 +68,19 @@ impl Alignments {
             reader,
             known: stored.known.into_iter().collect(),
             settling: stored.settling,
+            settling_before: stored.settling,
+            assumes: false,
             pending: pending.collect(),
             of_this_step: 0,
+        }
+    }
+
+    /// As they are once they have settled, for measuring: every clip has one, with its frames spread evenly. On a CPU
+    /// nothing changes, for there every step searches.
+    pub(super) fn assumed(reader: Option<Arc<Reader>>) -> Self {
+        Self {
+            assumes: true,
+            ..Self::new(reader, StoredAlignments::default())
         }
     }
 
@@ -79,6 +94,11 @@ impl Alignments {
         for (clip, lengths) in batch.clips.iter().zip(&batch.prepared.lengths) {
             let begin = all.len();
             if let Some(clip) = clip {
+                if self.assumes {
+                    all.extend(even(*lengths));
+                    all.resize(begin + tokens, 0);
+                    continue;
+                }
                 let known = self.known.get(clip)?;
                 // A clip whose file has changed is aligned anew.
                 let fits = known.len() == lengths.tokens
@@ -95,7 +115,7 @@ impl Alignments {
 
     /// Whether the scores of a batch that has an alignment are worth having; to be asked for every batch.
     pub(super) fn are_due(&mut self, batch: &ReadyBatch) -> bool {
-        self.settling.is_due(batch.position.epoch)
+        !self.assumes && self.settling.is_due(batch.position.epoch)
     }
 
     fn push(&mut self, clips: Vec<Option<usize>>, state: State) {
@@ -139,6 +159,12 @@ impl Alignments {
         self.of_this_step = of_this_step;
     }
 
+    /// The step under way is not finished: its batches come again, as if they had never come.
+    pub(super) fn drop_step(&mut self) {
+        self.back_to(0);
+        self.settling = self.settling_before;
+    }
+
     /// Called once in every step, after its own work has been asked for: what the step before found
     /// becomes known. By now its scores are there, and the device has other things to do.
     /// Under the prior alignments move with it, which says nothing of how they move without.
@@ -157,6 +183,7 @@ impl Alignments {
                 self.known.insert(clip, durations);
             }
         }
+        self.settling_before = self.settling;
     }
 
     /// For a checkpoint: what is known, and what will be after the next step.
@@ -165,9 +192,12 @@ impl Alignments {
             durations: batch.durations().clone(),
             clips: batch.clips.clone(),
         });
+        // Scores that could not be read left nothing: those clips are searched again.
+        let pending = pending.filter(|found| found.durations.len() == found.clips.len());
+        let pending: Vec<_> = pending.collect();
         let known = self.known.iter();
         StoredAlignments {
-            pending: pending.collect(),
+            pending,
             known: known
                 .map(|(clip, durations)| (*clip, durations.clone()))
                 .collect(),
@@ -197,6 +227,13 @@ fn search(data: TensorData, lengths: &[Lengths]) -> Vec<Vec<u32>> {
     let mut scores: Vec<f32> = data.iter::<f32>().collect();
     let durations = align::search(&mut scores, time, tokens, lengths, 0.0);
     rows(&durations, lengths)
+}
+
+/// As many frames for each token, the first ones one more.
+fn even(lengths: Lengths) -> impl Iterator<Item = u32> {
+    let tokens = lengths.tokens.max(1);
+    let (each, left) = (lengths.frames / tokens, lengths.frames % tokens);
+    (0..lengths.tokens).map(move |token| (each + usize::from(token < left)) as u32)
 }
 
 /// Each row's own tokens.
@@ -308,6 +345,41 @@ mod tests {
             (before, alignments.of(&batch, 0.0))
         };
         assert_eq!(run(true), run(false));
+    }
+
+    /// It found scores, and came to a new epoch.
+    #[test]
+    fn a_step_that_is_dropped_leaves_nothing() {
+        let mut batch = batch();
+        let mut alignments = empty();
+        for _ in 0..2 {
+            assert!(alignments.are_due(&batch));
+            alignments.read_later(&batch, scores(&cpu()));
+            alignments.take_over(0.0);
+        }
+        let before = alignments.stored();
+        batch.position.epoch = 1;
+        alignments.are_due(&batch);
+        alignments.read_later(&batch, scores(&cpu()));
+        assert_ne!(alignments.stored(), before);
+        alignments.drop_step();
+        assert_eq!(alignments.stored(), before);
+        // Nor does a step that is done, where none is under way.
+        alignments.drop_step();
+        assert_eq!(alignments.stored(), before);
+    }
+
+    #[test]
+    fn what_is_assumed_is_known_from_the_first_visit_and_never_searched() {
+        let batch = batch();
+        let mut alignments = Alignments::assumed(reader());
+        assert!(!alignments.are_due(&batch));
+        let durations = alignments.of(&batch, 0.0).unwrap();
+        assert_eq!(durations.row(0), [3, 3, 3, 0]);
+        assert_eq!(durations.row(1), [0; 4]);
+        assert_eq!(durations.row(2), [2, 2, 0, 0]);
+        let on_cpu = Alignments::assumed(None).of(&batch, 0.0);
+        assert_eq!(on_cpu, None, "the CPU searches in every step");
     }
 
     #[test]

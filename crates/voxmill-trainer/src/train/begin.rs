@@ -10,10 +10,11 @@ use super::alignments::Alignments;
 use super::fitting::Fitting;
 use super::lengths::LengthSums;
 use super::options::TrainOptions;
-use super::reader::Reader;
 use super::report::PendingReports;
 use super::styles::Styles;
+use super::unsaved::Unsaved;
 use crate::checkpoint::{CheckpointError, CheckpointFolder, Facts, Progress, VoiceFacts};
+use crate::device::Reader;
 use crate::device::{Precision, is_cpu};
 use crate::model::Voice;
 use crate::optimizer::{LossScale, OptimizerState};
@@ -52,6 +53,11 @@ impl Trainer {
         ))
     }
 
+    /// Adds to what checkpoints store of the run's settings.
+    pub fn store(&mut self, name: &str, value: impl Into<Value>) {
+        self.settings[name] = value.into();
+    }
+
     fn with_model(
         options: TrainOptions,
         voice: VoiceFacts,
@@ -69,12 +75,16 @@ impl Trainer {
             progress: Progress::default(),
             lengths: LengthSums::new([0.0; 2], device),
             styles: Styles::new(speakers.len()),
-            alignments: Alignments::new(reader.clone(), Default::default()),
+            alignments: match options.as_settled {
+                true => Alignments::assumed(reader.clone()),
+                false => Alignments::new(reader.clone(), Default::default()),
+            },
             fitting: Fitting::default(),
             reports: PendingReports::new(reader.clone()),
             reader,
             saved_at: None,
             validated_at: None,
+            unsaved: Unsaved::default(),
             device: device.clone(),
             speaker_names: speakers,
             options,
@@ -104,6 +114,7 @@ impl Trainer {
             bad_steps: 0,
             ..progress
         };
+        resumed.unsaved = Unsaved::after(resumed.progress.best);
         resumed.lengths = LengthSums::new(restored.lengths, device);
         if let (Some(scale), Some(stored)) = (&mut resumed.loss_scale, restored.loss_scale) {
             *scale = LossScale::from_stored(stored, device);

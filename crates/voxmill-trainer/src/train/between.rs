@@ -1,11 +1,12 @@
 //! What is due between steps and after the last one: reporting, validating, saving, samples. Here the host
-//! waits for the device.
+//! waits for the device. It does not wait for a checkpoint to be written, but for the one before it.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::report::{Observer, Saved, StepReport, Stopped, Summary, Validation};
+use super::report::{NotSaved, Observer, Saved, StepReport, Stopped, Summary, Validation};
 use super::{Feed, RunContext, Start, TrainError, Trainer, caught, validate};
-use crate::checkpoint::{Best, Facts, Snapshot};
+use crate::checkpoint::{Best, Facts, NotWritten, Snapshot, State, Written};
 use crate::optimizer::{LossScale, with_mean_weights};
 use crate::synthesis::TrainedVoice;
 
@@ -15,21 +16,25 @@ impl Trainer {
         &mut self,
         run: &mut RunContext<'_, F>,
     ) -> Result<(), TrainError> {
+        let written = run.checkpoints.outcome();
+        self.note_written(written, run.observer)?;
         let (step, options) = (self.progress.step, &self.options);
         let every = |n: Option<u64>| n.is_some_and(|n| step.is_multiple_of(n));
         let validate = every(options.validate_every);
-        let save = every(options.checkpoint_every) || validate;
+        let due = every(options.checkpoint_every) || validate;
+        let save = self.unsaved.is_time(due, Instant::now());
         let sample = every(options.sample_every);
         // The first step shows where the voice began.
         let begins = step == 1 && options.validate_every.is_some();
-        if every(Some(options.log_every)) || save {
+        if every(Some(options.log_every)) || validate || save {
             self.report(run.observer)?;
             self.give_up_if_bad(run)?;
         }
         if validate || begins {
             self.validate(run, validate)?;
         }
-        if save {
+        let is_best = validate && self.progress.best.is_some_and(|best| best.step == step);
+        if save || is_best {
             self.save(run)?;
         }
         if sample {
@@ -50,6 +55,9 @@ impl Trainer {
             let end = || self.end(stopped, start.step, &mut run);
             caught(&device, end).map(|()| stopped)
         });
+        // An error may have come before what was being written was waited for.
+        let written = self.written(&mut run);
+        let outcome = outcome.and_then(|stopped| written.map(|_| stopped));
         let unsaved = self.progress.step > self.saved_at.unwrap_or(start.step);
         match outcome {
             Ok(stopped) => Ok(Summary {
@@ -61,11 +69,12 @@ impl Trainer {
                 voice: self.voice,
             }),
             Err(error) => {
-                // The steps since the last checkpoint are good. If they cannot be saved either, the
+                // The steps since the last checkpoint are good. If they cannot be reported or saved either, the
                 // first error is still the one to report.
+                let _ = caught(&device, || self.report(run.observer));
                 if unsaved && !matches!(error, TrainError::Checkpoint(_)) {
-                    let _ = caught(&device, || self.report(run.observer));
                     let _ = caught(&device, || self.save(&mut run));
+                    let _ = self.written(&mut run);
                 }
                 Err(error)
             }
@@ -80,6 +89,7 @@ impl Trainer {
         run: &mut RunContext<'_, F>,
     ) -> Result<(), TrainError> {
         self.report(run.observer)?;
+        self.written(run)?;
         let step = self.progress.step;
         if step == 0 && stopped == Stopped::FeedEnded {
             return Err(TrainError::NoBatches);
@@ -94,7 +104,7 @@ impl Trainer {
             self.validate(run, true)?;
         }
         if validate || self.saved_at != Some(step) {
-            self.save(run)?;
+            self.save_at_last(run)?;
         }
         Ok(())
     }
@@ -116,7 +126,7 @@ impl Trainer {
         if bad <= self.options.max_bad_steps {
             return Ok(());
         }
-        self.save(run)?;
+        self.save_at_last(run)?;
         let saved = self.progress.step;
         Err(TrainError::TooManyBadSteps { bad, saved })
     }
@@ -153,11 +163,14 @@ impl Trainer {
         let model = with_mean_weights(&self.model, &self.optimizer);
         let statistics = self.voice.mel_statistics;
         let batches = run.feed.validation().map_err(TrainError::Feed)?;
-        let found = validate::validate(&model, batches, statistics, &self.device);
+        let found = validate::validate(&model, batches, statistics);
         let Some((losses, shown)) = found.map_err(TrainError::Feed)? else {
             return Ok(());
         };
         let step = self.progress.step;
+        // Whether the best so far can be found again is known once its checkpoint is there.
+        self.written(run)?;
+        self.forget_unsaved_best();
         self.validated_at = Some(step);
         self.progress.validation = Some(losses.mel);
         // Nothing is below a loss that is not a number: it would stay the best for good.
@@ -184,8 +197,59 @@ impl Trainer {
         reported.map_err(TrainError::Observer)
     }
 
+    /// Begins to write a checkpoint, once the one before has been written; [`Trainer::note_written`] hears what became of
+    /// it. Where the one before failed, this one waits for its turn.
     fn save<F: Feed>(&mut self, run: &mut RunContext<'_, F>) -> Result<(), TrainError> {
-        let begin = Instant::now();
+        if self.written(run)?.is_none() {
+            self.begin_to_save(run);
+        }
+        Ok(())
+    }
+
+    /// Nothing comes after this checkpoint, so it is waited for.
+    fn save_at_last<F: Feed>(&mut self, run: &mut RunContext<'_, F>) -> Result<(), TrainError> {
+        let mut again_in = self.written(run)?;
+        loop {
+            if let Some(pause) = again_in {
+                thread::sleep(pause);
+            }
+            self.begin_to_save(run);
+            again_in = self.written(run)?;
+            if again_in.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How long to wait, or the error that ends the run.
+    fn not_saved(
+        &mut self,
+        NotWritten { step, why }: NotWritten,
+        observer: &mut dyn Observer,
+    ) -> Result<Duration, TrainError> {
+        let (failures, pause) = self.unsaved.failed(Instant::now());
+        let most = self.options.max_failed_checkpoints;
+        let again_in = (failures < most).then_some(pause);
+        observer.not_saved(&NotSaved {
+            step,
+            why: &why,
+            failures,
+            most,
+            again_in,
+        });
+        again_in.ok_or(TrainError::Checkpoint(why))
+    }
+
+    /// A best voice that could not be written and is past would keep the next good one from being the best.
+    fn forget_unsaved_best(&mut self) {
+        let is_past = |best: Best| best.step < self.progress.step;
+        if self.progress.best.is_some_and(is_past) {
+            self.progress.best = self.unsaved.best();
+        }
+    }
+
+    fn begin_to_save<F: Feed>(&mut self, run: &mut RunContext<'_, F>) {
+        self.forget_unsaved_best();
         self.refresh_voice();
         self.progress.feed = run.feed.position();
         let facts = Facts {
@@ -197,21 +261,52 @@ impl Trainer {
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };
-        run.observer.saving();
-        let (path, bytes) = run.checkpoints.save(&Snapshot {
-            facts: &facts,
+        let state = State {
             model: &self.model,
             optimizer: &self.optimizer,
             lengths: self.lengths.read(),
             loss_scale: self.loss_scale.as_ref().map(LossScale::stored),
-        })?;
-        let saved = Saved {
-            step: self.progress.step,
+        };
+        let snapshot = Snapshot::of(facts, &state);
+        run.observer.saving();
+        run.checkpoints.begin(snapshot);
+    }
+
+    /// Waits for the checkpoint that is being written, if there is one; if it failed, how long until the next attempt.
+    fn written<F: Feed>(
+        &mut self,
+        run: &mut RunContext<'_, F>,
+    ) -> Result<Option<Duration>, TrainError> {
+        let written = run.checkpoints.wait();
+        self.note_written(written, run.observer)
+    }
+
+    /// What became of a checkpoint: one that could not be written is tried again later, until too many have failed.
+    fn note_written(
+        &mut self,
+        written: Option<Result<Written, NotWritten>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Duration>, TrainError> {
+        let Written {
+            step,
+            best,
             path,
             bytes,
-            took: begin.elapsed(),
+            took,
+        } = match written {
+            None => return Ok(None),
+            Some(Err(failed)) => return self.not_saved(failed, observer).map(Some),
+            Some(Ok(written)) => written,
         };
-        self.saved_at = Some(saved.step);
-        run.observer.saved(&saved).map_err(TrainError::Observer)
+        self.saved_at = Some(step);
+        let saved = Saved {
+            step,
+            path,
+            bytes,
+            took,
+        };
+        self.unsaved.saved(best);
+        observer.saved(&saved).map_err(TrainError::Observer)?;
+        Ok(None)
     }
 }

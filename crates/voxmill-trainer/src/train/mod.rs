@@ -10,7 +10,6 @@ mod fitting;
 mod gradients;
 mod lengths;
 mod options;
-mod reader;
 mod report;
 mod settling;
 mod step;
@@ -18,6 +17,7 @@ mod styles;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timeline;
+mod unsaved;
 mod validate;
 
 use std::error::Error;
@@ -28,36 +28,37 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use serde_json::Value;
-use voxmill_data::batch::Batch;
 use voxmill_data::batch_plan::Position;
 
 pub use fitting::Split;
 pub use options::{Limits, TrainOptions};
 pub use report::{
-    Losses, Observer, Saved, Shown, StepParts, StepReport, Stopped, Summary, Validation,
+    Losses, NotSaved, Observer, Saved, Shown, StepParts, StepReport, Stopped, Summary, Validation,
 };
 pub use settling::Settling;
 
-use crate::checkpoint::{CheckpointError, Checkpoints, Progress, VoiceFacts};
-use crate::device::{is_cpu, panic_message};
+use crate::checkpoint::{CheckpointError, CheckpointWriter, Checkpoints, Progress, VoiceFacts};
+use crate::device::{Reader, is_cpu, panic_message};
 use crate::model::{ModelShape, Voice};
 use crate::optimizer::{LossScale, OptimizerState};
 use crate::prepare::{Augment, Preparation, ReadyBatch};
 use alignments::Alignments;
 use fitting::Fitting;
 use lengths::LengthSums;
-use reader::Reader;
 use report::PendingReports;
 use styles::Styles;
 pub(crate) use styles::excerpts_per_speaker;
+use unsaved::Unsaved;
 
-type Done = Box<dyn FnOnce() + Send>;
+/// Moves the feed's position past a batch.
+pub type Done = Box<dyn FnOnce() + Send>;
 
 /// A batch and what to call when it has been trained on.
 pub struct Fed {
     pub ready: ReadyBatch,
-    /// Moves the feed's position past the batch and frees its slot; dropping it only frees.
-    pub done: Done,
+    /// Frees the batch's slot. What it returns is called once the whole step is done: the batches of a step that is
+    /// not come again.
+    pub trained: Box<dyn FnOnce() -> Done + Send>,
 }
 
 impl std::fmt::Debug for Fed {
@@ -82,10 +83,10 @@ pub trait Feed {
     fn late(&self) -> Option<String> {
         None
     }
-    /// The held-out clips, always the same batches.
+    /// The held-out clips, always the same batches; prepared as those of training are, but for augmentation.
     fn validation(
         &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+    ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {
         Ok(Box::new(std::iter::empty()))
     }
     /// Clips that are left out of this epoch, by id.
@@ -133,15 +134,16 @@ pub struct Trainer {
     reports: PendingReports,
     /// On a GPU.
     reader: Option<Arc<Reader>>,
-    /// The last step of this start that was saved, and the last that was validated.
+    /// The last step of this start whose checkpoint is there, and the last that was validated.
     saved_at: Option<u64>,
     validated_at: Option<u64>,
+    unsaved: Unsaved,
 }
 
 /// What a run takes batches from, saves to and reports to.
 struct RunContext<'a, F> {
     feed: &'a mut F,
-    checkpoints: &'a Checkpoints,
+    checkpoints: CheckpointWriter,
     observer: &'a mut dyn Observer,
 }
 
@@ -201,7 +203,7 @@ impl Trainer {
         let device = self.device.clone();
         let run = RunContext {
             feed,
-            checkpoints,
+            checkpoints: CheckpointWriter::start(checkpoints),
             observer,
         };
         caught(&device, || self.run_steps(run, stop))

@@ -6,7 +6,7 @@ use super::Stopped;
 use crate::checkpoint::PrepareOn;
 use crate::device::{Device, Precision, is_cpu, with_gradients};
 use crate::optimizer::AdamW;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, prior_weight};
 
 /// When to stop; whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,15 +53,29 @@ pub struct TrainOptions {
     pub patience: Option<u32>,
     /// Steps with gradients that are not finite before the run stops.
     pub max_bad_steps: u64,
+    /// Failures in a row to write a checkpoint before the run stops.
+    pub max_failed_checkpoints: u32,
     /// Makes again in the backward pass what the forward pass made, to save memory.
     pub recompute: bool,
     /// What products and activations are computed in.
     pub precision: Precision,
     /// Where waveforms become frames, for the checkpoint.
     pub prepare_on: PrepareOn,
+    /// Trains from the first step as it does after the beginning: without the prior, with alignments that are known and
+    /// have settled. For measuring; what it learns is of no use.
+    #[serde(default)]
+    pub as_settled: bool,
 }
 
 impl TrainOptions {
+    /// How strongly the prior pulls at the alignments of a step.
+    pub(super) fn prior_weight(&self, step: u64) -> f32 {
+        match self.as_settled {
+            true => 0.0,
+            false => prior_weight(step),
+        }
+    }
+
     /// Where the weights lie. Blocks that are one operation on the CPU make their insides again by
     /// themselves; all others leave it to the library.
     pub(super) fn device_with_gradients(&self, device: &Device) -> Device {

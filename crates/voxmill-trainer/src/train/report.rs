@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use burn::tensor::Tensor;
 use voxmill_data::batch_plan::{Position, Shape};
 
-use super::reader::{Coming, Reader};
 use super::timeline::{DeviceLine, DeviceTimes, HostTimes};
-use super::{Fed, FeedError, Split};
-use crate::checkpoint::{Progress, VoiceFacts};
+use super::{FeedError, Split};
+use crate::checkpoint::{CheckpointError, Progress, VoiceFacts};
 use crate::device::read;
+use crate::device::{Coming, Reader};
 use crate::optimizer::{LEAST_LOSS_SCALE, Taken};
+use crate::prepare::ReadyBatch;
 use crate::synthesis::TrainedVoice;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,6 +41,7 @@ pub struct StepReport {
     pub clips: Vec<usize>,
     /// The device was idle for want of a batch.
     pub waited: Duration,
+    /// The stage that it had to wait for longest.
     pub late: Option<String>,
     /// The device was at work.
     pub service: Duration,
@@ -64,24 +66,20 @@ pub struct StepReport {
 const NOT_LATE: Duration = Duration::from_micros(200);
 
 impl StepReport {
-    /// Of a step whose batches have come; when it was is known when the device is through with it. `late`: the stage
-    /// that the host waited for, if any.
-    pub(super) fn new(step: u64, rate: f64, batches: &[Fed], late: Option<String>) -> Self {
-        let ready = || batches.iter().map(|fed| &fed.ready);
+    /// Of a step whose batches are about to come; when it was is known when the device is through with it.
+    pub(super) fn new(step: u64, rate: f64) -> Self {
         Self {
             step,
-            positions: ready().map(|batch| batch.position).collect(),
-            shapes: ready().map(|batch| batch.shape).collect(),
-            clips: ready()
-                .flat_map(|b| b.clips.iter().flatten().copied())
-                .collect(),
+            positions: Vec::new(),
+            shapes: Vec::new(),
+            clips: Vec::new(),
             waited: Duration::ZERO,
-            late,
+            late: None,
             service: Duration::ZERO,
             parts: None,
             ended: Instant::now(),
             overhead: Duration::ZERO,
-            frames: ready().map(|batch| batch.counts.frames).sum(),
+            frames: 0,
             rate,
             splits: Vec::new(),
             losses: Losses::default(),
@@ -89,6 +87,14 @@ impl StepReport {
             counted: true,
             loss_scale: None,
         }
+    }
+
+    /// One of its batches.
+    pub(super) fn add(&mut self, batch: &ReadyBatch) {
+        self.positions.push(batch.position);
+        self.shapes.push(batch.shape);
+        self.clips.extend(batch.clips.iter().flatten());
+        self.frames += batch.counts.frames;
     }
 
     /// Whether the step did not count for the loss scale's sake alone: the loss is fine and the next
@@ -135,7 +141,20 @@ pub struct Saved {
     pub step: u64,
     pub path: PathBuf,
     pub bytes: u64,
+    /// Until it was there; the model was held up only while its weights were copied.
     pub took: Duration,
+}
+
+/// A checkpoint that could not be written.
+#[derive(Debug)]
+pub struct NotSaved<'a> {
+    pub step: u64,
+    pub why: &'a CheckpointError,
+    /// In a row, and how many end the run.
+    pub failures: u32,
+    pub most: u32,
+    /// When it is tried again; `None`: it ends the run.
+    pub again_in: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,29 +186,71 @@ pub trait Observer {
     }
     /// A checkpoint is about to appear: who resumes from it must find what came before it.
     fn saving(&mut self) {}
+    /// One has appeared, some steps later at times.
     fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
         Ok(())
     }
+    /// The run continues without it for now, or ends.
+    fn not_saved(&mut self, _: &NotSaved<'_>) {}
     /// Time for samples of the voice.
     fn sample(&mut self, _step: u64, _: &TrainedVoice) -> Result<(), FeedError> {
         Ok(())
     }
 }
 
-/// Steps that the device may still be at work on, and steps that nobody has asked for yet.
+/// Batches that the device may still be at work on, and steps that nobody has asked for yet.
 #[derive(Debug)]
 pub(super) struct PendingReports {
     reader: Option<Arc<Reader>>,
     line: DeviceLine,
-    pending: VecDeque<PendingReport>,
+    pending: VecDeque<PendingBatch>,
+    /// Of the step whose first batches the device is through with.
+    begun: BegunStep,
     done: Vec<StepReport>,
 }
 
+/// What is known of a batch before the device is through with it.
 #[derive(Debug)]
-struct PendingReport {
-    report: StepReport,
-    host: HostTimes,
+pub(super) struct Asked {
+    pub(super) host: HostTimes,
+    /// The stage that the host waited for, if any.
+    pub(super) late: Option<String>,
+}
+
+impl Asked {
+    /// Nothing more was to come.
+    pub(super) fn for_nothing(now: Instant) -> Self {
+        let host = HostTimes {
+            asked: now,
+            began: now,
+        };
+        Self { host, late: None }
+    }
+}
+
+#[derive(Debug)]
+struct PendingBatch {
+    asked: Asked,
     numbers: Coming<(Vec<f64>, Instant)>,
+    /// With the last batch of a step.
+    report: Option<StepReport>,
+}
+
+#[derive(Debug, Default)]
+struct BegunStep {
+    times: DeviceTimes,
+    /// The stage that was waited for longest, and for how long.
+    late: Option<(Duration, String)>,
+}
+
+impl BegunStep {
+    fn add(&mut self, times: DeviceTimes, late: Option<String>) {
+        self.times += times;
+        let longest = self.late.as_ref().map_or(NOT_LATE, |(longest, _)| *longest);
+        if times.waited > longest {
+            self.late = late.map(|late| (times.waited, late)).or(self.late.take());
+        }
+    }
 }
 
 impl PendingReports {
@@ -198,6 +259,7 @@ impl PendingReports {
             reader,
             line: DeviceLine::new(Instant::now()),
             pending: VecDeque::new(),
+            begun: BegunStep::default(),
             done: Vec::new(),
         }
     }
@@ -207,13 +269,28 @@ impl PendingReports {
         self.line = DeviceLine::new(now);
     }
 
-    /// A step that the device has been asked for. `losses`: total, mel, mean, duration.
-    pub(super) fn push(
+    /// A batch of a step that has more: the device has been asked for its passes, and is through with them when the
+    /// numbers of `mark` are there.
+    pub(super) fn push_batch(&mut self, mark: impl FnOnce() -> Option<Tensor<1>>, asked: Asked) {
+        let read = self.reader.as_ref().and_then(|reader| {
+            let mark = mark()?;
+            Some(reader.read(mark, |_, came| (Vec::new(), came)))
+        });
+        let numbers = read.unwrap_or_else(|| Coming::there((Vec::new(), Instant::now())));
+        self.pending.push_back(PendingBatch {
+            asked,
+            numbers,
+            report: None,
+        });
+    }
+
+    /// A step that the device has been asked for, by its last batch. `losses`: total, mel, mean, duration.
+    pub(super) fn push_step(
         &mut self,
         losses: Tensor<1>,
         taken: Taken,
         loss_scale: Option<Tensor<1>>,
-        host: HostTimes,
+        asked: Asked,
         report: StepReport,
     ) {
         // 0 is for none.
@@ -227,22 +304,26 @@ impl PendingReports {
             }),
             None => Coming::there((wide(read(numbers)), Instant::now())),
         };
-        self.pending.push_back(PendingReport {
-            report,
-            host,
+        self.pending.push_back(PendingBatch {
+            asked,
             numbers,
+            report: Some(report),
         });
     }
 
-    /// Waits until the device is at work on the last `behind` steps at most, so that the host stays no further ahead.
+    /// Waits until the device is at work on the last `behind` batches at most, so that the host stays no further ahead.
     pub(super) fn follow(&mut self, behind: usize) {
         while self.pending.len() > behind {
-            let Some(step) = self.pending.pop_front() else {
+            let Some(batch) = self.pending.pop_front() else {
                 return;
             };
-            let (numbers, done) = step.numbers.wait();
-            let times = self.line.step(step.host, done);
-            self.done.push(step.report.completed(times, done, &numbers));
+            let (numbers, done) = batch.numbers.wait();
+            let times = self.line.batch(batch.asked.host, done);
+            self.begun.add(times, batch.asked.late);
+            if let Some(report) = batch.report {
+                let begun = mem::take(&mut self.begun);
+                self.done.push(report.completed(begun, done, &numbers));
+            }
         }
     }
 
@@ -255,9 +336,14 @@ impl PendingReports {
 
 impl StepReport {
     /// With what is known when the device is through with it.
-    fn completed(mut self, times: DeviceTimes, done: Instant, numbers: &[f64]) -> Self {
-        (self.overhead, self.waited, self.service) = (times.overhead, times.waited, times.service);
-        self.late = self.late.filter(|_| times.waited > NOT_LATE);
+    fn completed(mut self, step: BegunStep, done: Instant, numbers: &[f64]) -> Self {
+        let DeviceTimes {
+            overhead,
+            waited,
+            service,
+        } = step.times;
+        (self.overhead, self.waited, self.service) = (overhead, waited, service);
+        self.late = step.late.map(|(_, late)| late);
         self.ended = done;
         let &[total, mel, mean, duration, norm, counted, scale] = numbers else {
             unreachable!("as many as were read");

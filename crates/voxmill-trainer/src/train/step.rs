@@ -1,4 +1,4 @@
-//! The training loop, top to bottom: wait → forward → align → backward → update → report.
+//! The training loop, top to bottom: wait → forward → align → backward, once or several times → update → report.
 //!
 //! Special cases are in other files: the first batch of a shape and batches that do not fit in `fitting`,
 //! scores that are read a step behind in `alignments`, validation, checkpoints and what is saved after a
@@ -7,21 +7,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::gradients::{BatchGradients, StepTask};
+use super::gradients::{BatchGradients, StepSum, StepTask};
 use super::lengths::lengths_of;
-use super::report::{StepParts, StepReport, Stopped, Summary};
+use super::report::{Asked, StepParts, StepReport, Stopped, Summary};
 use super::timeline::HostTimes;
-use super::{Done, Fed, Feed, FeedError, RunContext, Split, Start, TrainError, Trainer, caught};
+use super::{Fed, Feed, RunContext, Start, TrainError, Trainer, caught};
 use crate::align::Durations;
 use crate::device::is_cpu;
 use crate::loss::{pass, pass_with};
 use crate::optimizer::{FlatGradients, LossScale};
-use crate::prepare::ReadyBatch;
-use crate::schedule::prior_weight;
+use crate::prepare::{Counts, ReadyBatch};
 
-/// How many steps a GPU may have before it when the next batch is waited for: enough to keep it at work, and no more
+/// How many batches a GPU may have before it when the next one is waited for: enough to keep it at work, and no more
 /// memory than that takes.
-const STEPS_AHEAD: usize = 1;
+const BATCHES_AHEAD: usize = 1;
 
 impl Trainer {
     pub(super) fn run_steps<F: Feed>(
@@ -32,73 +31,86 @@ impl Trainer {
         let (options, device) = (self.options.clone(), self.device.clone());
         let start = Start::new(&self.progress);
         self.reports.begin(start.at);
-        let outcome = loop {
-            if stop.load(Ordering::Relaxed) {
-                break Ok(Stopped::Interrupted);
-            }
-            if let Some(reached) = self.limit_reached() {
-                break Ok(reached);
-            }
-
-            // Wait for the effective batch: one batch, or several whose gradients add up.
-            let asked = Instant::now();
-            let batches = std::iter::from_fn(|| run.feed.next()).take(options.accumulate);
-            let batches = match batches.collect::<Result<Vec<Fed>, FeedError>>() {
-                Ok(batches) if batches.is_empty() => break Ok(Stopped::FeedEnded),
-                Ok(batches) => batches,
-                Err(error) => break Err(TrainError::Feed(error)),
-            };
-            let began = Instant::now();
-
-            // Forward, align, backward. Nothing here reads from the device but the alignment search, and
-            // the first batch of each shape.
+        let outcome = 'run: loop {
             let step = self.progress.step;
+            let rate = options.rate(step, self.progress.seconds);
             let task = StepTask {
                 step,
-                prior_weight: prior_weight(step),
-                counts: batches.iter().map(|fed| fed.ready.counts).sum(),
+                prior_weight: options.prior_weight(step),
+                divisors: Counts::default(),
                 loss_scale: self.loss_scale.as_ref().map(LossScale::factor),
             };
-            let rate = options.rate(step, self.progress.seconds);
-            let host = HostTimes { asked, began };
-            let mut report = StepReport::new(step + 1, rate, &batches, run.feed.late());
-            let last = *report.positions.last().expect("at least one batch");
-            let computed = caught(&device, || {
-                self.gradients_of_step(batches, &task, &mut report.splits)
-            });
-            let (sum, done) = match computed {
-                Ok(computed) => computed,
-                Err(error) => {
-                    // No batch of this step counts.
-                    self.alignments.back_to(0);
-                    break Err(error);
+            let (report, lengths) = (StepReport::new(step + 1, rate), self.lengths.clone());
+            let mut sum = StepSum::new(task, report, lengths, options.accumulate);
+            let mut done = Vec::new();
+
+            // The effective batch: one batch, or several that come one after another and whose gradients add up.
+            let (asked, trained) = loop {
+                if stop.load(Ordering::Relaxed) {
+                    break 'run Ok(Stopped::Interrupted);
                 }
+                if let Some(reached) = self.limit_reached() {
+                    break 'run Ok(reached);
+                }
+                let asked = Instant::now();
+                let Fed { ready, trained } = match run.feed.next() {
+                    Some(Ok(fed)) => fed,
+                    Some(Err(error)) => break 'run Err(TrainError::Feed(error)),
+                    None if sum.is_empty() => break 'run Ok(Stopped::FeedEnded),
+                    None => break (Asked::for_nothing(asked), None),
+                };
+                let began = Instant::now();
+                let (host, late) = (HostTimes { asked, began }, run.feed.late());
+                let asked = Asked { host, late };
+
+                // Forward, align, backward. Nothing here reads from the device but the alignment search, and the
+                // first batch of each shape.
+                if let Err(error) = caught(&device, || self.add_batch(&mut sum, ready)) {
+                    break 'run Err(error);
+                }
+                if sum.is_whole() {
+                    break (asked, Some(trained));
+                }
+                // By now the device is at work on this batch. The host waits for the one before.
+                let followed = caught(&device, || {
+                    self.reports.push_batch(|| sum.mark(), asked);
+                    self.reports.follow(BATCHES_AHEAD);
+                    Ok(())
+                });
+                if let Err(error) = followed {
+                    break 'run Err(error);
+                }
+                done.push(trained());
             };
 
             // Update. Where gradients are not finite, the optimizer leaves the weights as they are.
             let optimizing = Instant::now();
-            let gradients = sum.gradients.scaled_by(task.loss_scale.clone());
+            let made = sum.finished(&self.model).expect("at least one batch");
+            let gradients = made.gradients.scaled_by(sum.task.loss_scale.clone());
             let adam = options.optimizer;
             let (model, optimizer, taken) = adam.step(self.model, self.optimizer, gradients, rate);
             (self.model, self.optimizer) = (model, optimizer);
-            let total = sum.losses.clone().narrow(0, 0, 1);
+            let total = made.losses.clone().narrow(0, 0, 1);
             let scale = self.loss_scale;
             self.loss_scale = scale.map(|scale| scale.after(&taken.counted, total));
-            let optimizer = optimizing.elapsed();
             let parts = StepParts {
-                optimizer,
-                ..sum.spent
+                optimizer: optimizing.elapsed(),
+                ..made.spent
             };
+            let mut report = sum.report;
             report.parts = is_cpu(&device).then_some(parts);
-            let scale = task.loss_scale;
-            self.reports.push(sum.losses, taken, scale, host, report);
+            let last = *report.positions.last().expect("at least one batch");
+            let scale = sum.task.loss_scale;
+            (self.reports).push_step(made.losses, taken, scale, asked, report);
 
-            // By now the device is at work on this step. The host waits for the one before, and what that found.
-            self.reports.follow(STEPS_AHEAD);
-            self.alignments.take_over(task.prior_weight);
+            // The host waits for the batch before the last, and for what the step before found.
+            self.reports.follow(BATCHES_AHEAD);
+            self.alignments.take_over(sum.task.prior_weight);
 
             // The step is done: the feed may forget its batches.
+            self.lengths = sum.lengths;
             self.progress.position = run.feed.after(last);
+            done.extend(trained.map(|trained| trained()));
             done.into_iter().for_each(|done| done());
             self.progress.step += 1;
             self.progress.seconds = start.seconds + start.at.elapsed().as_secs_f64();
@@ -108,31 +120,19 @@ impl Trainer {
                 break Err(error);
             }
         };
+        // A step that was begun and not finished does not count: a resumed run gets its batches again.
+        self.alignments.drop_step();
         self.finish(outcome, start, run)
     }
 
-    /// Forward, align, backward over all batches of a step, whose gradients add up.
-    fn gradients_of_step(
-        &mut self,
-        batches: Vec<Fed>,
-        task: &StepTask,
-        splits: &mut Vec<Split>,
-    ) -> Result<(BatchGradients, Vec<Done>), TrainError> {
-        let mut lengths = self.lengths.clone();
-        let (mut sum, mut done) = (None::<BatchGradients>, Vec::new());
-        for batch in batches {
-            let (gradients, split) = self.gradients_of_batch(&batch.ready, task)?;
-            lengths.add(gradients.lengths.clone());
-            sum = Some(match sum {
-                Some(sum) => sum.add(gradients),
-                None => gradients,
-            });
-            self.styles.add(&batch.ready);
-            splits.extend(split);
-            done.push(batch.done);
-        }
-        self.lengths = lengths;
-        Ok((sum.expect("at least one batch"), done))
+    /// Forward, align, backward over the next batch of a step, which is then released.
+    fn add_batch(&mut self, sum: &mut StepSum, batch: ReadyBatch) -> Result<(), TrainError> {
+        sum.expect(&batch);
+        let (gradients, split) = self.gradients_of_batch(&batch, &sum.task)?;
+        sum.add(gradients);
+        sum.report.splits.extend(split);
+        self.styles.add(&batch);
+        Ok(())
     }
 
     /// Forward, align, backward over a batch, or a part of one. `known`: the alignment to train it with,
@@ -147,9 +147,9 @@ impl Trainer {
         let (model, prepared) = (&self.model, &batch.prepared);
         let is_due = self.alignments.are_due(batch);
         let (made, scores) = match known {
-            Some(known) => pass_with(model, prepared, known, is_due, task.counts),
+            Some(known) => pass_with(model, prepared, known, is_due, task.divisors),
             None => {
-                let made = pass(model, prepared, task.prior_weight, task.counts);
+                let made = pass(model, prepared, task.prior_weight, task.divisors);
                 self.alignments.found(batch, &made.durations);
                 (made, None)
             }

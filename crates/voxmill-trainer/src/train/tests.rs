@@ -12,15 +12,19 @@ mod synthesis;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use burn::tensor::Tensor;
 use serde_json::json;
 use tempfile::TempDir;
+use voxmill_data::batch::Batch;
 
 use self::feed::{Recorded, TestFeed, prepared};
 use super::*;
 use crate::checkpoint::{CheckpointFolder, PrepareOn};
 use crate::device::Precision;
 use crate::device::cpu as device;
-use crate::optimizer::AdamW;
+use crate::device::test_devices;
+use crate::loss::{LossTensors, pass};
+use crate::optimizer::{AdamW, FlatGradients};
 use crate::schedule::{Decay, Schedule};
 use crate::synthesis::TrainedVoice;
 use crate::test_data::{TestClip, batch_of, preparation, small_voice};
@@ -45,9 +49,11 @@ pub(crate) fn options(steps: u64) -> TrainOptions {
         sample_every: None,
         patience: None,
         max_bad_steps: 3,
+        max_failed_checkpoints: 1,
         recompute: false,
         precision: Precision::Single,
         prepare_on: PrepareOn::Host,
+        as_settled: false,
     }
 }
 
@@ -214,6 +220,93 @@ fn micro_batches_equal_one_large_batch() {
         for ((a, b), g) in a.iter().zip(&b).zip(gradient.unwrap_or_default()) {
             let is_near = g.abs() < 1e-6 * norm || (a - b).abs() < 1e-5;
             assert!(is_near, "{name}: {a} and {b}");
+        }
+    }
+}
+
+/// Three micro-batches with another share of tokens each; on a GPU gradients lie in few buffers, and every batch has
+/// its time.
+#[test]
+fn micro_batches_add_up_on_every_device() {
+    let mut expected = Vec::new();
+    for device in test_devices() {
+        let mut options = options(3);
+        options.accumulate = 3;
+        let training = Trainer::new(options, small_voice(), json!({}), speakers(), &device);
+        let feed = TestFeed::new(batches()).on(&device, &device);
+        let (_, recorded) = run(training, feed, &tempfile::tempdir().unwrap());
+        let found = recorded.steps.iter().map(|step| {
+            let losses = step.losses;
+            [
+                losses.total,
+                losses.mel,
+                losses.duration,
+                step.gradient_norm,
+            ]
+        });
+        let found: Vec<f64> = found.flatten().collect();
+        if is_cpu(&device) {
+            expected = found.clone();
+        }
+        for (a, b) in expected.iter().zip(&found) {
+            assert!((a - b).abs() < 2e-3 * a, "{expected:?} {found:?}");
+        }
+        for pair in recorded.steps.windows(2) {
+            let parts = pair[1].overhead + pair[1].waited + pair[1].service;
+            assert_eq!(pair[1].ended - pair[0].ended, parts);
+        }
+    }
+}
+
+/// So that each weight's gradient has one divisor, which may be put right when the step is whole.
+#[test]
+fn durations_have_weights_of_their_own() {
+    let batch = prepared(batches().remove(0));
+    let model = fresh(options(1)).model;
+    let reached = |loss: fn(LossTensors) -> Tensor<1>| -> Vec<bool> {
+        let made = pass(&model, &batch.prepared, 1.0, batch.counts);
+        let gradients = FlatGradients::collect(&model, loss(made.losses).backward());
+        let parts = gradients.by_weight().into_iter();
+        parts.map(|part| part.is_some()).collect()
+    };
+    let durations: Vec<bool> = model.learns_durations().collect();
+    assert_eq!(reached(|losses| losses.duration), durations);
+    let others: Vec<bool> = durations.iter().map(|durations| !durations).collect();
+    assert_eq!(reached(|losses| losses.mel + losses.mean), others);
+}
+
+/// What the losses are divided by is found out from the batches that hold something.
+#[test]
+fn a_batch_of_masked_rows_changes_nothing_in_its_step() {
+    let clip = TestClip::new("a", 12, 60);
+    let (full, masked) = (
+        batch_of(&[Some(&clip)], 12, 60, 32),
+        batch_of(&[None, None], 12, 60, 32),
+    );
+    let trained = |batches: Vec<Batch>| {
+        let mut options = options(1);
+        options.accumulate = batches.len();
+        let (_, recorded, mut tensors) = trained(fresh(options), batches);
+        // They forget with every batch.
+        tensors.remove("lengths");
+        (all_bits(&recorded.steps), tensors)
+    };
+    let alone = trained(vec![full.clone()]);
+    assert!(trained(vec![masked.clone(), full.clone()]) == alone);
+    assert!(trained(vec![full, masked]) == alone);
+}
+
+/// On the device's time line the parts of a step fill the time since the step before, however many batches it has.
+#[test]
+fn the_times_of_a_steps_batches_add_up() {
+    for accumulate in [1, 3] {
+        let mut options = options(4);
+        options.accumulate = accumulate;
+        let (_, recorded, _) = trained(fresh(options), batches());
+        for pair in recorded.steps.windows(2) {
+            let [before, step] = pair else { unreachable!() };
+            let parts = step.overhead + step.waited + step.service;
+            assert_eq!(step.ended - before.ended, parts);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The model device's own time line.
 //!
 //! The host runs ahead of a GPU, so what the host waits for says little about what the GPU waits for: a batch that is
-//! late for the host may be early for a device that still computes the step before. Here a device is idle from the time
-//! it was through with a step until the next one's work was given to it, and it stalls where the host had only a batch
-//! to wait for in that time.
+//! late for the host may be early for a device that still computes the one before. Here a device is idle from the time
+//! it was through with a batch until the next one's work was given to it, and it stalls where the host had only that
+//! batch to wait for in that time. A step of several batches waits several times.
 
 use std::time::{Duration, Instant};
 
-/// What the host knows of a step.
+/// What the host knows of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostTimes {
     /// When the batch was asked for.
@@ -16,7 +16,7 @@ pub(super) struct HostTimes {
     pub(super) began: Instant,
 }
 
-/// A step on the device's time line: idle for another reason, idle for want of a batch, at work, in this order.
+/// A batch on the device's time line, or all of a step: idle for another reason, idle for want of a batch, at work, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeviceTimes {
     pub(super) overhead: Duration,
@@ -34,7 +34,7 @@ impl std::ops::AddAssign for DeviceTimes {
 
 #[derive(Debug)]
 pub(super) struct DeviceLine {
-    /// When the device was through with the last step.
+    /// When the device was through with the last batch.
     free: Instant,
 }
 
@@ -43,8 +43,8 @@ impl DeviceLine {
         Self { free: now }
     }
 
-    /// The next step, through with at `done`.
-    pub(super) fn step(&mut self, host: HostTimes, done: Instant) -> DeviceTimes {
+    /// The next batch, through with at `done`.
+    pub(super) fn batch(&mut self, host: HostTimes, done: Instant) -> DeviceTimes {
         let free = self.free;
         self.free = done.max(free);
         let begins = free.max(host.began);
@@ -79,7 +79,7 @@ mod tests {
             asked: begin + ms(1.0),
             began: begin + ms(4.0),
         };
-        let times = line.step(host, begin + ms(14.0));
+        let times = line.batch(host, begin + ms(14.0));
         assert_eq!(
             [times.overhead, times.waited, times.service],
             [1.0, 3.0, 10.0].map(ms)
@@ -94,15 +94,15 @@ mod tests {
             asked: begin + ms(asked),
             began: begin + ms(began),
         };
-        line.step(at(0.0, 0.0), begin + ms(50.0));
+        line.batch(at(0.0, 0.0), begin + ms(50.0));
         // The host waits from 1 to 40: the device computes until 50.
-        let times = line.step(at(1.0, 40.0), begin + ms(100.0));
+        let times = line.batch(at(1.0, 40.0), begin + ms(100.0));
         assert_eq!([times.waited, times.service], [0.0, 50.0].map(ms));
         // From 41 to 120: the device is idle from 100 on.
-        let times = line.step(at(41.0, 120.0), begin + ms(170.0));
+        let times = line.batch(at(41.0, 120.0), begin + ms(170.0));
         assert_eq!([times.waited, times.service], [20.0, 50.0].map(ms));
         // It was idle from 170 on, but a batch was asked for only at 180: a checkpoint.
-        let times = line.step(at(180.0, 185.0), begin + ms(200.0));
+        let times = line.batch(at(180.0, 185.0), begin + ms(200.0));
         assert_eq!(
             [times.overhead, times.waited, times.service],
             [10.0, 5.0, 15.0].map(ms)
@@ -140,7 +140,7 @@ mod tests {
                 let (host, done) = (hosts.pop_front().unwrap(), device.wait());
                 match &mut line {
                     None => line = Some(DeviceLine::new(done)),
-                    Some(line) => sum += line.step(host, done),
+                    Some(line) => sum += line.batch(host, done),
                 }
             }
         }

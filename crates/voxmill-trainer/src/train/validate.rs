@@ -1,39 +1,37 @@
 //! How well the voice does on clips that it never learned from.
 
-use burn::tensor::{Device, Tensor};
-use voxmill_data::batch::Batch;
+use burn::tensor::Tensor;
 
 use super::{FeedError, Losses, Shown};
 use crate::device::{read, read_one};
 use crate::loss::{DURATION_WEIGHT, MEAN_WEIGHT, pass};
 use crate::model::Voice;
-use crate::prepare::{Counts, MelStatistics, denormalise, prepare};
+use crate::prepare::{Counts, MelStatistics, ReadyBatch, denormalise};
 
 /// The mean losses over all batches, and the first clip to look at. `None` without any clip.
 pub(super) fn validate(
     model: &Voice,
-    batches: impl Iterator<Item = Result<Batch, FeedError>>,
+    batches: impl Iterator<Item = Result<ReadyBatch, FeedError>>,
     statistics: MelStatistics,
-    device: &Device,
 ) -> Result<Option<(Losses, Option<Shown>)>, FeedError> {
     let mut sum = Losses::default();
     let mut all = Counts::default();
     let mut shown = None;
     for batch in batches {
         let batch = batch?;
-        let counts = Counts::of(&batch);
+        let counts = batch.counts;
         if counts.frames == 0 {
             continue;
         }
         let first = shown.is_none().then(|| first_row(&batch)).flatten();
-        let prepared = prepare(batch, statistics, None, device);
+        let prepared = batch.prepared;
         let made = pass(model, &prepared, 0.0, counts);
         let number = |part: &Tensor<1>| f64::from(read_one(part.clone()));
         let frames = counts.frames as f64;
         sum.mel += number(&made.losses.mel) * frames;
         sum.mean += number(&made.losses.mean) * frames;
         sum.duration += number(&made.losses.duration) * counts.tokens as f64;
-        all = [all, counts].into_iter().sum();
+        all = all + counts;
         if let Some((row, clip)) = first {
             let [_, _, channels] = made.mel.dims();
             let frames = prepared.lengths[row].frames;
@@ -68,7 +66,8 @@ pub(super) fn validate(
 }
 
 /// The first row that is not masked, and its clip.
-fn first_row(batch: &Batch) -> Option<(usize, usize)> {
-    let row = batch.frame_counts.iter().position(|&frames| frames > 0)?;
+fn first_row(batch: &ReadyBatch) -> Option<(usize, usize)> {
+    let mut rows = batch.prepared.lengths.iter();
+    let row = rows.position(|lengths| lengths.frames > 0)?;
     Some((row, batch.clips[row]?))
 }

@@ -6,6 +6,7 @@ pub(crate) mod devices;
 pub(crate) mod prepare;
 pub(crate) mod profile;
 pub(crate) mod scale;
+pub(crate) mod selftest;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
@@ -18,18 +19,30 @@ use voxmill_report::terminal::Paint;
 
 use voxmill_settings::ResolvedSetting;
 use voxmill_settings::note::Note;
+use voxmill_untrusted::shown;
 
-/// Writes to standard output: results only. A reader that has gone (`| head`) is no error.
+/// Writes to standard output: results only. What a terminal would obey in ids, names and texts is written
+/// out on the way, here and in [`print_status`]: nothing else in this program prints.
 pub(crate) fn print_output(text: &str) -> anyhow::Result<()> {
+    write_output(&paint().harmless(text))
+}
+
+pub(crate) fn print_json(result: &impl Serialize) -> anyhow::Result<()> {
+    write_output(&shown::json(&serde_json::to_string_pretty(result)?))
+}
+
+/// One of many results.
+fn print_json_line(result: &impl Serialize) -> anyhow::Result<()> {
+    write_output(&shown::json(&serde_json::to_string(result)?))
+}
+
+/// A reader that has gone (`| head`) is no error.
+fn write_output(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }
-}
-
-pub(crate) fn print_json(result: &impl Serialize) -> anyhow::Result<()> {
-    print_output(&serde_json::to_string_pretty(result)?)
 }
 
 /// The result of a verb: as JSON for a program, as text for a person.
@@ -44,15 +57,25 @@ fn print_result<T: Serialize>(
     }
 }
 
-/// Writes a line to standard error, as `eprintln!` does: everything that is not a result.
+/// Writes one line to standard error: everything that is not a result. A line end in what it shows is
+/// written out, so that no name can add a line of its own.
 macro_rules! status {
     ($($text:tt)*) => { $crate::commands::print_status(format_args!($($text)*)) };
 }
 pub(crate) use status;
 
-/// Nobody to read it is no error.
 pub(crate) fn print_status(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    write_status(&shown::line(&line.to_string()));
+}
+
+/// A text of several lines, whose parts have no line ends of others.
+pub(crate) fn print_lines(text: &str) {
+    write_status(&shown::lines(text));
+}
+
+/// Nobody to read it is no error.
+fn write_status(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Colours where a person looks and has not asked for none.

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use voxmill_analysis::scaling::{SizeOutcome, Tried, scaling};
-use voxmill_analysis::timing::WARM_UP_STEPS;
+use voxmill_analysis::timing::{WARM_UP_STEPS, warmed};
 use voxmill_report::format::{size, time, whole, wrap};
 use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
-use super::{paint, print_result, should_run, status};
+use super::{paint, print_lines, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use child::{Child, Ended};
@@ -22,6 +22,12 @@ use voxmill_settings::error::UserError;
 use voxmill_settings::{ScaleSettings, for_train};
 
 pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
+    let config = args.flags.config.as_deref();
+    if let Some(path) = config.filter(|path| path.metadata().is_ok_and(|found| !found.is_file())) {
+        let what = format!("`{}` is no file that several runs can read", path.display());
+        let hint = "write the configuration to a file and give that to --config";
+        return Err(UserError::new(what, hint).into());
+    }
     let show = args.flags.show_settings;
     let settings = ScaleSettings::resolve(args)?;
     if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
@@ -80,7 +86,8 @@ fn measure(
         let begin = Instant::now();
         let of = settings.swept.of(size);
         let folder = scratch.path().join(size.to_string());
-        let steps = settings.steps + WARM_UP_STEPS as u64;
+        let unmeasured = WARM_UP_STEPS as u64 + settings.shapes;
+        let steps = (settings.steps, unmeasured);
         let swept = (settings.swept.flag(), size);
         let mut child = Child::start(&typed, swept, steps, &folder)?;
         let ended = child.wait(stop, || progress.show(number, &of))?;
@@ -123,7 +130,7 @@ impl Progress {
             SizeOutcome::Ran {
                 steps, host_memory, ..
             } => {
-                let steps = steps.get(WARM_UP_STEPS..).unwrap_or_default();
+                let steps = warmed(steps);
                 let times = steps
                     .iter()
                     .map(|step| step.waited + step.service + step.overhead);
@@ -143,7 +150,7 @@ impl Progress {
         let head = format!("{}/{}  ", number + 1, self.sizes);
         let text = format!("{of}: {what} ({:.1} s)", took.as_secs_f64());
         let line = wrap(&head, &text);
-        self.bar.suspend(|| status!("{line}"));
+        self.bar.suspend(|| print_lines(&line));
     }
 
     fn finish(&self) {

@@ -7,18 +7,21 @@ use std::time::Instant;
 use anyhow::Context as _;
 use voxmill_audio::{Featurizer, wav_bytes};
 use voxmill_report::results::synthesize::{self, SpokenFile, Synthesized};
-use voxmill_text::FrontEnd;
 use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::synthesis::{Speech, Synthesizer, TrainedVoice, symbols_fit};
 
 use super::{print_json, print_output, should_run, status};
 use crate::exit::Exit;
 use crate::session::compute_pool;
-use crate::session::errors::of_checkpoint;
+use crate::session::errors::{front_end, of_checkpoint};
 use crate::session::run_folder::{self, CheckpointPath};
 use voxmill_settings::args::SynthesizeArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Output, SynthesizeSettings, TextSource, Voice};
+use voxmill_untrusted::file::{read_text, read_text_from};
+
+/// A shelf of books.
+const MOST_TEXT_BYTES: u64 = 16_000_000;
 
 pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
@@ -30,7 +33,7 @@ pub(crate) fn run(args: SynthesizeArgs) -> anyhow::Result<Exit> {
 }
 
 fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
-    let text = read_text(&settings.source)?;
+    let text = text_of(&settings.source)?;
     let found = find(settings)?;
     let device = voxmill_trainer::device::cpu();
     let voice = TrainedVoice::load(&found, &device).map_err(of_checkpoint)?;
@@ -41,7 +44,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     }
     warn_of_other_front_end(settings, &found);
     let style = style(settings, &voice)?;
-    let front_end = FrontEnd::new(settings.text.clone())?;
+    let front_end = front_end(settings.text.clone())?;
     let iterations = settings.griffin_lim_iterations as usize;
     let mut synthesizer = Synthesizer::new(&front_end, &voice.facts().audio, iterations)?;
     let mut speak = |path: &Path, text: &str| {
@@ -79,12 +82,12 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn read_text(source: &TextSource) -> anyhow::Result<String> {
+fn text_of(source: &TextSource) -> anyhow::Result<String> {
     let text = match source {
         TextSource::Given(text) => text.clone(),
-        TextSource::File(path) => std::fs::read_to_string(path).map_err(|error| {
+        TextSource::File(path) => read_text(path, MOST_TEXT_BYTES).map_err(|error| {
             let what = format!("cannot read `{}`", path.display());
-            let hint = "give a text file in UTF-8 with --text-file";
+            let hint = "give a text file in UTF-8 with --text-file, a long text in several files";
             UserError::new(what, hint).because(error)
         })?,
         TextSource::StandardInput => {
@@ -92,7 +95,10 @@ fn read_text(source: &TextSource) -> anyhow::Result<String> {
             if input.is_terminal() {
                 return Err(no_text().into());
             }
-            std::io::read_to_string(input).context("cannot read standard input as UTF-8")?
+            read_text_from(input, MOST_TEXT_BYTES).map_err(|error| {
+                let hint = "give text in UTF-8, a long one in several parts";
+                UserError::new("cannot read standard input", hint).because(error)
+            })?
         }
     };
     if text.trim().is_empty() {
@@ -198,6 +204,7 @@ fn write_speech(
     let Speech {
         samples,
         unread,
+        problems,
         model_time,
         ..
     } = {
@@ -207,6 +214,9 @@ fn write_speech(
     if !unread.is_empty() {
         let signs: Vec<_> = unread.iter().map(|sign| format!("`{sign}`")).collect();
         status!("warning: not read: {}", signs.join(" "));
+    }
+    for problem in problems {
+        status!("warning: {problem}");
     }
     if samples.is_empty() {
         let what = format!("nothing in `{}` can be read aloud", text.trim());

@@ -1,16 +1,20 @@
 //! `voxmill text`: each step that a sentence takes on its way to token ids.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use voxmill_report::results::text::{self as result, Text};
 use voxmill_report::terminal::front_end_text;
 use voxmill_text::symbols::SymbolTable;
-use voxmill_text::{FrontEnd, LanguageSource, Utterance, Word};
+use voxmill_text::{LanguageSource, Utterance, Word};
 
-use super::{print_output, should_run};
+use super::{print_json_line, print_output, should_run};
+use crate::session::errors::front_end;
 use voxmill_settings::TextSettings;
 use voxmill_settings::args::TextArgs;
 use voxmill_settings::error::UserError;
+
+/// Far more than a sentence.
+const MOST_LINE_BYTES: u64 = 4_000_000;
 
 pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
     let show_only = args.flags.show_settings;
@@ -18,12 +22,12 @@ pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
     if !should_run(&settings.notes, &settings.resolved, show_only, args.json)? {
         return Ok(());
     }
-    let front_end = FrontEnd::new(settings.text)?;
+    let front_end = front_end(settings.text)?;
     let show = |text: &str| -> anyhow::Result<()> {
         let utterance = front_end.process(text, settings.language)?;
         let result = result(text, &utterance);
         match args.json {
-            true => print_output(&serde_json::to_string(&result)?),
+            true => print_json_line(&result),
             false => print_output(&front_end_text(&result)),
         }
     };
@@ -39,11 +43,21 @@ pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
         return Err(nothing().into());
     }
     let mut any = false;
-    for line in std::io::stdin().lock().lines() {
-        let line = line?;
+    let mut input = std::io::stdin().lock();
+    loop {
+        let mut line = String::new();
+        let most = MOST_LINE_BYTES + 1;
+        if (&mut input).take(most).read_line(&mut line)? == 0 {
+            break;
+        }
+        if line.len() as u64 == most {
+            let what = format!("a line on standard input has over {MOST_LINE_BYTES} bytes");
+            return Err(UserError::new(what, "give one sentence a line").into());
+        }
+        let line = line.trim_end_matches(['\r', '\n']);
         if !line.trim().is_empty() {
             any = true;
-            show(&line)?;
+            show(line)?;
         }
     }
     if any { Ok(()) } else { Err(nothing().into()) }

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use voxmill_data::manifest::{Manifest, Split};
-use voxmill_data::store::CacheHome;
+use voxmill_data::store::{CacheHome, PlannedLengths};
 use voxmill_data::{DatasetFolder, FeatureStore, Loader, LoaderError, LoaderSettings, Recipe};
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_text::FrontEnd;
 use voxmill_trainer::checkpoint::PrepareOn;
 
 use super::dataset::{folders, scan};
-use super::errors::of_loader;
+use super::errors::{front_end, of_loader};
 use crate::commands::status;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
@@ -64,7 +63,7 @@ impl Data {
             rows,
             held_out,
             recipe: Recipe {
-                front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
+                front_end: Arc::new(front_end(settings.data.text.clone())?),
                 audio: Arc::new(settings.data.audio.clone()),
                 language: settings.data.language,
             },
@@ -78,12 +77,25 @@ impl Data {
     }
 
     pub(crate) fn store(&self, settings: &TrainSettings) -> Arc<FeatureStore> {
-        self.store_of(&self.train, cache_home(settings, &self.folder), settings)
+        Arc::new(self.store_of(&self.train, cache_home(settings, &self.folder), settings))
+    }
+
+    /// For a run that planned its batches by these lengths when it began.
+    pub(crate) fn store_with_lengths(
+        &self,
+        settings: &TrainSettings,
+        lengths: PlannedLengths,
+    ) -> Arc<FeatureStore> {
+        let home = cache_home(settings, &self.folder);
+        Arc::new(
+            self.store_of(&self.train, home, settings)
+                .with_lengths(lengths),
+        )
     }
 
     /// Every file is decoded, once.
     pub(crate) fn store_without_cache(&self, settings: &TrainSettings) -> Arc<FeatureStore> {
-        self.store_of(&self.train, None, settings)
+        Arc::new(self.store_of(&self.train, None, settings))
     }
 
     fn store_of(
@@ -91,12 +103,12 @@ impl Data {
         manifest: &Manifest,
         home: Option<CacheHome>,
         settings: &TrainSettings,
-    ) -> Arc<FeatureStore> {
+    ) -> FeatureStore {
         let hold = settings.feeding.ram_budget / HELD_SHARE;
         // Bad clips are reported and recorded by whoever observes the run.
         let off = Recorder::off();
         let (clips, recipe) = (manifest.clips.clone(), self.recipe.clone());
-        Arc::new(FeatureStore::open(clips, recipe, home, hold, off))
+        FeatureStore::open(clips, recipe, home, hold, off)
     }
 
     /// Batches of the held-out clips, where there are any and they are wanted. `store` has the training clips.
@@ -124,7 +136,7 @@ impl Data {
         }
         let store = match &self.held_out {
             Some((folder, manifest)) => {
-                &self.store_of(manifest, cache_home(settings, folder), settings)
+                &Arc::new(self.store_of(manifest, cache_home(settings, folder), settings))
             }
             None => store,
         };
@@ -132,12 +144,11 @@ impl Data {
         let ours = LoaderSettings {
             buffer_size: 2,
             slots: 2,
-            held_at_once: 1,
             start_delay: Duration::ZERO,
             ram_budget: settings.feeding.ram_budget / VALIDATION_SHARE,
             ..loader_settings(settings)
         };
-        let loader = Loader::new(store, Split::Validation, settings.data.batches, ours);
+        let loader = loader_of(settings, store, Split::Validation, ours);
         Ok(Some(loader.map_err(of_loader)?))
     }
 }
@@ -172,17 +183,26 @@ fn cache_home(settings: &TrainSettings, folder: &DatasetFolder) -> Option<CacheH
     })
 }
 
-/// Batches of frames, or of samples for a device that computes the frames itself.
 pub(crate) fn training_loader(
     settings: &TrainSettings,
     store: &Arc<FeatureStore>,
+    ours: LoaderSettings,
+) -> Result<Loader, LoaderError> {
+    loader_of(settings, store, Split::Train, ours)
+}
+
+/// Batches of frames, or of samples for a device that computes the frames itself.
+fn loader_of(
+    settings: &TrainSettings,
+    store: &Arc<FeatureStore>,
+    split: Split,
     ours: LoaderSettings,
 ) -> Result<Loader, LoaderError> {
     let of = match settings.devices.prepare_on {
         PrepareOn::Host => Loader::new,
         PrepareOn::Data | PrepareOn::Model => Loader::of_waveforms,
     };
-    of(store, Split::Train, settings.data.batches, ours)
+    of(store, split, settings.data.batches, ours)
 }
 
 pub(crate) fn loader_settings(settings: &TrainSettings) -> LoaderSettings {
@@ -196,9 +216,47 @@ pub(crate) fn loader_settings(settings: &TrainSettings) -> LoaderSettings {
         order: feeding.order,
         overlap: feeding.overlap,
         adapt: feeding.adapt,
-        slots: settings.slots_ahead(),
+        slots: settings.feeding.device_slots,
         start_delay: feeding.start_delay,
-        held_at_once: settings.optimization.gradient_accumulation_steps.get() as usize,
+        max_frames: Some(settings.data.max_mel_frames),
         delays: feeding.delays,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use voxmill_pipeline::run::Delivery;
+    use voxmill_settings::args::{Cli, Verb};
+
+    use super::*;
+
+    #[test]
+    fn held_out_batches_are_made_of_what_those_of_training_are() {
+        let home = tempfile::tempdir().unwrap();
+        let corpus = voxmill_data::demo::unpack(home.path()).unwrap().dir;
+        for (place, of_samples) in [("host", false), ("model", true)] {
+            let line = format!(
+                "voxmill train --device cpu --train-data {} --no-cache --prepare-on {place}",
+                corpus.display()
+            );
+            let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+            let Verb::Train(args) = cli.verb else {
+                panic!("another verb")
+            };
+            let settings = TrainSettings::resolve(*args).unwrap();
+            let data = Data::open(&settings, &[]).unwrap();
+            let store = data.store(&settings);
+            let train = training_loader(&settings, &store, loader_settings(&settings)).unwrap();
+            let held_out = data.validation_loader(&settings, &store).unwrap().unwrap();
+            for loader in [train, held_out] {
+                let first = loader.one_pass(Recorder::off()).unwrap().next();
+                let Some(Ok(Delivery::Item(batch))) = first else {
+                    panic!("no batch")
+                };
+                let (batch, _) = batch.into_parts();
+                assert_eq!(batch.sound.framing().is_some(), of_samples, "{place}");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rayon::ThreadPool;
@@ -10,7 +11,7 @@ use voxmill_data::batch::Batch;
 use voxmill_pipeline::stage::Work;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId, Precision};
-use voxmill_trainer::prepare::{Preparation, ReadyBatch};
+use voxmill_trainer::prepare::{Preparation, Preparer, ReadyBatch};
 
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DeviceSettings, Devices, TrainSettings};
@@ -26,19 +27,20 @@ pub(crate) struct OpenDevices {
 
 impl OpenDevices {
     pub(crate) fn open(devices: Devices) -> anyhow::Result<OpenDevices> {
-        let open = |id: DeviceId| {
-            device::open(id).map_err(|error| {
-                let what = error.to_string();
-                let hint = "give another --device; --device cpu is always there";
-                UserError::new(what, hint)
-            })
-        };
         Ok(OpenDevices {
-            data: open(devices.data())?,
-            model: open(devices.model())?,
+            data: open_device(devices.data())?,
+            model: open_device(devices.model())?,
             data_pools: Arc::default(),
         })
     }
+}
+
+pub(crate) fn open_device(id: DeviceId) -> Result<Device, UserError> {
+    device::open(id).map_err(|error| {
+        let what = error.to_string();
+        let hint = "give another --device; --device cpu is always there";
+        UserError::new(what, hint)
+    })
 }
 
 /// What the model computes in on its device.
@@ -63,53 +65,138 @@ fn half(device: DeviceId, found: Option<Precision>) -> Result<Precision, UserErr
     })
 }
 
-/// One worker, and so one thread of the data device for the whole run. On the CPU it computes in a
-/// pool of its own, so that it and the model never take turns on the same threads. `recipe` is given the
-/// device that prepares.
+/// How batches come to the model device. On the CPU they are prepared in a pool of their own, so that it and the model
+/// never take turns on the same threads.
+#[derive(Clone, Debug)]
+pub(crate) struct PrepareRecipe {
+    preparation: Preparation,
+    lane: Option<Arc<ThreadPool>>,
+    copies: bool,
+    gate: Option<MemoryGate>,
+}
+
+impl PrepareRecipe {
+    /// `preparation` is given the device that prepares.
+    pub(crate) fn new(
+        settings: &TrainSettings,
+        opened: &OpenDevices,
+        preparation: impl FnOnce(&Device) -> Preparation,
+    ) -> anyhow::Result<PrepareRecipe> {
+        let OpenDevices {
+            data,
+            model,
+            data_pools,
+        } = opened;
+        let devices = settings.devices.devices;
+        // Frames that are made on the model device are also normalised there.
+        let prepares = match settings.devices.prepare_on {
+            PrepareOn::Model => model,
+            PrepareOn::Host | PrepareOn::Data => data,
+        };
+        let lane = device::is_cpu(prepares)
+            .then(|| lane(settings))
+            .transpose()?;
+        // With `--prepare-on model` nothing comes to the data device.
+        let is_gated = devices.is_pair() && settings.devices.prepare_on != PrepareOn::Model;
+        Ok(PrepareRecipe {
+            preparation: preparation(prepares),
+            lane,
+            copies: devices.are_lanes(),
+            gate: is_gated.then(|| {
+                let limit = settings.devices.limits.data;
+                MemoryGate::new(devices.data(), data, limit, data_pools)
+            }),
+        })
+    }
+
+    /// Alongside the thread that prepares for training, on another.
+    pub(crate) fn alongside(&self) -> Alongside {
+        Alongside {
+            preparing: Some(self.begin()),
+            data: self.preparation.data.clone(),
+        }
+    }
+
+    /// To be called on the thread that prepares.
+    fn begin(&self) -> Preparing {
+        let mut preparer = self.preparation.preparer();
+        if let Some(lane) = &self.lane {
+            preparer = preparer.in_lane(Arc::clone(lane));
+        }
+        if self.copies {
+            preparer = preparer.copying();
+        }
+        Preparing {
+            preparer,
+            gate: self.gate.clone(),
+        }
+    }
+}
+
+/// Prepares one batch after another, each admitted to the data device before it comes there.
+#[derive(Debug)]
+struct Preparing {
+    preparer: Preparer,
+    gate: Option<MemoryGate>,
+}
+
+impl Preparing {
+    fn prepare(&mut self, batch: Batch) -> Result<ReadyBatch, DataGpuFull> {
+        let Some(gate) = &mut self.gate else {
+            return Ok(self.preparer.prepare(batch));
+        };
+        let admitted = gate.admit(&batch).map_err(DataGpuFull)?;
+        let ready = self.preparer.prepare(batch);
+        gate.release(admitted).map_err(DataGpuFull)?;
+        Ok(ready)
+    }
+}
+
+/// What a thread prepares for a while, as batches of held-out clips are. What it took of the data device is given back:
+/// each thread has pools of its own there, and a limit holds for all of them.
+#[derive(Debug)]
+pub(crate) struct Alongside {
+    preparing: Option<Preparing>,
+    data: Device,
+}
+
+impl Alongside {
+    /// Room that the other thread has is waited for.
+    pub(crate) fn prepare(&mut self, batch: Batch) -> Result<ReadyBatch, DataGpuFull> {
+        const LONGEST: Duration = Duration::from_secs(10);
+        const INTERVAL: Duration = Duration::from_millis(20);
+        let Preparing { preparer, gate } = self.preparing.as_mut().expect("until the drop");
+        let begin = Instant::now();
+        while let Some(gate) = gate {
+            match gate.admit(&batch) {
+                Ok(_) => break,
+                Err(full) if begin.elapsed() > LONGEST => return Err(DataGpuFull(full)),
+                Err(_) => std::thread::sleep(INTERVAL),
+            }
+        }
+        Ok(preparer.prepare(batch))
+    }
+}
+
+impl Drop for Alongside {
+    fn drop(&mut self) {
+        let preparing = self.preparing.take();
+        if preparing.is_some_and(|preparing| preparing.gate.is_some()) {
+            self.data.memory_cleanup();
+        }
+    }
+}
+
+/// One worker, and so one thread of the data device for the whole run.
 pub(crate) fn prepare_stage(
     settings: &TrainSettings,
     opened: &OpenDevices,
-    recipe: impl FnOnce(&Device) -> Preparation,
+    preparation: impl FnOnce(&Device) -> Preparation,
 ) -> anyhow::Result<Work<Batch, ReadyBatch>> {
-    let OpenDevices {
-        data,
-        model,
-        data_pools,
-    } = opened;
-    let devices = settings.devices.devices;
-    // Frames that are made on the model device are also normalised there.
-    let prepares = match settings.devices.prepare_on {
-        PrepareOn::Model => model,
-        PrepareOn::Host | PrepareOn::Data => data,
-    };
-    let lane = device::is_cpu(prepares)
-        .then(|| lane(settings))
-        .transpose()?;
-    let recipe = recipe(prepares);
-    // With `--prepare-on model` nothing comes to the data device.
-    let is_gated = devices.is_pair() && settings.devices.prepare_on != PrepareOn::Model;
-    let gate = is_gated.then(|| {
-        let limit = settings.devices.limits.data;
-        MemoryGate::new(devices.data(), data, limit, data_pools)
-    });
+    let recipe = PrepareRecipe::new(settings, opened, preparation)?;
     let work = Work::with_state(move || {
-        let mut preparer = recipe.preparer();
-        if let Some(lane) = &lane {
-            preparer = preparer.in_lane(Arc::clone(lane));
-        }
-        if devices.are_lanes() {
-            preparer = preparer.copying();
-        }
-        let mut gate = gate.clone();
-        Ok::<_, Infallible>(move |batch: Batch| {
-            let Some(gate) = &mut gate else {
-                return Ok::<_, DataGpuFull>(preparer.prepare(batch));
-            };
-            let admitted = gate.admit(&batch).map_err(DataGpuFull)?;
-            let ready = preparer.prepare(batch);
-            gate.release(admitted).map_err(DataGpuFull)?;
-            Ok(ready)
-        })
+        let mut preparing = recipe.begin();
+        Ok::<_, Infallible>(move |batch: Batch| preparing.prepare(batch))
     });
     Ok(match settings.feeding.delays {
         None => work,
@@ -120,7 +207,7 @@ pub(crate) fn prepare_stage(
 /// The data device has no room for a batch, and the flags that change that.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} (--data-gpu-memory); a smaller --batch-size with --grad-accum takes less")]
-struct DataGpuFull(NoRoom);
+pub(crate) struct DataGpuFull(NoRoom);
 
 /// With a single CPU the little that is to be done takes one thread, idle most of the time.
 fn lane(settings: &TrainSettings) -> anyhow::Result<Arc<ThreadPool>> {

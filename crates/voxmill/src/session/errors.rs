@@ -5,6 +5,7 @@ use std::path::Path;
 
 use voxmill_data::cache::CacheError;
 use voxmill_data::manifest::ManifestError;
+use voxmill_text::{FrontEnd, FrontEndOptions, TextError};
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
@@ -28,6 +29,7 @@ pub(crate) fn with_cause(error: &dyn Error) -> String {
 pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
     let hint = match &error {
         CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
+        CheckpointError::OfAnotherRun(_) => "give each run a --checkpoint-dir of its own",
         CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
         CheckpointError::Damaged { .. } => "take another checkpoint of the run",
         CheckpointError::Read { .. } => "check that it exists and is readable",
@@ -97,6 +99,17 @@ UserError::new(what, hint).into()
         }
         TrainError::NoBatches => UserError::new(error.to_string(), "give a dataset with clips").into(),
     }
+}
+
+/// The text front-end, or what is wrong with what it was given.
+pub(crate) fn front_end(options: FrontEndOptions) -> anyhow::Result<FrontEnd> {
+    FrontEnd::new(options).map_err(|error| match error {
+        TextError::Lexicon(error) => {
+            let hint = "correct it, or leave --lexicon out; a line is `word<TAB>pronunciation`";
+            with_causes(error, hint)
+        }
+        TextError::Espeak(error) => error.into(),
+    })
 }
 
 pub(crate) const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";

@@ -61,9 +61,11 @@ pub(crate) fn options(
         sample_every: settings.sample_every.map(|every| every.get()),
         patience: settings.evaluation.and_then(|e| e.patience),
         max_bad_steps: settings.max_bad_steps,
+        max_failed_checkpoints: settings.checkpoints.max_failed.get(),
         recompute: settings.gradient_checkpointing,
         precision,
         prepare_on: settings.devices.prepare_on,
+        as_settled: false,
     }
 }
 

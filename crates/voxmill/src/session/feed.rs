@@ -3,18 +3,25 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use voxmill_data::batch::Batch;
 use voxmill_data::batch_plan::Position;
 use voxmill_pipeline::control::Control;
 use voxmill_pipeline::run::{Delivery, Running};
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::prepare::ReadyBatch;
-use voxmill_trainer::train::{Fed, Feed, FeedError};
+use voxmill_trainer::train::{Done, Fed, Feed, FeedError};
 
+use super::devices::PrepareRecipe;
 use voxmill_data::Loader;
 
 /// A wait shorter than this is none.
 const NO_WAIT: Duration = Duration::from_micros(200);
+
+/// The batches of held-out clips, and how they come to the model.
+#[derive(Debug)]
+pub(crate) struct HeldOut<'a> {
+    pub(crate) loader: &'a Loader,
+    pub(crate) recipe: PrepareRecipe,
+}
 
 /// The batches of a running pipeline, and the held-out ones.
 #[derive(Debug)]
@@ -24,7 +31,7 @@ pub(crate) struct PipelineFeed<'a> {
     running: Option<Running<ReadyBatch>>,
     /// Batches taken into memory, last first.
     replayed: Vec<ReadyBatch>,
-    validation: Option<&'a Loader>,
+    validation: Option<HeldOut<'a>>,
     quarantine: Vec<String>,
     late: Option<String>,
 }
@@ -34,7 +41,7 @@ impl<'a> PipelineFeed<'a> {
     pub(crate) fn new(
         loader: &'a Loader,
         running: Running<ReadyBatch>,
-        validation: Option<&'a Loader>,
+        validation: Option<HeldOut<'a>>,
         quarantine: Vec<String>,
     ) -> PipelineFeed<'a> {
         PipelineFeed {
@@ -86,20 +93,25 @@ impl Feed for PipelineFeed<'_> {
 
     fn validation(
         &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
-        let Some(validation) = self.validation else {
+    ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {
+        let Some(validation) = &self.validation else {
             return Ok(Box::new(std::iter::empty()));
         };
-        let running = validation.one_pass(Recorder::off())?;
-        Ok(Box::new(running.filter_map(|delivery| match delivery {
-            Ok(Delivery::Item(batch)) => {
-                let (batch, receipt) = batch.into_parts();
-                receipt.done();
-                Some(Ok(batch))
-            }
-            Ok(Delivery::Gap(_)) => None,
-            Err(failure) => Some(Err(failure.into())),
-        })))
+        let running = validation.loader.one_pass(Recorder::off())?;
+        // On the model's thread: its tensors are the only ones at work there, and it ends with the pass.
+        let mut preparing = validation.recipe.alongside();
+        Ok(Box::new(running.filter_map(
+            move |delivery| match delivery {
+                Ok(Delivery::Item(batch)) => {
+                    let (batch, receipt) = batch.into_parts();
+                    let ready = preparing.prepare(batch);
+                    receipt.done();
+                    Some(ready.map_err(Into::into))
+                }
+                Ok(Delivery::Gap(_)) => None,
+                Err(failure) => Some(Err(failure.into())),
+            },
+        )))
     }
 
     fn quarantine(&self) -> Vec<String> {
@@ -109,8 +121,10 @@ impl Feed for PipelineFeed<'_> {
 
 /// A batch that no pipeline waits for.
 pub(crate) fn in_memory(ready: ReadyBatch) -> Fed {
-    let done = Box::new(|| {});
-    Fed { ready, done }
+    Fed {
+        ready,
+        trained: Box::new(|| Box::new(|| {})),
+    }
 }
 
 /// The next batch, and the stage that was late if it had to be waited for.
@@ -130,9 +144,12 @@ pub(crate) fn next_of(
     };
     let late = late.filter(|_| asked.elapsed() > NO_WAIT);
     let fed = next.map(|delivered| {
-        let (ready, receipt) = delivered.into_parts();
-        let done = Box::new(move || receipt.done());
-        Fed { ready, done }
+        let (ready, mut receipt) = delivered.into_parts();
+        let trained = Box::new(move || -> Done {
+            receipt.release();
+            Box::new(move || receipt.done())
+        });
+        Fed { ready, trained }
     });
     Some((fed, late))
 }

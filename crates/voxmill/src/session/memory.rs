@@ -100,9 +100,38 @@ pub(crate) fn check(
     Ok(needs)
 }
 
+/// How many batches, up to `most`, may be kept on the model device besides those of the run; at least one.
+pub(crate) fn room_for_more(
+    settings: &TrainSettings,
+    needs: &Needs,
+    most: usize,
+) -> Result<usize, UserError> {
+    let DeviceSettings {
+        devices,
+        limits,
+        free,
+        ..
+    } = &settings.devices;
+    let Some(bound) = Bound::of(limits.model, free.model, "--model-gpu-memory") else {
+        return Ok(most);
+    };
+    let taken = |more: usize| needs.model.with_slots(needs.slots + more);
+    let fits = |more: &usize| taken(*more) <= bound.bytes;
+    if let Some(more) = (1..=most).rev().find(fits) {
+        return Ok(more);
+    }
+    let what = format!(
+        "the run fits on {}, but not with a batch more that is kept there to be measured: that makes {}",
+        devices.model(),
+        megabytes(taken(1))
+    );
+    let hint = "a smaller --prefetch-buffer-size or --batch-size takes less";
+    Err(bound.refuse(taken(1), what, hint.to_owned()))
+}
+
 /// With as many batches ahead on the device as fit there.
 pub(crate) fn within_memory(settings: &TrainSettings, batches: Loader, needs: &Needs) -> Loader {
-    let asked = settings.slots_ahead();
+    let asked = settings.feeding.device_slots;
     if needs.slots_ahead() == asked {
         return batches;
     }
@@ -211,9 +240,13 @@ impl DeviceWatch {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use voxmill_data::LoaderError;
+    use voxmill_data::batch_plan::Shape;
+    use voxmill_settings::args::{Cli, Verb};
     use voxmill_telemetry::event::Shortage;
     use voxmill_trainer::memory::PoolUsage;
+    use voxmill_trainer::need::ModelNeed;
 
     use super::super::errors::of_loader;
     use super::*;
@@ -233,6 +266,37 @@ mod tests {
         let refused = of_loader(LoaderError::TooLittleMemory { needed, budget });
         let (needs, limit) = (900, 70);
         assert_eq!(failure(&refused).shortage, Some(Shortage { needs, limit }));
+    }
+
+    #[test]
+    fn batches_that_are_kept_to_be_measured_are_counted() {
+        let needs = Needs {
+            model: ModelNeed {
+                weights: 1_000_000,
+                activations: 1_000_000,
+                batch: 500_000,
+            },
+            slots: 3,
+            data: 0,
+            largest: Shape::default(),
+        };
+        let room = |limit: Option<u64>| {
+            let line = "voxmill train --device cpu";
+            let Verb::Train(args) = Cli::try_parse_from(line.split_whitespace()).unwrap().verb
+            else {
+                panic!("another verb")
+            };
+            let mut settings = TrainSettings::resolve(*args).unwrap();
+            settings.devices.limits.model = limit;
+            room_for_more(&settings, &needs, 24)
+        };
+        assert_eq!(room(None).unwrap(), 24);
+        assert_eq!(room(Some(100_000_000)).unwrap(), 24);
+        assert_eq!(room(Some(6_000_000)).unwrap(), 5);
+        let refused = room(Some(3_900_000)).unwrap_err();
+        let found = failure(&refused.into());
+        let (needs, limit) = (4_000_000, 3_900_000);
+        assert_eq!(found.shortage, Some(Shortage { needs, limit }), "{found:?}");
     }
 
     #[test]

@@ -10,10 +10,12 @@ pub(crate) mod errors;
 pub(crate) mod facts;
 pub(crate) mod feed;
 pub(crate) mod memory;
+mod parity;
 pub(crate) mod placement;
 pub(crate) mod recorded;
 pub(crate) mod recording;
 pub(crate) mod run_folder;
+pub(crate) mod run_lock;
 pub(crate) mod steps;
 pub(crate) mod voice;
 
@@ -30,13 +32,14 @@ use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::event::Outcome;
 use voxmill_trainer::checkpoint::{CheckpointFolder, VoiceFacts};
 use voxmill_trainer::device::Precision;
-use voxmill_trainer::prepare::ReadyBatch;
+use voxmill_trainer::prepare::{Augment, ReadyBatch};
 use voxmill_trainer::train::{Stopped, Summary, TrainOptions, Trainer};
 
 use data::{Data, loader_settings, training_loader};
-use devices::OpenDevices;
+use devices::{OpenDevices, PrepareRecipe};
 use errors::{cannot_write, of_loader};
 use recording::Recording;
+use run_lock::FolderLock;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
 
@@ -45,6 +48,8 @@ use voxmill_settings::checks::Needs;
 pub(crate) struct Resumed {
     pub(crate) run: PathBuf,
     pub(crate) checkpoint: CheckpointFolder,
+    /// On the run's folder. `None` where the settings are only shown.
+    pub(crate) _lock: Option<FolderLock>,
 }
 
 /// Clips that were left out when the run began, by id.
@@ -91,11 +96,20 @@ impl Session {
         began: Instant,
         stop: &AtomicBool,
     ) -> anyhow::Result<Session> {
-        let store = data.store(settings);
+        let store = match resumed {
+            None => data.store(settings),
+            // A run of an earlier version planned by headers, which is the default.
+            Some(resumed) => {
+                let lengths = &resumed.checkpoint.facts().settings["lengths"];
+                let lengths = serde_json::from_value(lengths.clone()).unwrap_or_default();
+                data.store_with_lengths(settings, lengths)
+            }
+        };
         let mut bad = data.train.quarantine.clone();
         bad.extend(store.bad());
         let devices = OpenDevices::open(settings.devices.devices)?;
         let precision = devices::precision(&settings.devices, &devices)?;
+        let settings = &parity::check(settings, &devices)?;
         let before = resumed.map(|resumed| resumed.checkpoint.facts().prepare_on);
         let (settings, placement) =
             placement::decide(settings, before, &store, &devices, precision, stop)?;
@@ -144,14 +158,19 @@ impl Session {
         folder: &Path,
         plan: &RunPlan,
         parameters: usize,
+        run_id: Option<&str>,
     ) -> anyhow::Result<Recording> {
-        let yaml = run_folder::settings_yaml(&self.settings.resolved);
-        std::fs::write(folder.join(run_folder::SETTINGS), yaml)
+        let yaml = run_folder::settings_yaml(&self.settings.resolved, run_id);
+        run_folder::write_whole(&folder.join(run_folder::SETTINGS), &yaml)
             .map_err(|error| cannot_write(folder, error))?;
         let facts = facts::facts(self, plan, parameters, self.began);
         let log = folder.join(run_folder::EVENTS);
         let trace = self.settings.trace.as_deref();
-        Recording::start(verb, &plan.loader.pipeline_plan(), facts, Some(&log), trace)
+        let (pipeline, devices) = (
+            plan.loader.pipeline_plan(),
+            self.settings.devices.identities.clone(),
+        );
+        Recording::start(verb, &pipeline, facts, devices, Some(&log), trace)
     }
 
     /// The last stage of the pipeline: batches come to the model device.
@@ -162,6 +181,13 @@ impl Session {
         let augment = self.settings.devices.augment;
         devices::prepare_stage(&self.settings, &self.devices, |device| {
             training.preparing(device, augment)
+        })
+    }
+
+    /// How held-out batches come there: as those of training do, but nothing of theirs is changed.
+    pub(crate) fn prepare_held_out(&self, training: &Trainer) -> anyhow::Result<PrepareRecipe> {
+        PrepareRecipe::new(&self.settings, &self.devices, |device| {
+            training.preparing(device, Augment::default())
         })
     }
 

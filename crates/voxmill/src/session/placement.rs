@@ -142,7 +142,6 @@ fn batch_time(
             // What is made ahead while the first batches are waited for is not timed: as little as can be.
             buffer_size: 1,
             slots: 1,
-            held_at_once: 1,
             start_delay: Duration::ZERO,
             adapt: false,
             ..loader_settings(settings)

@@ -40,8 +40,9 @@ pub(crate) fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)
         .map(|entry| entry.path())
         .filter(|path| path.join(run_folder::EVENTS).is_file())
         .collect();
-    // Their names begin with the time.
-    logs.sort_by_key(|path| std::cmp::Reverse(path.file_name().map(ToOwned::to_owned)));
+    // By the time of their last line: a run's name may be any.
+    let written = |run: &PathBuf| run.join(run_folder::EVENTS).metadata()?.modified();
+    logs.sort_by_key(|run| std::cmp::Reverse(written(run).ok()));
     let wanted = [
         (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
         (

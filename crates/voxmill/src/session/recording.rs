@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use voxmill_telemetry::device::DeviceIdentity;
 use voxmill_telemetry::event::{Event, Outcome, RunStarted};
 use voxmill_telemetry::log::{LOG_VERSION, LogError};
 use voxmill_telemetry::plan::Plan;
@@ -29,6 +30,7 @@ impl Recording {
         name: &str,
         plan: &Plan,
         facts: BTreeMap<String, String>,
+        mut devices: Vec<DeviceIdentity>,
         log: Option<&Path>,
         trace: Option<&Path>,
     ) -> anyhow::Result<Recording> {
@@ -61,6 +63,7 @@ impl Recording {
             status!("note: {note}");
         }
         let printed = probes.notes().len();
+        probes.name_samples(&mut devices);
         // The date of the moment at which the run's clock was at zero.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let unix_seconds = since_1970.map_or(0.0, |span| span.as_secs_f64());
@@ -71,6 +74,7 @@ impl Recording {
             program: concat!("voxmill ", env!("CARGO_PKG_VERSION")).to_owned(),
             plan: Some(plan.clone()),
             facts: probes.facts().into_iter().chain(facts).collect(),
+            devices,
         }));
         let (clock, to) = (recorder.clone(), recorder.clone());
         let sampler = Sampler::start(

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,27 +25,58 @@ pub(crate) const SAMPLES: &str = "samples";
 pub(crate) const QUARANTINE: &str = "quarantine.csv";
 const CHECKPOINTS: &str = "checkpoints";
 
-/// `<runs>/<time>-<name>`, or the folder that was asked for.
-pub(crate) fn planned(wanted: &RunFolder) -> PathBuf {
-    if let Some(dir) = &wanted.dir {
-        return dir.clone();
-    }
-    let name = format!("{}-{}", now(), wanted.name);
-    // Two runs in one second get different folders.
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.clone())
-        .chain(numbered)
-        .map(|name| wanted.runs_dir.join(name))
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| wanted.runs_dir.join(&name))
-}
-
-pub(crate) fn create(path: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(path).map_err(|error| {
+/// Makes `<runs>/<time>-<name>`, or the folder that was asked for, which may be there.
+pub(crate) fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
+    let failed = |path: &Path, error: io::Error| {
         let what = format!("cannot make the run's folder `{}`", path.display());
         let hint = "give a folder that can be written with --run-dir";
-        UserError::new(what, hint).because(error).into()
-    })
+        UserError::new(what, hint).because(error)
+    };
+    if let Some(dir) = &wanted.dir {
+        fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+        return Ok(dir.clone());
+    }
+    let name = format!("{}-{}", now(), wanted.name);
+    create_numbered(&wanted.runs_dir, &name)
+        .map_err(|error| failed(&wanted.runs_dir.join(name), error).into())
+}
+
+/// A folder that nobody has: of several that ask for one name at once, each gets another.
+pub(crate) fn create_numbered(parent: &Path, name: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(parent)?;
+    let mut path = parent.join(name);
+    for number in 2.. {
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| path),
+        }
+        path = parent.join(format!("{name}-{number}"));
+    }
+    unreachable!("no folder has that many entries");
+}
+
+/// Replaces a file as a whole: it is there with the old content or the new, whatever ends the program.
+pub(crate) fn write_whole(path: &Path, content: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unfinished = folder.join(format!(".unfinished-{name}"));
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&unfinished)?;
+        file.write_all(content.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)?;
+        File::open(folder)?.sync_all()
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+/// What tells a run from all others, also from one in the same folder before it: 64 random bits.
+pub(crate) fn new_id() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// Where a new run's checkpoints are, unless they are moved.
@@ -57,21 +91,18 @@ pub(crate) fn checkpoints_of(run: &Path) -> PathBuf {
     moved.map_or_else(|| run.join(CHECKPOINTS), |(dir, _)| dir)
 }
 
-/// The newest run below a folder that has a checkpoint.
+fn is_run(path: &Path) -> bool {
+    path.join(SETTINGS).is_file() || checkpoints_of(path).is_dir()
+}
+
+/// The run below a folder whose newest checkpoint is the newest. A run's name says nothing: it may be any.
 pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
-    let mut runs: Vec<PathBuf> = std::fs::read_dir(runs_dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| {
-            let all = Checkpoints::new(&checkpoints_of(path), 1).list();
-            all.is_ok_and(|all| !all.is_empty())
-        })
-        .collect();
-    // Their names begin with the time.
-    runs.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
-    runs.pop().ok_or_else(|| {
+    let entries = fs::read_dir(runs_dir).into_iter().flatten().flatten();
+    let runs = entries.filter_map(|entry| {
+        let run = entry.path();
+        Some((last_saved(&checkpoints_of(&run))?, run))
+    });
+    runs.max().map(|(_, run)| run).ok_or_else(|| {
         let what = format!(
             "there is no run with a checkpoint in `{}`",
             runs_dir.display()
@@ -80,6 +111,16 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
         UserError::new(what, hint).into()
     })
 }
+
+/// When the last checkpoint of a folder was written, by the time of the file that is written last.
+fn last_saved(checkpoints: &Path) -> Option<SystemTime> {
+    let all = Checkpoints::new(checkpoints, 1).list().ok()?;
+    let written = |path: &PathBuf| fs::metadata(path.join(FACTS)).ok()?.modified().ok();
+    all.iter().filter_map(written).max()
+}
+
+/// What a checkpoint is known by.
+const FACTS: &str = "checkpoint.json";
 
 /// How a checkpoint may be named: by its folder, a run's folder, a folder of checkpoints.
 #[derive(Debug)]
@@ -90,13 +131,12 @@ pub(crate) enum CheckpointPath {
 
 impl CheckpointPath {
     pub(crate) fn find(path: &Path) -> CheckpointPath {
-        const FACTS: &str = "checkpoint.json";
         if path.join(FACTS).is_file() {
             return CheckpointPath::Checkpoint(path.to_owned());
         }
         match path.file_name().is_some_and(|name| name == FACTS) {
             true => CheckpointPath::Checkpoint(path.parent().unwrap_or(path).to_owned()),
-            false if checkpoints_of(path).is_dir() => CheckpointPath::Folder(checkpoints_of(path)),
+            false if is_run(path) => CheckpointPath::Folder(checkpoints_of(path)),
             false => CheckpointPath::Folder(path.to_owned()),
         }
     }
@@ -106,6 +146,14 @@ impl CheckpointPath {
         match self {
             CheckpointPath::Checkpoint(path) => path.parent()?.parent(),
             CheckpointPath::Folder(path) => path.parent(),
+        }
+    }
+
+    /// The folder that its checkpoints are in.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            CheckpointPath::Checkpoint(path) => path.parent(),
+            CheckpointPath::Folder(path) => Some(path),
         }
     }
 
@@ -137,9 +185,12 @@ fn alone(checkpoint: CheckpointFolder) -> FoundCheckpoint {
 const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
-pub(crate) fn settings_yaml(shown: &[ResolvedSetting]) -> String {
+pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> String {
     let mut text =
         String::from("# The settings of this run. Settings that were not given are comments.\n");
+    if let Some(id) = id {
+        let _ = writeln!(text, "{ID}{id}");
+    }
     for section in ["data", "model", "training"] {
         let of_section = shown.iter().filter(|line| {
             line.key.section.name() == section
@@ -161,9 +212,19 @@ pub(crate) fn settings_yaml(shown: &[ResolvedSetting]) -> String {
     text
 }
 
+/// Checkpoints say the same, so that they are known wherever they are.
+const ID: &str = "# run ";
+
+/// What tells a run from all others, as its settings have it. Runs from before there was one have none.
+pub(crate) fn id_of(run: &Path) -> Option<String> {
+    let text = ConfigFile::text_of(&run.join(SETTINGS)).ok()?;
+    let id = text.lines().find_map(|line| line.strip_prefix(ID))?;
+    Some(id.trim().to_owned())
+}
+
 /// Every setting that a run's file names, also what nobody gave. `None` where there is no such file.
 pub(crate) fn settings_of(run: &Path) -> Option<BTreeMap<String, String>> {
-    let text = std::fs::read_to_string(run.join(SETTINGS)).ok()?;
+    let text = ConfigFile::text_of(&run.join(SETTINGS)).ok()?;
     Some(text.lines().filter_map(setting).collect())
 }
 
@@ -229,12 +290,15 @@ mod tests {
             value: value.to_owned(),
             origin,
         };
-        let yaml = settings_yaml(&[
-            line(&keys::BATCH_SIZE, "4", Origin::Flag),
-            line(&keys::NUM_WORKERS, "1", Origin::Auto("few: cores")),
-            line(&keys::CACHE_DIR, "/a b: \"c\"", Origin::Flag),
-            line(&keys::LEXICON, "none", Origin::Default),
-        ]);
+        let yaml = settings_yaml(
+            &[
+                line(&keys::BATCH_SIZE, "4", Origin::Flag),
+                line(&keys::NUM_WORKERS, "1", Origin::Auto("few: cores")),
+                line(&keys::CACHE_DIR, "/a b: \"c\"", Origin::Flag),
+                line(&keys::LEXICON, "none", Origin::Default),
+            ],
+            Some("0123"),
+        );
         let read: BTreeMap<_, _> = yaml.lines().filter_map(setting).collect();
         let expected = [
             ("batch_size", "4"),

@@ -1,7 +1,7 @@
 //! The voice that a run begins with: new, or another run's.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use voxmill_data::manifest::Split;
@@ -18,6 +18,10 @@ use super::run_folder::CheckpointPath;
 use crate::commands::status;
 use voxmill_data::FeatureStore;
 use voxmill_settings::TrainSettings;
+use voxmill_settings::args::TrainArgs;
+use voxmill_settings::config::file::ConfigFile;
+use voxmill_settings::config::keys;
+use voxmill_settings::config::value::Value::Text;
 use voxmill_settings::error::UserError;
 
 /// Clips that the mel statistics are taken from.
@@ -54,6 +58,23 @@ pub(crate) fn new_voice(
     })
 }
 
+/// A voice that is fine-tuned decides the size, unless a flag or the file does: then [`from_other_voice`]
+/// refuses another one. A resumed run has its own.
+pub(crate) fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<()> {
+    let file = args.flags.config.as_deref();
+    let file = file.map(ConfigFile::read).transpose()?.unwrap_or_default();
+    let of_file = || file.get(&keys::INIT_FROM).map(|(path, _)| path);
+    let path: Option<PathBuf> = args.flags.get(&keys::INIT_FROM).or_else(of_file);
+    let is_given = args.flags.has(&keys::SIZE) || file.value(&keys::SIZE).is_some();
+    let Some(path) = path.filter(|_| !is_given && args.resume().is_none()) else {
+        return Ok(());
+    };
+    let found = CheckpointPath::find(&path).best().map_err(of_checkpoint)?;
+    let size = found.checkpoint.facts().voice.size;
+    args.flags.set(&keys::SIZE, Text(size.name().to_owned()));
+    Ok(())
+}
+
 pub(crate) fn from_other_voice(
     path: &Path,
     options: voxmill_trainer::train::TrainOptions,
@@ -78,7 +99,10 @@ pub(crate) fn from_other_voice(
             theirs.size,
             voice.size
         );
-        let hint = format!("give --model-size {}", theirs.size);
+        let hint = format!(
+            "leave the size out, or give its own: --model-size {0}, or `size: {0}` under `model:`",
+            theirs.size
+        );
         return Err(UserError::new(what, hint).into());
     }
     if theirs.audio != voice.audio {

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::dataset::{Dataset, tone};
 use crate::{
-    assert_has, assert_printed, expect, prepare, prepared, printed, regex_escape, voxmill,
+    assert_has, assert_printed, expect, expect_refusal, prepare, prepared, printed, regex_escape,
+    voxmill,
 };
 
 #[test]
@@ -144,6 +145,46 @@ fn a_flag_with_no_effect_is_refused() {
     let mut command = voxmill("prepare --val-fraction 10%");
     command.env("XDG_CACHE_HOME", home.path());
     assert_printed!(printed(&mut command), home.path());
+}
+
+/// A device without end and a pipe that nobody writes to, wherever a file may be given; and files too large.
+#[test]
+fn files_without_end_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let large = home.path().join("large");
+    let file = fs::File::create(&large).unwrap();
+    file.set_len(100_000_000).unwrap();
+    let (pipe, large) = (pipe.to_str().unwrap(), large.to_str().unwrap());
+    let endless = "it is not a regular file";
+    for (verb, read_in_lines) in [
+        ("train --config", false),
+        ("validate --config", false),
+        ("text hello --lexicon", false),
+        ("synthesize --text-file", false),
+        ("profile --replay", true),
+        ("compare", true),
+    ] {
+        for path in ["/dev/zero", pipe] {
+            let mut command = voxmill(format!("{verb} {path}"));
+            if verb == "compare" {
+                command.arg(path);
+            }
+            expect_refusal(&mut command, &[path, endless]);
+        }
+        if !read_in_lines {
+            let limit = "it has 100000000 bytes, and at most";
+            expect_refusal(&mut voxmill(format!("{verb} {large}")), &[large, limit]);
+        }
+    }
+    let mut text = voxmill("text");
+    text.stdin(fs::File::open("/dev/zero").unwrap());
+    expect_refusal(&mut text, &["has over 4000000 bytes"]);
+    let mut speech = voxmill("synthesize");
+    speech.stdin(fs::File::open("/dev/zero").unwrap());
+    expect_refusal(&mut speech, &["at most 16000000 are read"]);
 }
 
 #[test]

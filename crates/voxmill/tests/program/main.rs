@@ -5,18 +5,22 @@
     reason = "a test that cannot set itself up has failed"
 )]
 
+mod at_once;
 mod bad_input;
 mod compare;
 mod dataset;
 mod devices;
+mod hostile_text;
 mod measuring;
 #[cfg(feature = "wgpu")]
 mod on_gpu;
 mod prepare;
 mod prepare_pipeline;
 mod robustness;
+mod saving;
 mod scale;
 mod schema;
+mod selftest;
 mod text;
 mod train;
 mod two_devices;

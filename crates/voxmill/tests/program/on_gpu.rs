@@ -37,6 +37,25 @@ fn the_same_voice_is_trained_on_one_device_and_on_two() {
     assert!(pair.dir().join("samples/final-1.wav").is_file());
 }
 
+/// Once for each device, driver and build; the answer is kept.
+#[test]
+fn a_gpu_is_compared_with_the_cpu_before_its_first_run_alone() {
+    let cache = tempfile::tempdir().unwrap();
+    let said = [0, 1].map(|_| {
+        let run = Run::new();
+        let mut command = run.train("--max-steps 1 --device wgpu:0 --no-evaluation");
+        let output = command
+            .env("XDG_CACHE_HOME", cache.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    });
+    let compares = said.map(|text| text.contains("comparing wgpu:0 with the CPU"));
+    assert_eq!(compares, [true, false]);
+    assert!(cache.path().join("voxmill/selftest/wgpu-0.json").is_file());
+}
+
 #[test]
 fn two_devices_resume_where_they_were_killed() {
     let run = Run::new();

@@ -31,6 +31,14 @@ impl Run {
 
     /// With its own run folder unless it resumes.
     pub(crate) fn train(&self, more: impl AsRef<str>) -> Command {
+        let more = more.as_ref();
+        match more.contains("--resume") {
+            true => self.train_anywhere(more),
+            false => self.train_anywhere(format!("--run-dir {} {more}", self.dir().display())),
+        }
+    }
+
+    pub(crate) fn train_anywhere(&self, more: impl AsRef<str>) -> Command {
         let (more, data) = (more.as_ref(), self.dataset.path().display());
         let mut args = format!(
             "train --train-data {data} --batch-size 4 --val-fraction 0.2 --compute-threads 1 --log-every 1 \
@@ -38,9 +46,6 @@ impl Run {
         );
         if !more.contains("--model-size") {
             args += " --model-size nano";
-        }
-        if !more.contains("--resume") {
-            args += &format!(" --run-dir {}", self.dir().display());
         }
         let mut command = voxmill(format!("{args} {more}"));
         command.current_dir(self.home.path());
@@ -195,6 +200,33 @@ fn an_interruption_saves_and_says_how_to_resume() {
     assert_eq!(run.checkpoints().len(), 1, "{text}");
 }
 
+/// The step is dropped after the batch under way, and a resumed run takes all of its batches again.
+#[test]
+fn an_interruption_within_a_step_of_many_batches_loses_nothing() {
+    let many = "--max-steps 5 --grad-accum 64 --prefetch-buffer-size 2 --no-evaluation";
+    let undisturbed = Run::new();
+    undisturbed.trained(many);
+    let run = Run::new();
+    let child = run.train(many).stderr(Stdio::piped()).spawn().unwrap();
+    let patience = Instant::now();
+    while run.losses().is_empty() {
+        let waited = patience.elapsed();
+        assert!(waited < Duration::from_secs(300), "no step came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal(child.id(), "TERM");
+    let output = child.wait_with_output().unwrap();
+    let text = transcript(&output);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    let before = run.losses();
+    assert!(
+        before.len() < 5,
+        "it came too late: this test shows nothing"
+    );
+    run.resumed("");
+    assert_eq!(run.losses(), undisturbed.losses());
+}
+
 #[test]
 fn a_damaged_checkpoint_gives_way_to_the_one_before() {
     let run = Run::new();
@@ -252,6 +284,41 @@ fn a_new_run_can_begin_with_another_voice() {
     let tuned = Run::new();
     tuned.trained(format!("--max-steps 1 --init-from {}", run.dir().display()));
     assert!(f64::from_bits(tuned.losses()[0].1) < f64::from_bits(first));
+}
+
+/// Also where the settings are in a file; a size that somebody wrote down and that differs is refused.
+#[test]
+fn the_size_is_the_other_voices_also_with_a_file() {
+    let run = Run::new();
+    run.trained("--max-steps 1");
+    let other = run.dir();
+    let write = |name: &str, text: String| {
+        let path = run.home.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let show = |config: &PathBuf, more: &str| {
+        let args = format!("train --show-settings --config {} {more}", config.display());
+        expect(voxmill(args).current_dir(run.home.path()), 0, &[])
+    };
+    let is_nano = |shown: String| {
+        let mut lines = shown.lines().filter(|line| line.starts_with("size "));
+        lines.any(|line| line.contains("nano"))
+    };
+    let plain = write("plain.yaml", "training:\n  max_steps: 1\n".to_owned());
+    assert!(!is_nano(show(&plain, "")));
+    assert!(is_nano(show(
+        &plain,
+        &format!("--init-from {}", other.display())
+    )));
+    let begins = format!("training:\n  init_from: {}\n", other.display());
+    assert!(is_nano(show(&write("begins.yaml", begins.clone()), "")));
+
+    let sized = write("sized.yaml", format!("model:\n  size: tiny\n{begins}"));
+    let tuned = Run::new();
+    let args = format!("--max-steps 1 --config {}", sized.display());
+    let mut command = tuned.train(format!("{args} --model-size tiny"));
+    expect_refusal(&mut command, &["is a voice of size nano, not tiny"]);
 }
 
 /// A step that needs more batches than there are slots must not wait for itself.

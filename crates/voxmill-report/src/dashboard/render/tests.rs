@@ -100,6 +100,28 @@ fn before_the_first_step_nothing_is_known() {
 }
 
 #[test]
+fn a_terminal_obeys_nothing_of_it() {
+    let hostile = "a\u{1b}]52;c;QQ==\u{7}\u{9b}2J\u{202e}\u{2066}\nb";
+    let mut state = halfway();
+    state.run_name = hostile.to_owned();
+    state.device = hostile.to_owned();
+    state.last_checkpoint = Some(hostile.to_owned());
+    state.buffers[0].name = hostile.to_owned();
+    state.warn(hostile);
+    for (width, height) in [(80, 24), (120, 40)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| render(&state, frame)).unwrap();
+        for cell in terminal.backend().buffer().content() {
+            let symbol = cell.symbol();
+            assert!(
+                !symbol.contains(|c| c == '\n' || is_obeyed(c)),
+                "{symbol:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn no_size_makes_it_fail() {
     for state in [halfway(), DashboardState::default()] {
         for width in [1, 2, 5, 20, 59, 60, 61, 300] {

@@ -18,11 +18,11 @@ settings! { FEEDING: Data, "Feeding the model", Verbs::BATCHES;
     COMPUTE_THREADS = key("compute_threads", whole(1, 256), "Threads that the model computes with")
         .auto("the cores that the workers leave").example("6")
         .also(&[used(Verbs::SYNTHESIZE, "Output", "Threads to compute with").rule(Rule::Auto("one for each core"))]);
-    BUFFER_SIZE = key("buffer_size", whole(1, 100_000), "Batches made ahead in memory, within --ram-budget")
+    BUFFER_SIZE = key("buffer_size", whole(1, 100_000), "Collated batches that may wait in memory for the device, within --ram-budget; without --no-adapt this is where it begins")
         .is("50");
     PREFETCH_BUFFER_SIZE = key("prefetch_buffer_size", whole(1, 64), "Batches ahead on the device")
         .auto("64 / batch size, from 2 (two devices: 3) to 8").example("4");
-    MODEL_START_DELAY = key("model_start_delay", number(0.0, 3_600.0), "The longest wait for full buffers before the first step")
+    MODEL_START_DELAY = key("model_start_delay", number(0.0, 3_600.0), "The longest that step 1 waits until --prefetch-buffer-size batches are on the device; 0 begins with the first one")
         .value("SECONDS").is("2.0");
     ENABLE_STATIC_SHAPES = key("enable_static_shapes", Kind::Switch, "Pad batches to a few shapes, at most --buckets of them: always so")
         .is("true").off_by("disable-static-shapes", "Refused: more --buckets pad less");

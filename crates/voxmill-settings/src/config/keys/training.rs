@@ -63,6 +63,9 @@ settings! { CHECKPOINTS: Training, "Checkpoints", Verbs::TRAINING;
         .value("STEPS").rule(Rule::AutoOf(|| for_each_size(steps_between_checkpoints))).example("250");
     KEEP = key("keep", whole(1, 10_000), "How many of the last checkpoints to keep, in addition to the best")
         .is("3");
+    // With pauses from one second to five minutes, twenty failures are about an hour without a disk.
+    MAX_FAILED_CHECKPOINTS = key("max_failed_checkpoints", whole(1, 1_000_000), "Stop when writing a checkpoint failed this often in a row; it is tried again after 1 s, 2 s, 4 s and so on up to 5 min")
+        .is("20");
 }
 
 settings! { EVALUATION: Training, "Evaluation", Verbs::TRAINING;

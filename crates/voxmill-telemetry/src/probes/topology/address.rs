@@ -5,7 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// `0000:01:00.0`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
 pub struct PciAddress {
     /// Some machines count past 65,535 with domains that a driver invented.
     pub domain: u32,
@@ -45,6 +48,20 @@ fn hexadecimal(text: &str, digits: usize, largest: u32) -> Option<u32> {
     let is_plain = text.len() <= digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let number = u32::from_str_radix(text, 16).ok().filter(|_| is_plain)?;
     (number <= largest).then_some(number)
+}
+
+impl TryFrom<String> for PciAddress {
+    type Error = InvalidPciAddress;
+
+    fn try_from(text: String) -> Result<PciAddress, InvalidPciAddress> {
+        text.parse()
+    }
+}
+
+impl From<PciAddress> for String {
+    fn from(address: PciAddress) -> String {
+        address.to_string()
+    }
 }
 
 /// As sysfs writes it.

@@ -51,6 +51,8 @@ pub struct GpuFacts {
     pub name: String,
     pub vendor: Vendor,
     pub pci: Option<PciAddress>,
+    /// NVML's name for it; other drivers have none.
+    pub uuid: Option<String>,
     /// Intel's drivers do not report it, nor do NVIDIA's without NVML.
     pub memory_total_bytes: Option<u64>,
     /// When it was asked; others may use the card, too.
@@ -111,6 +113,7 @@ fn facts_in_sysfs(
         name,
         vendor,
         pci,
+        uuid: None,
         memory_total_bytes: total,
         memory_free_bytes: total
             .zip(used)
@@ -153,6 +156,7 @@ mod tests {
             name: "AMD GPU 1002:744c".to_owned(),
             vendor: Vendor::Amd,
             pci: Some("0000:41:00.0".parse().unwrap()),
+            uuid: None,
             memory_total_bytes: Some(25_753_026_560),
             memory_free_bytes: Some(24_753_026_560),
             numa_node: Some(1),

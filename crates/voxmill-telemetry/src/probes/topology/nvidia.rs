@@ -25,6 +25,7 @@ pub(super) fn cards(library: Option<&Path>) -> Vec<GpuFacts> {
                 name: gpu.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
                 vendor: Vendor::Nvidia,
                 pci: pci_address(&gpu),
+                uuid: gpu.uuid().ok(),
                 memory_total_bytes: memory.as_ref().map(|memory| memory.total),
                 memory_free_bytes: memory.as_ref().map(|memory| memory.free),
                 numa_node: None,
@@ -168,6 +169,7 @@ mod tests {
             name: "NVIDIA GeForce RTX 4090".to_owned(),
             vendor: Vendor::Nvidia,
             pci: Some("0000:01:00.0".parse().unwrap()),
+            uuid: Some("GPU-5a1b7c2e".to_owned()),
             memory_total_bytes: Some(24 << 30),
             memory_free_bytes: Some(1 << 29),
             numa_node: Some(1),
@@ -181,6 +183,7 @@ mod tests {
         };
         assert_eq!(found[0], modern);
         assert_eq!(found[1].numa_node, None, "it is not in the tree");
+        assert_eq!(found[1].uuid, None, "an old card");
         let table = links(&found, &roots);
         assert_eq!(table.between(0, 1), Some(Link::Pxb), "the library's answer");
         assert_eq!(table.between(0, 2), Some(Link::Phb), "the tree's");

@@ -103,6 +103,7 @@ mod tests {
             name: "RTX".to_owned(),
             vendor: Vendor::Nvidia,
             pci: format!("0000:{place:02x}:00.0").parse().ok(),
+            uuid: None,
             memory_total_bytes: gibibytes.map(|gibibytes| gibibytes << 30),
             memory_free_bytes: None,
             numa_node: None,

@@ -50,6 +50,26 @@ fn assert_near(a: &[f64], b: &[f64]) {
     }
 }
 
+/// What `profile` and `scale` measure: nothing is searched from the first step on, which the prior would ask for.
+#[test]
+fn a_run_that_is_only_measured_never_searches_on_every_device() {
+    for device in test_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = TrainOptions {
+            as_settled: true,
+            ..options(4)
+        };
+        let mut training = Trainer::new(options, small_voice(), json!({}), speakers(), &device);
+        training.alignments = Alignments::assumed(reader());
+        let feed = TestFeed::new(batches()).on(&device, &device);
+        let (_, recorded) = run(training, feed, &folder);
+        let losses = losses(&recorded);
+        assert!(losses.len() == 4 && losses.iter().all(|loss| loss.is_finite()));
+        let alignments = newest(&folder).facts().alignments.clone();
+        assert!(alignments.known.is_empty() && alignments.pending.is_empty());
+    }
+}
+
 /// As [`trained`], but stopped after some steps and resumed.
 fn stopped_and_resumed(device: &Device, rate: f64, stop: u64, steps: u64) -> Vec<f64> {
     let folder = tempfile::tempdir().unwrap();
@@ -82,6 +102,31 @@ fn scores_of_the_last_visit_train_the_same_voice_stopped_or_not_on_every_device(
             assert_near(&expected, &whole);
         }
     }
+}
+
+/// Steps of four batches over epochs of three: the one that is dropped had come to a new epoch.
+#[test]
+fn a_step_that_was_dropped_is_repeated_with_the_same_alignments() {
+    let of_four = || {
+        let mut options = options_of(3e-3, 6);
+        options.accumulate = 4;
+        begun(&device(), options)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (_, whole) = run(of_four(), TestFeed::new(batches()), &folder);
+    let folder = tempfile::tempdir().unwrap();
+    let feed = TestFeed::new(batches()).interrupting(2 * 4 + 2);
+    let (summary, before) = run(of_four(), feed, &folder);
+    assert_eq!(summary.step, PRIOR_STEPS + 2);
+    let saved = newest(&folder);
+    let (facts, mut training) = (saved.facts().clone(), of_four());
+    let options = training.options.clone();
+    training = Trainer::resume(options, json!({}), speakers(), &device(), &saved).unwrap();
+    training.alignments = Alignments::new(reader(), facts.alignments);
+    let feed = TestFeed::new(batches()).from(&facts.progress.feed);
+    let (_, after) = run(training, feed, &folder);
+    let both = before.steps.iter().chain(&after.steps);
+    assert_eq!(all_bits(both), all_bits(&whole.steps));
 }
 
 /// In fifteen steps: all clips are aligned in the first three and searched again in the next three, then kept.

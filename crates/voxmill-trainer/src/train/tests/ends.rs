@@ -2,7 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use super::resuming::resume;
 use super::*;
+
+fn tempdir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
 
 fn ended(options: TrainOptions, feed: TestFeed) -> (Summary, Recorded, Vec<u64>) {
     let folder = tempfile::tempdir().unwrap();
@@ -67,6 +72,48 @@ fn when_it_is_asked_to_stop() {
     assert_eq!(validated, [1], "whoever interrupts does not want to wait");
 }
 
+/// A step of 64 batches, of which the tenth is under way: it is the last, the step does not count, and a resumed run
+/// gets all 64 again.
+#[test]
+fn when_it_is_asked_to_stop_within_a_step_of_many_batches() {
+    let many = |steps| TrainOptions {
+        accumulate: 64,
+        ..options(steps)
+    };
+    let (_, never_stopped) = run(fresh(many(3)), TestFeed::new(batches()), &tempdir());
+    let folder = tempdir();
+    let mut feed = TestFeed::new(batches()).interrupting(64 + 10);
+    let (stop, mut recorded) = (feed.stop(), Recorded::default());
+    let saves = checkpoints(&folder);
+    let stopped = fresh(many(3)).run(&mut feed, &saves, &mut recorded, &stop);
+    let stopped = stopped.unwrap();
+    assert_eq!((stopped.stopped, stopped.step), (Stopped::Interrupted, 1));
+    assert_eq!(feed.given(), 64 + 10, "none was asked for after the stop");
+    assert_eq!(feed.most_alive(), 1, "each is released before the next");
+    let saved = newest(&folder);
+    assert_eq!(saved.facts().progress.feed, json!(64));
+    let (_, resumed) = resume(saved.path(), many(3), &folder);
+    let both = recorded.steps.iter().chain(&resumed.steps);
+    assert_eq!(all_bits(both), all_bits(&never_stopped.steps));
+}
+
+/// Whole steps or none: what is saved already is not saved again.
+#[test]
+fn a_stop_within_a_step_saves_the_last_whole_one_once() {
+    let mut with_three = options(100);
+    with_three.accumulate = 3;
+    with_three.checkpoint_every = Some(2);
+    for (batch, step, expected) in [(8, 2, vec![2]), (9, 3, vec![2, 3]), (10, 3, vec![2, 3])] {
+        let feed = TestFeed::new(batches()).interrupting(batch);
+        let (summary, _, saved) = ended(with_three.clone(), feed);
+        assert_eq!((summary.step, saved), (step, expected), "{batch}");
+    }
+    let (folder, feed) = (tempdir(), TestFeed::new(batches()).interrupting(2));
+    let (summary, recorded) = run(fresh(with_three), feed, &folder);
+    assert_eq!((summary.stopped, summary.step), (Stopped::Interrupted, 0));
+    assert!(recorded.saved.is_empty(), "there is nothing to resume from");
+}
+
 #[test]
 fn when_it_is_asked_to_stop_before_the_first_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,6 +160,40 @@ fn a_feed_without_a_batch_is_an_error() {
     assert!(matches!(ended, Err(TrainError::NoBatches)), "{ended:?}");
 }
 
+/// What a resumed run must find in the log is written between the two.
+#[test]
+fn a_checkpoint_is_announced_before_it_is_there() {
+    struct Watching(Checkpoints, Vec<(bool, usize)>);
+    impl Watching {
+        fn look(&mut self, saved: bool) {
+            self.1.push((saved, self.0.list().unwrap().len()));
+        }
+    }
+    impl Observer for Watching {
+        fn steps(&mut self, _: &[StepReport], _: &Progress) -> Result<(), FeedError> {
+            Ok(())
+        }
+        fn saving(&mut self) {
+            self.look(false);
+        }
+        fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
+            assert!(CheckpointFolder::open(&saved.path).is_ok());
+            self.look(true);
+            Ok(())
+        }
+    }
+    let (folder, mut every) = (tempdir(), options(3));
+    every.checkpoint_every = Some(1);
+    let (mut feed, saves) = (TestFeed::new(batches()), checkpoints(&folder));
+    let mut watching = Watching(saves.clone(), Vec::new());
+    let stop = feed.stop();
+    fresh(every)
+        .run(&mut feed, &saves, &mut watching, &stop)
+        .unwrap();
+    let one_by_one = (0..3).flat_map(|before| [(false, before), (true, before + 1)]);
+    assert_eq!(watching.1, one_by_one.collect::<Vec<_>>());
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,6 +205,137 @@ fn a_folder_that_cannot_be_written_ends_the_run() {
         panic!("{ended:?}");
     };
     assert!(path.ends_with("checkpoints/step-000000001"), "{path:?}");
+}
+
+/// In the way of the checkpoints' folder after one step, and out of it after some more.
+struct BadDisk {
+    recorded: Recorded,
+    folder: std::path::PathBuf,
+    blocked: bool,
+    failures: Vec<(u64, u32, bool)>,
+}
+
+impl Observer for BadDisk {
+    fn steps(&mut self, steps: &[StepReport], progress: &Progress) -> Result<(), FeedError> {
+        if progress.step == 1 {
+            std::fs::write(&self.folder, "in the way").unwrap();
+            self.blocked = true;
+        }
+        self.recorded.steps(steps, progress)
+    }
+
+    fn validated(&mut self, found: &Validation, now: &Progress) -> Result<(), FeedError> {
+        self.recorded.validated(found, now)
+    }
+
+    fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
+        self.recorded.saved(saved)
+    }
+
+    fn not_saved(&mut self, failed: &NotSaved<'_>) {
+        let again = failed.again_in.is_some();
+        self.failures.push((failed.step, failed.failures, again));
+        // The last checkpoint is waited for: by then there is room.
+        if failed.step == 6 && self.blocked {
+            std::fs::remove_file(&self.folder).unwrap();
+            self.blocked = false;
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_costs_no_step() {
+    let saving = |most: u32| TrainOptions {
+        checkpoint_every: Some(2),
+        max_failed_checkpoints: most,
+        ..options(6)
+    };
+    let (_, undisturbed, expected) = trained(fresh(saving(1)), batches());
+    let folder = tempfile::tempdir().unwrap();
+    let run = |most| {
+        let mut disk = BadDisk {
+            recorded: Recorded::default(),
+            folder: folder.path().join("checkpoints"),
+            blocked: false,
+            failures: Vec::new(),
+        };
+        let checkpoints = Checkpoints::new(&disk.folder, 3);
+        let mut feed = TestFeed::new(batches());
+        let stop = feed.stop();
+        let ended = fresh(saving(most)).run(&mut feed, &checkpoints, &mut disk, &stop);
+        (ended, disk, checkpoints)
+    };
+    let (ended, disk, checkpoints) = run(3);
+    assert_eq!(ended.unwrap().step, 6);
+    assert_eq!(all_bits(&disk.recorded.steps), all_bits(&undisturbed.steps));
+    assert_eq!(disk.failures[0], (2, 1, true));
+    assert_eq!(disk.failures.last().unwrap().0, 6);
+    let saved = checkpoints.newest().unwrap().checkpoint;
+    assert!(tensors(saved.path()) == expected);
+
+    std::fs::remove_dir_all(folder.path().join("checkpoints")).unwrap();
+    let (ended, disk, _) = run(1);
+    assert!(matches!(ended, Err(TrainError::Checkpoint(_))), "{ended:?}");
+    assert_eq!(
+        disk.failures,
+        [(2, 1, false)],
+        "the first one is one too many"
+    );
+}
+
+/// Otherwise no later one could be the best, and none could be found.
+#[test]
+fn a_best_voice_that_could_not_be_written_is_not_the_best() {
+    let mut options = options(6);
+    options.validate_every = Some(2);
+    options.max_failed_checkpoints = 9;
+    let folder = tempfile::tempdir().unwrap();
+    let mut disk = BadDisk {
+        recorded: Recorded::default(),
+        folder: folder.path().join("checkpoints"),
+        blocked: false,
+        failures: Vec::new(),
+    };
+    let checkpoints = Checkpoints::new(&disk.folder, 3);
+    let mut feed = TestFeed::new(batches()).held_out(batches());
+    // The second one is so good that nothing comes near it.
+    feed.spoil = Some(|batch, now| {
+        if now != 4 {
+            let values = batch.sound.rows_mut().iter_mut();
+            values.for_each(|value| *value += 30.0 - now as f32);
+        }
+    });
+    let stop = feed.stop();
+    let ended = fresh(options).run(&mut feed, &checkpoints, &mut disk, &stop);
+    let steps: Vec<u64> = disk.failures.iter().map(|failed| failed.0).collect();
+    assert!(steps.starts_with(&[2, 4]), "{steps:?}");
+    assert_eq!(ended.unwrap().progress.best.unwrap().step, 6);
+    let best = checkpoints.best().unwrap().checkpoint;
+    assert_eq!(best.facts().progress.step, 6);
+    assert!(checkpoints.folder().join("best.json").is_file());
+}
+
+/// The next validation comes while the best one is still being written.
+#[test]
+fn a_best_voice_that_is_still_being_written_stays_the_best() {
+    let mut options = options(4);
+    options.validate_every = Some(1);
+    let folder = tempfile::tempdir().unwrap();
+    let mut checkpoints = checkpoints(&folder);
+    checkpoints.delay = std::time::Duration::from_millis(200);
+    let mut feed = TestFeed::new(batches()).held_out(batches());
+    feed.spoil = Some(|batch, now| {
+        if now != 2 {
+            let values = batch.sound.rows_mut().iter_mut();
+            values.for_each(|value| *value += 30.0 - now as f32);
+        }
+    });
+    let stop = feed.stop();
+    let mut recorded = Recorded::default();
+    let ended = fresh(options).run(&mut feed, &checkpoints, &mut recorded, &stop);
+    assert_eq!(ended.unwrap().progress.best.unwrap().step, 2);
+    let best = checkpoints.best().unwrap().checkpoint;
+    assert_eq!(best.facts().progress.step, 2);
 }
 
 #[test]

@@ -11,6 +11,9 @@ pub(crate) struct TestFeed {
     /// The number of the next batch, counted over all epochs.
     next: u64,
     done: Arc<AtomicU64>,
+    /// Batches that were not released yet, and the most at a time.
+    alive: Arc<AtomicU64>,
+    most_alive: u64,
     /// The feed ends before this batch.
     end: Option<u64>,
     pub(crate) held_out: Vec<Batch>,
@@ -34,6 +37,8 @@ impl TestFeed {
             batches,
             next: 0,
             done: Arc::default(),
+            alive: Arc::default(),
+            most_alive: 0,
             end: None,
             held_out: Vec::new(),
             spoil: None,
@@ -72,6 +77,16 @@ impl TestFeed {
         self
     }
 
+    /// Batches that were taken from it.
+    pub(crate) fn given(&self) -> u64 {
+        self.next
+    }
+
+    /// The most batches that were held at a time.
+    pub(crate) fn most_alive(&self) -> u64 {
+        self.most_alive
+    }
+
     pub(crate) fn stop(&self) -> Arc<AtomicBool> {
         self.stop.clone()
     }
@@ -92,11 +107,16 @@ impl Feed for TestFeed {
         if self.stop_after == Some(self.next) {
             self.stop.store(true, Ordering::Relaxed);
         }
-        let done = self.done.clone();
+        let (done, alive) = (self.done.clone(), self.alive.clone());
+        let held = alive.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_alive = self.most_alive.max(held);
         Some(Ok(Fed {
             ready: prepared_on(batch, &self.devices),
-            done: Box::new(move || {
-                done.fetch_add(1, Ordering::Relaxed);
+            trained: Box::new(move || {
+                alive.fetch_sub(1, Ordering::Relaxed);
+                Box::new(move || {
+                    done.fetch_add(1, Ordering::Relaxed);
+                })
             }),
         }))
     }
@@ -115,14 +135,14 @@ impl Feed for TestFeed {
 
     fn validation(
         &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
-        let (spoil, now) = (self.spoil, self.next);
+    ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {
+        let (spoil, now, devices) = (self.spoil, self.next, &self.devices);
         Ok(Box::new(self.held_out.iter().map(move |batch| {
             let mut batch = batch.clone();
             if let Some(spoil) = spoil {
                 spoil(&mut batch, now);
             }
-            Ok(batch)
+            Ok(prepared_on(batch, devices))
         })))
     }
 

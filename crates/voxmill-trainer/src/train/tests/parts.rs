@@ -3,7 +3,6 @@
 use super::super::gradients::StepTask;
 use super::*;
 use crate::device::read;
-use crate::prepare::Counts;
 
 #[test]
 fn parts_add_up_to_the_whole() {
@@ -14,7 +13,7 @@ fn parts_add_up_to_the_whole() {
         let task = StepTask {
             step: 0,
             prior_weight: 1.0,
-            counts: batch.counts,
+            divisors: batch.counts,
             loss_scale: None,
         };
         let passed = fresh(options(1)).gradients_in_parts(&batch, parts, &task);
@@ -41,6 +40,7 @@ fn a_split_batch_has_every_row_once() {
     assert_eq!(rows, [3, 2]);
     let clips: Vec<_> = parts.iter().flat_map(|part| part.clips.clone()).collect();
     assert_eq!(clips, batch.clips);
-    let counts: Counts = parts.iter().map(|part| part.counts).sum();
+    let counts = parts.iter().map(|part| part.counts);
+    let counts = counts.reduce(|a, b| a + b).unwrap();
     assert_eq!(counts, batch.counts);
 }

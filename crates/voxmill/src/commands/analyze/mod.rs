@@ -33,7 +33,7 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
         let hint = "leave it out; --num-workers is the number that is looked at";
         return Err(UserError::new(what, hint).into());
     }
-    let settings = TrainSettings::resolve(TrainArgs::measured(args.flags))?;
+    let settings = TrainSettings::resolve_closed(TrainArgs::measured(args.flags))?;
     if !should_run(&settings.notes, &settings.resolved, show, json)? {
         return Ok(Exit::Done);
     }

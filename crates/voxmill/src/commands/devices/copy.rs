@@ -1,9 +1,9 @@
 //! How fast batches get from one device to another, measured by the trainer's own move.
 
-use voxmill_trainer::device::{self, DeviceId};
+use voxmill_trainer::device::DeviceId;
 use voxmill_trainer::prepare::{Transfer, time_transfer};
 
-use voxmill_settings::error::UserError;
+use crate::session::devices::open_device;
 
 /// From a short batch to one that is larger than any cache.
 const SIZES: [u64; 4] = [100_000, 1_000_000, 8_000_000, 64_000_000];
@@ -18,14 +18,7 @@ pub(super) struct Copied {
 }
 
 pub(super) fn measure(data: DeviceId, model: DeviceId) -> anyhow::Result<Copied> {
-    let open = |id: DeviceId| {
-        device::open(id).map_err(|error| {
-            let what = error.to_string();
-            let hint = "give another device; cpu is always there";
-            UserError::new(what, hint)
-        })
-    };
-    let (from, to) = (open(data)?, open(model)?);
+    let (from, to) = (open_device(data)?, open_device(model)?);
     let sizes = SIZES.map(|bytes| time_transfer(&from, &to, bytes, ROUNDS));
     Ok(Copied {
         data,

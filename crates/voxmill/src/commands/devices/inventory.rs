@@ -1,10 +1,10 @@
 //! Every device once, however many backends see it. Pure.
 //!
-//! The tensor library reports neither names nor addresses. So a backend's devices are matched with the
-//! machine's cards by their order, and only where there are as many: a guess where cards differ, and
-//! marked as one.
+//! A backend's device is the card at its address on the bus. One that has none is shown without a card, and
+//! why; backends that share a library then count it alike.
 
-use voxmill_telemetry::probes::topology::{GpuFacts, Vendor};
+use voxmill_settings::NoCard;
+use voxmill_telemetry::probes::topology::{GpuFacts, PciAddress};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice};
 
 /// What each backend of this build found, or why nothing.
@@ -18,89 +18,106 @@ pub(super) struct Gpu {
     pub(super) is_software: bool,
     /// Its place in the list of the machine's cards.
     pub(super) card: Option<usize>,
+    /// Why that is not known.
+    pub(super) no_card: Option<NoCard>,
 }
 
-pub(super) fn gpus(backends: &Backends, cards: &[GpuFacts]) -> Vec<Gpu> {
+/// `address`: where each device is on the bus.
+pub(super) fn gpus(
+    backends: &Backends,
+    cards: &[GpuFacts],
+    address: impl Fn(DeviceId) -> Result<PciAddress, NoCard>,
+) -> Vec<Gpu> {
     let mut gpus: Vec<Gpu> = (0..cards.len())
         .map(|card| Gpu {
             ids: Vec::new(),
             is_software: false,
             card: Some(card),
+            no_card: None,
         })
         .collect();
-    let mut others: Vec<(Family, usize, Gpu)> = Vec::new();
+    let mut others: Vec<(Group, Gpu)> = Vec::new();
     for (backend, found) in backends {
-        let found = found.as_deref().unwrap_or_default();
-        let real: Vec<&FoundDevice> = found.iter().filter(|device| !device.is_software).collect();
-        let reached: Vec<usize> = (0..cards.len())
-            .filter(|&card| reaches(*backend, cards[card].vendor))
-            .collect();
-        let known = real.len() == reached.len();
-        for (place, device) in real.into_iter().enumerate() {
-            match known {
-                true => gpus[reached[place]].ids.push(device.id),
-                false => add(&mut others, family(*backend), place, device),
-            }
-        }
-        let software = found.iter().filter(|device| device.is_software);
-        for (place, device) in software.enumerate() {
-            add(&mut others, Family::Software, place, device);
+        let mut places = [0, 0];
+        for device in found.as_deref().unwrap_or_default() {
+            let place = &mut places[usize::from(device.is_software)];
+            *place += 1;
+            let (group, why) = match address(device.id) {
+                Ok(at) => match cards.iter().position(|card| card.pci == Some(at)) {
+                    Some(card) => {
+                        gpus[card].ids.push(device.id);
+                        continue;
+                    }
+                    None => (Group::At(at), NoCard::NotListed(at)),
+                },
+                Err(why) if device.is_software => (Group::Software(*place), why),
+                Err(why) => (Group::Counted(library(*backend), *place), why),
+            };
+            add(&mut others, group, device, why);
         }
     }
-    gpus.extend(others.into_iter().map(|(_, _, gpu)| gpu));
+    gpus.extend(others.into_iter().map(|(_, gpu)| gpu));
     gpus
 }
 
-/// Backends whose devices come in one order.
+/// What is one device though it is no card of the machine's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    Own(Backend),
-    /// wgpu, by whatever it speaks to the driver.
-    Wgpu,
-    Software,
+enum Group {
+    At(PciAddress),
+    /// The n-th of those that one library lists, whatever it speaks to the driver.
+    Counted(Library, usize),
+    Software(usize),
 }
 
-fn family(backend: Backend) -> Family {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Library {
+    Own(Backend),
+    Wgpu,
+}
+
+fn library(backend: Backend) -> Library {
     match backend {
-        Backend::Vulkan | Backend::Wgpu | Backend::Metal => Family::Wgpu,
-        own => Family::Own(own),
+        Backend::Vulkan | Backend::Wgpu | Backend::Metal => Library::Wgpu,
+        own => Library::Own(own),
     }
 }
 
-fn add(others: &mut Vec<(Family, usize, Gpu)>, family: Family, place: usize, device: &FoundDevice) {
+fn add(others: &mut Vec<(Group, Gpu)>, group: Group, device: &FoundDevice, why: NoCard) {
     let mut same = others.iter_mut();
-    match same.find(|(f, p, _)| (*f, *p) == (family, place)) {
-        Some((_, _, gpu)) => gpu.ids.push(device.id),
+    match same.find(|(other, _)| *other == group) {
+        Some((_, gpu)) => gpu.ids.push(device.id),
         None => {
             let gpu = Gpu {
                 ids: vec![device.id],
                 is_software: device.is_software,
                 card: None,
+                no_card: Some(why),
             };
-            others.push((family, place, gpu));
+            others.push((group, gpu));
         }
-    }
-}
-
-fn reaches(backend: Backend, vendor: Vendor) -> bool {
-    match backend {
-        Backend::Cuda => vendor == Vendor::Nvidia,
-        Backend::Rocm => vendor == Vendor::Amd,
-        Backend::Vulkan | Backend::Wgpu | Backend::Metal => true,
-        Backend::Cpu => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use voxmill_telemetry::probes::topology::Source;
+    use voxmill_telemetry::probes::topology::{Source, Vendor};
 
-    fn card(vendor: Vendor) -> GpuFacts {
+    fn at(slot: u8) -> PciAddress {
+        PciAddress {
+            domain: 0,
+            bus: slot,
+            device: 0,
+            function: 0,
+        }
+    }
+
+    fn card(vendor: Vendor, slot: u8) -> GpuFacts {
         GpuFacts {
             name: vendor.name().to_owned(),
             vendor,
-            pci: None,
+            pci: Some(at(slot)),
+            uuid: None,
             memory_total_bytes: None,
             memory_free_bytes: None,
             numa_node: None,
@@ -125,37 +142,50 @@ mod tests {
     }
 
     #[test]
-    fn one_card_that_three_backends_see_is_one() {
+    fn one_card_that_three_backends_see_is_one_whatever_their_orders() {
         let backends = [
             found(Backend::Cuda, &[false]),
             found(Backend::Vulkan, &[false, false, true]),
             found(Backend::Wgpu, &[false, false, true]),
         ];
-        let all = gpus(&backends, &[card(Vendor::Nvidia), card(Vendor::Intel)]);
+        let cards = [card(Vendor::Intel, 0), card(Vendor::Nvidia, 1)];
+        let address = |id: DeviceId| match (id.backend, id.index) {
+            (Backend::Cuda, _) | (_, 0) => Ok(at(1)),
+            (_, 1) => Ok(at(0)),
+            _ => Err(NoCard::Software),
+        };
+        let all = gpus(&backends, &cards, address);
         assert_eq!(all.len(), 3);
-        assert_eq!(names(&all[0]), ["cuda:0", "vulkan:0", "wgpu:0"]);
-        assert_eq!(names(&all[1]), ["vulkan:1", "wgpu:1"]);
+        assert_eq!(names(&all[1]), ["cuda:0", "vulkan:0", "wgpu:0"]);
+        assert_eq!(names(&all[0]), ["vulkan:1", "wgpu:1"]);
         assert_eq!(names(&all[2]), ["vulkan:2", "wgpu:2"]);
         assert!(all[2].is_software && all[2].card.is_none());
     }
 
     #[test]
     fn a_card_that_no_backend_reaches_is_still_there() {
-        let all = gpus(&[], &[card(Vendor::Nvidia)]);
+        let nobody = |_| Err(NoCard::NoAddress);
+        let all = gpus(&[], &[card(Vendor::Nvidia, 1)], nobody);
         assert_eq!((all.len(), all[0].ids.len()), (1, 0));
         let broken = (Backend::Cuda, Err(DeviceError::NotCompiled(Backend::Cuda)));
-        assert_eq!(gpus(&[broken], &[]), []);
+        assert_eq!(gpus(&[broken], &[], nobody), []);
     }
 
     #[test]
-    fn where_the_numbers_differ_nobody_guesses() {
+    fn where_no_address_is_known_nobody_guesses() {
         let backends = [
             found(Backend::Vulkan, &[false]),
             found(Backend::Wgpu, &[false]),
         ];
-        let all = gpus(&backends, &[card(Vendor::Nvidia), card(Vendor::Nvidia)]);
-        assert_eq!(all.len(), 3);
-        assert!(all[0].ids.is_empty() && all[1].ids.is_empty());
-        assert_eq!(names(&all[2]), ["vulkan:0", "wgpu:0"]);
+        // As many as there are, and still not the same for sure.
+        let cards = [card(Vendor::Nvidia, 1)];
+        let all = gpus(&backends, &cards, |_| Err(NoCard::NoAddress));
+        assert_eq!(all.len(), 2);
+        assert!(all[0].ids.is_empty());
+        assert_eq!(names(&all[1]), ["vulkan:0", "wgpu:0"]);
+        assert_eq!(all[1].no_card, Some(NoCard::NoAddress));
+        let all = gpus(&backends, &cards, |_| Ok(at(9)));
+        assert_eq!(names(&all[1]), ["vulkan:0", "wgpu:0"]);
+        assert_eq!(all[1].no_card, Some(NoCard::NotListed(at(9))));
     }
 }

@@ -26,7 +26,7 @@ struct Devices {
     drivers: Vec<Option<String>>,
     links: Links,
     gpus: Vec<Gpu>,
-    /// The best pair of cards, where there are two.
+    /// The best pair of cards that a run can use, where there are two.
     pair: Option<Pair>,
     /// What a run uses by default.
     usual: DeviceId,
@@ -57,8 +57,8 @@ impl Devices {
         let driver = |card: &GpuFacts| topology::driver(&card.pci?, &roots);
         Devices {
             host: Host::detect(&roots),
-            gpus: inventory::gpus(&backends, &cards),
-            pair: topology::best_pair(&cards, &links),
+            gpus: inventory::gpus(&backends, &cards, |id| available.address(id)),
+            pair: available.best_pair(),
             drivers: cards.iter().map(driver).collect(),
             usual: available.usual(),
             backends,

@@ -1,6 +1,7 @@
 //! What was found, as the result that is printed.
 
 use voxmill_report::results::devices as result;
+use voxmill_settings::NoCard;
 use voxmill_telemetry::probes::topology::{GpuFacts, Source};
 use voxmill_trainer::device::{Backend, DeviceError};
 
@@ -50,6 +51,10 @@ fn gpu(devices: &Devices, gpu: &Gpu) -> result::Gpu {
         names: gpu.ids.iter().map(ToString::to_string).collect(),
         software: gpu.is_software,
         card: gpu.card,
+        no_card: match &gpu.no_card {
+            Some(NoCard::Software) | None => None,
+            Some(why) => Some(why.to_string()),
+        },
         ..result::Gpu::default()
     };
     let Some(card) = gpu.card else {
@@ -60,6 +65,7 @@ fn gpu(devices: &Devices, gpu: &Gpu) -> result::Gpu {
         model: Some(facts.name.clone()),
         vendor: Some(facts.vendor.name().to_owned()),
         pci_address: facts.pci.map(|pci| pci.to_string()),
+        uuid: facts.uuid.clone(),
         memory_bytes: facts.memory_total_bytes,
         memory_free_bytes: facts.memory_free_bytes,
         driver: devices.drivers[card].clone(),
@@ -117,15 +123,22 @@ mod tests {
     use super::*;
     use crate::machine::Host;
     use voxmill_report::terminal::devices_text;
-    use voxmill_telemetry::probes::topology::{Link, Links, PcieLink, Vendor, best_pair};
+    use voxmill_telemetry::probes::topology::{
+        Link, Links, PciAddress, PcieLink, Vendor, best_pair,
+    };
     use voxmill_trainer::device::{DeviceId, FoundDevice};
     use voxmill_trainer::prepare::Transfer;
+
+    fn address(place: u32) -> Option<PciAddress> {
+        format!("0000:{place:02x}:00.0").parse().ok()
+    }
 
     fn card(place: u32, gibibytes: u64) -> GpuFacts {
         GpuFacts {
             name: "NVIDIA GeForce RTX 4090".to_owned(),
             vendor: Vendor::Nvidia,
-            pci: format!("0000:{place:02x}:00.0").parse().ok(),
+            pci: address(place),
+            uuid: None,
             memory_total_bytes: Some(gibibytes << 30),
             memory_free_bytes: Some((gibibytes << 30) - (1 << 29)),
             numa_node: Some(0),
@@ -153,7 +166,10 @@ mod tests {
                 memory: Some(64_000_000_000),
                 memory_available: Some(50_000_000_000),
             },
-            gpus: super::super::inventory::gpus(&backends, &cards),
+            // The second device is the first card.
+            gpus: super::super::inventory::gpus(&backends, &cards, |id| {
+                address(2 - id.index as u32).ok_or(NoCard::NoAddress)
+            }),
             pair: best_pair(&cards, &links),
             drivers: vec![Some("nvidia 550.54.14".to_owned()); cards.len()],
             usual: match backends.first() {

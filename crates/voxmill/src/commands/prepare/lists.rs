@@ -25,6 +25,7 @@ pub(super) fn all_known<'a>(
         Some(Known {
             language: entry.language,
             tokens: entry.token_count,
+            frames: entry.frames,
             levels: entry.levels,
         })
     };

@@ -20,7 +20,6 @@ use voxmill_report::results::prepare::{self as result, PreparedDataset};
 use voxmill_report::terminal::prepared_text;
 use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_text::FrontEnd;
 
 use self::report::{FolderFacts, Timing, counts_by, suspicious_list};
 use super::{print_json, print_output, should_run, status};
@@ -28,7 +27,7 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
 use crate::session::dataset::{folders, scan};
-use crate::session::errors::{OWN_FOLDER, of_cache};
+use crate::session::errors::{OWN_FOLDER, front_end, of_cache};
 use crate::session::recording::Recording;
 use voxmill_data::DatasetFolder;
 use voxmill_data::Recipe;
@@ -50,7 +49,7 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
         .build_global()
         .context("cannot start worker threads")?;
     let recipe = Recipe {
-        front_end: Arc::new(FrontEnd::new(settings.data.text.clone())?),
+        front_end: Arc::new(front_end(settings.data.text.clone())?),
         audio: Arc::new(settings.data.audio.clone()),
         language: settings.data.language,
     };
@@ -59,6 +58,7 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
         "prepare",
         &settings.spread.plan(),
         BTreeMap::new(),
+        Vec::new(),
         settings.log.as_deref(),
         settings.trace.as_deref(),
     )?;

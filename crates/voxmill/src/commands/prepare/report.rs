@@ -57,9 +57,15 @@ pub(super) fn counts_by(names: impl Iterator<Item = String>) -> BTreeMap<String,
 }
 
 impl FolderFacts<'_> {
+    /// By its length after trimming: those too long by their header alone are filtered already.
+    fn is_too_long(&self, known: &Known) -> bool {
+        known.frames > self.settings.data.max_mel_frames
+    }
+
     fn usable(&self) -> impl Iterator<Item = (&Clip, Known)> {
         let clips = self.manifest.clips.iter().zip(self.known);
-        clips.filter_map(|(clip, known)| Some((clip, (*known)?)))
+        let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
+        clips.filter(|(_, known)| !self.is_too_long(known))
     }
 
     pub(super) fn result(self) -> anyhow::Result<PreparedDataset> {
@@ -81,7 +87,9 @@ impl FolderFacts<'_> {
         }
         let to_train_on = usable.iter().filter(|(clip, _)| clip.split == Split::Train);
         let training = to_train_on.count();
-        let (bad, filtered) = (manifest.quarantine.len(), manifest.filtered);
+        let (bad, mut filtered) = (manifest.quarantine.len(), manifest.filtered);
+        let known = facts.known.iter().flatten();
+        filtered.audio_too_long += known.filter(|known| facts.is_too_long(known)).count();
         let reached = usable.len() + bad + filtered.total();
         let counts = ClipCounts {
             rows: facts.rows,
@@ -189,14 +197,14 @@ fn percentiles(values: impl Iterator<Item = f64>) -> Percentiles {
     }
 }
 
-/// The plan of the training clips, with the lengths that their headers give.
+/// The plan of the training clips that are not too long, as `train` makes it from the cache.
 fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
     let settings = facts.settings;
     let clips: Vec<_> = (facts.usable())
         .filter(|(clip, _)| clip.split == Split::Train)
         .map(|(clip, known)| PlanClip {
             id: clip.id.to_string(),
-            frames: settings.data.audio.frames_for_header(&clip.header) as u32,
+            frames: known.frames,
             tokens: known.tokens,
             speaker: clip.speaker,
         })

@@ -1,18 +1,19 @@
 //! Batches for each phase of a profile.
 //!
-//! The run itself takes them from the pipeline, as `train` does. Before it come a few batches without overlap.
-//! Before and after it come batches that are on the device already, with the workers idle (the floor) or at
-//! work (interference): a thread then takes a batch off the pipeline for each that is trained on, and
-//! discards it.
+//! The run itself takes them from the pipeline, as `train` does. Before it come one batch of every shape, so that
+//! kernels are compiled and tuned, and a few batches without overlap. Between its parts come batches that are on the
+//! device already, with the workers at rest (the floor) or at work (interference): a thread then takes a batch off the
+//! pipeline for each that is trained on, and discards it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use voxmill_analysis::run::phase;
 use voxmill_data::batch::Batch;
-use voxmill_data::batch_plan::Position;
+use voxmill_data::batch_plan::{BatchPlan, Position};
 use voxmill_pipeline::control::Control;
 use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::{Delivery, Running};
@@ -22,77 +23,12 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::prepare::ReadyBatch;
 use voxmill_trainer::train::{Fed, Feed, FeedError};
 
+use super::phases::{Phases, Source};
 use crate::session::feed::{after, in_memory, next_of};
 use voxmill_data::Loader;
 
-/// Which step is of which phase: `(name, steps)` one after another.
-#[derive(Clone, Debug)]
-pub(super) struct Phases(Vec<(&'static str, u64)>);
-
-/// The share of the steps that a side phase gets, and the least it needs.
-const SIDE_SHARE: u64 = 8;
-const LEAST: u64 = 4;
-/// Steps into a new phase that still pay for the old one.
-const SETTLE: u64 = 1;
-
-impl Phases {
-    pub(super) fn new(steps: u64, warm_up: u64, overlap: bool) -> Phases {
-        let side = (steps / SIDE_SHARE).max(LEAST);
-        let mut phases = Vec::new();
-        let mut settled = |name, settle, steps| {
-            phases.extend([(phase::WARM_UP, settle), (name, steps)]);
-        };
-        // Before and after the run, so that a machine that gets slower or faster does not decide.
-        if overlap {
-            settled(phase::NO_OVERLAP, 2, side);
-            settled(phase::FLOOR, SETTLE, side);
-        }
-        settled(phase::RUN, warm_up.max(1), steps);
-        if overlap {
-            settled(phase::INTERFERENCE, SETTLE, side);
-        }
-        settled(phase::FLOOR, SETTLE, side);
-        if overlap {
-            settled(phase::INTERFERENCE, SETTLE, side);
-        }
-        Phases(phases)
-    }
-
-    pub(super) fn steps(&self) -> u64 {
-        self.0.iter().map(|(_, steps)| steps).sum()
-    }
-
-    pub(super) fn has_no_overlap(&self) -> bool {
-        self.0.iter().any(|(name, _)| *name == phase::NO_OVERLAP)
-    }
-
-    /// `step` counts from 1; `None`: the run itself.
-    pub(super) fn of(&self, step: u64) -> Option<&'static str> {
-        let (name, _) = self.at(step)?;
-        (name != phase::RUN).then_some(name)
-    }
-
-    /// The phase of a step, and the next one if the step is for settling into it.
-    fn at(&self, step: u64) -> Option<(&'static str, Option<&'static str>)> {
-        let mut before = 0;
-        for (number, (name, steps)) in self.0.iter().enumerate() {
-            before += steps;
-            if step <= before {
-                return Some((name, self.0.get(number + 1).map(|(next, _)| *next)));
-            }
-        }
-        None
-    }
-
-    /// Where a step's batches come from: a warm-up is of the phase that it is for.
-    fn source(&self, step: u64) -> &'static str {
-        match self.at(step) {
-            Some((phase::WARM_UP, Some(next))) => next,
-            Some((name, _)) => name,
-            None => phase::FLOOR,
-        }
-    }
-}
+/// Batches that are kept on the device for the floor, where its memory allows: enough to have every shape.
+pub(super) const KEPT: usize = 24;
 
 pub(super) struct ProfileFeed<'a> {
     batches: &'a Loader,
@@ -100,45 +36,59 @@ pub(super) struct ProfileFeed<'a> {
     /// Batches to a step.
     accumulate: u64,
     recorder: Recorder,
-    pub(super) one_by_one: Option<Running<ReadyBatch>>,
-    /// The last stage of the pipeline, until it is started.
-    pub(super) start_of_run: Option<Work<Batch, ReadyBatch>>,
+    /// The same batches, one thing after another.
+    one_by_one: &'a Loader,
+    /// The last stage of both.
+    prepare: Work<Batch, ReadyBatch>,
+    /// Numbers of batches that have all shapes, the next one last.
+    shapes: Vec<u64>,
+    without_overlap: Option<Running<ReadyBatch>>,
     pipeline: Option<Running<ReadyBatch>>,
     drain: Option<Drain>,
+    rest: Option<Rest>,
     given: u64,
-    source: &'static str,
+    source: Option<Source>,
     announced: &'static str,
-    /// The last batches of the run, for the floor.
+    /// For the floor: first one of each shape, then the last ones of the run.
     kept: Vec<ReadyBatch>,
+    of_shapes: usize,
+    /// As many as the device has room for.
+    keep: usize,
     late: Option<String>,
     /// An injected delay: the model takes so much longer, asleep.
     asleep: Option<Duration>,
 }
 
-/// Batches that are kept for the floor: enough to have every shape.
-const KEPT: usize = 24;
-
 impl<'a> ProfileFeed<'a> {
+    /// `keep`: how many batches the device has room for, besides those of the run.
     pub(super) fn new(
-        batches: &'a Loader,
+        [batches, one_by_one]: [&'a Loader; 2],
+        prepare: Work<Batch, ReadyBatch>,
         phases: Phases,
-        accumulate: u64,
+        (accumulate, keep): (u64, usize),
         recorder: Recorder,
         asleep: Option<Duration>,
     ) -> ProfileFeed<'a> {
+        let mut shapes = of_each_shape(batches.plan());
+        shapes.reverse();
         ProfileFeed {
             batches,
             phases,
             accumulate,
             recorder,
-            one_by_one: None,
-            start_of_run: None,
+            one_by_one,
+            prepare,
+            shapes,
+            without_overlap: None,
             pipeline: None,
             drain: None,
+            rest: None,
             given: 0,
-            source: "",
+            source: None,
             announced: "",
             kept: Vec::new(),
+            of_shapes: 0,
+            keep,
             late: None,
             asleep,
         }
@@ -147,13 +97,8 @@ impl<'a> ProfileFeed<'a> {
     /// What happens next to the steps is counted by the phase that was begun last. The sums are closed
     /// first; that takes a moment, so it is done one step early.
     fn announce_phase(&mut self, step: u64) {
-        let phase = match self.phases.at(step) {
-            Some((phase::WARM_UP, _)) => {
-                let last_of_warm_up = self.phases.at(step + 1);
-                last_of_warm_up.map_or(phase::WARM_UP, |(name, _)| name)
-            }
-            Some((name, _)) => name,
-            None => return,
+        let Some(phase) = self.phases.to_announce(step) else {
+            return;
         };
         if phase != self.announced {
             self.announced = phase;
@@ -166,30 +111,38 @@ impl<'a> ProfileFeed<'a> {
     }
 
     /// Once at the beginning of each source.
-    fn change_source(&mut self, source: &'static str) -> Result<(), FeedError> {
+    fn change_source(&mut self, source: Source) -> Result<(), FeedError> {
+        if let Some(drain) = self.drain.take() {
+            let pipeline = drain.stop();
+            self.pipeline = Some(pipeline.ok_or("the thread that discards batches panicked")?);
+        }
+        if let (Some(rest), Some(pipeline)) = (self.rest.take(), &mut self.pipeline) {
+            rest.end(pipeline);
+        }
         match source {
-            phase::NO_OVERLAP => {}
-            phase::FLOOR if self.start_of_run.is_some() => {}
-            phase::RUN => {
-                let done = self.one_by_one.take().map_or(0, |r| r.resume_point().next);
-                let prepare = self.start_of_run.take();
-                let prepare = prepare.ok_or("the pipeline was started before")?;
-                let from = ResumePoint::at(done);
-                let recorder = self.recorder.clone();
+            Source::Shapes => {}
+            Source::OneByOne => {
+                // Its stages would be taken for those of the run.
+                let off = Recorder::off();
+                let begin = ResumePoint::default();
+                let prepare = self.prepare.clone();
+                let running = self.one_by_one.start_with(begin, None, prepare, off)?;
+                self.without_overlap = Some(running);
+            }
+            Source::Run if self.pipeline.is_none() => {
+                let done = self.without_overlap.take();
+                let from = ResumePoint::at(done.map_or(0, |done| done.resume_point().next));
+                let (prepare, recorder) = (self.prepare.clone(), self.recorder.clone());
                 self.pipeline = Some(self.batches.start_with(from, None, prepare, recorder)?);
             }
-            _ => {
-                if let Some(pipeline) = self.pipeline.take() {
-                    self.drain = Some(Drain::start(pipeline));
-                }
-                if source == phase::FLOOR
-                    && let Some(drain) = &self.drain
-                {
-                    until_idle(&drain.control);
-                }
+            Source::Run => {}
+            Source::Interference => self.drain = self.pipeline.take().map(Drain::start),
+            Source::Floor => {
+                let pipeline = self.pipeline.as_ref();
+                self.rest = pipeline.map(|pipeline| Rest::begin(pipeline.control()));
             }
         }
-        self.source = source;
+        self.source = Some(source);
         Ok(())
     }
 
@@ -198,48 +151,90 @@ impl<'a> ProfileFeed<'a> {
         self.given += 1;
         self.announce_phase(step);
         let source = self.phases.source(step);
-        if source != self.source
+        if self.source != Some(source)
             && let Err(error) = self.change_source(source)
         {
             return Some(Err(error));
         }
+        self.late = None;
         let pipeline = match source {
-            phase::NO_OVERLAP => self.one_by_one.as_mut(),
-            phase::RUN => self.pipeline.as_mut(),
-            _ => None,
+            Source::OneByOne => self.without_overlap.as_mut(),
+            Source::Run => self.pipeline.as_mut(),
+            Source::Shapes => match self.shapes.pop() {
+                Some(number) => return self.of_new_shape(number),
+                None => None,
+            },
+            Source::Interference | Source::Floor => None,
         };
         let Some(pipeline) = pipeline else {
-            if let (phase::INTERFERENCE, Some(drain)) = (source, &self.drain) {
+            if let (Source::Interference, Some(drain)) = (source, &self.drain) {
                 drain.one_more();
             }
-            self.late = None;
             let number = self.given as usize % self.kept.len().max(1);
             return Some(Ok(in_memory(self.kept.get(number)?.clone())));
         };
         let (fed, late) = next_of(pipeline)?;
         self.late = late;
         if let Ok(fed) = &fed {
-            if self.kept.len() == KEPT {
-                self.kept.remove(0);
-            }
-            self.kept.push(fed.ready.clone());
+            self.keep(&fed.ready);
         }
         Some(fed)
     }
+
+    /// The batch of this number, whatever lies before it.
+    fn of_new_shape(&mut self, number: u64) -> Option<Result<Fed, FeedError>> {
+        let (from, prepare) = (ResumePoint::at(number), self.prepare.clone());
+        let running = self
+            .one_by_one
+            .start_with(from, None, prepare, Recorder::off());
+        let mut running = match running {
+            Ok(running) => running,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let (fed, _) = next_of(&mut running)?;
+        Some(fed.map(|fed| {
+            if self.kept.len() < self.keep {
+                self.kept.push(fed.ready.clone());
+                self.of_shapes = self.kept.len();
+            }
+            in_memory(fed.ready)
+        }))
+    }
+
+    fn keep(&mut self, ready: &ReadyBatch) {
+        if self.kept.len() >= self.keep {
+            if self.of_shapes == self.kept.len() {
+                return;
+            }
+            self.kept.remove(self.of_shapes);
+        }
+        self.kept.push(ready.clone());
+    }
+}
+
+/// The first batch of each shape, by number.
+fn of_each_shape(plan: &BatchPlan) -> Vec<u64> {
+    let epoch = plan.epoch(0);
+    let shapes = 0..epoch.shapes.len();
+    let first = |shape| {
+        let mut batches = epoch.batches.iter();
+        batches.position(|batch| batch.shape == shape)
+    };
+    shapes.filter_map(first).map(|n| n as u64).collect()
 }
 
 impl Feed for ProfileFeed<'_> {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
         let asleep = self.asleep;
         let fed = self.take()?;
-        Some(fed.map(|Fed { ready, done }| Fed {
+        Some(fed.map(|Fed { ready, trained }| Fed {
             ready,
-            done: match asleep {
-                None => done,
+            trained: match asleep {
+                None => trained,
                 // Within the step: its batch is released afterwards.
                 Some(asleep) => Box::new(move || {
                     std::thread::sleep(asleep);
-                    done();
+                    trained()
                 }),
             },
         }))
@@ -259,7 +254,7 @@ impl Feed for ProfileFeed<'_> {
 
     fn validation(
         &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch, FeedError>> + '_>, FeedError> {
+    ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {
         Ok(Box::new(std::iter::empty()))
     }
 
@@ -272,26 +267,30 @@ impl Feed for ProfileFeed<'_> {
 struct Drain {
     control: Control,
     asks: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// What was asked for and did not come yet is not waited for.
+    stops: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Running<ReadyBatch>>>,
 }
 
 impl Drain {
     fn start(mut pipeline: Running<ReadyBatch>) -> Drain {
         let (asks, asked): (Sender<()>, Receiver<()>) = channel();
         let control = pipeline.control();
+        let stops = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&stops);
         let thread = std::thread::spawn(move || {
             for () in asked {
-                match pipeline.next() {
-                    Some(Ok(Delivery::Item(batch))) => batch.done(),
-                    Some(Ok(Delivery::Gap(_))) => {}
-                    // The model's own batches are there: what is measured is not harmed.
-                    Some(Err(_)) | None => break,
+                // The model's own batches are there: an error harms nothing that is measured now.
+                if is_over.load(Ordering::Relaxed) || !discard(&mut pipeline) {
+                    break;
                 }
             }
+            pipeline
         });
         Drain {
             control,
             asks: Some(asks),
+            stops,
             thread: Some(thread),
         }
     }
@@ -301,16 +300,87 @@ impl Drain {
             let _ = asks.send(());
         }
     }
+
+    /// The pipeline as it is; `None` where the thread panicked.
+    fn stop(mut self) -> Option<Running<ReadyBatch>> {
+        self.stops.store(true, Ordering::Relaxed);
+        self.asks = None;
+        self.thread.take()?.join().ok()
+    }
 }
 
 impl Drop for Drain {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         self.control.cancel();
         self.asks = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let _ = thread.join();
+    }
+}
+
+/// Takes a batch and lets it go; false at the end.
+fn discard(pipeline: &mut Running<ReadyBatch>) -> bool {
+    match pipeline.next() {
+        Some(Ok(Delivery::Item(batch))) => {
+            batch.done();
+            true
+        }
+        Some(Ok(Delivery::Gap(_))) => true,
+        Some(Err(_)) | None => false,
+    }
+}
+
+/// Workers that rest, with as much ahead as there was: the run must not find more batches ready afterwards than it had
+/// before. Buffers get no more room than is filled; only slots fill up, and what came into them is discarded.
+struct Rest {
+    control: Control,
+    capacities: Vec<(String, usize)>,
+    ready: usize,
+}
+
+impl Rest {
+    fn begin(control: Control) -> Rest {
+        let stages = control.snapshot().stages;
+        let buffered = stages.iter().filter(|stage| stage.capacity > 0);
+        let mut capacities = Vec::new();
+        for stage in buffered {
+            let filled = stage.buffered.max(1);
+            // Slots have no capacity to change, nor has what runs without threads.
+            if control.set_capacity(&stage.name, filled).is_ok() {
+                capacities.push((stage.name.clone(), stage.capacity));
+            }
+        }
+        let rest = Rest {
+            ready: ready(&control),
+            capacities,
+            control,
+        };
+        until_idle(&rest.control);
+        rest
+    }
+
+    fn end(self, pipeline: &mut Running<ReadyBatch>) {
+        let more = ready(&self.control).saturating_sub(self.ready);
+        for _ in 0..more {
+            if !discard(pipeline) {
+                break;
+            }
+        }
+        for (stage, capacity) in &self.capacities {
+            // It was changed before, so it can be.
+            let _ = self.control.set_capacity(stage, *capacity);
         }
     }
+}
+
+/// Batches that wait for the model.
+fn ready(control: &Control) -> usize {
+    let stages = control.snapshot().stages;
+    // The last one is the model itself.
+    let last = stages.len().checked_sub(2);
+    last.map_or(0, |last| stages[last].buffered)
 }
 
 /// Workers are idle when their buffers are full, or nothing moves for a while.
@@ -330,35 +400,5 @@ fn until_idle(control: &Control) {
         let now = levels();
         still = if now == last { still + 1 } else { 0 };
         last = now;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_phase_has_its_steps_and_a_warm_up_is_for_what_follows() {
-        let phases = Phases::new(40, 5, true);
-        let of: Vec<_> = (1..=phases.steps()).map(|step| phases.of(step)).collect();
-        let count = |name| of.iter().filter(|phase| **phase == name).count();
-        assert_eq!(count(None), 40);
-        assert_eq!(count(Some(phase::NO_OVERLAP)), 5);
-        assert_eq!(count(Some(phase::FLOOR)), 10);
-        assert_eq!(count(Some(phase::INTERFERENCE)), 10);
-        assert_eq!(phases.source(1), phase::NO_OVERLAP);
-        assert_eq!(phases.source(8), phase::FLOOR);
-        assert_eq!(phases.of(8), Some(phase::WARM_UP));
-        assert_eq!(phases.source(14), phase::RUN);
-        assert_eq!(phases.of(14), Some(phase::WARM_UP));
-        assert_eq!(phases.of(19), None);
-    }
-
-    #[test]
-    fn a_run_without_overlap_has_no_workers_to_interfere() {
-        let phases = Phases::new(40, 5, false);
-        assert!(!phases.has_no_overlap());
-        let interference = Some(phase::INTERFERENCE);
-        assert!((1..=phases.steps()).all(|step| phases.of(step) != interference));
     }
 }

@@ -5,6 +5,7 @@
 mod feed;
 mod inject;
 mod observer;
+mod phases;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -12,9 +13,7 @@ use std::time::Instant;
 use serde_json::Value;
 use voxmill_analysis::profile::Profile;
 use voxmill_data::LoaderSettings;
-use voxmill_pipeline::resume::ResumePoint;
 use voxmill_report::terminal::profile_text;
-use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Trainer};
 
@@ -23,11 +22,14 @@ use crate::advice::profile;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::{Data, loader_settings};
-use crate::session::errors::{of_loader, of_training};
+use crate::session::errors::of_training;
+use crate::session::memory;
 use crate::session::recorded::read_run;
+use crate::session::run_lock::FolderLock;
 use crate::session::{Session, compute_pool, run_folder};
-use feed::{Phases, ProfileFeed};
+use feed::{KEPT, ProfileFeed};
 use observer::Profiling;
+use phases::Phases;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::args::ProfileArgs;
 use voxmill_settings::checks::need::StepClips;
@@ -60,11 +62,9 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Interrupted);
     }
     print(&replayed(&folder)?, json)?;
-    status!(
-        "\nlog       {}\nagain     voxmill profile --replay {}",
-        folder.join(run_folder::EVENTS).display(),
-        folder.display()
-    );
+    status!("");
+    status!("log       {}", folder.join(run_folder::EVENTS).display());
+    status!("again     voxmill profile --replay {}", folder.display());
     Ok(Exit::Done)
 }
 
@@ -115,7 +115,11 @@ fn measure(
         ..loader_settings(settings)
     })?;
     let plan = session.plan()?;
-    let phases = Phases::new(steps, warm_up, settings.feeding.overlap);
+    let keep = memory::room_for_more(settings, &plan.needs, KEPT)?;
+    let accumulate = u64::from(settings.optimization.gradient_accumulation_steps.get());
+    let shapes = plan.loader.plan().buckets().len() as u64;
+    let shapes = shapes.div_ceil(accumulate);
+    let phases = Phases::new(steps, warm_up, settings.feeding.overlap, shapes);
     let options = TrainOptions {
         limits: Limits {
             steps: Some(phases.steps()),
@@ -124,31 +128,25 @@ fn measure(
         checkpoint_every: None,
         validate_every: None,
         sample_every: None,
+        max_failed_checkpoints: 1,
+        as_settled: true,
         ..session.options(&plan, false)
     };
     let speakers = session.data.train.speakers.clone();
-    let accumulate = options.accumulate as u64;
     let (voice, device) = (session.new_voice()?, &session.devices.model);
     let training = Trainer::new(options, voice, Value::Null, speakers, device);
 
-    let folder = run_folder::planned(&settings.run_folder);
-    run_folder::create(&folder)?;
-    let recording = session.record("profile", &folder, &plan, training.parameters())?;
+    let folder = run_folder::create(&settings.run_folder)?;
+    let _lock = FolderLock::of_run(&folder)?;
+    let recording = session.record("profile", &folder, &plan, training.parameters(), None)?;
     let mut feed = ProfileFeed::new(
-        &plan.loader,
+        [&plan.loader, &one_by_one],
+        session.prepare_stage(&training)?,
         phases.clone(),
-        accumulate,
+        (accumulate, keep),
         recording.recorder(),
         settings.feeding.delays.map(|delays| delays.step),
     );
-    if phases.has_no_overlap() {
-        let prepare = session.prepare_stage(&training)?;
-        // Its stages would be taken for those of the run.
-        let off = Recorder::off();
-        let running = one_by_one.start_with(ResumePoint::default(), None, prepare, off);
-        feed.one_by_one = Some(running.map_err(of_loader)?);
-    }
-    feed.start_of_run = Some(session.prepare_stage(&training)?);
     let clips = StepClips::of(settings);
     let mut observer = Profiling::new(recording.recorder(), phases, clips);
     // The trainer always saves at the end; this model is discarded.

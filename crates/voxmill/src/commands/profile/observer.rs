@@ -10,7 +10,7 @@ use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
-use super::feed::Phases;
+use super::phases::Phases;
 use crate::commands::status;
 use crate::session::steps::{split_warning, step_event};
 use voxmill_settings::checks::need::StepClips;

@@ -11,12 +11,14 @@ use std::time::Duration;
 use voxmill_telemetry::stage::StageId;
 
 use anyhow::Context as _;
-use voxmill_analysis::run::Run;
+use voxmill_analysis::run::{Run, fact};
 use voxmill_analysis::scaling::{Failure, SizeOutcome};
+use voxmill_analysis::timing::until_warmed;
 
 use crate::exit::Exit;
 use crate::machine::status_bytes;
 use crate::session::run_folder::EVENTS;
+use voxmill_settings::MEASURED;
 use voxmill_settings::error::FAILURE_FILE;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(30);
@@ -29,6 +31,8 @@ pub(super) struct Child {
     log: PathBuf,
     failure: PathBuf,
     stderr: Option<JoinHandle<String>>,
+    /// That are wanted of it.
+    steps: u64,
     /// Bytes of its memory, the most that were seen.
     peak: Option<u64>,
 }
@@ -41,11 +45,11 @@ pub(super) struct Ended {
 }
 
 impl Child {
-    /// `typed`: the person's own flags for `train`.
+    /// `typed`: the person's own flags for `train`. Steps that are measured, and the most that are not.
     pub(super) fn start(
         typed: &[OsString],
         (flag, size): (&str, u64),
-        steps: u64,
+        (steps, unmeasured): (u64, u64),
         folder: &Path,
     ) -> anyhow::Result<Child> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
@@ -54,10 +58,16 @@ impl Child {
             .arg("train")
             .args(typed)
             .args([flag, &size.to_string()])
-            .args(["--max-steps", &steps.to_string()])
+            .args(["--max-steps", &(steps + unmeasured).to_string()])
             .args(["--epochs", NO_LIMIT, "--max-minutes", NO_LIMIT])
             .args(["--no-evaluation", "--no-dashboard", "--sample-every", "0"])
-            .args(["--checkpoint-every", NO_LIMIT])
+            // A disk that is full says nothing of a size, and is not waited for.
+            .args([
+                "--checkpoint-every",
+                NO_LIMIT,
+                "--max-failed-checkpoints",
+                "1",
+            ])
             // Overrides a file: nothing of the user's is written or replaced.
             .arg("--run-dir")
             .arg(folder)
@@ -66,6 +76,7 @@ impl Child {
             .arg("--tensorboard-log-dir")
             .arg(folder)
             .env(FAILURE_FILE, &failure)
+            .env(MEASURED, "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -85,6 +96,7 @@ impl Child {
             log: folder.join(EVENTS),
             failure,
             stderr,
+            steps,
             peak: None,
         })
     }
@@ -120,7 +132,7 @@ impl Child {
             Some(host.least_memory_available? + own?)
         });
         let outcome = match run.filter(|_| status.success()) {
-            Some(run) => ran(run, self.peak),
+            Some(run) => ran(run, self.peak, self.steps),
             None => SizeOutcome::Died(
                 self.reported_failure()
                     .unwrap_or_else(|| unexplained(status, &stderr)),
@@ -150,7 +162,7 @@ impl Drop for Child {
     }
 }
 
-fn ran(run: Run, seen: Option<u64>) -> SizeOutcome {
+fn ran(run: Run, seen: Option<u64>, wanted: u64) -> SizeOutcome {
     let stats = &run.stats;
     let count = |stage: StageId| {
         stats
@@ -158,17 +170,18 @@ fn ran(run: Run, seen: Option<u64>) -> SizeOutcome {
             .map_or(0, |stage| stage.service.count())
     };
     let sampled = stats.host.process_memory.peak().map(|bytes| bytes as u64);
-    // The library's own pools where it reports them, else what the driver reports.
+    // The library's own pools where it reports them, else what the driver reports of the model's card.
     let pools = stats.device_memory.values().map(|memory| memory.peak).max();
-    let driver = stats.devices.values();
-    let driver = driver.filter_map(|device| device.memory_used.peak());
-    let driver = driver.map(|bytes| bytes as u64).max();
+    let card = run.fact(fact::DEVICE).and_then(|model| run.identity(model));
+    let card = card.and_then(|model| stats.devices.get(model.sampled_as.as_ref()?));
+    let driver = card.and_then(|card| card.memory_used.peak());
+    let driver = driver.map(|bytes| bytes as u64);
     SizeOutcome::Ran {
         host_memory: seen.max(sampled),
         device_memory: pools.or(driver),
         decoded: count(StageId::Decode) as f64 / count(StageId::Featurize).max(1) as f64,
         others: run.others(),
-        steps: run.steps,
+        steps: until_warmed(run.steps, wanted as usize),
     }
 }
 

@@ -13,26 +13,28 @@ mod summary;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use voxmill_trainer::train::Stopped;
+use voxmill_trainer::checkpoint::RUN_ID;
+use voxmill_trainer::train::{Stopped, TrainOptions};
 
 use super::{should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::Data;
 use crate::session::errors::of_loader;
-use crate::session::feed::PipelineFeed;
+use crate::session::feed::{HeldOut, PipelineFeed};
+use crate::session::voice::take_size_of_other_voice;
 use crate::session::{Resumed, Session, compute_pool, frozen_before};
 use observer::{RunObserver, Starting};
 use opening::Opening;
-use output::RunOutput;
-use voxmill_settings::TrainSettings;
+use output::PlannedOutput;
 use voxmill_settings::args::TrainArgs;
+use voxmill_settings::{MEASURED, TrainSettings};
 
 pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let show = args.flags.show_settings;
     let resumed = resume::find_resumed(&mut args)?;
-    resume::take_size_of_other_voice(&mut args)?;
+    take_size_of_other_voice(&mut args)?;
     let settings = TrainSettings::resolve(args)?;
     if !should_run(&settings.notes, &settings.resolved, show, settings.json)? {
         return Ok(Exit::Done);
@@ -49,6 +51,7 @@ fn train(
     stop: &AtomicBool,
 ) -> anyhow::Result<Exit> {
     // Open.
+    let planned = PlannedOutput::new(settings, resumed)?;
     let data = Data::open(settings, frozen_before(resumed))?;
     if is_interrupted(stop) {
         return Ok(Exit::Interrupted);
@@ -59,18 +62,27 @@ fn train(
     // Plan and check.
     let plan = session.plan()?;
     let validation = session.validation_loader()?;
-    let options = session.options(&plan, validation.is_some());
+    let options = TrainOptions {
+        as_settled: std::env::var_os(MEASURED).is_some(),
+        ..session.options(&plan, validation.is_some())
+    };
+    if options.as_settled {
+        status!("note: {MEASURED} is set: this run is only measured and learns no voice");
+    }
     let (limits, accumulate) = (options.limits, options.accumulate as u64);
-    let output = RunOutput::plan(settings, resumed)?;
-    let (training, from) = resume::begin(&session, &plan, options, resumed, &output.folder)?;
+    let (mut training, from) = resume::begin(&session, &plan, options, resumed)?;
     if is_interrupted(stop) {
         return Ok(Exit::Interrupted);
     }
 
     // Start.
     let parameters = training.parameters();
-    output.create(&session, parameters)?;
-    let recording = session.record("train", &output.folder, &plan, parameters)?;
+    let output = planned.create(&session, parameters)?;
+    let run = std::path::absolute(&output.folder).unwrap_or_else(|_| output.folder.clone());
+    training.store("run", run.to_string_lossy());
+    training.store(RUN_ID, &*output.run_id);
+    let id = Some(&*output.run_id);
+    let recording = session.record("train", &output.folder, &plan, parameters, id)?;
     Opening {
         session: &session,
         plan: &plan,
@@ -86,7 +98,8 @@ fn train(
         .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_loader)?;
     let starting = Starting {
-        folder: &output.folder,
+        output: &output,
+        parameters,
         progress: training.progress(),
         limits,
         began,
@@ -95,7 +108,12 @@ fn train(
     };
     let mut observer = RunObserver::new(&session, &plan, starting)?;
     let quarantine = session.bad.frozen(frozen_before(resumed));
-    let mut feed = PipelineFeed::new(&plan.loader, running, validation.as_ref(), quarantine);
+    let held_out = validation.as_ref().map(|loader| {
+        let recipe = session.prepare_held_out(&training)?;
+        anyhow::Ok(HeldOut { loader, recipe })
+    });
+    let held_out = held_out.transpose()?;
+    let mut feed = PipelineFeed::new(&plan.loader, running, held_out, quarantine);
     if let (true, Some(steps)) = (settings.replay, limits.steps) {
         feed.take_all(steps * accumulate)
             .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;

@@ -66,7 +66,8 @@ impl Opening<'_> {
             show_bytes(feeding.ram_budget),
         );
         let train = &self.session.data.train;
-        let (bad, filtered) = (train.quarantine.len(), train.filtered.total());
+        let filtered = train.filtered.total() + self.plan.loader.too_long();
+        let bad = train.quarantine.len();
         if bad + filtered > 0 {
             status!(
                 "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"

@@ -6,16 +6,19 @@ use anyhow::Context as _;
 use serde_json::json;
 use voxmill_pipeline::resume::ResumePoint;
 use voxmill_text::symbols::SymbolTable;
+use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
 use crate::commands::status;
 use crate::session::errors::{of_checkpoint, with_cause};
 use crate::session::run_folder::{self, CheckpointPath};
+use crate::session::run_lock::FolderLock;
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
 use voxmill_settings::args::TrainArgs;
-use voxmill_settings::config::{self, keys};
+use voxmill_settings::config::file::ConfigFile;
+use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Start, TrainSettings};
 
@@ -26,12 +29,12 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     };
     let named = match from {
         Some(path) => CheckpointPath::find(&path),
-        None => {
-            let typed = args.flags.get::<PathBuf>(&keys::RUNS_DIR);
-            let runs = typed.unwrap_or_else(|| keys::RUNS_DIR.default());
-            CheckpointPath::find(&run_folder::newest(&runs)?)
-        }
+        None => CheckpointPath::find(&run_folder::newest(&runs_dir(args)?)?),
     };
+    let run = run_of(&named)?;
+    // Before the checkpoint is read: a run that still trains has another one soon.
+    let is_run = !args.flags.show_settings;
+    let lock = is_run.then(|| FolderLock::of_run(&run)).transpose()?;
     let found = named.newest().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
         status!(
@@ -40,11 +43,6 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
             found.checkpoint.path().display()
         );
     }
-    // The checkpoint knows its run, wherever it lies; a run that was moved is found by its place.
-    let stored = found.checkpoint.facts().settings["run"].as_str();
-    let has_settings = |run: &&Path| run.join(run_folder::SETTINGS).is_file();
-    let run = named.run().filter(has_settings).or(stored.map(Path::new));
-    let run = run.unwrap_or(Path::new(".")).to_owned();
     let own = run.join(run_folder::SETTINGS);
     if own.is_file() {
         match &args.flags.config {
@@ -58,21 +56,46 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     Ok(Some(Resumed {
         run,
         checkpoint: found.checkpoint,
+        _lock: lock,
     }))
 }
 
-/// A voice that is fine-tuned decides the size where nobody else does.
-pub(super) fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<()> {
-    let Some(path) = args.flags.get::<PathBuf>(&keys::INIT_FROM) else {
-        return Ok(());
-    };
-    if !args.flags.has(&keys::SIZE) && args.flags.config.is_none() {
-        let found = CheckpointPath::find(&path).best().map_err(of_checkpoint)?;
-        let size = found.checkpoint.facts().voice.size;
-        let size = config::value::Value::Text(size.name().to_owned());
-        args.flags.set(&keys::SIZE, size);
+/// Where runs are kept, before there are settings: those of the run that is looked for come later.
+fn runs_dir(args: &TrainArgs) -> anyhow::Result<PathBuf> {
+    let key = &keys::RUNS_DIR;
+    if let Some(typed) = args.flags.get::<PathBuf>(key) {
+        return Ok(typed);
     }
-    Ok(())
+    let file = args.flags.config.as_deref().map(ConfigFile::read);
+    let in_file = file.transpose()?.and_then(|file| file.get::<PathBuf>(key));
+    Ok(in_file.map_or_else(|| key.default(), |(dir, _)| dir))
+}
+
+/// The run that a checkpoint belongs to: by its place, which is right also where the run was moved. A checkpoint
+/// that lies elsewhere names its run, and is believed only if that run knows it: anybody may have written it.
+fn run_of(named: &CheckpointPath) -> anyhow::Result<PathBuf> {
+    let has_settings = |run: &&Path| run.join(run_folder::SETTINGS).is_file();
+    if let Some(run) = named.run().filter(has_settings) {
+        return Ok(run.to_owned());
+    }
+    let found = named.newest().map_err(of_checkpoint)?.checkpoint;
+    let stored = found.facts().settings["run"].as_str().map(Path::new);
+    let knows_it = |run: &&Path| {
+        let theirs = run_folder::checkpoints_of(run);
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_its_folder = named
+            .folder()
+            .and_then(real)
+            .is_some_and(|ours| real(&theirs) == Some(ours));
+        let id = found.facts().run_id();
+        is_its_folder || id.is_some_and(|id| Checkpoints::new(&theirs, 1).of_run(id).has_own())
+    };
+    let run = stored.filter(has_settings).filter(knows_it);
+    run.map(Path::to_owned).ok_or_else(|| {
+        let what = format!("`{}` does not show which run it belongs to", found.path().display());
+        let hint = "put it into the folder `checkpoints` of its run; --init-from takes its weights into a new run";
+        UserError::new(what, hint).into()
+    })
 }
 
 /// The model, new or as it was, and where its batches begin.
@@ -81,14 +104,13 @@ pub(super) fn begin(
     plan: &RunPlan,
     options: TrainOptions,
     resumed: Option<&Resumed>,
-    run: &Path,
 ) -> anyhow::Result<(Trainer, ResumePoint)> {
     let settings = &session.settings;
     let fingerprint = plan.loader.plan().fingerprint();
     let stored = json!({
-        "run": std::path::absolute(run).unwrap_or_else(|_| run.to_owned()),
         "plan": fingerprint,
         "values": facts::values(&settings.resolved),
+        "lengths": session.store.lengths(),
     });
     let speakers = session.data.train.speakers.clone();
     let device = &session.devices.model;
@@ -176,8 +198,8 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
     }
     if facts.settings["plan"] != plan {
         status!(
-            "warning: the dataset or the batch settings have changed since the checkpoint: the run resumes at the \
-             same position in another order of batches",
+            "warning: the dataset or the batch settings have changed since the checkpoint, or the cache no longer \
+             has the lengths of trimmed clips: the run resumes at the same position in another order of batches",
         );
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use voxmill_report::format::counted;
 use voxmill_report::results::train::{self, BestStep, Trained};
 use voxmill_trainer::checkpoint::Best;
 use voxmill_trainer::train::{Stopped, Summary};
@@ -59,6 +60,7 @@ pub(super) fn print(
             best: (summary.progress.best).map(|Best { step, loss }| BestStep { step, loss }),
             best_checkpoint: best_path,
             bad_steps: summary.progress.bad_steps,
+            failed_checkpoints: totals.failed_checkpoints,
             files_decoded: session.store.files_decoded(),
             length_scale: summary.voice.length_scale,
             samples: totals.samples.clone(),
@@ -73,8 +75,9 @@ pub(super) fn print(
             share_data_device_busy: data_busy,
         });
     }
+    status!("");
     status!(
-        "\ndone      {}: step {}, {} in this start",
+        "done      {}: step {}, {} in this start",
         reason(summary.stopped),
         summary.step,
         short_time(summary.seconds)
@@ -124,6 +127,10 @@ pub(super) fn print(
             "skipped   {} steps were not finite",
             summary.progress.bad_steps
         );
+    }
+    if totals.failed_checkpoints > 0 {
+        let failed = counted(totals.failed_checkpoints, "attempt");
+        status!("unsaved   {failed} to write a checkpoint failed, with a warning each");
     }
     for (number, path) in totals.samples.iter().enumerate() {
         let label = if number == 0 { "samples" } else { "" };

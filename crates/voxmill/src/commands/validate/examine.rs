@@ -4,7 +4,7 @@ use std::path::Path;
 
 use voxmill_data::batch_plan::PaddingWaste;
 use voxmill_data::cache::clip_bytes;
-use voxmill_data::manifest::{Limits, Split};
+use voxmill_data::manifest::{Filtered, Limits, Split};
 use voxmill_report::results::validate::{DatasetFacts, MeasuredBusy};
 use voxmill_trainer::checkpoint::checkpoint_bytes;
 
@@ -18,7 +18,7 @@ use voxmill_settings::checks::{
     self, Check, DataFacts, DiskFacts, Facts, Level, Longest, Needs, Suggestion, Where,
 };
 use voxmill_settings::config::edit::Edit;
-use voxmill_settings::config::file::{ConfigFile, Place};
+use voxmill_settings::config::file::{ConfigFile, Faults, Place};
 use voxmill_settings::config::keys::{self, Key, Role};
 use voxmill_settings::error::{UserError, failure};
 use voxmill_settings::{Repairs, TrainSettings};
@@ -57,9 +57,10 @@ pub(super) fn examine(args: &TrainArgs, file: Option<&File>, machine: &Machine) 
     let path = file.map_or(Path::new(""), |file| &file.path);
     let (config, faults) = match file {
         Some(file) => ConfigFile::examine(&file.text, path),
-        None => (Some(ConfigFile::default()), Vec::new()),
+        None => (Some(ConfigFile::default()), Faults::default()),
     };
-    for fault in faults {
+    let more = faults.more;
+    for fault in faults.described {
         found.file_fixes.extend(fault.fix);
         let place = Where::File(Place {
             file: path.to_owned(),
@@ -69,6 +70,12 @@ pub(super) fn examine(args: &TrainArgs, file: Option<&File>, machine: &Machine) 
         let mut check = finding(Level::Error, None, place, fault.what);
         check.hint = Some(fault.hint);
         found.checks.push(check);
+    }
+    if more > 0 {
+        let what = format!("the file has {more} problems more");
+        found
+            .checks
+            .push(finding(Level::Error, None, Where::Elsewhere, what));
     }
     let Some(config) = config else {
         return found;
@@ -197,8 +204,8 @@ fn check_data(
         cores: machine.host.cores,
         memory: machine.host.memory,
         cards: &machine.cards,
-        model_card: machine.available.card(devices.model()),
-        data_card: machine.available.card(devices.data()),
+        model_card: machine.available.card(devices.model()).ok(),
+        data_card: machine.available.card(devices.data()).ok(),
         data: None,
         disk: None,
     };
@@ -270,7 +277,10 @@ impl Planned {
             plan,
             rows: self.data.rows,
             bad: self.data.train.quarantine.len(),
-            filtered: self.data.train.filtered,
+            filtered: Filtered {
+                audio_too_long: self.data.train.filtered.audio_too_long + self.batches.too_long(),
+                ..self.data.train.filtered
+            },
             longest: self.longest,
             held_out: self.data.held_out().clips_of(Split::Validation).count(),
             audio_seconds: self.batches.audio_seconds(),

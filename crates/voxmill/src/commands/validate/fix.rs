@@ -11,6 +11,7 @@ use super::probe::Machine;
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
 use voxmill_settings::config::edit::{Edit, apply};
+use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 
@@ -170,8 +171,7 @@ fn place_of_copy(file: &File, output: Option<&Path>) -> anyhow::Result<PathBuf> 
         let hint = "give another file to --output";
         return Err(UserError::new(what, hint).into());
     }
-    let theirs =
-        std::fs::read_to_string(&path).map_or(path.exists(), |text| !text.starts_with(MARK));
+    let theirs = ConfigFile::text_of(&path).map_or(path.exists(), |text| !text.starts_with(MARK));
     if output.is_none() && theirs {
         let what = format!(
             "there is a file `{}`, and --fix did not write it",

@@ -15,12 +15,13 @@ use voxmill_report::terminal::validation_text;
 
 use super::{print_result, show_settings};
 use crate::exit::Exit;
+use crate::session::voice::take_size_of_other_voice;
 use examine::examine;
 use fix::Fixed;
 use probe::Machine;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::args::ValidateArgs;
-use voxmill_settings::error::UserError;
+use voxmill_settings::config::file::ConfigFile;
 
 /// A configuration file in memory.
 #[derive(Clone, Debug)]
@@ -31,20 +32,15 @@ struct File {
 
 impl File {
     fn read(path: &Path) -> anyhow::Result<File> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let what = format!("cannot read the configuration file `{}`", path.display());
-            let hint = "give the path of a YAML file to --config, or leave the flag out";
-            UserError::new(what, hint).because(error)
-        })?;
         Ok(File {
             path: path.to_owned(),
-            text,
+            text: ConfigFile::text_of(path)?,
         })
     }
 }
 
 pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
-    let train = args.of_train();
+    let mut train = args.of_train();
     let json = args.result.json;
     if args.flags.show_settings {
         show_settings(&TrainSettings::resolve(train)?.resolved, json)?;
@@ -52,6 +48,11 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     }
     let path = args.flags.config.as_deref();
     let file = path.map(File::read).transpose()?;
+    // Of a file with faults only these are reported.
+    let is_whole = |file: &File| ConfigFile::examine(&file.text, &file.path).1.is_empty();
+    if file.as_ref().is_none_or(is_whole) {
+        take_size_of_other_voice(&mut train)?;
+    }
     let machine = Machine::detect();
     let examined = examine(&train, file.as_ref(), &machine);
     let fixed = match (&file, args.result.fix) {

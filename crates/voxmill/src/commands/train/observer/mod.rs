@@ -2,6 +2,7 @@
 
 mod clips;
 mod samples;
+mod saving;
 mod screen;
 mod tensorboard;
 mod totals;
@@ -13,15 +14,17 @@ use voxmill_data::Loader;
 use voxmill_pipeline::control::Control;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::checkpoint::{Checkpoints, Progress};
+use voxmill_trainer::checkpoint::{Checkpoints, Progress, checkpoint_bytes};
 use voxmill_trainer::device::without_panic;
 use voxmill_trainer::schedule::PRIOR_STEPS;
 use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{
-    FeedError, Limits, Observer, Saved, StepReport, Stopped, Summary, TrainError, Validation,
+    FeedError, Limits, NotSaved, Observer, Saved, StepReport, Stopped, Summary, TrainError,
+    Validation,
 };
 
 use super::measures::Measures;
+use super::output::RunOutput;
 use crate::session::errors::{of_checkpoint, of_training};
 use crate::session::memory::DeviceWatch;
 use crate::session::run_folder;
@@ -29,6 +32,7 @@ use crate::session::steps::{split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
 use samples::Samples;
+use saving::SavingWatch;
 pub(super) use screen::short_time;
 use screen::{Screen, Sources};
 use tensorboard::TensorBoard;
@@ -44,6 +48,7 @@ pub(super) struct RunObserver<'a> {
     tensorboard: TensorBoard,
     samples: Samples<'a>,
     clips: ClipWatch<'a>,
+    saving: SavingWatch,
     pub(super) totals: Totals,
     /// The model device first.
     pub(super) memory: Vec<DeviceWatch>,
@@ -52,7 +57,8 @@ pub(super) struct RunObserver<'a> {
 
 /// A run that is about to take its first step of this start.
 pub(super) struct Starting<'a> {
-    pub(super) folder: &'a Path,
+    pub(super) output: &'a RunOutput,
+    pub(super) parameters: usize,
     pub(super) progress: &'a Progress,
     pub(super) limits: Limits,
     pub(super) began: Instant,
@@ -67,8 +73,10 @@ impl<'a> RunObserver<'a> {
         starting: Starting<'_>,
     ) -> anyhow::Result<RunObserver<'a>> {
         let Starting {
-            folder, progress, ..
+            output, progress, ..
         } = starting;
+        let folder = &*output.folder;
+        let needed = checkpoint_bytes(starting.parameters);
         let settings = &session.settings;
         // An epoch after steps have become what they stay, every shape has come by.
         let settled = progress.step.max(PRIOR_STEPS) + plan.loader.plan().batches_per_epoch();
@@ -79,6 +87,7 @@ impl<'a> RunObserver<'a> {
             screen: Screen::open(settings, folder, starting.limits)?,
             samples: Samples::new(session, folder.join(run_folder::SAMPLES))?,
             clips: ClipWatch::new(session, folder.join(run_folder::QUARANTINE)),
+            saving: SavingWatch::new(output.checkpoints.folder().to_owned(), needed),
             totals: Totals::new(starting.began),
             memory: DeviceWatch::of_session(session, settled),
             measures: Measures::new(folder.join(run_folder::EVENTS)),
@@ -171,6 +180,9 @@ impl Observer for RunObserver<'_> {
         if let Some(warning) = self.measures.check(self.totals.recent(), &self.recorder) {
             self.screen.warn(&warning);
         }
+        if let Some(warning) = self.saving.check() {
+            self.screen.warn(&warning);
+        }
         let Some(last) = steps.last() else {
             return Ok(());
         };
@@ -196,6 +208,7 @@ impl Observer for RunObserver<'_> {
     fn saving(&mut self) {
         // A log that cannot be written is reported at the end of the run.
         let _ = self.recorder.flush();
+        self.saving.saving();
     }
 
     fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
@@ -205,8 +218,14 @@ impl Observer for RunObserver<'_> {
             bytes: saved.bytes,
             took: saved.took.into(),
         });
+        self.saving.saved(saved);
         self.screen.saved(saved);
         Ok(())
+    }
+
+    fn not_saved(&mut self, failed: &NotSaved<'_>) {
+        self.totals.failed_checkpoints += 1;
+        (self.saving).not_saved(failed, &self.screen, &self.recorder);
     }
 
     fn sample(&mut self, step: u64, voice: &TrainedVoice) -> Result<(), FeedError> {

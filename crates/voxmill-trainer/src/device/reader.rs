@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use burn::tensor::{Tensor, TensorData};
 
+use super::find::without_panic;
 use crate::align;
-use crate::device::without_panic;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// `None` once it is to end.
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -24,18 +24,18 @@ pub(super) struct Reader {
 
 /// What is being read; in the device's words where that failed.
 #[derive(Debug)]
-pub(super) struct Coming<T>(Receiver<Result<T, String>>);
+pub(crate) struct Coming<T>(Receiver<Result<T, String>>);
 
 impl<T> Coming<T> {
     /// What need not be waited for.
-    pub(super) fn there(value: T) -> Self {
+    pub(crate) fn there(value: T) -> Self {
         let (sender, coming) = channel();
         let _ = sender.send(Ok(value));
         Coming(coming)
     }
 
     /// Waits for it; panics where the device could not make it.
-    pub(super) fn wait(self) -> T {
+    pub(crate) fn wait(self) -> T {
         let came = self.0.recv();
         came.unwrap_or_else(|_| Err("nothing was read".to_owned()))
             .unwrap_or_else(|why| panic!("{why}"))
@@ -43,7 +43,7 @@ impl<T> Coming<T> {
 }
 
 impl Reader {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let (jobs, queue) = channel::<Job>();
         let named = thread::Builder::new().name("reader".to_owned());
         let thread = named.spawn(move || queue.into_iter().for_each(|job| job()));
@@ -55,7 +55,7 @@ impl Reader {
 
     /// Reads a tensor; what it is made into is made by the threads that search alignments, so that the next read is
     /// not held up.
-    pub(super) fn read<const D: usize, T: Send + 'static>(
+    pub(crate) fn read<const D: usize, T: Send + 'static>(
         &self,
         tensor: Tensor<D>,
         make: impl FnOnce(TensorData, Instant) -> T + Send + 'static,

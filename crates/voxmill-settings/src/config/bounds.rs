@@ -1,0 +1,87 @@
+//! How deep and how large a file may be, seen before it is taken into memory: the library's loader calls
+//! itself for each level, and a file of 30,000 levels would end the program.
+
+use saphyr_parser::{Event, Parser};
+
+use super::file::Fault;
+
+/// Sections, keys and a list are three.
+const DEEPEST: usize = 16;
+
+/// With every key there is, 400.
+pub(super) const MOST_VALUES: usize = 10_000;
+
+/// The first place that is too deep, or beyond the last value. A text that is no YAML is left to the loader.
+pub(super) fn exceeded(text: &str) -> Option<Fault> {
+    let (mut depth, mut values) = (0_usize, 0_usize);
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.ok()?;
+        match event {
+            Event::MappingStart(..) | Event::SequenceStart(..) => depth += 1,
+            Event::MappingEnd | Event::SequenceEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        values += 1;
+        let what = if depth > DEEPEST {
+            format!("more than {DEEPEST} groups of keys or lists are inside each other here")
+        } else if values > MOST_VALUES {
+            format!("the file holds more than {MOST_VALUES} keys and values")
+        } else {
+            continue;
+        };
+        let hint = "the sections `data:`, `model:` and `training:` hold plain keys; config.example.yaml shows them all";
+        return Some(Fault::at(span.start, 1, what, hint.into()));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::file::ConfigFile;
+
+    fn refused(text: &str) -> String {
+        let (config, faults) = ConfigFile::examine(text, Path::new("c.yaml"));
+        assert!(config.is_none());
+        faults.described[0].what.clone()
+    }
+
+    /// Each of these ended the program, or kept it busy for half a minute, before there were bounds.
+    #[test]
+    fn a_file_without_end_is_refused_at_once() {
+        let too_deep = "more than 16 groups of keys or lists are inside each other here";
+        // In one line, and in lines that are indented further and further.
+        assert_eq!(
+            refused(&format!("data:\n  {}", "- ".repeat(30_000))),
+            too_deep
+        );
+        assert_eq!(refused(&"- ".repeat(30_000)), too_deep);
+        assert_eq!(refused(&"? ".repeat(30_000)), too_deep);
+        assert_eq!(refused(&"[".repeat(200)), too_deep);
+        let indented: String = (0..1_300).map(|n| " ".repeat(n) + "a:\n").collect();
+        assert_eq!(refused(&indented), too_deep);
+        let keys: String = (0..300_000).map(|n| format!("  key{n}: 1\n")).collect();
+        let too_many = "the file holds more than 10000 keys and values";
+        assert_eq!(refused(&format!("data:\n{keys}")), too_many);
+    }
+
+    #[test]
+    fn many_problems_are_counted_and_a_hundred_described() {
+        let keys: String = (0..4_000).map(|n| format!("  key{n}: 1\n")).collect();
+        let (config, faults) = ConfigFile::examine(&format!("data:\n{keys}"), Path::new("c.yaml"));
+        assert!(config.is_some());
+        assert_eq!((faults.described.len(), faults.more), (100, 3_900));
+    }
+
+    #[test]
+    fn aliases_are_bounded_too() {
+        let mut text = String::from("a: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n");
+        for n in 1..9 {
+            let ten = vec![format!("*a{}", n - 1); 10].join(", ");
+            text += &format!("b{n}: &a{n} [{ten}]\n");
+        }
+        let found = refused(&text);
+        assert!(found.starts_with("this is not valid YAML"), "{found}");
+    }
+}

@@ -1,0 +1,177 @@
+//! A device compared with the CPU, one thing at a time: what `voxmill selftest` reports, and what a run asks of a
+//! device before its first step.
+//!
+//! A backend that computes something else than the CPU trains a wrong voice without a word. Drivers, kernel compilers
+//! and tuned kernels differ from machine to machine, so this is checked where the run is, not only where it was built.
+
+#[cfg(feature = "gpu")]
+mod launches;
+mod machinery;
+pub(crate) mod parity;
+
+use crate::device::{Device, without_panic};
+
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    pub name: &'static str,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// How far the device is from the CPU, and the most that passes.
+    Compared {
+        off: f64,
+        most: f64,
+    },
+    /// A number that is neither right nor wrong.
+    Measured {
+        value: f64,
+        unit: Unit,
+    },
+    Passed(String),
+    Failed(String),
+    NotMeasurable(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    BytesPerSecond,
+    Kernels,
+}
+
+impl Outcome {
+    pub fn is_failure(&self) -> bool {
+        match self {
+            // What is not a number is not close to anything.
+            Outcome::Compared { off, most } => off.is_nan() || off > most,
+            Outcome::Failed(_) => true,
+            Outcome::Measured { .. } | Outcome::Passed(_) | Outcome::NotMeasurable(_) => false,
+        }
+    }
+}
+
+impl Check {
+    fn compared(name: &'static str, off: f32, most: f64) -> Check {
+        let off = f64::from(off);
+        let outcome = Outcome::Compared { off, most };
+        Check { name, outcome }
+    }
+
+    fn failed(name: &'static str, why: impl Into<String>) -> Check {
+        let outcome = Outcome::Failed(why.into());
+        Check { name, outcome }
+    }
+
+    fn not_measurable(name: &'static str, why: impl Into<String>) -> Check {
+        let outcome = Outcome::NotMeasurable(why.into());
+        Check { name, outcome }
+    }
+}
+
+/// The check of frames that a device computes from samples: a run depends on it only where the device does that.
+pub const FRAMES: &str = "frames of samples";
+
+/// Some checks that are made together, and the name under which a panic in them is reported.
+type Group = (&'static str, fn(&Device) -> Vec<Check>);
+
+/// What a wrong voice would come of.
+const PARITY: [Group; 5] = [
+    ("matrix products", parity::products),
+    ("parts of the model", parity::parts),
+    ("gradients", parity::gradients),
+    ("training steps", parity::steps),
+    (FRAMES, parity::frames),
+];
+
+/// What feeding and measuring rest on.
+const MACHINERY: [Group; 6] = [
+    ("reads that are not waited for", machinery::reads),
+    ("completion stamps", machinery::stamps),
+    ("device clock", machinery::clock),
+    ("memory report", machinery::memory),
+    ("transfer", machinery::transfer),
+    ("kernels of a step", machinery::kernels),
+];
+
+/// Compares what the device computes with the CPU: a few seconds on a GPU whose kernels are compiled. `report` is given
+/// each check as soon as it is made.
+pub fn parity(device: &Device, report: &mut dyn FnMut(&Check)) -> Vec<Check> {
+    run(&PARITY, device, report)
+}
+
+/// All checks there are.
+pub fn all(device: &Device, report: &mut dyn FnMut(&Check)) -> Vec<Check> {
+    let mut checks = parity(device, report);
+    checks.extend(run(&MACHINERY, device, report));
+    checks
+}
+
+fn run(groups: &[Group], device: &Device, report: &mut dyn FnMut(&Check)) -> Vec<Check> {
+    let device = device.clone().inner();
+    let mut checks = Vec::new();
+    for (name, group) in groups {
+        let made = without_panic(|| group(&device));
+        let made = made.unwrap_or_else(|why| vec![Check::failed(name, why)]);
+        made.iter().for_each(&mut *report);
+        checks.extend(made);
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{cpu, test_devices};
+
+    #[test]
+    fn what_a_device_computes_is_what_the_cpu_computes_on_every_device() {
+        for device in test_devices() {
+            let mut reported = Vec::new();
+            let checks = parity(&device, &mut |check| reported.push(check.clone()));
+            assert_eq!(checks, reported);
+            let failed: Vec<_> = (checks.iter())
+                .filter(|check| check.outcome.is_failure())
+                .collect();
+            assert_eq!(failed, [] as [&Check; 0], "{device:?}");
+        }
+    }
+
+    /// What it measures depends on the machine, and is no matter of a test; but that it can be measured is.
+    #[test]
+    fn the_rest_is_measured_or_says_why_not_on_every_device() {
+        for device in test_devices() {
+            let checks = run(&MACHINERY, &device, &mut |_| {});
+            println!("{device:?}: {checks:#?}");
+            assert!(checks.len() >= MACHINERY.len());
+            let not_measurable = |check: &&Check| match &check.outcome {
+                Outcome::NotMeasurable(why) => !why.is_empty(),
+                _ => false,
+            };
+            let open = checks.iter().filter(not_measurable).count();
+            match crate::device::is_cpu(&device) {
+                true => assert_eq!(open, checks.len()),
+                false => assert!(open < checks.len()),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_failure() {
+        let passes = |off| !Check::compared("", off, 1e-3).outcome.is_failure();
+        assert!(passes(0.0) && passes(9e-4));
+        assert!(!passes(2e-3) && !passes(f32::NAN) && !passes(f32::INFINITY));
+    }
+
+    #[test]
+    fn a_panic_fails_its_group_and_the_next_one_is_still_made() {
+        let groups: [Group; 2] = [
+            ("breaks", |_| panic!("the driver is gone")),
+            ("works", |_| vec![Check::compared("works", 0.0, 0.0)]),
+        ];
+        let checks = run(&groups, &cpu(), &mut |_| {});
+        assert_eq!(checks[0], Check::failed("breaks", "the driver is gone"));
+        assert!(!checks[1].outcome.is_failure());
+    }
+}

@@ -1,0 +1,139 @@
+//! Whether checkpoints can be written: attempts that failed, and a disk that fills up.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use voxmill_data::cache::free_space;
+use voxmill_report::format::size;
+use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind};
+use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::train::{NotSaved, Saved};
+
+use super::screen::{Screen, short_time};
+use crate::session::errors::with_cause;
+
+/// Asking costs little, but may go over a network.
+const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
+
+pub(super) struct SavingWatch {
+    folder: PathBuf,
+    /// What the next checkpoint takes, which is written before an old one goes.
+    needed: u64,
+    checked: Option<Instant>,
+    is_short: bool,
+    /// One is being written: what it takes is not free, and an old one goes afterwards.
+    is_writing: bool,
+}
+
+impl SavingWatch {
+    /// `needed`: by calculation, until one is there.
+    pub(super) fn new(folder: PathBuf, needed: u64) -> SavingWatch {
+        SavingWatch {
+            folder,
+            needed,
+            checked: None,
+            is_short: false,
+            is_writing: false,
+        }
+    }
+
+    /// What to warn of, before the next checkpoint fails.
+    pub(super) fn check(&mut self) -> Option<String> {
+        let is_early = (self.checked).is_some_and(|then| then.elapsed() < BETWEEN_CHECKS);
+        if is_early || self.is_writing {
+            return None;
+        }
+        self.checked = Some(Instant::now());
+        // A folder that says nothing shows what is wrong with it when it is written to.
+        self.judge(free_space(&self.folder).ok()?)
+    }
+
+    /// Once, and again only if there was room in between.
+    fn judge(&mut self, free: u64) -> Option<String> {
+        let was_short = std::mem::replace(&mut self.is_short, free < self.needed);
+        (self.is_short && !was_short).then(|| {
+            format!(
+                "the next checkpoint needs {} in `{}`, where {} are free: it will not fit",
+                size(self.needed),
+                self.folder.display(),
+                size(free)
+            )
+        })
+    }
+
+    pub(super) fn saving(&mut self) {
+        self.is_writing = true;
+    }
+
+    pub(super) fn saved(&mut self, saved: &Saved) {
+        self.is_writing = false;
+        self.needed = saved.bytes;
+    }
+
+    pub(super) fn not_saved(
+        &mut self,
+        failed: &NotSaved<'_>,
+        screen: &Screen,
+        recorder: &Recorder,
+    ) {
+        self.is_writing = false;
+        let NotSaved {
+            step,
+            failures,
+            most,
+            ..
+        } = *failed;
+        let why = with_cause(failed.why);
+        let next = match failed.again_in {
+            Some(pause) => format!("the next attempt is in {}", short_time(pause)),
+            None => "the run ends".to_owned(),
+        };
+        let free = free_space(&self.folder).map(|free| format!(", {} are free", size(free)));
+        let free = free.unwrap_or_default();
+        screen.warn(&format!(
+            "the checkpoint after step {step} is not saved: {why} ({} are needed{free}); failure {failures} of \
+             {most} in a row, {next}",
+            size(self.needed),
+        ));
+        recorder.record(Event::Fault(Fault {
+            stage: "checkpoint".to_owned(),
+            item: step,
+            name: self.folder.display().to_string(),
+            kind: FaultKind::Error,
+            message: why,
+            action: match failed.again_in {
+                Some(_) => FaultAction::Retried,
+                None => FaultAction::Stopped,
+            },
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_fills_up_is_warned_of_once() {
+        let mut watch = SavingWatch::new("kept".into(), 5_000_000);
+        assert_eq!(watch.judge(5_000_000), None);
+        let warning = watch.judge(4_000_000).unwrap();
+        assert!(
+            warning.contains("needs 5 MB in `kept`, where 4 MB are free"),
+            "{warning}"
+        );
+        assert_eq!(watch.judge(3_000_000), None);
+        assert_eq!(watch.judge(9_000_000), None);
+        assert!(watch.judge(0).is_some());
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_disk_that_is_being_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watch = SavingWatch::new(folder.path().to_owned(), u64::MAX);
+        watch.saving();
+        assert_eq!(watch.check(), None);
+        watch.is_writing = false;
+        assert!(watch.check().is_some());
+    }
+}
