@@ -2,7 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// Held until dropped. The file stays: removing it would let two processes lock two files of one name.
 #[derive(Debug)]
@@ -14,13 +17,15 @@ pub struct WriteLock {
 pub type Holder = Option<u32>;
 
 impl WriteLock {
-    /// Takes the lock that a file stands for, and makes the file where there is none; or says who has it.
+    /// Takes the lock that a file stands for, and makes the file where there is none; or says who has it. A link in its
+    /// place is refused: what it leads to would be overwritten.
     pub fn attempt(path: &Path) -> io::Result<Result<WriteLock, Holder>> {
         let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
             .open(path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -58,6 +63,16 @@ fn holder(file: &mut File) -> Holder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_link_leads_to_is_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let [precious, lock] = ["precious", "lock"].map(|name| dir.path().join(name));
+        std::fs::write(&precious, "all of it").unwrap();
+        std::os::unix::fs::symlink(&precious, &lock).unwrap();
+        assert!(WriteLock::attempt(&lock).is_err());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "all of it");
+    }
 
     #[test]
     fn the_second_learns_who_is_first_and_gets_it_afterwards() {

@@ -367,6 +367,8 @@ impl Checkpoints {
         let path = self.folder.join(BEST);
         let unfinished = self.folder.join(format!("{UNFINISHED}-{BEST}"));
         let write = || -> io::Result<()> {
+            // It may be a link to somewhere else.
+            remove_file(&unfinished)?;
             write_synced(&unfinished, &json)?;
             fs::rename(&unfinished, &path)?;
             sync_folder(&self.folder)

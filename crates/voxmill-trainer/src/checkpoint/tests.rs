@@ -1,5 +1,7 @@
 //! Checkpoints that are whole, damaged, old, too new, or cannot be written.
 
+mod hostile;
+
 use std::fs;
 
 use serde_json::json;

@@ -9,8 +9,9 @@ use super::{ALIGNMENTS, CheckpointError, Facts, Progress, StoredAlignments, TRAI
 use crate::model::{ModelShape, ModelSize, Vocabulary};
 use crate::prepare::LANGUAGES;
 
-/// The alignments of half a million clips, of version 1: no other list in it is longer.
-pub(super) const MOST_JSON: u64 = 1 << 30;
+/// The alignments of 250,000 clips, of version 1: no other list in it is longer. What is parsed takes many times its
+/// length in memory.
+pub(super) const MOST_JSON: u64 = 1 << 28;
 /// Those of more clips than that.
 const MOST_ALIGNMENTS: u64 = 1 << 29;
 

@@ -17,6 +17,7 @@ use voxmill_settings::config::keys::{self, Role};
 use voxmill_settings::config::value::Kind;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Origin, ResolvedSetting, RunFolder};
+use voxmill_untrusted::shown;
 
 pub(crate) const SETTINGS: &str = "settings.yaml";
 pub(crate) const EVENTS: &str = "events.jsonl";
@@ -61,7 +62,13 @@ pub(crate) fn write_whole(path: &Path, content: &str) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let unfinished = folder.join(format!(".unfinished-{name}"));
     let write = || -> io::Result<()> {
-        let mut file = File::create(&unfinished)?;
+        // What lies there may be a link to somewhere else: it is removed, not followed.
+        let removed = fs::remove_file(&unfinished);
+        removed.or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        let mut file = File::create_new(&unfinished)?;
         file.write_all(content.as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, path)?;
@@ -203,9 +210,11 @@ pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> Stri
             let given = matches!(line.origin, Origin::Flag | Origin::File(_));
             let (comment, value) = match given {
                 true => ("", in_a_file(line.key.kind, &line.value)),
-                false => ("# ", line.value.clone()),
+                false => ("# ", shown::line(&line.value).into_owned()),
             };
-            let origin = &line.origin;
+            // A path in it could end the line.
+            let origin = line.origin.to_string();
+            let origin = shown::line(&origin);
             let _ = writeln!(text, "  {comment}{}: {value}  # {origin}", line.key.name);
         }
     }
@@ -242,11 +251,15 @@ fn in_a_file(kind: Kind, value: &str) -> String {
         // A run may be resumed from another folder. Quoted as in JSON, which YAML reads.
         Kind::Path => {
             let absolute = std::path::absolute(value).unwrap_or_else(|_| value.into());
-            serde_json::Value::from(absolute.to_string_lossy()).to_string()
+            quoted(&absolute.to_string_lossy())
         }
-        Kind::Name => serde_json::Value::from(value).to_string(),
+        Kind::Name => quoted(value),
         _ => value.to_owned(),
     }
+}
+
+fn quoted(value: &str) -> String {
+    shown::json(&serde_json::Value::from(value).to_string()).into_owned()
 }
 
 /// The time of day in UTC, so that names sort.

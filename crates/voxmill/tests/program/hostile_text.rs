@@ -194,6 +194,7 @@ fn a_dataset_full_of_commands_to_a_terminal() {
         .filter(|path| !path.ends_with("metadata.csv"))
         .collect();
     assert!(ours.len() >= 2, "{tables:?}");
+    assert_harmless(&fs::read_to_string(run.join("settings.yaml")).unwrap());
     for table in ours {
         let text = fs::read_to_string(table).unwrap();
         assert_harmless(&text);

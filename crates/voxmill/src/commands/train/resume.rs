@@ -22,6 +22,9 @@ use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Start, TrainSettings};
 
+/// More than any run trains on.
+const MOST_BATCHES: u64 = 1 << 40;
+
 /// Finds the checkpoint to resume, and takes the run's own settings where no others are given.
 pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resumed>> {
     let Some(from) = args.resume() else {
@@ -129,8 +132,14 @@ pub(super) fn begin(
             let hint = "give a larger --max-steps, --max-minutes or --epochs to continue";
             return Err(UserError::new(what, hint).into());
         }
-        let position = serde_json::from_value(training.progress().feed.clone())
+        let position: ResumePoint = serde_json::from_value(training.progress().feed.clone())
             .context("the checkpoint does not say where its batches were")?;
+        // It may be anybody's: numbers near the end of their range would overflow in the plan.
+        let last = position.beyond.last().copied().unwrap_or(position.next);
+        anyhow::ensure!(
+            position.next.max(last) <= MOST_BATCHES,
+            "the checkpoint's position cannot be: batch {last}"
+        );
         return Ok((training, position));
     }
     let voice = session.new_voice()?;
