@@ -13,8 +13,8 @@ use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
 use crate::prepare::{Counts, FramesOnDevice, Prepared};
 use crate::test_data::{TestClip, batch_of, preparation, small_voice, speech_like};
 
-/// Sums of a few thousand 32-bit products in another order differ by less; one that runs in TF32 (10 bits of
-/// precision) or misses a term differs by more.
+/// Sums of a few thousand 32-bit products in another order differ by less; one that misses a term differs by more. One
+/// that runs in TF32 (10 bits of precision) may not.
 const SAME_SUMS: f64 = 1e-3;
 /// Gradients pass through more of them.
 const SAME_GRADIENTS: f64 = 5e-3;
