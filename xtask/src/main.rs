@@ -19,7 +19,8 @@ test: without a part named, all of them run: what a change must pass.
   --models       the model checker (loom)
   --cpu          the tests on the CPU
   --gpu          the tests that a GPU can change, with wgpu; installs Mesa's software GPU where no Vulkan driver is
-  --tests-only   the same as --cpu --gpu
+  --vulkan       training with `vulkan`, whose kernels are fused, tuned and compiled in another way
+  --tests-only   the same as --cpu --gpu --vulkan
   --fuzz         ten seconds of changed inputs for each kind of file that is read
   --torture      two minutes of kills, full disks, damaged files and the like
 

@@ -9,6 +9,7 @@
 
 mod background;
 mod clock;
+mod vulkan;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +29,7 @@ pub(crate) struct Parts {
     models: bool,
     cpu: bool,
     gpu: bool,
+    vulkan: bool,
     fuzz: bool,
     torture: bool,
     /// Everything but the tests next to the tests.
@@ -43,6 +45,7 @@ impl Parts {
             models: false,
             cpu: all,
             gpu: all,
+            vulkan: all,
             fuzz: false,
             torture: false,
             background: all,
@@ -53,9 +56,10 @@ impl Parts {
                 "--models" => parts.models = true,
                 "--cpu" => parts.cpu = true,
                 "--gpu" => parts.gpu = true,
+                "--vulkan" => parts.vulkan = true,
                 "--fuzz" => parts.fuzz = true,
                 "--torture" => parts.torture = true,
-                "--tests-only" => (parts.cpu, parts.gpu) = (true, true),
+                "--tests-only" => (parts.cpu, parts.gpu, parts.vulkan) = (true, true, true),
                 other => bail!(
                     "no such part of the check: {other}\n\nhint: `cargo xtask --help` lists them"
                 ),
@@ -147,13 +151,16 @@ impl Check {
         if parts.models {
             self.model_checker()?;
         }
-        if parts.gpu {
+        if parts.gpu || parts.vulkan {
             self.clock.time("Vulkan driver", install_vulkan_driver)?;
         }
         if parts.cpu || parts.gpu {
             let args = [&["test"], &BUILD[..], &["--no-run"]].concat();
             self.cargo("build of the tests", &args, &[])?;
             self.run_tests(parts)?;
+        }
+        if parts.vulkan {
+            self.vulkan_tests()?;
         }
         if parts.fuzz {
             let seconds = FUZZ_SECONDS.to_string();
@@ -270,6 +277,23 @@ impl Check {
         self.cargo("trainer on the GPU", &lib, &[])?;
         let program = [&["test"], &BUILD[..], &["--test", "program"], &only].concat();
         self.cargo("program on the GPU", &program, &[])
+    }
+
+    /// Fused and tuned kernels in SPIR-V, which `wgpu` does without.
+    fn vulkan_tests(&mut self) -> anyhow::Result<()> {
+        let compiler = vulkan::mended_compiler(&self.root)?;
+        let instead = format!("paths=[{compiler:?}]");
+        let build = [&["test"], &vulkan::BUILD[..], &["--config", &instead]].concat();
+        let tests = [&build[..], &["--test", "program"]].concat();
+        self.cargo(
+            "build for vulkan",
+            &[&tests[..], &["--no-run"]].concat(),
+            &[],
+        )?;
+        // How fast a kernel is does not matter here.
+        let env = [("CUBECL_AUTOTUNE_LEVEL", "minimal")];
+        let only = ["on_vulkan", "--", "--test-threads=1"];
+        self.cargo("program on vulkan", &[&tests[..], &only].concat(), &env)
     }
 
     fn cargo(&mut self, part: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<()> {

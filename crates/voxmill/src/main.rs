@@ -47,6 +47,9 @@ fn main() {
         }
         error.exit()
     });
+    if let Some(cache) = demo_folder::cache_home() {
+        voxmill_trainer::device::keep_kernels_in(&cache.join("voxmill").join("kernels"));
+    }
     let outcome = match cli.verb {
         args::Verb::Compare(args) => commands::compare::run(args),
         args::Verb::Prepare(args) => commands::prepare::run(*args),

@@ -63,4 +63,6 @@ pub enum Unit {
     Difference,
     BytesPerSecond,
     Kernels,
+    /// Bits of a number's fraction that are kept: 23 in 32 bits, 10 in TF32.
+    Bits,
 }

@@ -43,6 +43,7 @@ pub fn check_text(check: &DeviceCheck, paint: Paint) -> String {
         },
         Unit::BytesPerSecond => format!("{}/s", size(value as u64)),
         Unit::Kernels => count(value as u64),
+        Unit::Bits => format!("{value} bits after the leading one"),
     });
     let seen = measured.or_else(|| check.note.clone());
     let text = seen.map_or(word.to_owned(), |seen| format!("{word}: {seen}"));

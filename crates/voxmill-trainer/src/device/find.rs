@@ -108,6 +108,20 @@ fn driver(id: DeviceId) -> Option<String> {
     }
 }
 
+/// Tuned kernels are kept in this folder, from start to start. Before the first device is opened: by itself the library
+/// keeps them in the `target` folder of whatever Rust project the program is started in.
+#[cfg(feature = "gpu")]
+pub fn keep_kernels_in(folder: &std::path::Path) {
+    use burn_cubecl::cubecl::config::cache::CacheConfig;
+    use burn_cubecl::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _};
+    let mut config = CubeClRuntimeConfig::default();
+    config.environment.path = CacheConfig::Directory(folder.to_owned());
+    CubeClRuntimeConfig::try_set(config.override_from_env());
+}
+
+#[cfg(not(feature = "gpu"))]
+pub fn keep_kernels_in(_: &std::path::Path) {}
+
 /// What is read from a device is copied where it stands in the order of the device's work. By itself the library
 /// copies at the first access to the bytes, whatever has become of them by then, and reports that nothing was waited for.
 pub(super) fn read_in_order() {

@@ -20,7 +20,7 @@ pub use burn::tensor::Device;
 use burn::tensor::Tensor;
 
 pub(crate) use find::panic_message;
-pub use find::{FoundDevice, found, open, signature, without_panic};
+pub use find::{FoundDevice, found, keep_kernels_in, open, signature, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
 pub use identity::{Identity, identity};
 pub use memory::{PoolMemory, memory_in_use};
@@ -142,9 +142,9 @@ impl FromStr for DeviceId {
             index: index.parse().map_err(|_| unknown())?,
             logical: logical.parse().map_err(|_| unknown())?,
         };
-        // The CPU is one device, and only wgpu can be asked for a second logical one.
+        // The CPU is one device, and only these can be asked for a second logical one.
         let one_only = id.is_cpu() && text != "cpu";
-        let not_logical = id.logical > 0 && id.backend != Backend::Wgpu;
+        let not_logical = id.logical > 0 && !matches!(id.backend, Backend::Wgpu | Backend::Vulkan);
         match one_only || not_logical {
             true => Err(unknown()),
             false => Ok(id),
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn devices_are_called_as_they_are_typed() {
-        for text in ["cpu", "cuda:0", "vulkan:3", "wgpu:0+1"] {
+        for text in ["cpu", "cuda:0", "vulkan:3", "wgpu:0+1", "vulkan:1+1"] {
             let id: DeviceId = text.parse().expect(text);
             assert_eq!(id.to_string(), text);
         }

@@ -119,15 +119,18 @@ pub(crate) fn open_small(largest_buffer: u64) -> Result<Device, String> {
 
 /// Another device and queue on the same adapter.
 fn second_logical(first: &WgpuSetup, limits: wgpu::Limits) -> Result<WgpuSetup, String> {
-    let wanted = wgpu::DeviceDescriptor {
-        label: Some("a second logical device"),
-        required_features: first.device.features(),
-        required_limits: limits,
-        ..Default::default()
+    let (device, queue) = match native_vulkan(first)? {
+        Some(opened) => opened,
+        None => {
+            let wanted = wgpu::DeviceDescriptor {
+                label: Some("a second logical device"),
+                required_features: first.device.features(),
+                required_limits: limits,
+                ..Default::default()
+            };
+            now(first.adapter.request_device(&wanted))?.map_err(|error| error.to_string())?
+        }
     };
-    let (device, queue) = now(first.adapter.request_device(&wanted))
-        .ok_or("the driver takes its time")?
-        .map_err(|error| error.to_string())?;
     Ok(WgpuSetup {
         device,
         queue,
@@ -135,10 +138,27 @@ fn second_logical(first: &WgpuSetup, limits: wgpu::Limits) -> Result<WgpuSetup, 
     })
 }
 
+type Opened = (wgpu::Device, wgpu::Queue);
+
+/// Kernels in SPIR-V need a device with extensions that wgpu does not know of; the library asks for those.
+#[cfg(feature = "vulkan")]
+fn native_vulkan(first: &WgpuSetup) -> Result<Option<Opened>, String> {
+    use burn_cubecl::cubecl::wgpu::vulkan::try_request_vulkan_device;
+    if first.backend != wgpu::Backend::Vulkan {
+        return Ok(None);
+    }
+    now(try_request_vulkan_device(&first.adapter))?.map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn native_vulkan(_: &WgpuSetup) -> Result<Option<Opened>, String> {
+    Ok(None)
+}
+
 /// What a future gives at once: outside a browser, asking for a device does not wait.
-fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+fn now<T>(future: impl Future<Output = T>) -> Result<T, String> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Some(value),
-        Poll::Pending => None,
+        Poll::Ready(value) => Ok(value),
+        Poll::Pending => Err("the driver takes its time".to_owned()),
     }
 }

@@ -39,6 +39,7 @@ pub enum Outcome {
 pub enum Unit {
     BytesPerSecond,
     Kernels,
+    Bits,
 }
 
 impl Outcome {
@@ -73,12 +74,16 @@ impl Check {
 /// The check of frames that a device computes from samples: a run depends on it only where the device does that.
 pub const FRAMES: &str = "frames of samples";
 
+/// The check of how many bits of a number a matrix product keeps.
+pub const PRODUCT_BITS: &str = "precision of products";
+
 /// Some checks that are made together, and the name under which a panic in them is reported.
 type Group = (&'static str, fn(&Device) -> Vec<Check>);
 
 /// What a wrong voice would come of.
-const PARITY: [Group; 5] = [
+const PARITY: [Group; 6] = [
     ("matrix products", parity::products),
+    (PRODUCT_BITS, parity::product_bits),
     ("parts of the model", parity::parts),
     ("gradients", parity::gradients),
     ("training steps", parity::steps),

@@ -5,7 +5,7 @@ use voxmill_audio::{AudioSettings, LogMel};
 use voxmill_data::batch::Batch;
 use voxmill_data::draw::{draw, unit};
 
-use super::{Check, FRAMES};
+use super::{Check, FRAMES, Outcome, PRODUCT_BITS, Unit};
 use crate::device::{Device, cpu, read};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
@@ -13,8 +13,8 @@ use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
 use crate::prepare::{Counts, FramesOnDevice, Prepared};
 use crate::test_data::{TestClip, batch_of, preparation, small_voice, speech_like};
 
-/// Sums of a few thousand 32-bit products in another order differ by less; one that misses a term differs by more. One
-/// that runs in TF32 (10 bits of precision) may not.
+/// Sums of a few thousand 32-bit products in another order differ by less; one that misses a term differs by more. Whether
+/// a product rounds its operands, as in TF32, it may not show: [`product_bits`] does.
 const SAME_SUMS: f64 = 1e-3;
 /// Gradients pass through more of them.
 const SAME_GRADIENTS: f64 = 5e-3;
@@ -117,6 +117,33 @@ fn product(device: &Device, rows: usize, inner: usize, columns: usize) -> Vec<f3
         a_turned.matmul(b_turned),
     ];
     products.into_iter().flat_map(read).collect()
+}
+
+/// Of how many bits after the leading one a factor may have without being rounded: 23 in 32 bits, 10 in TF32, which a
+/// library may choose for tensors of 32 bits.
+pub(super) fn product_bits(device: &Device) -> Vec<Check> {
+    const BITS: usize = 23;
+    // As large as the model's own products: those have kernels of their own.
+    const ROWS: usize = 2_048;
+    const INNER: usize = 128;
+    const COLUMNS: usize = 128;
+    let bits = |row: usize| 1 + row % BITS;
+    // Each row's sums are exact in 32 bits: 128 and 128 times the last bit.
+    let last = |row: usize| 0.5f32.powi(bits(row) as i32);
+    let values: Vec<f32> = (0..ROWS * INNER).map(|at| 1.0 + last(at / INNER)).collect();
+    let factor = Tensor::<2>::from_data(TensorData::new(values, [ROWS, INNER]), device);
+    let sums = factor.matmul(Tensor::ones([INNER, COLUMNS], device));
+    let sums = read(sums.narrow(1, 0, 1));
+    let kept = |row: usize| sums[row] == INNER as f32 * (1.0 + last(row));
+    let lost = (0..BITS).find(|&row| !kept(row));
+    let outcome = Outcome::Measured {
+        value: lost.unwrap_or(BITS) as f64,
+        unit: Unit::Bits,
+    };
+    vec![Check {
+        name: PRODUCT_BITS,
+        outcome,
+    }]
 }
 
 pub(super) fn parts(device: &Device) -> Vec<Check> {

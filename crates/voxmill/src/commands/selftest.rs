@@ -73,6 +73,7 @@ fn result_of(check: &Check) -> DeviceCheck {
             unit: Some(match unit {
                 selftest::Unit::BytesPerSecond => Unit::BytesPerSecond,
                 selftest::Unit::Kernels => Unit::Kernels,
+                selftest::Unit::Bits => Unit::Bits,
             }),
             ..result
         },

@@ -16,7 +16,7 @@ use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId};
-use voxmill_trainer::selftest::FRAMES;
+use voxmill_trainer::selftest::{FRAMES, PRODUCT_BITS};
 
 use super::devices::OpenDevices;
 use crate::commands::{print_lines, status};
@@ -31,7 +31,13 @@ struct Passed {
     program: String,
     /// Whether frames may be computed on it.
     frames: bool,
+    /// Of the numbers in a product, the bits that are not rounded away.
+    #[serde(default)]
+    product_bits: Option<u32>,
 }
+
+/// Of 32-bit numbers.
+const ALL_BITS: u32 = 23;
 
 /// Refuses a device of the run that differs from the CPU. Where only frames differ, they are computed by the workers
 /// instead, unless the device was asked for.
@@ -53,6 +59,11 @@ pub(super) fn check(
         }
         checked.push(gpu);
         let passed = kept_or_tested(gpu, device)?;
+        if let Some(bits) = passed.product_bits.filter(|bits| *bits < ALL_BITS) {
+            status!(
+                "note: {gpu} keeps {bits} of {ALL_BITS} bits of the numbers in a product (10 bits: TF32)"
+            );
+        }
         let computes_frames = match settings.devices.prepare_on {
             PrepareOn::Host => settings.devices.measures_prepare_on && id == data,
             PrepareOn::Data => id == data,
@@ -88,12 +99,15 @@ fn kept_or_tested(id: DeviceId, device: &Device) -> Result<Passed, UserError> {
         return Ok(kept);
     }
     status!("comparing {id} with the CPU, once for this device, driver and program …");
-    let frames = verdict(id, &compared(id)?)?;
+    let checks = compared(id)?;
+    let frames = verdict(id, &checks)?;
+    let product_bits = checks.iter().find(|check| check.name == PRODUCT_BITS);
     let can_be_kept = identity.is_some() && program.is_some();
     let passed = Passed {
         identity: identity.unwrap_or_default(),
         program: program.unwrap_or_default(),
         frames,
+        product_bits: product_bits.and_then(|check| Some(check.value? as u32)),
     };
     if let Some(file) = file.filter(|_| can_be_kept) {
         keep(&passed, &file);

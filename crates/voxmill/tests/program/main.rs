@@ -12,8 +12,10 @@ mod dataset;
 mod devices;
 mod hostile_text;
 mod measuring;
-#[cfg(feature = "wgpu")]
+#[cfg(any(feature = "wgpu", feature = "vulkan"))]
 mod on_gpu;
+#[cfg(feature = "vulkan")]
+mod on_vulkan;
 mod prepare;
 mod prepare_pipeline;
 mod robustness;

@@ -8,7 +8,7 @@ fn with(more: &str) -> String {
     format!("--data-device wgpu:0 --model-device wgpu:0+1 --prepare-on host {more}")
 }
 
-fn near(a: &[(u64, u64)], b: &[(u64, u64)]) {
+pub(crate) fn near(a: &[(u64, u64)], b: &[(u64, u64)]) {
     assert_eq!(a.len(), b.len());
     for ((step, a), (_, b)) in a.iter().zip(b) {
         let (a, b) = (f64::from_bits(*a), f64::from_bits(*b));
