@@ -121,6 +121,8 @@ fn facts() -> Facts {
         length_scale: 1.0,
         speakers: BTreeMap::from([("one".to_owned(), vec![0.5, -0.5])]),
         main_speaker: "one".to_owned(),
+        languages: Default::default(),
+        recordings: None,
     };
     Facts {
         voice,

@@ -143,6 +143,9 @@ pub struct Loss {
     pub common_steps: u64,
     /// Every one of them: the runs computed the same.
     pub same_to_the_last_bit: bool,
+    /// Losses on different clips say nothing about which run is better. `None` where it is not known.
+    #[serde(default)]
+    pub same_dataset: Option<bool>,
     /// Whether as many frames were trained on, to within a tenth.
     pub same_amount_of_data: bool,
     /// The last one is the last common step.
@@ -274,7 +277,11 @@ fn against(
         run: candidate.name.clone(),
         steps_matched,
         differences: differences.into(),
-        loss: loss(&candidate.run.steps, &first.run.steps),
+        loss: loss(
+            &candidate.run.steps,
+            &first.run.steps,
+            same_dataset(candidate, first),
+        ),
         verdict: fail_above
             .zip(step_time)
             .map(|(limit, change)| verdict(change, limit)),
@@ -357,7 +364,22 @@ fn verdict(step_time: Change, limit: f64) -> Verdict {
 /// The most steps that are averaged into one loss.
 const WIDEST: usize = 20;
 
-fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
+/// By the folder, where both kept it, and by the number of clips.
+fn same_dataset(one: &Candidate, other: &Candidate) -> Option<bool> {
+    let both = |of: &dyn Fn(&Candidate) -> Option<String>| Some(of(one)? == of(other)?);
+    let setting =
+        |name: &'static str| move |run: &Candidate| run.settings.as_ref()?.get(name).cloned();
+    let known = [
+        both(&setting("train_data")),
+        both(&|run| run.run.fact(fact::CLIPS).map(str::to_owned)),
+    ];
+    match known.contains(&Some(false)) {
+        true => Some(false),
+        false => known.into_iter().flatten().next(),
+    }
+}
+
+fn loss(steps: &[Step], base: &[Step], same_dataset: Option<bool>) -> Option<Loss> {
     let of = |step: &Step| step.values.get("loss").copied();
     let theirs: BTreeMap<u64, &Step> = base.iter().map(|step| (step.step, step)).collect();
     let both: Vec<(u64, f64, f64)> = steps
@@ -379,10 +401,18 @@ fn loss(steps: &[Step], base: &[Step]) -> Option<Loss> {
     Some(Loss {
         common_steps: both.len() as u64,
         same_to_the_last_bit: both.iter().all(|(_, a, b)| a.to_bits() == b.to_bits()),
+        same_dataset,
         same_amount_of_data: data.is_nan() || (data - 1.0).abs() <= 0.1,
         at: ends
             .into_iter()
             .filter_map(|end| loss_at(&finite[end.saturating_sub(width)..end]))
+            .map(|at| match same_dataset {
+                Some(false) => LossAt {
+                    judgement: Judgement::NotMeasured,
+                    ..at
+                },
+                _ => at,
+            })
             .collect(),
     })
 }

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::profile::OtherPrograms;
 use crate::timing::Spread;
 
 pub const DATA_SIDE_VERSION: u32 = 1;
@@ -24,7 +25,20 @@ pub struct DataSide {
     /// The same with features from the cache; empty where it does not have them all.
     pub warm: Vec<Capacity>,
     pub feeding: Option<FeedingAt>,
+    /// Clips of which the cache has the features; `None` where it is off.
+    pub cached: Option<u64>,
+    /// Of all clips, those for training and for validation.
+    pub all_clips: u64,
+    /// What other programs did meanwhile; `None` where the system does not report it.
+    pub other_programs: Option<OtherPrograms>,
     pub verdicts: Vec<FeedVerdict>,
+}
+
+impl DataSide {
+    /// Whether the cache has everything, so that no file is decoded.
+    pub fn is_cached(&self) -> bool {
+        self.cached == Some(self.all_clips)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +49,7 @@ pub struct Text {
     pub total_seconds: f64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Audio {
     /// Clips that were measured.
     pub clips: u64,
@@ -44,6 +58,17 @@ pub struct Audio {
     pub resample_ms: Spread,
     pub mel_ms: Spread,
     pub whole_ms: Spread,
+    /// The slowest of them, slowest first.
+    pub slowest: Vec<SlowClip>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowClip {
+    pub clip: String,
+    pub ms: f64,
+    /// What most of it was: read, decode, resample or mel.
+    pub part: String,
+    pub audio_seconds: f64,
 }
 
 impl Audio {
@@ -86,7 +111,8 @@ pub struct FeedingAt {
     /// The share of the time that a model of that pace would lose.
     pub lost: f64,
     pub needed_clips_per_second: f64,
-    /// The fewest workers that keep up with every file decoded, of those that were tried.
+    /// The fewest workers that keep up, of those that were tried: with features from the cache where it has them all,
+    /// else with every file decoded.
     pub enough_workers: Option<u64>,
 }
 
@@ -116,19 +142,33 @@ pub fn enough_workers(capacities: &[Capacity], clips_per_second: f64) -> Option<
     enough.map(|capacity| capacity.workers).min()
 }
 
-/// Three lines: text, audio, feeding.
+/// Three lines: text, audio, feeding; and one about the machine where other programs took its cores.
 pub fn verdicts(data: &DataSide) -> Vec<FeedVerdict> {
     let all = [
         ("text", text_verdict(data)),
         ("audio", audio_verdict(data)),
         ("feeding", feeding_verdict(data)),
     ];
+    let crowded = data.other_programs.and_then(OtherPrograms::why_ungraded);
     let verdict = |(about, (grade, text)): (&str, (Grade, String))| FeedVerdict {
         about: about.to_owned(),
-        grade,
+        // What is measured next to other programs is no grade of the data.
+        grade: if crowded.is_some() {
+            Grade::Unknown
+        } else {
+            grade
+        },
         text,
     };
-    all.map(verdict).into()
+    let mut all: Vec<FeedVerdict> = all.map(verdict).into();
+    if let Some(crowded) = &crowded {
+        all.push(FeedVerdict {
+            about: "machine".to_owned(),
+            grade: Grade::Bad,
+            text: format!("{crowded}, and none was free: measure again when they are done"),
+        });
+    }
+    all
 }
 
 fn text_verdict(data: &DataSide) -> (Grade, String) {
@@ -139,6 +179,7 @@ fn text_verdict(data: &DataSide) -> (Grade, String) {
             Grade::Fair,
             "the start waits for it once; the cache keeps it after that",
         ),
+        _ if data.is_cached() => (Grade::Good, "nobody waits for it: the cache has them"),
         _ => (
             Grade::Bad,
             "the start waits for it: run `voxmill prepare` once",
@@ -167,9 +208,13 @@ fn audio_verdict(data: &DataSide) -> (Grade, String) {
     let (grade, even) = match cv {
         cv if cv < 0.5 => (Grade::Good, "clips take about the same time"),
         cv if cv < 1.0 => (Grade::Fair, "clips differ, which a buffer bridges"),
+        _ if data.is_cached() => (
+            Grade::Fair,
+            "a few clips take very much longer than the rest (the slowest are listed); the cache has their features",
+        ),
         _ => (
             Grade::Bad,
-            "a few clips take very much longer than the rest: see the slowest, or keep features in the cache",
+            "a few clips take very much longer than the rest (the slowest are listed): `voxmill prepare` computes them once",
         ),
     };
     let text = format!(
@@ -195,6 +240,7 @@ fn feeding_verdict(data: &DataSide) -> (Grade, String) {
         _ if grade == Grade::Good => String::new(),
         Some(workers) if workers <= at.workers => String::new(),
         Some(workers) => format!("; --num-workers {workers} would keep up"),
+        None if data.is_cached() => "; no number of workers that was tried keeps up, with all features from the cache: the disk or the cores are too slow for this step time".to_owned(),
         None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
     };
     let text = format!(
@@ -241,8 +287,54 @@ mod tests {
             cold: Vec::new(),
             warm: Vec::new(),
             feeding: at,
+            cached: Some(0),
+            all_clips: 100,
+            other_programs: None,
             verdicts: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_cache_that_exists_is_not_advised() {
+        let at = FeedingAt {
+            step_ms: 10.0,
+            from: "--step-ms".to_owned(),
+            workers: 1,
+            clips_per_batch: 16.0,
+            wait_ms: Spread::default(),
+            lost: 0.4,
+            needed_clips_per_second: 1_600.0,
+            enough_workers: None,
+        };
+        let mut uneven = data(Some(at));
+        uneven.text.total_seconds = 20.0;
+        uneven.audio.whole_ms = Spread::of([1.0, 1.0, 1.0, 1.0, 40.0]);
+        let advice = "voxmill prepare";
+        assert!(verdicts(&uneven).iter().all(|v| v.text.contains(advice)));
+        uneven.cached = Some(100);
+        let cached = verdicts(&uneven);
+        assert!(
+            !cached.iter().any(|v| v.text.contains(advice)),
+            "{cached:?}"
+        );
+    }
+
+    #[test]
+    fn next_to_other_programs_nothing_is_graded() {
+        let mut crowded = data(None);
+        let mut others = OtherPrograms {
+            cores_taken: 1.5,
+            cores: 2.0,
+            oversubscribed: true,
+        };
+        crowded.other_programs = Some(others);
+        let all = verdicts(&crowded);
+        let grades: Vec<Grade> = all.iter().map(|verdict| verdict.grade).collect();
+        assert_eq!(grades[..3], [Grade::Unknown; 3]);
+        assert!(all[3].text.contains("1.5 of 2.0 cores"), "{}", all[3].text);
+        others.oversubscribed = false;
+        crowded.other_programs = Some(others);
+        assert_eq!(verdicts(&crowded).len(), 3);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod bottleneck;
 pub mod compare;
 pub mod data_side;
+pub mod paired;
 pub mod profile;
 pub mod resampling;
 pub mod run;

@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::device::DeviceLabel;
 use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait, WaitSum};
-use voxmill_telemetry::stage::StageId;
+use voxmill_telemetry::stage::{StageId, is_part};
 use voxmill_telemetry::stats::DeviceStats;
 
 use crate::bottleneck::{Finding, find};
-use crate::run::{Run, Slow, fact, phase};
+use crate::paired::{paired_ratio, rounds};
+use crate::run::{CoreLoad, Run, Slow, fact, phase};
 use crate::scorecard::{Score, scorecard};
 use crate::timing::{
-    Line, Ratio, Spread, frame_time_ratio, matched_ratio, milliseconds, padded_frames, step_time,
-    valid_frames, variation,
+    Line, Ratio, Spread, milliseconds, padded_frames, step_time, valid_frames, variation,
 };
 
 /// Grows when a reader of the JSON would misread it.
@@ -62,6 +62,8 @@ pub struct Profile {
     pub slowest: Vec<SlowStep>,
     pub findings: Vec<Finding>,
     pub scorecard: Vec<Score>,
+    /// Cores that other programs took, and those that this one may use.
+    pub other_programs: Option<OtherPrograms>,
     /// Events that were too many to record, and lines of the log that could not be read.
     pub lost: u64,
 }
@@ -102,6 +104,11 @@ pub struct Feeding {
     pub stall_ms: f64,
     /// How much longer the same takes one thing after another.
     pub no_overlap_over_run: Option<Ratio>,
+    /// The most that overlap could gain, by the work of the data side: near 1, there is nothing to overlap.
+    pub most_overlap_can_gain: Option<f64>,
+    /// How often all phases took turns; intervals come from what changed between rounds.
+    #[serde(default)]
+    pub rounds: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,6 +126,36 @@ pub struct PeakMemory {
 pub struct DriverMemory {
     pub peak: Option<u64>,
     pub total: Option<u64>,
+}
+
+/// What other programs took of the cores that this process may use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherPrograms {
+    pub cores_taken: f64,
+    pub cores: f64,
+    /// No core was free: times are not the program's own, and nothing is graded.
+    pub oversubscribed: bool,
+}
+
+impl From<CoreLoad> for OtherPrograms {
+    fn from(load: CoreLoad) -> OtherPrograms {
+        OtherPrograms {
+            cores_taken: load.others() * load.cores,
+            cores: load.cores,
+            oversubscribed: load.is_oversubscribed(),
+        }
+    }
+}
+
+impl OtherPrograms {
+    /// Why nothing is graded, if so.
+    pub fn why_ungraded(self) -> Option<String> {
+        let OtherPrograms {
+            cores_taken, cores, ..
+        } = self;
+        let why = || format!("other programs took {cores_taken:.1} of {cores:.1} cores");
+        self.oversubscribed.then(why)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -147,8 +184,8 @@ pub fn profile(run: &Run) -> Profile {
     let run = &run.last_start();
     let steps = &run.steps;
     let line = Line::of(steps);
-    let stages = stages(run, line.seconds);
-    let feeding = feeding(run, &line);
+    let stages = stages(run, line.seconds * run.counted_over(line.seconds));
+    let feeding = feeding(run, &line, &stages);
     let stats = &run.stats;
     let frames: f64 = steps.iter().map(valid_frames).sum();
     let padded: f64 = steps.iter().map(padded_frames).sum();
@@ -216,6 +253,7 @@ pub fn profile(run: &Run) -> Profile {
         slowest: slowest(run),
         findings: Vec::new(),
         scorecard: Vec::new(),
+        other_programs: run.core_load().map(OtherPrograms::from),
         lost: stats.lost + run.flaws.damaged,
     };
     profile.findings = find(&profile, run);
@@ -241,6 +279,12 @@ impl StageTime {
     pub(crate) fn work_seconds(&self) -> f64 {
         self.ms.mean / 1e3 * self.ms.count as f64
     }
+}
+
+/// Seconds of all stages together, counted once: parts belong to their stage.
+pub(crate) fn data_work(stages: &[StageTime]) -> f64 {
+    let whole = stages.iter().filter(|stage| !is_part(&stage.name));
+    whole.map(StageTime::work_seconds).sum()
 }
 
 /// The share of computing features that was this part of it.
@@ -351,22 +395,24 @@ fn data_device_busy(run: &Run, stages: &[StageTime]) -> Option<f64> {
     two.then(|| prepare.busy.min(1.0))
 }
 
-fn feeding(run: &Run, line: &Line) -> Feeding {
+fn feeding(run: &Run, line: &Line, stages: &[StageTime]) -> Feeding {
     let (floor, busy) = (run.phase(phase::FLOOR), run.phase(phase::INTERFERENCE));
     let one_by_one = run.phase(phase::NO_OVERLAP);
     let steps = run.steps.len().max(1) as f64;
-    let run_over_floor = matched_ratio(&run.steps, floor);
+    let run_over_floor = paired_ratio(&run.steps, floor);
     let step_ms = Spread::of(run.steps.iter().map(step_time)).mean;
     Feeding {
         // At the shapes of the run: what its steps would have taken.
         floor_ms: run_over_floor.map(|ratio| step_ms / ratio.value),
-        interference: matched_ratio(busy, floor),
+        interference: paired_ratio(busy, floor),
         run_over_floor,
         stall_ms: line.waited.values().sum::<f64>() * 1e3 / steps,
-        no_overlap_over_run: match one_by_one.is_empty() {
-            true => None,
-            false => frame_time_ratio(one_by_one, &run.steps),
-        },
+        no_overlap_over_run: paired_ratio(one_by_one, &run.steps),
+        most_overlap_can_gain: (!one_by_one.is_empty()).then(|| {
+            let work = data_work(stages) / run.counted_over(line.seconds);
+            1.0 + work / line.seconds.max(1e-9)
+        }),
+        rounds: rounds(&run.steps, floor) as u64,
     }
 }
 

@@ -7,8 +7,9 @@ use voxmill_telemetry::device::{DeviceIdentity, DeviceLabel};
 use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step};
 use voxmill_telemetry::log::{Flaws, LogError, LogReader};
 use voxmill_telemetry::plan::Plan;
-use voxmill_telemetry::stats::Stats;
+use voxmill_telemetry::stats::{HostStats, Stats};
 
+use crate::bottleneck::thresholds::RIVALS;
 use crate::timing::WARM_UP_STEPS;
 
 /// The phases of a profile, by the names that steps carry. A step without one is of the run itself.
@@ -54,6 +55,8 @@ pub mod fact {
     pub const HOP_SECONDS: &str = "hop seconds";
     pub const PREPARE_ON: &str = "prepare on";
     pub const PRECISION: &str = "precision";
+    /// The checkpoint whose weights were the first ones, of a run that fine-tunes.
+    pub const INIT_FROM: &str = "init from";
 }
 
 /// One run, all its starts. Steps that were done again after a crash count once, as they were done last.
@@ -71,6 +74,10 @@ pub struct Run {
     pub memory: Vec<(Nanos, u64)>,
     /// In per cent, as the driver of each device reports it: once the first steps have paid for what is done once.
     utilisation: BTreeMap<DeviceLabel, Vec<f64>>,
+    /// Of the machine in all phases since the first step: other programs disturb each of them.
+    host: HostStats,
+    /// How long events were counted as the run's own; zero in a run without other phases.
+    counted: Nanos,
     /// From the last start to the end of its first step.
     pub first_step_after: Option<Nanos>,
     pub starts: usize,
@@ -80,6 +87,9 @@ pub struct Run {
     first_step: Option<u64>,
     pub flaws: Flaws,
 }
+
+/// Of the cores in use by all programs: above it, none was free.
+const NONE_FREE: f64 = 0.9;
 
 /// Shares of the time of all these cores together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,6 +103,35 @@ pub struct CoreLoad {
 impl CoreLoad {
     pub fn others(self) -> f64 {
         (self.all - self.own).max(0.0)
+    }
+
+    /// Whether other programs took cores that this one would have used: none was free.
+    pub fn is_oversubscribed(self) -> bool {
+        self.has_none_free() && self.others() > RIVALS
+    }
+
+    pub(crate) fn has_none_free(self) -> bool {
+        self.all > NONE_FREE
+    }
+
+    /// Of samples of one machine. Without samples of the cores that the process may use, of all `machine_cores`: `cores`
+    /// is always the number that `all` is a share of. Where a control group has a quota, whichever is used more.
+    pub fn of(host: &HostStats, machine_cores: Option<f64>) -> Option<CoreLoad> {
+        let own = host.process_cpu_percent.mean()? / 100.0;
+        let allowed = host.allowed_cpu_percent.mean().zip(host.allowed_cores);
+        let allowed = allowed.map(|(percent, cores)| (percent, cores as f64));
+        let of_cores = allowed.or_else(|| host.cpu_percent.mean().zip(machine_cores));
+        let of_cores = of_cores.map(|(percent, cores)| (percent / 100.0, cores.max(1.0)));
+        let of_group = host.group_used.mean().zip(host.group_quota);
+        let of_group = of_group.filter(|(_, quota)| *quota > 0.0);
+        let of_group = of_group.map(|(used, quota)| (used / quota, quota));
+        let both = of_cores.into_iter().chain(of_group);
+        let (all, cores) = both.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(CoreLoad {
+            cores,
+            all,
+            own: own / cores,
+        })
     }
 }
 
@@ -184,25 +223,22 @@ impl Run {
         samples.map_or(&[], Vec::as_slice)
     }
 
-    /// How busy the cores were that this process may use. Without samples of just these, of all cores of
-    /// the machine: `cores` is always the number that `all` is a share of.
+    /// How busy the cores were that this process may use, in all phases.
     pub fn core_load(&self) -> Option<CoreLoad> {
-        let host = &self.stats.host;
-        let allowed = host.allowed_cpu_percent.mean().zip(host.allowed_cores);
-        let (percent, cores) = match allowed {
-            Some((percent, cores)) => (percent, cores as f64),
-            None => {
-                let cores = self.number(fact::MACHINE_CORES);
-                let cores = cores.or_else(|| self.number(fact::CORES))?;
-                (host.cpu_percent.mean()?, cores)
-            }
-        };
-        let cores = cores.max(1.0);
-        Some(CoreLoad {
-            cores,
-            all: percent / 100.0,
-            own: host.process_cpu_percent.mean()? / 100.0 / cores,
-        })
+        let cores = self.number(fact::MACHINE_CORES);
+        let cores = cores.or_else(|| self.number(fact::CORES));
+        // Less than a second of steps has no sample.
+        CoreLoad::of(&self.host, cores).or_else(|| CoreLoad::of(&self.stats.host, cores))
+    }
+
+    /// What was counted by the clock, as a multiple of these seconds of steps: around each block of a profile's run, the
+    /// stages are counted a little longer than the steps.
+    pub(crate) fn counted_over(&self, seconds: f64) -> f64 {
+        let counted = self.counted.seconds();
+        match counted > 0.0 && seconds > 0.0 {
+            true => counted / seconds,
+            false => 1.0,
+        }
     }
 
     /// The share of the cores that other programs took: next to busy programs, times are not a run's own.
@@ -222,6 +258,8 @@ struct RunReader {
     steps: BTreeMap<u64, Step>,
     /// Of what is not a step: steps carry their own.
     phase: Option<String>,
+    /// Since when events are the run's own, where it has phases.
+    own_since: Option<Nanos>,
     /// Of the last start, in whatever phase.
     steps_seen: usize,
 }
@@ -236,6 +274,9 @@ impl RunReader {
 
     fn add(&mut self, stamped: &Stamped) {
         let run = &mut self.run;
+        if let (Event::HostSample(sample), true) = (&stamped.event, self.steps_seen > 0) {
+            run.host.add(sample);
+        }
         match &stamped.event {
             Event::RunStarted(_) => {
                 self.phase = None;
@@ -247,9 +288,16 @@ impl RunReader {
                 run.memory.clear();
                 run.utilisation.clear();
                 run.phases.clear();
+                run.host = HostStats::default();
+                run.counted = Nanos(0);
+                self.own_since = None;
                 self.steps_seen = 0;
             }
             Event::PhaseBegan { phase } => {
+                if let Some(since) = self.own_since.take() {
+                    run.counted = run.counted + stamped.at.since(since);
+                }
+                self.own_since = (phase == phase::RUN).then_some(stamped.at);
                 self.phase = (phase != phase::RUN).then(|| phase.clone());
                 return;
             }
@@ -265,7 +313,11 @@ impl RunReader {
                 }
                 self.steps.insert(step.step, step.clone());
             }
-            Event::RunEnded { .. } => {}
+            Event::RunEnded { .. } => {
+                if let Some(since) = self.own_since.take() {
+                    run.counted = run.counted + stamped.at.since(since);
+                }
+            }
             _ if self.phase.is_some() => return,
             Event::HostSample(sample) => {
                 let memory = sample.process_memory;

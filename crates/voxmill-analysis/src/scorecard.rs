@@ -1,9 +1,12 @@
-//! Three tiers of goals, and which of them a run reaches. What cannot be measured here is marked so.
+//! Three tiers of goals, and which of them a run reaches. What cannot be measured here is marked so, and so is what says
+//! nothing of this program: on a machine that others use, and where there is nothing to overlap.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::paired::LEAST_ROUNDS;
 use crate::profile::Profile;
+use crate::timing::Ratio;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -19,6 +22,7 @@ pub struct Score {
     pub goal: String,
     /// `None`: it cannot be measured here.
     pub measured: Option<f64>,
+    /// `None`: not graded; the note says why.
     pub reached: Option<bool>,
     pub note: String,
 }
@@ -62,12 +66,95 @@ pub fn scorecard(profile: &Profile) -> Vec<Score> {
             rows.push(score(tier, goal, measured, note));
         }
         if let Some(gain) = gain {
-            let measured = profile.feeding.no_overlap_over_run.map(|ratio| ratio.value);
             let goal = format!("{gain} × as fast as --no-overlap");
-            let note = measured.map_or("not measured".to_owned(), |times| format!("{times:.2} ×"));
-            let measured = measured.map(|times| (times, times >= gain));
-            rows.push(score(tier, goal, measured, note));
+            rows.push(overlap(tier, goal, profile, gain));
+        }
+    }
+    // The head of the report names how many.
+    if (profile.other_programs).is_some_and(|others| others.oversubscribed) {
+        for row in rows.iter_mut().filter(|row| row.reached.is_some()) {
+            row.reached = None;
+            row.note = format!("{}: cores were taken", row.note);
         }
     }
     rows
+}
+
+fn overlap(tier: Tier, goal: String, profile: &Profile, gain: f64) -> Score {
+    let feeding = &profile.feeding;
+    let mut score = Score {
+        tier,
+        goal,
+        measured: feeding.no_overlap_over_run.map(|ratio| ratio.value),
+        reached: None,
+        note: "not measured".to_owned(),
+    };
+    let Some(Ratio { value, low, high }) = feeding.no_overlap_over_run else {
+        return score;
+    };
+    let most = feeding.most_overlap_can_gain;
+    (score.reached, score.note) = match most.filter(|most| *most < gain) {
+        Some(most) => (None, format!("little to overlap ({most:.2} ×)")),
+        None if (feeding.rounds as usize) < LEAST_ROUNDS => {
+            (None, format!("{value:.2} ×: too few steps"))
+        }
+        None if low < gain && gain <= high => {
+            (None, format!("{low:.2} to {high:.2} ×: not certain"))
+        }
+        None => (Some(value >= gain), format!("{value:.2} ×")),
+    };
+    score
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::profile;
+    use crate::synthetic::SyntheticRun;
+
+    fn gains(run: &SyntheticRun) -> Vec<(Option<bool>, String)> {
+        let scores = profile(&run.run()).scorecard.into_iter();
+        let gains = scores.filter(|score| score.goal.contains("--no-overlap"));
+        gains.map(|score| (score.reached, score.note)).collect()
+    }
+
+    #[test]
+    fn overlap_is_graded_where_there_is_something_to_overlap() {
+        // Eight clips of 10 ms and 3 ms of batches next to a step of 100 ms: 1.83 × at most.
+        let busy = SyntheticRun {
+            stage_ms: vec![("featurize", 10), ("collate", 1), ("prepare", 2)],
+            no_overlap_ms: 170,
+            ..SyntheticRun::default()
+        };
+        let graded = gains(&busy);
+        assert_eq!(graded[0].0, Some(true), "{graded:?}");
+        assert_eq!(graded[1].0, None, "2 × cannot be: {graded:?}");
+        let slow = SyntheticRun {
+            no_overlap_ms: 110,
+            ..busy.clone()
+        };
+        assert_eq!(gains(&slow)[0].0, Some(false));
+        // Whatever was measured, 11 ms of work cannot gain half of a step of 100 ms.
+        let idle = SyntheticRun {
+            no_overlap_ms: 162,
+            ..SyntheticRun::default()
+        };
+        let ungraded = gains(&idle);
+        assert_eq!(ungraded[0].0, None);
+        assert!(ungraded[0].1.contains("little to overlap"), "{ungraded:?}");
+    }
+
+    #[test]
+    fn nothing_is_graded_where_other_programs_took_the_cores() {
+        let crowded = SyntheticRun {
+            process_cpu: 100.0,
+            ..SyntheticRun::default()
+        };
+        let scores = profile(&crowded.run()).scorecard;
+        assert!(scores.iter().all(|score| score.reached.is_none()));
+        let busy = &scores[0];
+        assert!(busy.measured.is_some());
+        assert!(busy.note.contains("cores were taken"), "{}", busy.note);
+        let alone = profile(&SyntheticRun::default().run()).scorecard;
+        assert_eq!(alone[0].reached, Some(true));
+    }
 }

@@ -13,6 +13,8 @@ use voxmill_telemetry::stats::Histogram;
 use crate::run::{Run, fact, phase};
 
 const MS: u64 = 1_000_000;
+/// In which the phases take turns.
+const ROUNDS: u64 = 4;
 
 /// A run of even steps; change what is to be found.
 #[derive(Clone, Debug)]
@@ -80,31 +82,33 @@ impl SyntheticRun {
         let mut events = vec![self.started()];
         let mut clock = 50 * MS;
         let mut number = 0;
-        let phases = [
-            (Some(phase::NO_OVERLAP), 6, self.no_overlap_ms, 0),
-            (Some(phase::FLOOR), 6, self.floor_ms, 0),
-            (Some(phase::WARM_UP), 5, self.step_ms, self.waited_ms),
-            (None, self.steps, self.step_ms, self.waited_ms),
-            (Some(phase::FLOOR), 6, self.floor_ms, 0),
-            (Some(phase::INTERFERENCE), 6, self.interference_ms, 0),
-        ];
-        for (name, steps, service_ms, waited_ms) in phases {
-            let phase = name.unwrap_or(phase::RUN).to_owned();
-            events.push(at(clock, Event::PhaseBegan { phase }));
-            for n in 0..steps {
-                number += 1;
-                // Not all alike, or they would have no spread.
-                let service = service_ms * MS + (n % 4) * MS / 2;
-                clock += waited_ms * MS + service + MS / 5;
-                let step = Step {
-                    ended: Some(Nanos(clock)),
-                    phase: name.map(str::to_owned),
-                    ..self.step(number, waited_ms, service)
-                };
-                events.push(at(clock, Event::Step(step)));
-            }
-            if name.is_none() {
-                events.extend(self.meanwhile(clock));
+        for round in 0..ROUNDS {
+            let share = |all: u64| all * (round + 1) / ROUNDS - all * round / ROUNDS;
+            let phases = [
+                (Some(phase::NO_OVERLAP), 2, self.no_overlap_ms, 0),
+                (Some(phase::FLOOR), 3, self.floor_ms, 0),
+                (Some(phase::WARM_UP), 1, self.step_ms, self.waited_ms),
+                (None, share(self.steps), self.step_ms, self.waited_ms),
+                (Some(phase::INTERFERENCE), 3, self.interference_ms, 0),
+            ];
+            for (name, steps, service_ms, waited_ms) in phases {
+                let phase = name.unwrap_or(phase::RUN).to_owned();
+                events.push(at(clock, Event::PhaseBegan { phase }));
+                for n in 0..steps {
+                    number += 1;
+                    // Not all alike, or they would have no spread.
+                    let service = service_ms * MS + ((n + round) % 4) * MS / 2;
+                    clock += waited_ms * MS + service + MS / 5;
+                    let step = Step {
+                        ended: Some(Nanos(clock)),
+                        phase: name.map(str::to_owned),
+                        ..self.step(number, waited_ms, service)
+                    };
+                    events.push(at(clock, Event::Step(step)));
+                }
+                if name.is_none() && round + 1 == ROUNDS {
+                    events.extend(self.meanwhile(clock));
+                }
             }
         }
         let outcome = Outcome::Finished;

@@ -243,7 +243,7 @@ pub(crate) fn by_shape(steps: &[Step]) -> Shapes {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     pub value: f64,
-    /// Nine in ten resamples lie within.
+    /// The 90 % interval: nine in ten repeats lie within.
     pub low: f64,
     pub high: f64,
 }
@@ -268,13 +268,7 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
             ours.len() as f64 / theirs.len() as f64
         })
     };
-    let (mut took, mut would_take) = (0.0, 0.0);
-    for (shape, times) in &ours {
-        if common(shape).is_some() {
-            took += times.iter().sum::<f64>();
-            would_take += stands_for(shape) * theirs[shape].iter().sum::<f64>();
-        }
-    }
+    let (took, would_take) = matched_times(&ours, &theirs);
     let is_common = |shape: &Option<StepShape>| f64::from(u8::from(common(shape).is_some()));
     let our_noise = noise(steps, &ours, is_common);
     let their_noise = noise(base, &theirs, stands_for);
@@ -282,6 +276,24 @@ pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
         let mut drawn = |noise: &[f64]| draws.resample(noise).iter().sum::<f64>();
         (took + drawn(&our_noise)) / (would_take + drawn(&their_noise))
     })
+}
+
+/// The value of [`matched_ratio`] alone.
+pub(crate) fn matched_value(steps: &[Step], base: &[Step]) -> Option<f64> {
+    let (took, would_take) = matched_times(&by_shape(steps), &by_shape(base));
+    Some(took / would_take).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+}
+
+/// What ours took, and what they would have taken at the pace of theirs: of shapes that both have.
+fn matched_times(ours: &Shapes, theirs: &Shapes) -> (f64, f64) {
+    let (mut took, mut would_take) = (0.0, 0.0);
+    for (shape, times) in ours {
+        if let Some(base) = theirs.get(shape) {
+            took += times.iter().sum::<f64>();
+            would_take += times.len() as f64 * mean(base);
+        }
+    }
+    (took, would_take)
 }
 
 /// How far each step is from the others of its shape, in the order of the steps: a machine that is slow is
@@ -347,8 +359,13 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 pub(crate) struct Draws(u64);
 
 impl Draws {
+    #[cfg(test)]
+    pub(crate) fn new(seed: u64) -> Draws {
+        Draws(seed)
+    }
+
     /// Below `end`.
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -33,6 +33,12 @@ pub fn normalize_loudness(
     Ok(gain)
 }
 
+/// The integrated loudness of a clip in LUFS; `None` for one that is too quiet to have any.
+pub fn loudness(samples: &[f32], sample_rate: u32) -> Option<f32> {
+    let lufs = integrated_loudness(samples, sample_rate).ok()?;
+    lufs.is_finite().then_some(lufs as f32)
+}
+
 fn peak(samples: &[f32]) -> f32 {
     samples
         .iter()
@@ -67,6 +73,13 @@ mod tests {
         // EBU Tech 3341: a full-scale sine near 1 kHz in one channel reads -3.01 LUFS.
         let loudness = integrated_loudness(&sine(1.0, 44_100), RATE).unwrap();
         assert!((loudness + 3.01).abs() < 0.1, "{loudness}");
+    }
+
+    #[test]
+    fn silence_has_no_loudness() {
+        assert_eq!(loudness(&[0.0; 44_100], RATE), None);
+        let lufs = loudness(&sine(0.1, 44_100), RATE).unwrap();
+        assert!((lufs + 23.01).abs() < 0.1, "{lufs}");
     }
 
     #[test]

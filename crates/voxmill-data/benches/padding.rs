@@ -124,7 +124,7 @@ fn print_waste(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
     let batches = clips.len().div_ceil(16) as u64;
     let longest = PaddingWaste::of_longest(clips);
     without_optimum("all padded to the longest", longest, batches);
-    let random = PaddingWaste::of_random_batches(clips, 16, 0);
+    let random = PaddingWaste::of_random_batches(clips, &settings(8));
     without_optimum(
         "random, padded to the longest in the batch",
         random,
@@ -164,7 +164,11 @@ fn print_small(clips: &[PlanClip], count: usize) -> Result<(), Box<dyn Error>> {
         plan.buckets().len(),
         plan.batches_per_epoch(),
         percent(PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.waste()),
-        percent(PaddingWaste::of_random_batches(some, 16, 0).frames.waste()),
+        percent(
+            PaddingWaste::of_random_batches(some, &settings(8))
+                .frames
+                .waste()
+        ),
     );
     Ok(())
 }

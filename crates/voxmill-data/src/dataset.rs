@@ -6,7 +6,9 @@ use rayon::prelude::*;
 use voxmill_audio::read_header;
 
 use crate::featurize::with_causes;
-use crate::manifest::{AudioFolder, BadAudio, Limits, Manifest, ManifestError, Split, read_rows};
+use crate::manifest::{
+    AudioFolder, BadAudio, Limits, Links, Manifest, ManifestError, Split, read_rows,
+};
 
 /// A folder with a manifest and audio, and the place of its cache.
 #[derive(Clone, Debug)]
@@ -18,6 +20,7 @@ pub struct DatasetFolder {
     pub home: PathBuf,
     /// Whether it is the built-in corpus.
     pub demo: bool,
+    pub links: Links,
 }
 
 impl DatasetFolder {
@@ -29,6 +32,7 @@ impl DatasetFolder {
             given,
             home,
             demo: false,
+            links: Links::Inside,
         }
     }
 
@@ -42,6 +46,16 @@ impl DatasetFolder {
         self.home.join("quarantine.csv")
     }
 
+    /// The list of what was measured of each clip.
+    pub fn quality_list(&self) -> PathBuf {
+        self.home.join("quality.csv")
+    }
+
+    /// The list of the clips that a person should listen to.
+    pub fn suspicious_list(&self) -> PathBuf {
+        self.home.join("suspicious.csv")
+    }
+
     /// Whether both are the same folder on disk.
     pub fn is_same(&self, other: &DatasetFolder) -> bool {
         let (a, b) = (self.path.canonicalize(), other.path.canonicalize());
@@ -50,7 +64,7 @@ impl DatasetFolder {
 
     /// See [`Dataset::open`].
     pub fn open(&self, limits: &Limits, val_fraction: f64) -> Result<Dataset, ManifestError> {
-        Dataset::open(&self.path, self.given, limits, val_fraction)
+        Dataset::open_with(&self.path, self.given, limits, val_fraction, self.links)
     }
 }
 
@@ -78,8 +92,19 @@ impl Dataset {
         limits: &Limits,
         val_fraction: f64,
     ) -> Result<Dataset, ManifestError> {
+        Dataset::open_with(folder, given, limits, val_fraction, Links::Inside)
+    }
+
+    /// The same, with a choice of links.
+    pub fn open_with(
+        folder: &Path,
+        given: Option<Split>,
+        limits: &Limits,
+        val_fraction: f64,
+        links: Links,
+    ) -> Result<Dataset, ManifestError> {
         let mut rows = read_rows(folder, given)?;
-        let audio = AudioFolder::list(&rows)?;
+        let audio = AudioFolder::list(&rows, links)?;
         let notes = std::mem::take(&mut rows.notes);
         let has_own_split =
             given.is_none() && rows.rows.iter().flatten().any(|row| row.split.is_some());

@@ -84,7 +84,7 @@ pub use voxmill_telemetry::recorder::Recorder;
 /// The features of a clip: what the model gets of it.
 pub mod features {
     #[doc(inline)]
-    pub use voxmill_audio::{AudioFeatures, Levels};
+    pub use voxmill_audio::{AudioFeatures, Levels, Quality};
     #[doc(inline)]
     pub use voxmill_text::TextFeatures;
 }

@@ -220,12 +220,17 @@ pub fn bar(share: f64, columns: usize) -> String {
 
 /// Words in lines of at most [`COLUMNS`], the first behind `head`, the others behind as many blanks.
 pub fn wrap(head: &str, text: &str) -> String {
+    wrap_at(head, text, COLUMNS)
+}
+
+/// The same for another number of columns.
+pub fn wrap_at(head: &str, text: &str, columns: usize) -> String {
     let mut out = String::from(head);
     let indent = width(head);
     let mut column = indent;
     for (at, word) in words(text).iter().enumerate() {
         let length = width(word);
-        if at > 0 && column + 1 + length > COLUMNS {
+        if at > 0 && column + 1 + length > columns {
             out += &format!("\n{}", " ".repeat(indent));
             column = indent;
         } else if at > 0 {

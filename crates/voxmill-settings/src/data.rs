@@ -25,6 +25,11 @@ pub struct DataSettings {
     pub max_bad: f64,
     pub max_text_length: u32,
     pub max_mel_frames: u32,
+    /// Leave out what `prepare` listed as suspicious.
+    pub drop_suspicious: bool,
+    /// In dB.
+    pub min_snr: Option<f64>,
+    pub follow_links: bool,
     pub text: FrontEndOptions,
     pub audio: AudioSettings,
     pub batches: BatchSettings,
@@ -47,6 +52,9 @@ impl DataSettings {
         let max_bad = r.pick(&keys::MAX_BAD);
         let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH);
         let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES);
+        let drop_suspicious = r.pick(&keys::DROP_SUSPICIOUS);
+        let min_snr = r.optional(&keys::MIN_SNR);
+        let follow_links = r.pick(&keys::FOLLOW_LINKS);
         let text = front_end(r);
         let audio = audio(r, old_voice)?;
         let batches = BatchSettings {
@@ -78,6 +86,9 @@ impl DataSettings {
             max_bad,
             max_text_length,
             max_mel_frames,
+            drop_suspicious,
+            min_snr,
+            follow_links,
             text,
             audio,
             batches,

@@ -100,6 +100,8 @@ pub struct Optimization {
 
 /// The rate at the end of a cosine, as a share of its peak.
 const FLOOR: f64 = 0.03;
+/// The peak of a run that fine-tunes, as a share of a fresh one's: see `benches/records/fine-tuning.md`.
+const FINE_TUNING_SHARE: f64 = 0.25;
 
 impl Optimization {
     /// What a level means for a size.
@@ -141,12 +143,18 @@ impl Optimization {
         r: &mut Resolver,
         size: ModelSize,
         max_steps: Option<u64>,
+        fine_tunes: bool,
     ) -> anyhow::Result<Optimization> {
         let level = r.pick(&keys::OPTIMIZATION_LEVEL);
         let preset = Optimization::preset(level, size);
-        let by_both = "by optimization_level and size";
         let by_level = "by optimization_level";
-        let rate = preset.peak_learning_rate;
+        let (rate, by_both) = match fine_tunes {
+            true => (
+                FINE_TUNING_SHARE * preset.peak_learning_rate,
+                "by optimization_level and size, a quarter with init_from",
+            ),
+            false => (preset.peak_learning_rate, "by optimization_level and size"),
+        };
         let peak_learning_rate = r.auto(&keys::LEARNING_RATE, rate, by_both);
         let tenth = max_steps.map_or(u64::MAX, |steps| steps / 10);
         let (warmup, why) = if tenth < preset.warmup_steps {

@@ -179,7 +179,7 @@ impl Resolver {
         for key in &self.file.without_meaning {
             if let Role::NoMeaning(why) = key.role {
                 let (path, name) = (path.display(), key.name);
-                notes.push(format!("{path}: `{name}` has no meaning here: {why}").into());
+                notes.push(format!("{path}: `{name}` is ignored: {why}").into());
             }
         }
         notes

@@ -26,6 +26,10 @@ pub struct SynthesizeSettings {
     /// 2 is twice as fast.
     pub speaking_rate: f64,
     pub output: Output,
+    /// Play what was written.
+    pub play: bool,
+    /// Speak languages that the voice was not trained on.
+    pub force: bool,
     pub griffin_lim_iterations: u32,
     pub compute_threads: usize,
     pub json: bool,
@@ -43,7 +47,7 @@ pub enum TextSource {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Voice {
-    /// The speaker with the most training clips.
+    /// The speaker with the most training clips in a sentence's language.
     Main,
     Speaker(String),
     /// As in this recording.
@@ -56,13 +60,15 @@ pub enum Output {
     File(PathBuf),
     /// A wav file for each line.
     Folder(PathBuf),
+    /// All of the text as one wav file on standard output.
+    StandardOutput,
 }
 
 impl SynthesizeSettings {
     pub fn resolve(args: SynthesizeArgs) -> anyhow::Result<SynthesizeSettings> {
         let mut resolver = Resolver::new(args.flags, Verbs::SYNTHESIZE)?;
         let r = &mut resolver;
-        let source = source(args.text, args.text_file)?;
+        let source = source(given_text(args.words, args.text)?, args.text_file)?;
         let language = r.optional(&keys::LANGUAGE);
         let text = front_end(r);
         let checkpoint: Option<PathBuf> = r.optional(&keys::CHECKPOINT);
@@ -86,6 +92,17 @@ impl SynthesizeSettings {
         };
         let speaking_rate = r.pick(&keys::SPEAKING_RATE);
         let output = output(r.pick(&keys::OUTPUT))?;
+        if output == Output::StandardOutput
+            && let Some(other) = [(args.json, "--json"), (args.play, "--play")]
+                .into_iter()
+                .find_map(|(given, flag)| given.then_some(flag))
+        {
+            let what = format!(
+                "--output - writes the speech to standard output: {other} does not go with it"
+            );
+            let hint = "leave one of the two out, or give --output a file";
+            return Err(UserError::new(what, hint).into());
+        }
         let griffin_lim_iterations = r.pick(&keys::GRIFFIN_LIM_ITERATIONS);
         let compute_threads = r.auto(&keys::COMPUTE_THREADS, cores(), "one for each core");
         Ok(SynthesizeSettings {
@@ -97,6 +114,8 @@ impl SynthesizeSettings {
             voice: who,
             speaking_rate,
             output,
+            play: args.play,
+            force: args.force,
             griffin_lim_iterations,
             compute_threads,
             json: args.json,
@@ -106,12 +125,25 @@ impl SynthesizeSettings {
     }
 }
 
+/// As words of the command line, or with --text.
+fn given_text(words: Vec<String>, text: Option<String>) -> Result<Option<String>, UserError> {
+    match (words.is_empty(), text) {
+        (true, text) => Ok(text),
+        (false, None) => Ok(Some(words.join(" "))),
+        (false, Some(_)) => Err(UserError::new(
+            format!("`{}` and --text both say what to speak", words.join(" ")),
+            "leave one of the two out; a text of several words is put in quotes",
+        )),
+    }
+}
+
 fn source(text: Option<String>, file: Option<PathBuf>) -> Result<TextSource, UserError> {
     match (text, file) {
         (Some(_), Some(_)) => Err(UserError::new(
             "--text and --text-file both say what to speak",
             "leave one of the two out",
         )),
+        (Some(text), None) if text == "-" => Ok(TextSource::StandardInput),
         (Some(text), None) if text.trim().is_empty() => Err(UserError::new(
             "there is no text to speak",
             "voxmill synthesize --text \"Hello there.\"",
@@ -124,6 +156,9 @@ fn source(text: Option<String>, file: Option<PathBuf>) -> Result<TextSource, Use
 
 fn output(path: PathBuf) -> Result<Output, UserError> {
     let text = path.as_os_str().to_string_lossy();
+    if text == "-" {
+        return Ok(Output::StandardOutput);
+    }
     let slash = text.ends_with(std::path::is_separator);
     if slash || path.is_dir() {
         return Ok(Output::Folder(path));
@@ -187,6 +222,21 @@ mod tests {
     }
 
     #[test]
+    fn text_and_output_have_short_ways() {
+        let of = |flags: &[&str]| resolve(flags).unwrap();
+        let given = |text: &str| TextSource::Given(text.to_owned());
+        assert_eq!(of(&["Hello", "there."]).source, given("Hello there."));
+        assert_eq!(of(&["--text", "Hello."]).source, given("Hello."));
+        for piped in [&["--text", "-"][..], &["-"], &[]] {
+            assert_eq!(of(piped).source, TextSource::StandardInput, "{piped:?}");
+        }
+        let short = of(&["Hello.", "-c", "runs/a", "-o", "a.wav"]);
+        assert_eq!(short.output, Output::File("a.wav".into()));
+        assert_eq!(short.checkpoint, Some("runs/a".into()));
+        assert_eq!(of(&["Hello.", "-o", "-"]).output, Output::StandardOutput);
+    }
+
+    #[test]
     fn what_contradicts_itself_is_refused() {
         for (flags, words) in [
             (
@@ -194,6 +244,9 @@ mod tests {
                 "--text and --text-file",
             ),
             ("--text \n", "no text to speak"),
+            ("Hello. --text Hello.", "both say what to speak"),
+            ("Hello. -o - --json", "--json does not go with it"),
+            ("Hello. -o - --play", "--play does not go with it"),
             ("--reference-audio me.wav --speaker slt", "whose voice"),
             (
                 "--checkpoint runs/a --runs-dir elsewhere",

@@ -44,6 +44,8 @@ pub struct TrainSettings {
     pub evaluation: Option<Evaluation>,
     /// Steps between spoken samples; `None`: none.
     pub sample_every: Option<NonZero<u64>>,
+    /// Sentences to speak, one a line; `None`: some that are held out.
+    pub sample_text: Option<PathBuf>,
     /// Steps between two readings of the loss.
     pub log_every: NonZero<u64>,
     pub run_folder: RunFolder,
@@ -105,6 +107,16 @@ pub enum Start {
         /// A run or checkpoint; `None`: the newest run.
         from: Option<PathBuf>,
     },
+}
+
+impl Start {
+    /// The voice that a run fine-tunes; of a resumed one its settings say it.
+    pub fn init_from(&self) -> Option<&Path> {
+        match self {
+            Start::New { init_from, .. } => init_from.as_deref(),
+            Start::Resume { .. } => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,7 +198,7 @@ impl TrainSettings {
         let model_size = r.pick(&keys::SIZE);
         let gradient_checkpointing = r.pick(&keys::ENABLE_GRADIENT_CHECKPOINTING);
         let stop_at = stop_at(r, data.train_data.is_none(), model_size);
-        let optimization = Optimization::resolve(r, model_size, stop_at.steps)?;
+        let optimization = Optimization::resolve(r, model_size, stop_at.steps, of_other_voice)?;
         let max_bad_steps = r.pick(&keys::MAX_BAD_STEPS);
         let shuffle_texts = r.on(&keys::SHUFFLE_TEXTS);
         let replay = r.on(&keys::REPLAY);
@@ -199,6 +211,7 @@ impl TrainSettings {
         let evaluation = evaluation(r, model_size)?;
         let usual = steps_between_samples(model_size);
         let sample_every = r.auto(&keys::SAMPLE_EVERY, usual, BY_SIZE);
+        let sample_text = r.optional(&keys::SAMPLE_TEXT);
         let log_every = r.pick(&keys::LOG_EVERY);
         let resumes = matches!(start, Start::Resume { .. });
         let run_folder = run_folder(r, &data, model_size, resumes)?;
@@ -221,6 +234,7 @@ impl TrainSettings {
             checkpoints,
             evaluation,
             sample_every: NonZero::new(sample_every),
+            sample_text,
             log_every,
             run_folder,
             tensorboard_log_dir,

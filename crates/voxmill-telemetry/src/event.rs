@@ -320,6 +320,10 @@ listed!(AllowedCpu {
     percent: f64,
     cores: u64
 });
+listed!(GroupCpu {
+    used: f64,
+    quota: f64
+});
 
 /// In the log: `[count, total, longest]`, as there are many of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -521,6 +525,9 @@ pub struct HostSample {
     /// `taskset` these are not all of the machine's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_cpu: Option<AllowedCpu>,
+    /// Of the control group whose quota limits this process; absent without a quota.
+    #[serde(rename = "quota", skip_serializing_if = "Option::is_none")]
+    pub group_cpu: Option<GroupCpu>,
     /// Of this process, in per cent of one core: two busy threads are 200.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_cpu_percent: Option<f64>,
@@ -549,6 +556,15 @@ pub struct AllowedCpu {
     /// To a tenth; nobody needs it closer.
     pub percent: f64,
     pub cores: u64,
+}
+
+/// In the log: `[used, quota]`, both in cores.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(f64, f64)", into = "(f64, f64)")]
+pub struct GroupCpu {
+    /// By all programs in the group, since the sample before.
+    pub used: f64,
+    pub quota: f64,
 }
 
 /// A change that the adaptive controller made, or the reason why it makes none.

@@ -172,6 +172,9 @@ pub struct HostStats {
     pub allowed_cpu_percent: SampleStats,
     /// The last number known.
     pub allowed_cores: Option<u64>,
+    /// Cores that all programs of the control group used, and its quota as last known.
+    pub group_used: SampleStats,
+    pub group_quota: Option<f64>,
     pub process_cpu_percent: SampleStats,
     pub process_memory: SampleStats,
     pub least_memory_available: Option<u64>,
@@ -429,11 +432,15 @@ impl DeviceStats {
 }
 
 impl HostStats {
-    fn add(&mut self, sample: &HostSample) {
+    pub fn add(&mut self, sample: &HostSample) {
         self.cpu_percent.add(sample.cpu_percent);
         if let Some(allowed) = sample.allowed_cpu {
             self.allowed_cpu_percent.add(Some(allowed.percent));
             self.allowed_cores = Some(allowed.cores);
+        }
+        if let Some(group) = sample.group_cpu {
+            self.group_used.add(Some(group.used));
+            self.group_quota = Some(group.quota);
         }
         self.process_cpu_percent.add(sample.process_cpu_percent);
         self.process_memory.add_whole(sample.process_memory);

@@ -145,6 +145,8 @@ fn main() -> ExitCode {
         length_scale: 1.0,
         speakers: BTreeMap::new(),
         main_speaker: "one".to_owned(),
+        languages: BTreeMap::new(),
+        recordings: None,
     };
     let options = TrainOptions {
         seed: 0,

@@ -58,6 +58,8 @@ pub(crate) fn small_voice() -> VoiceFacts {
         length_scale: 1.0,
         speakers: BTreeMap::new(),
         main_speaker: "one".to_owned(),
+        languages: BTreeMap::new(),
+        recordings: None,
     }
 }
 

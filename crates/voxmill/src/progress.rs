@@ -1,11 +1,10 @@
 //! Progress of work on clips: a bar on a terminal, plain lines elsewhere, nothing for short work.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::commands::status;
+use crate::commands::{can_redraw, status};
 
 /// Shorter work shows nothing: a bar that flashes by is noise.
 const QUIET: Duration = Duration::from_millis(500);
@@ -25,10 +24,10 @@ pub(crate) struct ClipProgress {
 impl ClipProgress {
     pub(crate) fn new(total: usize) -> Self {
         let now = Instant::now();
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = can_redraw().then(|| {
             let hidden = ProgressDrawTarget::hidden();
             let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
-            let template = "{bar:30} {human_pos}/{human_len} clips  {msg}  ETA {eta}";
+            let template = "{bar:16} {human_pos}/{human_len} clips  {msg}  ETA {eta}";
             let style = ProgressStyle::with_template(template);
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });

@@ -21,13 +21,13 @@ impl Diagnosis<'_> {
     /// Other programs, or too many threads of our own, take the cores.
     pub(super) fn rivals(&self) -> Option<Finding> {
         let load = self.run.core_load()?;
-        if load.all <= 0.9 {
+        if !load.has_none_free() {
             return None;
         }
         let others = load.others();
-        if others > RIVALS {
+        if load.is_oversubscribed() {
             let what = format!(
-                "other programs took {:.1} of {:.0} cores, and none was free: what is measured here is not this program's own pace",
+                "other programs took {:.1} of {:.1} cores, and none was free: what is measured here is not this program's own pace",
                 others * load.cores,
                 load.cores
             );
@@ -93,7 +93,9 @@ impl Diagnosis<'_> {
     /// Work that takes the cores from the model has a cause, too: what most of it is, and its share.
     fn what_workers_do(&self) -> (Cause, &'static str, Option<(&'static str, f64)>) {
         let whole = self.data_seconds().max(1e-9);
-        let share = |stage| self.stage(stage).map_or(0.0, |stage| stage.work_seconds()) / whole;
+        let counted = self.run.counted_over(self.line.seconds);
+        let work = |stage| self.stage(stage).map_or(0.0, |stage| stage.work_seconds());
+        let share = |stage| work(stage) / counted / whole;
         let cached = self.run.fact(fact::CACHE) != Some("off");
         let decoded = share(StageId::Decode) + share(StageId::Mel);
         let causes = [

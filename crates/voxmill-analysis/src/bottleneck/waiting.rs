@@ -2,10 +2,10 @@
 
 use super::thresholds::{BYTES, HUGE, LOAD, STALL, TRAIN, TRANSFER};
 use super::{Advice, Cause, Diagnosis, Finding, Level, setting};
-use crate::profile::{StageTime, part_of_featurize};
+use crate::profile::{StageTime, data_work, part_of_featurize};
 use crate::run::fact;
 use voxmill_telemetry::event::Wait;
-use voxmill_telemetry::stage::{StageId, is_part};
+use voxmill_telemetry::stage::StageId;
 
 impl Diagnosis<'_> {
     /// The model waited for batches.
@@ -144,15 +144,14 @@ impl Diagnosis<'_> {
 
     /// All stages of the plan, their workers together; parts are in their stage.
     pub(super) fn data_seconds(&self) -> f64 {
-        let stages = self.profile.stages.iter();
-        let whole = stages.filter(|stage| !is_part(&stage.name));
-        whole.map(StageTime::work_seconds).sum()
+        data_work(&self.profile.stages) / self.run.counted_over(self.line.seconds)
     }
 
     /// As many as the model's own pace needs, and a tenth to spare.
     fn more_workers(&self, featurize: &StageTime) -> Advice {
         let steps = self.profile.steps.max(1) as f64;
-        let rows = featurize.ms.count as f64 / steps;
+        let counted = self.run.counted_over(self.line.seconds);
+        let rows = featurize.ms.count as f64 / counted / steps;
         let step_ms = self.line.train * 1e3 / steps;
         let enough = (1.1 * rows * featurize.ms.mean / step_ms.max(1e-6)).ceil();
         let enough = enough.max(featurize.workers as f64 + 1.0);

@@ -329,3 +329,26 @@ fn a_shape_that_one_run_did_once_is_left_out() {
     let (judgement, change) = judged(&against, Measure::StepTime);
     assert_eq!(judgement, Judgement::NoDifference, "{change}");
 }
+
+#[test]
+fn a_loss_on_another_dataset_is_neither_better_nor_worse() {
+    let on = |data: &str| {
+        let mut run = USUAL.run();
+        run.settings = Some([("train_data".to_owned(), data.to_owned())].into());
+        run
+    };
+    let mut lower = on("b");
+    for step in &mut lower.run.steps {
+        if let Some(loss) = step.values.get_mut("loss") {
+            *loss *= 0.5;
+        }
+    }
+    let told = |lower: &Candidate| {
+        let comparison = compare(&[on("a"), lower.clone()], None);
+        let loss = comparison.against_first[0].loss.clone().unwrap();
+        (loss.same_dataset, loss.at.last().unwrap().judgement)
+    };
+    assert_eq!(told(&lower), (Some(false), Judgement::NotMeasured));
+    lower.settings = on("a").settings;
+    assert_eq!(told(&lower), (Some(true), Judgement::Better));
+}

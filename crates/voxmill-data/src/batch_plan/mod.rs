@@ -59,6 +59,35 @@ pub struct BatchSettings {
     /// Length of the crop of the reference clip.
     pub reference_frames: NonZeroU32,
     pub seed: u64,
+    pub shape_choice: ShapeChoice,
+}
+
+/// How shapes are chosen. A run keeps the choice that it began with: its position counts the batches of one plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShapeChoice {
+    /// As the first versions of this program chose. It may waste more than random batches where clips are few.
+    Bucketed,
+    /// The same, unless random batches waste less: then the fewest shapes that waste no more than those.
+    #[default]
+    NoWorseThanRandom,
+}
+
+impl ShapeChoice {
+    /// As a checkpoint has it.
+    pub fn number(self) -> u64 {
+        match self {
+            ShapeChoice::Bucketed => 1,
+            ShapeChoice::NoWorseThanRandom => 2,
+        }
+    }
+
+    /// Of a checkpoint's number; without one it is of a version that knew one choice.
+    pub fn of_number(number: Option<u64>) -> ShapeChoice {
+        match number {
+            None | Some(1) => ShapeChoice::Bucketed,
+            Some(_) => ShapeChoice::NoWorseThanRandom,
+        }
+    }
 }
 
 impl Default for BatchSettings {
@@ -74,7 +103,25 @@ impl Default for BatchSettings {
             token_multiple: at_least_1(8),
             reference_frames: at_least_1(129),
             seed: 0,
+            shape_choice: ShapeChoice::default(),
         }
+    }
+}
+
+impl BatchSettings {
+    /// All but how shapes are chosen. Fingerprints in checkpoints are of these words: they must stay.
+    fn words(&self) -> String {
+        format!(
+            "BatchSettings {{ batch_size: {}, bucket_count: {}, pad_to_fixed_length: {}, frame_multiple: {}, \
+             token_multiple: {}, reference_frames: {}, seed: {} }}",
+            self.batch_size,
+            self.bucket_count,
+            self.pad_to_fixed_length,
+            self.frame_multiple,
+            self.token_multiple,
+            self.reference_frames,
+            self.seed
+        )
     }
 }
 
@@ -125,15 +172,30 @@ impl BatchPlan {
         &self.settings
     }
 
-    /// Which clips are in which batch, in 16 hexadecimal digits: equal where clips and settings are.
+    /// Which clips are in which batch, in 16 hexadecimal digits: equal where clips and settings are, whichever
+    /// way the shapes were chosen.
     pub fn fingerprint(&self) -> String {
         let mut hash = 0u64;
         for clip in &self.clips {
             let lengths = u64::from(clip.frames) << 32 | u64::from(clip.tokens);
             hash = draw(hash, lengths, &clip.id, "plan");
         }
-        let settings = format!("{:?}", self.settings);
-        format!("{:016x}", draw(hash, 0, &settings, "plan"))
+        let s = &self.settings;
+        let hash = draw(hash, 0, &s.words(), "plan");
+        let first = match s.shape_choice {
+            ShapeChoice::Bucketed => true,
+            ShapeChoice::NoWorseThanRandom => {
+                let shape_choice = ShapeChoice::Bucketed;
+                let as_first = BatchSettings { shape_choice, ..*s };
+                self.buckets == shapes::buckets(&self.clips, &as_first)
+            }
+        };
+        let hash = if first {
+            hash
+        } else {
+            draw(hash, 0, "no worse than random", "plan")
+        };
+        format!("{hash:016x}")
     }
 
     /// From the shortest shape to the longest. Shape numbers anywhere in the plan index this list.

@@ -33,6 +33,7 @@ prop_compose! {
         token_multiple in 1u32..20,
         reference_frames in prop_oneof![1u32..400, Just(u32::MAX)],
         seed: u64,
+        first in prop::bool::weighted(0.3),
     ) -> BatchSettings {
         BatchSettings {
             batch_size: nonzero(batch_size),
@@ -42,6 +43,10 @@ prop_compose! {
             token_multiple: nonzero(token_multiple),
             reference_frames: nonzero(reference_frames),
             seed,
+            shape_choice: match first {
+                true => ShapeChoice::Bucketed,
+                false => ShapeChoice::NoWorseThanRandom,
+            },
         }
     }
 }
@@ -103,6 +108,42 @@ proptest! {
             // Only a bucket of a single batch may be smaller than half of the target.
             prop_assert!(in_batch >= 0.5 * (target - half_a_row) || bucket.batches() == 1);
         }
+    }
+
+    /// Where there may be as many shapes as there are batches; fewer shapes than that can always be beaten.
+    #[test]
+    fn a_small_plan_wastes_no_more_than_the_better_of_buckets_and_chance(
+        lengths in prop::collection::vec(1u32..1_500, 1..64),
+        batch_size in 1u32..24,
+        seed: u64,
+    ) {
+        let clips: Vec<_> = (0..).zip(&lengths).map(|(number, &frames)| clip(number, frames)).collect();
+        let settings = BatchSettings {
+            batch_size: nonzero(batch_size),
+            bucket_count: NonZeroU8::new(64).unwrap(),
+            seed,
+            ..BatchSettings::default()
+        };
+        let padded = |shape_choice| {
+            let plan = BatchPlan::new(clips.clone(), BatchSettings { shape_choice, ..settings }).unwrap();
+            PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.padded
+        };
+        let ours = padded(ShapeChoice::NoWorseThanRandom);
+        prop_assert!(ours <= padded(ShapeChoice::Bucketed));
+        prop_assert!(ours <= PaddingWaste::of_random_batches(&clips, &settings).frames.padded);
+    }
+
+    /// The usual eight shapes, and clips for up to four batches.
+    #[test]
+    fn eight_shapes_are_enough_for_four_batches(
+        lengths in prop::collection::vec(20u32..1_500, 1..64),
+        seed: u64,
+    ) {
+        let clips: Vec<_> = (0..).zip(&lengths).map(|(number, &frames)| clip(number, frames)).collect();
+        let settings = BatchSettings { seed, ..BatchSettings::default() };
+        let plan = BatchPlan::new(clips.clone(), settings).unwrap();
+        let ours = PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.padded;
+        prop_assert!(ours <= PaddingWaste::of_random_batches(&clips, &settings).frames.padded);
     }
 
     #[test]

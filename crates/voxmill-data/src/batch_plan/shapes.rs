@@ -3,13 +3,17 @@
 //! Two steps. Dynamic programming finds the lengths to which clips, sorted by length, are padded
 //! with the fewest frames wasted. Then each bucket gives the clips that do not fill a batch to the
 //! next longer one, because a dozen partial batches cost more than the twelfth shape saves.
+//!
+//! Where clips are few, empty rows and merged buckets can cost more than random batches waste. Then the fewest
+//! shapes are looked for that do not, with empty rows counted in.
 
 use std::ops::RangeInclusive;
 
 #[doc(inline)]
 pub use voxmill_telemetry::shape::Shape;
 
-use super::{BatchSettings, PlanClip};
+use super::waste::PaddingWaste;
+use super::{BatchSettings, PlanClip, ShapeChoice};
 
 /// The clips that share a shape, in every epoch the same ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +43,16 @@ pub(super) fn buckets(clips: &[PlanClip], settings: &BatchSettings) -> Vec<Bucke
     } else {
         let budget = FrameBudget::new(settings, clips);
         let ends = worthwhile_ends(&lengths, settings, &budget);
-        whole_batches(&lengths, &ends, &budget)
+        let first = whole_batches(&lengths, &ends, &budget);
+        match settings.shape_choice {
+            ShapeChoice::NoWorseThanRandom if lengths.len() <= FEW_CLIPS => {
+                let random = PaddingWaste::of_random_batches(clips, settings)
+                    .frames
+                    .padded;
+                no_worse_than(random, first, &lengths, settings, &budget)
+            }
+            _ => first,
+        }
     };
 
     let mut start = 0;
@@ -135,6 +148,75 @@ fn whole_batches(lengths: &[u32], ends: &[usize], budget: &FrameBudget) -> Vec<(
     let clips = (lengths.len() - start) as u64;
     let rows = budget.rows(lengths[lengths.len() - 1]);
     sized.push((lengths.len(), even_rows(clips, rows)));
+    sized
+}
+
+/// With more clips than this the first way wastes far less than random batches do, and the search below, which is
+/// quadratic, would be felt.
+const FEW_CLIPS: usize = 1024;
+
+/// `first`, unless it takes more padded frames than `most`: then the fewest shapes that take no more, and where
+/// the settings do not allow as many as that needs, the best that they allow.
+fn no_worse_than(
+    most: u64,
+    first: Vec<(usize, u64)>,
+    lengths: &[u32],
+    settings: &BatchSettings,
+    budget: &FrameBudget,
+) -> Vec<(usize, u64)> {
+    let mut start = 0;
+    let of_first = first.iter().map(|&(end, rows)| {
+        let clips = (end - start) as u64;
+        start = end;
+        clips.div_ceil(rows) * rows * u64::from(lengths[end - 1])
+    });
+    let of_first: u64 = of_first.sum();
+    if of_first <= most {
+        return first;
+    }
+    let count = lengths.len();
+    let most_rows: Vec<u64> = lengths.iter().map(|&length| budget.rows(length)).collect();
+    let padded = |start: usize, end: usize| {
+        let clips = (end - start) as u64;
+        let rows = even_rows(clips, most_rows[end - 1]);
+        clips.div_ceil(rows) * rows * u64::from(lengths[end - 1])
+    };
+    // best[j]: the fewest padded frames of the first j clips with the shapes so far; cuts: where the last begins.
+    let mut best: Vec<u64> = (0..=count)
+        .map(|j| if j == 0 { 0 } else { padded(0, j) })
+        .collect();
+    let mut cuts: Vec<Vec<usize>> = vec![vec![0; count + 1]];
+    for _ in 1..settings.bucket_count.get() {
+        if best[count] <= most {
+            break;
+        }
+        let mut next = best.clone();
+        let mut cut: Vec<usize> = vec![count; count + 1];
+        for j in 1..=count {
+            let frames = (1..j).map(|i| (best[i] + padded(i, j), i)).min();
+            if let Some((frames, i)) = frames.filter(|(frames, _)| *frames < next[j]) {
+                (next[j], cut[j]) = (frames, i);
+            }
+        }
+        // One shape more may save nothing, and two a row.
+        best = next;
+        cuts.push(cut);
+    }
+    if best[count] >= of_first {
+        return first;
+    }
+    let mut sized = Vec::new();
+    let mut end = count;
+    for cut in cuts.iter().rev() {
+        // `count` stands for: one shape less does as well.
+        let start = cut[end];
+        if start == count {
+            continue;
+        }
+        sized.push((end, even_rows((end - start) as u64, most_rows[end - 1])));
+        end = start;
+    }
+    sized.reverse();
     sized
 }
 

@@ -136,7 +136,7 @@ fn few_clips_use_fewer_shapes_and_a_fixed_length_uses_one() {
 #[test]
 fn waste_is_near_the_optimum_last_batches_included() {
     let clips = speech_like(13_100);
-    let random = PaddingWaste::of_random_batches(&clips, 16, 0);
+    let random = PaddingWaste::of_random_batches(&clips, &BatchSettings::default());
     let longest = PaddingWaste::of_longest(&clips);
     for shapes in [8, 12] {
         let bucket_count = NonZeroU8::new(shapes).unwrap();
@@ -224,4 +224,62 @@ fn positions_and_shapes_keep_their_json() {
     assert_eq!(json, r#"{"epoch":3,"batch":41}"#);
     let read: Shape = serde_json::from_str(r#"{"frames":288,"tokens":72,"rows":31}"#).unwrap();
     assert_eq!(read, shape(288, 72, 31));
+}
+
+#[test]
+fn few_clips_waste_no_more_than_random_batches() {
+    // Five batches' worth of clips with a long tail: merged buckets pad the short ones to the long ones.
+    let lengths = [60, 64, 70, 90, 100, 130, 150, 300, 310, 480, 500, 1400];
+    let settings = |shape_choice| BatchSettings {
+        shape_choice,
+        batch_size: nonzero(3),
+        ..BatchSettings::default()
+    };
+    let clips = with_lengths(lengths.into_iter().chain([65, 75, 1300]));
+    let waste_of = |choice| {
+        let plan = BatchPlan::new(clips.clone(), settings(choice)).unwrap();
+        waste(&plan, 0).frames.padded
+    };
+    let random = PaddingWaste::of_random_batches(&clips, &settings(ShapeChoice::default()));
+    assert!(waste_of(ShapeChoice::NoWorseThanRandom) <= random.frames.padded);
+}
+
+#[test]
+fn a_plan_that_stays_as_it_was_keeps_its_fingerprint() {
+    let of = |clips: Vec<PlanClip>, batch_size, shape_choice| {
+        let plan = planned_with(clips, |settings| {
+            settings.shape_choice = shape_choice;
+            settings.batch_size = nonzero(batch_size);
+        });
+        (plan.fingerprint(), plan.buckets().to_vec())
+    };
+    for (count, batch_size) in [
+        (5, 16),
+        (50, 16),
+        (500, 16),
+        (20, 4),
+        (13, 3),
+        (9, 2),
+        (7, 1),
+    ] {
+        let [first, second] = [ShapeChoice::Bucketed, ShapeChoice::NoWorseThanRandom]
+            .map(|choice| of(speech_like(count), batch_size, choice));
+        assert_eq!(
+            first.0 == second.0,
+            first.1 == second.1,
+            "{count}, {batch_size}"
+        );
+    }
+    // What the first version hashed: checkpoints have such fingerprints.
+    assert_eq!(
+        BatchSettings::default().words(),
+        "BatchSettings { batch_size: 16, bucket_count: 8, pad_to_fixed_length: false, frame_multiple: 8, \
+         token_multiple: 8, reference_frames: 129, seed: 0 }"
+    );
+    let (first, _) = of(speech_like(500), 16, ShapeChoice::Bucketed);
+    assert_eq!(first, "e38afb86c9dc50df");
+    assert_eq!(ShapeChoice::of_number(None), ShapeChoice::Bucketed);
+    for choice in [ShapeChoice::Bucketed, ShapeChoice::NoWorseThanRandom] {
+        assert_eq!(ShapeChoice::of_number(Some(choice.number())), choice);
+    }
 }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::shapes::LeastPadding;
-use super::{BatchPlan, EpochPlan, PlanClip};
+use super::{BatchPlan, BatchSettings, EpochPlan, PlanClip};
 use crate::draw::draw;
 
 /// Of what a batch holds, how much is data. Masked rows count as padding.
@@ -26,14 +26,14 @@ impl Padded {
         }
     }
 
-    /// Adds lengths that are all padded to the longest of them.
-    fn add(&mut self, lengths: impl ExactSizeIterator<Item = u32>) {
+    /// Adds lengths that are all padded to the longest of them, rounded up.
+    fn add(&mut self, lengths: impl ExactSizeIterator<Item = u32>, multiple: u32) {
         let (count, mut longest) = (lengths.len() as u64, 0);
         for length in lengths.map(u64::from) {
             self.valid += length;
             longest = longest.max(length);
         }
-        self.padded += count * longest;
+        self.padded += count * longest.next_multiple_of(u64::from(multiple));
     }
 }
 
@@ -61,22 +61,31 @@ impl PaddingWaste {
         waste
     }
 
-    /// Shuffled clips, `batch_size` at a time, each batch padded to its own longest clip:
-    /// what a plain data loader does.
-    pub fn of_random_batches(clips: &[PlanClip], batch_size: usize, seed: u64) -> Self {
+    /// Shuffled clips, `batch_size` at a time, each batch padded to its own longest clip, rounded as the plan
+    /// rounds: what a plain data loader does.
+    pub fn of_random_batches(clips: &[PlanClip], settings: &BatchSettings) -> Self {
+        let (batch_size, seed) = (settings.batch_size.get() as usize, settings.seed);
+        let [frames, tokens] = [settings.frame_multiple.get(), settings.token_multiple.get()];
         let mut order: Vec<&PlanClip> = clips.iter().collect();
         order.sort_by_cached_key(|clip| (draw(seed, 0, &clip.id, "clip order"), &clip.id));
         let mut waste = Self::default();
-        for batch in order.chunks(batch_size.max(1)) {
-            waste.frames.add(batch.iter().map(|clip| clip.frames));
-            waste.tokens.add(batch.iter().map(|clip| clip.tokens));
+        for batch in order.chunks(batch_size) {
+            waste
+                .frames
+                .add(batch.iter().map(|clip| clip.frames), frames);
+            waste
+                .tokens
+                .add(batch.iter().map(|clip| clip.tokens), tokens);
         }
         waste
     }
 
     /// Every clip padded to the longest of all.
     pub fn of_longest(clips: &[PlanClip]) -> Self {
-        Self::of_random_batches(clips, clips.len(), 0)
+        let mut waste = Self::default();
+        waste.frames.add(clips.iter().map(|clip| clip.frames), 1);
+        waste.tokens.add(clips.iter().map(|clip| clip.tokens), 1);
+        waste
     }
 }
 

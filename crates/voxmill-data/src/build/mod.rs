@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use voxmill_telemetry::stage::StageId;
 
 use crate::cache::{Added, Cache, CacheError, CacheWriter, ClipView};
-use crate::features::{Levels, TextFeatures};
+use crate::features::{Levels, Quality, TextFeatures};
 use crate::manifest::{Clip, QuarantineEntry};
 use voxmill_pipeline::item::RunFailure;
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting};
@@ -34,6 +34,8 @@ pub struct Known {
     /// After trimming.
     pub frames: u32,
     pub levels: Levels,
+    /// `None`: it was in the cache, and nothing has looked at its frames.
+    pub quality: Option<Quality>,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +123,7 @@ struct ComputedClip {
     clip: usize,
     text: TextFeatures,
     audio: ComputedAudio,
+    quality: Quality,
 }
 
 /// What building needs to know apart from what is stale.
@@ -255,8 +258,14 @@ fn compute(
     let text = text_features(clip, recipe)?;
     let still_good = stale.audio_fresh.then_some(before);
     let audio = audio_features(clip, stale.fingerprint, still_good, featurizer)?;
+    let quality = recipe.quality(&audio.features.mel);
     let clip = stale.clip;
-    Ok(ComputedClip { clip, text, audio })
+    Ok(ComputedClip {
+        clip,
+        text,
+        audio,
+        quality,
+    })
 }
 
 fn store(
@@ -265,7 +274,12 @@ fn store(
     writer: &mut CacheWriter,
     built: &mut Built,
 ) -> Result<(), CacheError> {
-    let ComputedClip { clip, text, audio } = match computed {
+    let ComputedClip {
+        clip,
+        text,
+        audio,
+        quality,
+    } = match computed {
         Ok(computed) => computed,
         Err(bad) => {
             built.bad.push(bad);
@@ -281,6 +295,7 @@ fn store(
         tokens: text.tokens.len() as u32,
         frames: audio.features.frames() as u32,
         levels: audio.features.levels,
+        quality: Some(quality),
     };
     built.known.push((clip, known));
     Ok(())

@@ -14,6 +14,7 @@ use voxmill_text::language::Language;
 use voxmill_text::{FrontEnd, FrontEndOptions};
 
 use crate::cache::FeatureSettings;
+use crate::features::Quality;
 use crate::manifest::Clip;
 
 pub use clip::ClipFeaturizer;
@@ -55,6 +56,13 @@ impl Recipe {
     /// How many kinds of characters of a clip's text are not read.
     pub fn unread(&self, clip: &Clip, language: Language) -> usize {
         self.front_end.unread(&clip.text, Some(language))
+    }
+
+    /// What a clip's log-mel frames tell of its sound.
+    pub fn quality(&self, mel: &[f32]) -> Quality {
+        let audio = &self.audio;
+        let seconds = audio.hop_length as f64 / f64::from(audio.sample_rate);
+        voxmill_audio::measure_quality(mel, audio.n_mels, seconds)
     }
 
     /// The settings that a cached clip must have been computed with to be reused.

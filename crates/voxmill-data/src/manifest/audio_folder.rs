@@ -8,8 +8,8 @@
 //!
 //! Cost: each folder that rows name is listed once and its names are kept sorted; a row is then
 //! one binary search and one `lstat`, which the cache's fingerprint needs anyway, instead of a
-//! probe for each extension. Links are followed only where they stay inside the dataset folder,
-//! and nothing but a regular file is ever opened.
+//! probe for each extension. Links are followed only where they stay inside the dataset folder or inside
+//! what `wavs` is a link to ([`Links`]), and nothing but a regular file is ever opened.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -116,9 +116,20 @@ pub struct ResolvedClip {
 /// The names in `wavs/` and those of its subfolders that rows mention.
 #[derive(Debug)]
 pub struct AudioFolder {
-    /// The dataset folder without links, which everything must stay below.
-    root: PathBuf,
+    /// The dataset folder and `wavs`, without links: everything must stay below one of them.
+    roots: [PathBuf; 2],
+    links: Links,
     listings: HashMap<Box<str>, FolderListing>,
+}
+
+/// Which links in `wavs/` are followed. A link that is `wavs` itself always is: who made the folder made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Those that stay inside.
+    #[default]
+    Inside,
+    /// All of them, because the user said so.
+    Everywhere,
 }
 
 #[derive(Debug)]
@@ -134,18 +145,17 @@ enum FolderListing {
 }
 
 impl AudioFolder {
-    pub fn list(rows: &Rows) -> Result<AudioFolder, ManifestError> {
+    pub fn list(rows: &Rows, links: Links) -> Result<AudioFolder, ManifestError> {
         let io_error = |path, source| ManifestError::Io { path, source };
         let (folder, wavs) = (rows.folder.clone(), rows.folder.join("wavs"));
         let root = fs::canonicalize(&folder).map_err(|e| io_error(folder.clone(), e))?;
+        let own = fs::canonicalize(&wavs).unwrap_or_else(|_| root.join("wavs"));
+        let roots = [root, own];
         let mut listings = HashMap::new();
-        match list(&root, "") {
+        match list(&roots, links, "") {
             FolderListing::Missing => {
                 let found = contents_of(&folder);
                 return Err(ManifestError::MissingAudioFolder { folder, found });
-            }
-            FolderListing::Outside(target) => {
-                return Err(ManifestError::AudioFolderOutside { link: wavs, target });
             }
             FolderListing::Unreadable(source) => return Err(io_error(wavs, source)),
             listing => listings.insert(Box::from(""), listing),
@@ -153,10 +163,14 @@ impl AudioFolder {
         for row in rows.rows.iter().flatten() {
             let subfolder = split_id(&row.id).0;
             if !listings.contains_key(subfolder) {
-                listings.insert(subfolder.into(), list(&root, subfolder));
+                listings.insert(subfolder.into(), list(&roots, links, subfolder));
             }
         }
-        Ok(AudioFolder { root, listings })
+        Ok(AudioFolder {
+            roots,
+            links,
+            listings,
+        })
     }
 
     /// Finds a row's audio file and reads its header. Rows do not depend on one another: run as
@@ -226,7 +240,10 @@ impl AudioFolder {
                 }
             }
             Some(FolderListing::Outside(target)) => {
-                let detail = format!("`wavs/{subfolder}` is a link to `{}`", target.display());
+                let detail = format!(
+                    "`wavs/{subfolder}` is a link to `{}`; --follow-links allows it",
+                    target.display()
+                );
                 Err((Reason::OUTSIDE_FOLDER, detail))
             }
             Some(FolderListing::Unreadable(error)) => {
@@ -249,8 +266,11 @@ impl AudioFolder {
                 ),
                 _ => unreadable(error),
             })?;
-            if !target.starts_with(&self.root) {
-                let detail = format!("the file is a link to `{}`", target.display());
+            if !may_read(&self.roots, self.links, &target) {
+                let detail = format!(
+                    "the file is a link to `{}`; --follow-links allows it",
+                    target.display()
+                );
                 return Err((Reason::OUTSIDE_FOLDER, detail));
             }
             metadata = fs::metadata(&target).map_err(unreadable)?;
@@ -275,10 +295,15 @@ fn unreadable(error: io::Error) -> (Reason, String) {
     }
 }
 
-fn list(root: &Path, subfolder: &str) -> FolderListing {
+/// Whether a place without links is one that the manifest may read.
+fn may_read(roots: &[PathBuf; 2], links: Links, target: &Path) -> bool {
+    links == Links::Everywhere || roots.iter().any(|root| target.starts_with(root))
+}
+
+fn list(roots: &[PathBuf; 2], links: Links, subfolder: &str) -> FolderListing {
     let read = || {
-        let folder = fs::canonicalize(root.join("wavs").join(subfolder))?;
-        if !folder.starts_with(root) {
+        let folder = fs::canonicalize(roots[1].join(subfolder))?;
+        if !may_read(roots, links, &folder) {
             return Ok(FolderListing::Outside(folder));
         }
         let mut names = Vec::new();

@@ -56,6 +56,12 @@ impl Columns {
         Columns(columns.map(Some).into())
     }
 
+    /// The order of Piper's rows for several speakers: `id|speaker|text`.
+    pub(super) fn piper() -> Columns {
+        let columns = [Column::Id, Column::Speaker, Column::Text];
+        Columns(columns.map(Some).into())
+    }
+
     /// Reads a manifest's first line. `None`: it is no header. `Err`: it is one, but unusable.
     pub(super) fn from_header(line: &str) -> Option<Result<Columns, String>> {
         let columns: Vec<_> = line.split('|').map(named).collect();

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::layouts::Layout;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("there is no folder `{}`", folder.display())]
@@ -19,6 +21,9 @@ pub enum ManifestError {
         /// A folder nearby that does have a manifest.
         nearby: Option<PathBuf>,
     },
+
+    #[error("`{}` has {}, which is not read as it is", folder.display(), layout.name())]
+    ForeignLayout { folder: PathBuf, layout: Layout },
 
     #[error("`{}` has metadata_eval.csv but no metadata_train.csv", folder.display())]
     EvalWithoutTrain { folder: PathBuf },
@@ -48,13 +53,6 @@ pub enum ManifestError {
     #[error("no folder `wavs` in `{}`, which holds {found}", folder.display())]
     MissingAudioFolder { folder: PathBuf, found: String },
 
-    #[error(
-        "`{}` is a link to `{}`, outside the dataset folder",
-        link.display(),
-        target.display()
-    )]
-    AudioFolderOutside { link: PathBuf, target: PathBuf },
-
     #[error("cannot read `{}`", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -76,6 +74,7 @@ impl ManifestError {
                      wavs/<id>.wav (or .flac, .ogg, .mp3)"
                 }
             },
+            Self::ForeignLayout { layout, .. } => return layout.hint(),
             Self::EvalWithoutTrain { .. } => {
                 "add metadata_train.csv, or rename the file to metadata.csv to have its clips \
                  divided into training and validation"
@@ -98,13 +97,6 @@ impl ManifestError {
             }
             Self::MissingAudioFolder { .. } => {
                 "put the audio into wavs/<id>.wav (or .flac, .ogg, .mp3)"
-            }
-            Self::AudioFolderOutside { target, .. } => {
-                return format!(
-                    "a manifest may not read outside its folder: put metadata.csv next to the audio \
-                     folder, in `{}`, and give that; a link to the whole dataset folder is fine",
-                    target.parent().unwrap_or(target).display()
-                );
             }
             Self::Io { .. } => "check that the path is right and that you may read it",
         };

@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
+use super::layouts::Layout;
 use super::{ManifestError, Split};
 
 /// The manifest files with the split of their rows; `None` is to be divided by hash.
@@ -80,6 +81,10 @@ pub(super) fn choose_files(
             return Err(ManifestError::EvalWithoutTrain { folder: owned() });
         }
         (None, None, None) => {
+            if let Some(layout) = Layout::of(folder) {
+                let folder = owned();
+                return Err(ManifestError::ForeignLayout { folder, layout });
+            }
             return Err(ManifestError::MissingManifest {
                 folder: owned(),
                 found: contents_of(folder),

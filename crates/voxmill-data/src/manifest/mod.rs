@@ -24,9 +24,12 @@ mod audio_folder;
 mod columns;
 mod error;
 mod files;
+mod layouts;
+mod quality_list;
 mod quarantine;
 mod rows;
 mod selection;
+mod sources;
 mod split;
 mod suspicious;
 mod table;
@@ -38,12 +41,17 @@ use std::sync::Arc;
 use voxmill_audio::{AudioHeader, AudioSettings};
 use voxmill_text::language::Language;
 
-pub use audio_folder::{AudioFolder, BadAudio, ResolvedClip};
+pub use audio_folder::{AudioFolder, BadAudio, Links, ResolvedClip};
 pub use error::ManifestError;
+pub use layouts::Layout;
+pub use quality_list::{MeasuredQuality, QualityList};
 pub use quarantine::{Quarantine, QuarantineEntry, Reason, TooManyBad};
 pub use rows::{DEFAULT_SPEAKER, ManifestFile, Row, Rows, read_rows};
+pub use sources::{SourceFormat, source_formats, usual_rate};
 pub use split::Split;
-pub use suspicious::{Measured, Suspicion, Suspicious, find_suspicious, write_suspicious};
+pub use suspicious::{
+    Measured, Suspicion, Suspicious, find_suspicious, read_suspicious_ids, write_suspicious,
+};
 pub use table::TableError;
 
 /// One (text, audio file) row that can be trained on, as far as its header says.

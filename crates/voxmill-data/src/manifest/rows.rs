@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::audio_folder::{ClipName, Extension};
 use super::columns::Columns;
 use super::files::{choose_files, open};
+use super::layouts::{Layout, is_piper};
 use super::{ManifestError, QuarantineEntry, Reason, Split};
 use voxmill_text::language::Language;
 
@@ -71,7 +72,26 @@ pub fn read_rows(folder: &Path, given: Option<Split>) -> Result<Rows, ManifestEr
             folder: folder.to_owned(),
             shown: path.to_string_lossy().into(),
         });
-        rows.extend(parse(open(&path)?, path, &source, split, &mut speakers)?);
+        let piper = is_piper(open(&path)?);
+        if piper {
+            notes.push(format!(
+                "`{}` is read as `id|speaker|text`; a first line `id|text|normalized` makes it that instead",
+                source.shown
+            ));
+        }
+        let order = if piper {
+            Columns::piper
+        } else {
+            Columns::ljspeech
+        };
+        rows.extend(parse(
+            open(&path)?,
+            path,
+            &source,
+            split,
+            order,
+            &mut speakers,
+        )?);
     }
     quarantine_duplicates(&mut rows);
     Ok(Rows {
@@ -86,6 +106,7 @@ fn parse(
     file: PathBuf,
     source: &Arc<ManifestFile>,
     split: Option<Split>,
+    order: fn() -> Columns,
     speakers: &mut HashSet<Arc<str>>,
 ) -> Result<Vec<Result<Row, QuarantineEntry>>, ManifestError> {
     let io_error = |source| ManifestError::Io {
@@ -125,6 +146,11 @@ fn parse(
         delimiters.count(line);
         if columns.is_none() {
             let header = std::str::from_utf8(line).ok();
+            let foreign = header.filter(|line| !line.contains('|'));
+            if let Some(layout) = foreign.and_then(Layout::of_first_line) {
+                let folder = source.folder.clone();
+                return Err(ManifestError::ForeignLayout { folder, layout });
+            }
             match header.and_then(Columns::from_header) {
                 Some(Err(problem)) => return Err(ManifestError::Header { file, problem }),
                 Some(Ok(named)) => {
@@ -134,7 +160,7 @@ fn parse(
                 None => {}
             }
         }
-        let columns = columns.get_or_insert_with(Columns::ljspeech);
+        let columns = columns.get_or_insert_with(order);
         let parsed = if too_long {
             let detail = format!("the line is longer than {MAX_LINE_BYTES} bytes");
             Err((Reason::LINE_TOO_LONG, detail))

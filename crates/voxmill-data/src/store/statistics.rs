@@ -95,6 +95,46 @@ impl FeatureStore {
     }
 }
 
+/// Of a clip's frames, those that are taken for its pauses: most recordings begin and end with some.
+const QUIETEST: usize = 20;
+
+impl FeatureStore {
+    /// The mean log-mel frame of pauses: of the quietest twentieth of each clip's frames. `None`: no clip could be
+    /// read.
+    pub fn pause_frame(&self, clips: &[usize]) -> Result<Option<Vec<f32>>, AudioSettingsError> {
+        let audio = &self.recipe().audio;
+        let channels = audio.n_mels;
+        let mut featurizer = ClipFeaturizer::new(audio)?;
+        let mut sum = vec![0.0_f64; channels];
+        let mut frames = 0_u32;
+        for &clip in clips {
+            let quiet = |mel: &[f32]| quietest(mel, channels);
+            // A clip that cannot be read is found, and listed, by whoever trains on it.
+            let Ok((quiet, new)) = self.with_mel(clip, &mut featurizer, quiet) else {
+                continue;
+            };
+            self.keep(new.as_slice());
+            for frame in quiet.chunks_exact(channels) {
+                frames += 1;
+                for (sum, &value) in sum.iter_mut().zip(frame) {
+                    *sum += f64::from(value);
+                }
+            }
+        }
+        let mean = |sum: f64| (sum / f64::from(frames)) as f32;
+        Ok((frames > 0).then(|| sum.into_iter().map(mean).collect()))
+    }
+}
+
+/// The quietest twentieth of the frames, at least one where there is any.
+fn quietest(mel: &[f32], channels: usize) -> Vec<f32> {
+    let mut frames: Vec<&[f32]> = mel.chunks_exact(channels).collect();
+    let level = |frame: &&[f32]| frame.iter().sum::<f32>();
+    frames.sort_by(|a, b| level(a).total_cmp(&level(b)));
+    frames.truncate(frames.len().div_ceil(QUIETEST));
+    frames.concat()
+}
+
 fn sums_of(mel: &[f32]) -> Sums {
     let mut sums = Sums {
         values: mel.len() as u64,
@@ -106,4 +146,19 @@ fn sums_of(mel: &[f32]) -> Sums {
         sums.squares += value * value;
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_twentieth_of_the_frames_are_the_pauses() {
+        let mut mel = vec![1.0; 2 * 40];
+        mel[6..8].fill(-9.0);
+        mel[20..22].fill(-8.0);
+        assert_eq!(quietest(&mel, 2), [-9.0, -9.0, -8.0, -8.0]);
+        assert_eq!(quietest(&[3.0, 4.0], 2), [3.0, 4.0]);
+        assert!(quietest(&[], 2).is_empty());
+    }
 }

@@ -10,5 +10,6 @@ mod state;
 pub use curve::Curve;
 pub use render::render;
 pub use state::{
-    BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, ShownMessage, StepTimes,
+    BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
+    StepTimes, View,
 };

@@ -58,7 +58,7 @@ pub(super) fn machine(state: &DashboardState) -> Vec<Line<'static>> {
         format!("{} @{}", loss(best.loss), count(best.step))
     });
     let saved = or_unknown(state.last_checkpoint.clone(), |at| at);
-    let mut lines = vec![named_value("best val", best), named_value("saved", saved)];
+    let mut lines = vec![named_value("best mel", best), named_value("saved", saved)];
     for device in &state.devices {
         let busy = device.busy_share.map(short_percent);
         let memory = device.memory_bytes.map(size);

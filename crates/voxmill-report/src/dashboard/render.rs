@@ -5,13 +5,14 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
+use ratatui::widgets::canvas::{Canvas, Line as Segment};
+use ratatui::widgets::{Block, Clear, LineGauge, Paragraph};
 
 use voxmill_untrusted::shown::is_obeyed;
 
 use super::curve::Curve;
 use super::panels;
-use super::state::{DashboardState, Goal};
+use super::state::{CURVES, DashboardState, Goal};
 use crate::format::{clock, count, loss};
 
 /// Below it, only the header and the curves are shown.
@@ -19,10 +20,13 @@ const HEIGHT_FOR_PANELS: u16 = 18;
 const WIDTH_FOR_PANELS: u16 = 60;
 const HEIGHT_FOR_ALL_CURVES: u16 = 14;
 
-const VALIDATION: &str = "validation";
+const VALIDATION: &str = "held-out mel";
 
 pub fn render(state: &DashboardState, frame: &mut Frame<'_>) {
     render_all(state, frame);
+    if state.view.help {
+        render_help(frame);
+    }
     // Ids, names and paths are shown as they are: whatever got into a cell is looked at once more.
     for cell in &mut frame.buffer_mut().content {
         if cell.symbol().contains(is_obeyed) {
@@ -110,72 +114,190 @@ fn render_progress(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
 fn render_keys(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
     let line = if state.stopping {
         Line::from(" stopping: a checkpoint is being saved. Ctrl-C again: stop at once").yellow()
+    } else if state.view.paused {
+        Line::from(" paused: the picture stands still, the run goes on. p: show it again").yellow()
     } else {
-        Line::from(" q or Ctrl-C: save and stop").dim()
+        Line::from(" q: save and stop   ↑↓: messages   1-5: curves   p: pause   ?: help").dim()
     };
     frame.render_widget(line, area);
 }
 
-/// The losses on a logarithmic scale: they start ten times as high as they end, and the parts differ as much.
-fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
-    let curves = [
-        ("total", &state.total_loss, Color::Green),
-        (VALIDATION, &state.validation_loss, Color::Yellow),
-        ("mel", &state.mel_loss, Color::Cyan),
-        ("prior", &state.prior_loss, Color::Blue),
-        ("duration", &state.duration_loss, Color::Magenta),
-    ];
-    let block = Block::bordered().title(curves_title(&curves, area.width));
-    // Five curves in a few rows are a tangle; the title still has the numbers of all.
-    let is_low = area.height < HEIGHT_FOR_ALL_CURVES;
-    let drawn: Vec<_> = curves
-        .into_iter()
-        .filter(|(name, ..)| !is_low || ["total", VALIDATION].contains(name))
-        .map(|(name, curve, colour)| (name, colour, logarithms(curve)))
-        .collect();
-    let Some([steps, losses]) = bounds(drawn.iter().flat_map(|(.., points)| points)) else {
-        let waiting = Paragraph::new(" waiting for the first steps").block(block);
-        return frame.render_widget(waiting, area);
-    };
-    let datasets = drawn.iter().map(|(name, colour, points)| {
-        // Validation is rare, so it is dots, which also set it apart from the others without colours.
-        let (marker, graph) = if *name == VALIDATION {
-            (Marker::Dot, GraphType::Scatter)
-        } else {
-            (Marker::Braille, GraphType::Line)
-        };
-        Dataset::default()
-            .data(points)
-            .marker(marker)
-            .graph_type(graph)
-            .style(Style::new().fg(*colour))
-    });
-    let ends_and_middle = |[low, high]: [f64; 2]| [low, (low + high) / 2.0, high];
-    let chart = Chart::new(datasets.collect())
-        .block(block)
-        .x_axis(axis(steps).labels(ends_and_middle(steps).map(|step| count(step as u64))))
-        .y_axis(axis(losses).labels(ends_and_middle(losses).map(|log| loss(10_f64.powf(log)))));
-    frame.render_widget(chart, area);
+/// Name, mark and colour of each curve: without colours the marks tell them apart.
+const LOOKS: [(&str, &str, Color); CURVES] = [
+    ("total", "●", Color::Green),
+    (VALIDATION, "◆", Color::Yellow),
+    ("mel", "▲", Color::Cyan),
+    ("mean", "■", Color::Blue),
+    ("duration", "✚", Color::Magenta),
+];
+
+/// Marks on a curve, each between those of the others.
+const MARKS: usize = 6;
+
+struct Drawn<'a> {
+    name: &'static str,
+    mark: &'static str,
+    colour: Color,
+    curve: &'a Curve,
+    /// In the list of all curves.
+    place: usize,
 }
 
-/// The newest values, the telling ones first, in the colours of their curves: a legend that covers nothing.
+/// Five curves in a few rows are a tangle: there it is two, unless a person chose others.
+fn drawn(state: &DashboardState, height: u16) -> Vec<Drawn<'_>> {
+    let is_low = height < HEIGHT_FOR_ALL_CURVES;
+    let by_height = [true, true, !is_low, !is_low, !is_low];
+    let chosen = state.view.chosen.unwrap_or(by_height);
+    let curves = [
+        &state.total_loss,
+        &state.validation_loss,
+        &state.mel_loss,
+        &state.mean_loss,
+        &state.duration_loss,
+    ];
+    let all = LOOKS.into_iter().zip(curves).zip(chosen).enumerate();
+    all.filter(|(_, (_, chosen))| *chosen)
+        .map(|(place, (((name, mark, colour), curve), _))| Drawn {
+            name,
+            mark,
+            colour,
+            curve,
+            place,
+        })
+        .collect()
+}
+
+/// The losses on a logarithmic scale: they start ten times as high as they end, and the parts differ as much.
+fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
+    let drawn = drawn(state, area.height);
+    let block = Block::bordered().title(curves_title(&drawn, area.width));
+    let points: Vec<_> = drawn.iter().map(|drawn| logarithms(drawn.curve)).collect();
+    let Some([steps, losses]) = bounds(points.iter().flatten()) else {
+        let waiting = Paragraph::new(" no losses yet: they are read every --log-every steps");
+        return frame.render_widget(waiting.block(block), area);
+    };
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let ends_and_middle = |[low, high]: [f64; 2]| [low, (low + high) / 2.0, high];
+    let heights = ends_and_middle(losses).map(|log| loss(10_f64.powf(log)));
+    let label_width = heights.iter().map(|label| label.len()).max().unwrap_or(0) as u16 + 1;
+    let [upper, below] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inner);
+    let [labels, plot] =
+        Layout::horizontal([Constraint::Length(label_width), Constraint::Fill(1)]).areas(upper);
+    let [low, middle, high] = heights.map(|label| Line::from(label).dim());
+    let row = |y: u16| Rect {
+        y,
+        height: 1.min(labels.height),
+        ..labels
+    };
+    if labels.height > 0 {
+        frame.render_widget(high, row(labels.top()));
+        if labels.height > 4 {
+            frame.render_widget(middle, row(labels.top() + labels.height / 2));
+        }
+        frame.render_widget(low, row(labels.bottom() - 1));
+    }
+    let [first, halfway, last] = ends_and_middle(steps).map(|step| count(step as u64));
+    let below = Rect {
+        x: plot.x,
+        width: plot.width,
+        ..below
+    };
+    frame.render_widget(Line::from(first).dim(), below);
+    frame.render_widget(Line::from(halfway).dim().centered(), below);
+    frame.render_widget(
+        Line::from(format!("step {last}")).dim().right_aligned(),
+        below,
+    );
+    let canvas = Canvas::default()
+        .marker(Marker::Braille)
+        .x_bounds(steps)
+        .y_bounds(losses)
+        .paint(|context| {
+            for (drawn, points) in drawn.iter().zip(&points) {
+                for pair in points.windows(2) {
+                    let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
+                    let color = drawn.colour;
+                    context.draw(&Segment {
+                        x1,
+                        y1,
+                        x2,
+                        y2,
+                        color,
+                    });
+                }
+            }
+            for (drawn, points) in drawn.iter().zip(&points) {
+                for point in marked(points, drawn.place, steps) {
+                    let (x, y) = in_cell(point, [steps, losses], plot);
+                    context.print(x, y, Span::from(drawn.mark).fg(drawn.colour));
+                }
+            }
+        });
+    frame.render_widget(canvas, plot);
+}
+
+/// Where text has to be printed to stand in the cell that the line has its dots in: text is placed by cells, lines by
+/// the two by four dots of a cell, and the two are rounded differently.
+fn in_cell((x, y): (f64, f64), [steps, losses]: [[f64; 2]; 2], plot: Rect) -> (f64, f64) {
+    let cell = |share: f64, cells: u16, dots: f64| {
+        let dot = (share * (f64::from(cells) * dots - 1.0)).round();
+        let cell = (dot / dots).floor() + 0.5;
+        (cell / f64::from(cells.max(2) - 1)).min(1.0)
+    };
+    let (wide, high) = (steps[1] - steps[0], losses[1] - losses[0]);
+    let x = steps[0] + wide * cell((x - steps[0]) / wide, plot.width, 2.0);
+    let y = losses[1] - high * cell((losses[1] - y) / high, plot.height, 4.0);
+    // At the border a rounding error would leave it out, or put it a cell off.
+    let is_last = |value: f64, end: f64, span: f64| (value - end).abs() < 1e-9 * span;
+    (
+        if is_last(x, steps[1], wide) {
+            steps[1]
+        } else {
+            x
+        },
+        if is_last(y, losses[0], high) {
+            losses[0]
+        } else {
+            y
+        },
+    )
+}
+
+/// The points of a curve that get its mark: all of a few, else some, and never where another curve has its own.
+fn marked(points: &[(f64, f64)], place: usize, [first, last]: [f64; 2]) -> Vec<(f64, f64)> {
+    if points.len() <= MARKS {
+        return points.to_vec();
+    }
+    let places = (0..MARKS).map(|mark| {
+        let share = (mark as f64 + (place as f64 + 0.5) / CURVES as f64) / MARKS as f64;
+        first + share * (last - first)
+    });
+    let nearest = places.filter_map(|at| points.iter().find(|(step, _)| *step >= at));
+    nearest.copied().collect()
+}
+
+/// The newest values of what is drawn, with its marks and colours: a legend that covers nothing.
 /// A value that does not fit is left out whole; cut, it would be another number.
-fn curves_title(curves: &[(&'static str, &Curve, Color)], width: u16) -> Line<'static> {
-    let mut title = Line::from(" loss: ");
-    for (name, curve, colour) in curves {
+fn curves_title(drawn: &[Drawn<'_>], width: u16) -> Line<'static> {
+    let mut title = Line::from(" loss, log scale: ");
+    for Drawn {
+        name,
+        mark,
+        colour,
+        curve,
+        ..
+    } in drawn
+    {
         let Some(last) = curve.last() else { continue };
-        let dot = if *name == VALIDATION { "• " } else { "" };
-        let value = Span::from(format!("{dot}{name} {}  ", loss(last))).fg(*colour);
+        let value = Span::from(format!("{mark} {name} {}  ", loss(last))).fg(*colour);
         if title.width() + value.width() > usize::from(width) {
             break;
         }
         title.push_span(value);
     }
     title
-}
-
-fn axis(bounds: [f64; 2]) -> Axis<'static> {
-    Axis::default().bounds(bounds).style(Style::new().dim())
 }
 
 fn logarithms(curve: &Curve) -> Vec<(f64, f64)> {
@@ -217,12 +339,43 @@ fn render_panels(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn render_messages(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
-    let messages = state.last_messages(usize::from(area.height.saturating_sub(2)));
-    let lines = messages.map(|message| match message.is_warning {
-        true => Line::from(format!("! {}", message.text)).yellow(),
-        false => Line::from(format!("  {}", message.text)),
+    let [rows, width] = [area.height, area.width].map(|size| usize::from(size.saturating_sub(2)));
+    let lines = state.lines_in_sight(rows, width).into_iter();
+    let lines = lines.map(|(line, is_warning)| match is_warning {
+        true => Line::from(line).yellow(),
+        false => Line::from(line),
     });
-    frame.render_widget(panel(" messages ", lines.collect()), area);
+    let title = match state.view.scroll {
+        0 => " messages ".to_owned(),
+        newer => format!(" messages, {newer} newer below "),
+    };
+    frame.render_widget(panel(&title, lines.collect()), area);
+}
+
+const HELP: [&str; 9] = [
+    "q, Ctrl-C      save a checkpoint and stop",
+    "Ctrl-C again   stop at once",
+    "↑ ↓ PgUp PgDn  scroll the messages",
+    "Home, End      oldest and newest message",
+    "1 2 3 4 5      show or hide a curve: total,",
+    "               held-out mel, mel, mean, duration",
+    "0              show all curves",
+    "p              hold the picture; the run goes on",
+    "?, Esc         this help; back to the start view",
+];
+
+fn render_help(frame: &mut Frame<'_>) {
+    let area = frame.area();
+    let (width, height) = (52.min(area.width), (HELP.len() as u16 + 2).min(area.height));
+    let area = Rect {
+        x: (area.width - width) / 2,
+        y: (area.height - height) / 2,
+        width,
+        height,
+    };
+    frame.render_widget(Clear, area);
+    let lines = HELP.map(|line| Line::from(format!(" {line}")));
+    frame.render_widget(panel(" keys ", lines.to_vec()), area);
 }
 
 fn panel<'a>(title: &'a str, lines: Vec<Line<'a>>) -> Paragraph<'a> {

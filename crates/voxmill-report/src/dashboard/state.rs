@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::curve::Curve;
+use crate::format::wrap_at;
 
 const MOST_MESSAGES: usize = 200;
 
@@ -24,7 +25,7 @@ pub struct DashboardState {
 
     pub total_loss: Curve,
     pub mel_loss: Curve,
-    pub prior_loss: Curve,
+    pub mean_loss: Curve,
     pub duration_loss: Curve,
     pub validation_loss: Curve,
     pub best_validation: Option<BestValidation>,
@@ -45,6 +46,38 @@ pub struct DashboardState {
     pub last_checkpoint: Option<String>,
 
     pub messages: VecDeque<ShownMessage>,
+    pub view: View,
+}
+
+/// The curves that can be chosen.
+pub(super) const CURVES: usize = 5;
+
+/// What a person chose to see. It changes the picture, never the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct View {
+    /// Messages below the last one that is shown.
+    pub scroll: usize,
+    /// `None`: as many as the height allows.
+    pub chosen: Option<[bool; CURVES]>,
+    pub paused: bool,
+    pub help: bool,
+}
+
+/// A change of the view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Older messages.
+    Up(usize),
+    Down(usize),
+    Oldest,
+    Newest,
+    /// Shows or hides a curve, counted from 0.
+    Curve(usize),
+    AllCurves,
+    Pause,
+    Help,
+    /// Back to what is shown at the start.
+    Reset,
 }
 
 /// What ends the run, for the progress bar.
@@ -97,6 +130,44 @@ pub struct ShownMessage {
 }
 
 impl DashboardState {
+    pub fn look(&mut self, look: Look) {
+        let oldest = self.messages.len().saturating_sub(1);
+        let view = &mut self.view;
+        match look {
+            Look::Up(lines) => view.scroll = view.scroll.saturating_add(lines).min(oldest),
+            Look::Down(lines) => view.scroll = view.scroll.saturating_sub(lines),
+            Look::Oldest => view.scroll = oldest,
+            Look::Newest => view.scroll = 0,
+            Look::Curve(curve) => {
+                let mut chosen = view.chosen.unwrap_or([true; CURVES]);
+                if let Some(shown) = chosen.get_mut(curve) {
+                    *shown = !*shown;
+                }
+                view.chosen = Some(chosen);
+            }
+            Look::AllCurves => view.chosen = Some([true; CURVES]),
+            Look::Pause => view.paused = !view.paused,
+            Look::Help => view.help = !view.help,
+            Look::Reset => *view = View::default(),
+        }
+    }
+
+    /// The time goes on, also while no step is reported: `session` is how long this session has been training,
+    /// `earlier` how long the sessions before it, `steps` how many steps this one has done.
+    pub fn tick(&mut self, session: Duration, earlier: Duration, steps: u64) {
+        self.elapsed = earlier + session;
+        let per_step = session.as_secs_f64() / steps as f64;
+        self.time_left = match self.goal {
+            Goal::Open => None,
+            Goal::Time(time) => Some(time.saturating_sub(self.elapsed)),
+            Goal::Steps(_) if steps == 0 => None,
+            Goal::Steps(all) => {
+                let seconds = all.saturating_sub(self.step) as f64 * per_step;
+                Duration::try_from_secs_f64(seconds).ok()
+            }
+        };
+    }
+
     /// A sample was written, an epoch began: what a person may want to read later.
     pub fn note(&mut self, text: impl Into<String>) {
         self.push_message(text.into(), false);
@@ -112,6 +183,10 @@ impl DashboardState {
             if self.messages.len() == MOST_MESSAGES {
                 self.messages.pop_front();
             }
+            // What is being read stays where it is.
+            if self.view.scroll > 0 {
+                self.view.scroll = (self.view.scroll + 1).min(self.messages.len());
+            }
             self.messages.push_back(ShownMessage {
                 text: line.to_owned(),
                 is_warning,
@@ -119,10 +194,21 @@ impl DashboardState {
         }
     }
 
-    /// Newest last.
-    pub(super) fn last_messages(&self, count: usize) -> impl Iterator<Item = &ShownMessage> {
-        let skipped = self.messages.len().saturating_sub(count);
-        self.messages.iter().skip(skipped)
+    /// The lines of the messages in sight, newest last: as many as there is room for.
+    pub(super) fn lines_in_sight(&self, rows: usize, width: usize) -> Vec<(String, bool)> {
+        let last = self.messages.len().saturating_sub(self.view.scroll);
+        let lines = |message: &ShownMessage| -> Vec<(String, bool)> {
+            let head = if message.is_warning { "! " } else { "  " };
+            let wrapped = wrap_at(head, &message.text, width);
+            let lines = wrapped.lines().map(|line| line.to_owned());
+            lines.map(|line| (line, message.is_warning)).collect()
+        };
+        let mut shown: Vec<_> = self.messages.iter().take(last).flat_map(lines).collect();
+        shown.drain(..shown.len().saturating_sub(rows));
+        let newer = self.messages.iter().skip(last).flat_map(lines);
+        let room = rows - shown.len().min(rows);
+        shown.extend(newer.take(room));
+        shown
     }
 
     /// How far the run has come, where it is known when it ends.
@@ -147,9 +233,44 @@ mod tests {
         for number in 0..MOST_MESSAGES {
             state.note(number.to_string());
         }
-        assert_eq!(state.last_messages(usize::MAX).count(), MOST_MESSAGES);
-        let last: Vec<&str> = state.last_messages(2).map(|m| m.text.as_str()).collect();
-        assert_eq!(last, ["198", "199"]);
+        assert_eq!(state.messages.len(), MOST_MESSAGES);
+        let last = state.lines_in_sight(2, 20);
+        assert_eq!(
+            last,
+            [("  198".to_owned(), false), ("  199".to_owned(), false)]
+        );
+        state.look(Look::Oldest);
+        assert_eq!(state.lines_in_sight(2, 20)[0].0, "  0");
+    }
+
+    #[test]
+    fn the_clock_goes_on_between_reports() {
+        let mut state = DashboardState {
+            goal: Goal::Steps(110),
+            step: 10,
+            ..DashboardState::default()
+        };
+        let [session, earlier] = [20, 100].map(Duration::from_secs);
+        state.tick(session, earlier, 0);
+        assert_eq!(state.elapsed, Duration::from_secs(120));
+        assert_eq!(state.time_left, None, "no pace before the first step");
+        state.tick(session, earlier, 10);
+        assert_eq!(state.time_left, Some(Duration::from_secs(200)));
+    }
+
+    #[test]
+    fn what_is_read_stays_while_messages_come() {
+        let mut state = DashboardState::default();
+        (0..10).for_each(|number| state.note(number.to_string()));
+        state.look(Look::Up(3));
+        state.note("new");
+        assert_eq!(state.view.scroll, 4);
+        state.look(Look::Up(usize::MAX));
+        assert_eq!(state.view.scroll, 10, "the oldest stays in sight");
+        state.look(Look::Newest);
+        assert_eq!(state.view.scroll, 0);
+        state.look(Look::Curve(1));
+        assert_eq!(state.view.chosen, Some([true, false, true, true, true]));
     }
 
     #[test]

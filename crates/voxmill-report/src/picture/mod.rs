@@ -6,6 +6,7 @@
 
 mod canvas;
 mod colour;
+mod letters;
 
 use canvas::Canvas;
 use colour::{BACKGROUND, EMPTY_TOKEN, NOT_A_NUMBER, Range, SEPARATOR, shade};
@@ -45,6 +46,61 @@ pub fn mel_png(mel: Mel<'_>) -> Vec<u8> {
     stacked_png(&[mel])
 }
 
+/// What is written around a mel.
+#[derive(Debug, Clone, Copy)]
+pub struct Labels<'a> {
+    pub title: &'a str,
+    pub frame_seconds: f64,
+}
+
+const LEFT_PIXELS: usize = 5 * letters::ADVANCE;
+const LINE_PIXELS: usize = letters::HEIGHT + 6;
+const TICK_PIXELS: usize = 4;
+
+/// A mel as in [`mel_png`], with a title above it, seconds below and mel channels at its left.
+pub fn labelled_mel_png(mel: Mel<'_>, labels: Labels<'_>) -> Vec<u8> {
+    let frame_width = pixels_per_frame(mel.frames());
+    let row_height = pixels_per_row(mel.channels);
+    let (width, height) = (mel.frames() * frame_width, mel.channels * row_height);
+    let title_width = labels.title.chars().count() * letters::ADVANCE;
+    let whole_width = LEFT_PIXELS + width.max(title_width) + letters::ADVANCE;
+    let whole_height = 2 * LINE_PIXELS + height;
+    let mut canvas = Canvas::new(whole_width, whole_height, BACKGROUND);
+    letters::write(&mut canvas, LEFT_PIXELS, 2, labels.title, SEPARATOR);
+    draw_mel(
+        &mut canvas,
+        mel,
+        (LEFT_PIXELS, LINE_PIXELS),
+        frame_width,
+        Range::of(mel.values),
+    );
+
+    let below = LINE_PIXELS + height;
+    let seconds = mel.frames() as f64 * labels.frame_seconds;
+    letters::write(&mut canvas, 2, below + TICK_PIXELS + 2, "s", SEPARATOR);
+    let between = if seconds > 8.0 { 2.0 } else { 0.5 };
+    for tick in 0..=(seconds / between) as usize {
+        let at = tick as f64 * between;
+        let x = LEFT_PIXELS + (at / labels.frame_seconds) as usize * frame_width;
+        canvas.fill(x, below, 2, TICK_PIXELS, SEPARATOR);
+        let label = format!("{at:.1}");
+        letters::write(&mut canvas, x, below + TICK_PIXELS + 2, &label, SEPARATOR);
+    }
+    letters::write(&mut canvas, 2, 2, "mel", SEPARATOR);
+    for channel in (0..mel.channels).step_by(20) {
+        let y = below - (channel + 1) * row_height;
+        canvas.fill(LEFT_PIXELS - TICK_PIXELS, y, TICK_PIXELS, 2, SEPARATOR);
+        letters::write(
+            &mut canvas,
+            2,
+            y.saturating_sub(letters::HEIGHT / 2),
+            &channel.to_string(),
+            SEPARATOR,
+        );
+    }
+    canvas.into_png()
+}
+
 /// The real recording above, what the model speaks below, on one time axis and one colour scale.
 ///
 /// The scale is the recording's, so that pictures of one sentence at many steps can be compared.
@@ -69,7 +125,7 @@ fn stacked_png(mels: &[Mel<'_>]) -> Vec<u8> {
             canvas.fill(0, top, width, SEPARATOR_PIXELS, SEPARATOR);
             top += SEPARATOR_PIXELS;
         }
-        draw_mel(&mut canvas, *mel, top, frame_width, range);
+        draw_mel(&mut canvas, *mel, (0, top), frame_width, range);
         top += height;
     }
     canvas.into_png()
@@ -101,7 +157,13 @@ pub fn alignment_png(frames_per_token: &[u32]) -> Vec<u8> {
     canvas.into_png()
 }
 
-fn draw_mel(canvas: &mut Canvas, mel: Mel<'_>, top: usize, frame_width: usize, range: Range) {
+fn draw_mel(
+    canvas: &mut Canvas,
+    mel: Mel<'_>,
+    (left, top): (usize, usize),
+    frame_width: usize,
+    range: Range,
+) {
     let row_height = pixels_per_row(mel.channels);
     for (frame, values) in mel.values.chunks_exact(mel.channels).enumerate() {
         for (channel, &value) in values.iter().enumerate() {
@@ -111,7 +173,7 @@ fn draw_mel(canvas: &mut Canvas, mel: Mel<'_>, top: usize, frame_width: usize, r
                 NOT_A_NUMBER
             };
             let row = mel.channels - 1 - channel;
-            let (x, y) = (frame * frame_width, top + row * row_height);
+            let (x, y) = (left + frame * frame_width, top + row * row_height);
             canvas.fill(x, y, frame_width, row_height, colour);
         }
     }

@@ -98,3 +98,27 @@ fn nothing_is_a_picture_too() {
         assert!(seen.width >= 1 && seen.height >= 1);
     }
 }
+
+#[test]
+fn a_labelled_mel_has_a_title_and_two_axes() {
+    let values = vec![0.5; 100 * 40];
+    let labels = Labels {
+        title: "step 500: سلام",
+        frame_seconds: 0.01,
+    };
+    let seen = Seen::of(&labelled_mel_png(Mel::new(&values, 40), labels));
+    const WHITE: [u8; 3] = [255, 255, 255];
+    let white = |columns: std::ops::Range<usize>, rows: std::ops::Range<usize>| {
+        let mut pixels = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
+        pixels.any(|(x, y)| seen.at(x, y) == WHITE)
+    };
+    let bottom = seen.height - LINE_PIXELS;
+    assert!(white(LEFT_PIXELS..seen.width, 0..LINE_PIXELS), "title");
+    assert!(white(0..LEFT_PIXELS, LINE_PIXELS..bottom), "channels");
+    // Ticks at 0, 0.5 and, at the very end, 1 second.
+    for second in [0, 50, 99] {
+        let x = LEFT_PIXELS + second * 4;
+        assert!(white(x..x + 8, bottom..seen.height), "second {second}");
+    }
+    assert_eq!(seen.at(LEFT_PIXELS, bottom - 1), DARKEST, "the mel itself");
+}

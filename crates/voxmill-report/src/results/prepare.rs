@@ -22,12 +22,16 @@ pub struct PreparedDataset {
     pub demo: bool,
     pub clips: ClipCounts,
     pub hours: f64,
+    /// What the files are before they are brought to one rate and one channel, the most frequent first.
+    pub sources: Vec<SourceGroup>,
     pub languages: Vec<ClipGroup>,
     pub speakers: Vec<ClipGroup>,
     pub seconds: Percentiles,
     pub tokens: Percentiles,
     /// `null` where the folder holds no training clip.
     pub batches: Option<Batches>,
+    /// Hz that clips are brought to.
+    pub sample_rate: u32,
     /// Lengths and shapes are those before trimming.
     pub trimmed: bool,
     /// Bad rows by reason.
@@ -49,6 +53,17 @@ pub struct ClipCounts {
     pub bad: usize,
     pub filtered: usize,
     pub not_reached: usize,
+}
+
+/// The clips whose files are alike.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SourceGroup {
+    pub sample_rate: u32,
+    pub channels: u16,
+    /// By the name of the file: `wav`, `flac`, `ogg` or `mp3`.
+    pub codec: String,
+    pub clips: usize,
+    pub hours: f64,
 }
 
 /// The clips of one language or speaker.

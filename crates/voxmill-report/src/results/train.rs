@@ -32,7 +32,7 @@ pub struct Trained {
     pub best_checkpoint: Option<PathBuf>,
     /// Steps left out because of NaN or Inf.
     pub bad_steps: u64,
-    /// Attempts to write a checkpoint that failed in this start.
+    /// Attempts to write a checkpoint that failed in this session.
     pub failed_checkpoints: u64,
     pub files_decoded: u64,
     pub length_scale: f64,

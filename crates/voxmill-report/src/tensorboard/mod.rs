@@ -121,6 +121,16 @@ impl EventWriter {
         self.record(&protobuf::summary_event(at, [value]))
     }
 
+    /// The settings of the run, by name, for the page that compares runs.
+    pub fn settings(
+        &mut self,
+        at: Moment,
+        settings: &[(&str, &str)],
+    ) -> Result<(), EventFileError> {
+        let value = protobuf::settings(at.wall_seconds, settings);
+        self.record(&protobuf::summary_event(at, [value]))
+    }
+
     pub fn flush(&mut self) -> Result<(), EventFileError> {
         self.file.flush().map_err(|cause| self.write_error(cause))
     }

@@ -119,3 +119,27 @@ pub(super) fn text(tag: &str, text: &str) -> Message {
     let metadata = Message::default().message(1, &plugin);
     tagged(tag).message(8, &tensor).message(9, &metadata)
 }
+
+/// The settings of a run, for the hparams page. They are no value of their own: the page reads them from the
+/// metadata of an empty one with this very tag.
+pub(super) fn settings(wall_seconds: f64, settings: &[(&str, &str)]) -> Message {
+    const TAG: &str = "_hparams_/session_start_info";
+    const FLOAT: u64 = 1;
+    let entry = |(name, value): &(&str, &str)| {
+        let value = match value.parse::<f64>() {
+            Ok(number) if number.is_finite() => Message::default().double(2, number),
+            _ => Message::default().bytes(3, value.as_bytes()),
+        };
+        let entry = Message::default().bytes(1, name.as_bytes());
+        entry.message(2, &value)
+    };
+    let add = |start: Message, setting| start.message(1, &entry(setting));
+    let start = settings.iter().fold(Message::default(), add);
+    let start = start.double(5, wall_seconds);
+    let content = Message::default().varint(1, 0).message(3, &start);
+    let plugin = Message::default().bytes(1, b"hparams");
+    let metadata = Message::default().message(1, &plugin.message(2, &content));
+    let empty = Message::default().varint(1, FLOAT);
+    let empty = empty.message(2, &Message::default());
+    tagged(TAG).message(8, &empty).message(9, &metadata)
+}

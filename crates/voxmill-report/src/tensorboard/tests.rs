@@ -230,3 +230,27 @@ fn a_folder_that_cannot_be_made_is_named() {
     let error = EventWriter::create(&occupied, START).unwrap_err();
     assert!(error.to_string().ends_with("occupied"), "{error}");
 }
+
+#[test]
+fn settings_are_where_the_hparams_page_looks_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = EventWriter::create(folder.path(), START).unwrap();
+    let settings = [("batch_size", "16"), ("size", "tiny")];
+    writer.settings(at(0), &settings).unwrap();
+    writer.flush().unwrap();
+    let event = records(writer.path()).pop().unwrap();
+    let value = inner(&inner(&event, 5), 1);
+    assert_eq!(inner(&value, 1), b"_hparams_/session_start_info");
+    let plugin = inner(&inner(&value, 9), 1);
+    assert_eq!(inner(&plugin, 1), b"hparams");
+    let start = inner(&inner(&plugin, 2), 3);
+    let entries: Vec<_> = (fields(&start).into_iter())
+        .filter_map(|field| match field {
+            Field::Bytes(1, entry) => Some(entry),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(inner(&entries[0], 1), b"batch_size");
+    assert_eq!(fields(&inner(&entries[0], 2)), [Field::Double(2, 16.0)]);
+    assert_eq!(inner(&inner(&entries[1], 2), 3), b"tiny");
+}

@@ -21,7 +21,7 @@ use crate::format::{
 const RUNS_IN_A_TABLE: usize = 3;
 /// The widest cell of a name or a setting.
 const WIDEST: usize = 18;
-const INTERVAL: &str = "nine in ten within";
+const INTERVAL: &str = "90 % interval";
 
 pub fn comparison_text(comparison: &Comparison, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
@@ -165,7 +165,7 @@ fn judgement(judgement: Judgement, paint: Paint) -> String {
     let (mark, word) = match judgement {
         Judgement::Better => (Mark::Good, "better"),
         Judgement::Worse => (Mark::Bad, "worse"),
-        Judgement::NoDifference => (Mark::Open, "no measurable difference"),
+        Judgement::NoDifference => (Mark::Open, "no significant difference"),
         Judgement::NotMeasured => (Mark::Open, "not measured"),
     };
     format!("{} {word}", paint.mark(mark))
@@ -191,7 +191,10 @@ fn losses(page: &mut Page, loss: &Loss) {
     for at in &loss.at {
         table.row([
             count(at.step),
-            judgement(at.judgement, page.paint),
+            match loss.same_dataset {
+                Some(false) => format!("{} not comparable", page.paint.mark(Mark::Open)),
+                _ => judgement(at.judgement, page.paint),
+            },
             format!("{:.4} → {:.4}", at.first, at.this),
             interval(&at.change, 1.0, 4),
         ]);
@@ -201,6 +204,11 @@ fn losses(page: &mut Page, loss: &Loss) {
     if averaged > 1 {
         let text = format!("each loss is the mean of the {averaged} steps up to that one");
         page.wrapped("  ", text);
+    }
+    if loss.same_dataset == Some(false) {
+        let text =
+            "the two were trained on different datasets: neither loss is better than the other";
+        page.point("  ", Mark::Warn, text);
     }
     if !loss.same_amount_of_data {
         let text =

@@ -15,13 +15,21 @@ pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
         data.cores
     ));
     clips(&mut page, data);
+    slowest(&mut page, data);
     disk(&mut page, data);
     capacities(&mut page, "Capacity, every file decoded", &data.cold);
-    match data.warm.is_empty() {
-        true => page.push(
-            "  the cache does not have all clips: `voxmill prepare` fills it, and then it is measured too",
-        ),
-        false => capacities(&mut page, "Capacity, features from the cache", &data.warm),
+    match data.cached {
+        None => page.push("  the cache is off"),
+        Some(_) if data.is_cached() => {
+            capacities(&mut page, "Capacity, features from the cache", &data.warm);
+        }
+        Some(cached) => {
+            let [cached, all] = [cached, data.all_clips].map(count);
+            let text = format!(
+                "the cache has {cached} of {all} clips: `voxmill prepare` fills it, and then it is measured too"
+            );
+            page.wrapped("  ", text);
+        }
     }
     feeding(&mut page, data);
     page.heading("Verdicts");
@@ -62,6 +70,19 @@ fn clips(page: &mut Page, data: &DataSide) {
         audio.cv(),
         data.text.total_seconds
     ));
+}
+
+fn slowest(page: &mut Page, data: &DataSide) {
+    page.heading("The slowest clips");
+    let mut table = Table::new(2)
+        .left(["clip"])
+        .right(["took", "audio"])
+        .left(["most of it"]);
+    for slow in &data.audio.slowest {
+        let length = format!("{:.1} s", slow.audio_seconds);
+        table.row([slow.clip.clone(), time(slow.ms), length, slow.part.clone()]);
+    }
+    page.table(&table);
 }
 
 fn disk(page: &mut Page, data: &DataSide) {
@@ -114,7 +135,10 @@ fn feeding(page: &mut Page, data: &DataSide) {
     table.fact("lost", lost);
     let enough = at.enough_workers.map_or(
         "none of the numbers that were tried keeps up".to_owned(),
-        |workers| format!("{workers}, with every file decoded"),
+        |workers| match data.is_cached() {
+            true => format!("{workers}, with features from the cache"),
+            false => format!("{workers}, with every file decoded"),
+        },
     );
     table.fact("fewest workers", enough);
     page.table(&table);

@@ -6,7 +6,7 @@ use super::Paint;
 use super::page::Page;
 use crate::format::{count, counted, percent, size, span, whole};
 use crate::results::prepare::{
-    Batches, CacheFacts, ClipGroup, Percentiles, PreparedDataset, TimeFacts,
+    Batches, CacheFacts, ClipGroup, Percentiles, PreparedDataset, SourceGroup, TimeFacts,
 };
 
 /// Speakers and languages beyond this many are summed up.
@@ -18,17 +18,20 @@ pub fn prepared_text(report: &PreparedDataset) -> String {
     let demo = super::demo_note(report.demo);
     page.whole_line("Dataset", format!("{}{demo}", report.folder));
     let clips = &report.clips;
-    let [rows, usable, bad, filtered] =
-        [clips.rows, clips.usable, clips.bad, clips.filtered].map(count);
+    let rows = counted(clips.rows as u64, "row");
+    let [usable, bad, filtered] = [clips.usable, clips.bad, clips.filtered].map(count);
     let [training, validation] = [clips.training, clips.validation].map(count);
     let mut usable = format!(
-        "{rows} rows: {usable} usable ({training} training, {validation} validation), {bad} bad, {filtered} filtered"
+        "{rows}: {usable} usable ({training} training, {validation} validation), {bad} bad, {filtered} filtered"
     );
     if clips.not_reached > 0 {
         usable += &format!(", {} not reached", count(clips.not_reached));
     }
     page.whole_line("Clips", usable);
     page.whole_line("Audio", hours(report.hours));
+    if !report.sources.is_empty() {
+        page.whole_line("Sources", sources(&report.sources, report.sample_rate));
+    }
     page.whole_line("Languages", groups(&report.languages));
     page.whole_line("Speakers", groups(&report.speakers));
     page.whole_line("Length", format!("seconds  {}", spread(&report.seconds, 1)));
@@ -75,8 +78,9 @@ fn batch_lines(page: &mut Page, batches: &Batches) {
 }
 
 fn cache_lines(page: &mut Page, cache: &CacheFacts) {
-    let [clips, reused, rebuilt] = [cache.clips, cache.reused, cache.rebuilt].map(count);
-    let text = format!("{clips} clips, {} in {}", size(cache.bytes), cache.folder);
+    let [reused, rebuilt] = [cache.reused, cache.rebuilt].map(count);
+    let clips = counted(cache.clips as u64, "clip");
+    let text = format!("{clips}, {} in {}", size(cache.bytes), cache.folder);
     page.whole_line("Cache", text);
     let mut work = format!("{reused} reused, {rebuilt} rebuilt");
     if !cache.reasons.is_empty() {
@@ -109,11 +113,9 @@ fn cache_lines(page: &mut Page, cache: &CacheFacts) {
         page.whole_line("", format!("repaired: {}", files.join(", ")));
     }
     if let Some(collected) = &cache.collected {
-        let (clips, freed) = (count(collected.clips), size(collected.bytes_freed));
-        page.whole_line(
-            "",
-            format!("collected {clips} deleted clips, {freed} freed"),
-        );
+        let clips = counted(collected.clips as u64, "deleted clip");
+        let freed = size(collected.bytes_freed);
+        page.whole_line("", format!("collected {clips}, {freed} freed"));
     }
 }
 
@@ -137,10 +139,34 @@ fn groups(groups: &[ClipGroup]) -> String {
     });
     let mut shown: Vec<_> = shown.collect();
     if !rest.is_empty() {
-        let clips = count(rest.iter().map(|group| group.clips).sum::<usize>());
-        shown.push(format!("and {} more with {clips} clips", rest.len()));
+        let clips: usize = rest.iter().map(|group| group.clips).sum();
+        let clips = counted(clips as u64, "clip");
+        shown.push(format!("and {} more with {clips}", rest.len()));
     }
     shown.join(", ")
+}
+
+/// What the files are, and what becomes of those of another rate.
+fn sources(sources: &[SourceGroup], rate: u32) -> String {
+    let (shown, rest) = sources.split_at(sources.len().min(MOST_GROUPS));
+    let shown = shown.iter().map(|source| {
+        let (hz, clips) = (count(source.sample_rate), count(source.clips));
+        let channels = match source.channels {
+            1 => "mono".to_owned(),
+            2 => "stereo".to_owned(),
+            more => format!("{more} channels"),
+        };
+        format!("{clips} {} {hz} Hz {channels}", source.codec)
+    });
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if !rest.is_empty() {
+        let clips: usize = rest.iter().map(|source| source.clips).sum();
+        text += &format!(", {} in {} formats more", count(clips), rest.len());
+    }
+    if sources.iter().any(|source| source.sample_rate != rate) {
+        text += &format!("; brought to {} Hz", count(rate));
+    }
+    text
 }
 
 fn hours(hours: f64) -> String {

@@ -1,13 +1,15 @@
 //! A profile as text.
 
 use voxmill_analysis::bottleneck::{Finding, Level};
-use voxmill_analysis::profile::{Profile, SlowStep};
+use voxmill_analysis::profile::{OtherPrograms, Profile, SlowStep};
 use voxmill_analysis::scorecard::Tier;
 use voxmill_analysis::timing::{Ratio, Spread};
 
 use super::page::Page;
 use super::{Mark, Paint};
-use crate::format::{Table, bar, count, measure, percent, size, three_digits, time, whole};
+use crate::format::{
+    Table, bar, count, counted, measure, percent, size, three_digits, time, whole,
+};
 
 pub fn profile_text(profile: &Profile, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
@@ -40,6 +42,12 @@ fn head(page: &mut Page, profile: &Profile) {
         profile.steps_per_second,
         profile.time_to_first_step_seconds.unwrap_or(0.0)
     ));
+    if let Some(why) = (profile.other_programs).and_then(OtherPrograms::why_ungraded) {
+        let text = format!(
+            "{why}, and none was free: times are not this program's own, and nothing is graded"
+        );
+        page.point("", Mark::Warn, text);
+    }
 }
 
 fn model_thread(page: &mut Page, profile: &Profile) {
@@ -132,6 +140,17 @@ fn feeding(page: &mut Page, profile: &Profile) {
     table.fact("stall", a_step(feeding.stall_ms));
     table.fact("--no-overlap takes", times(feeding.no_overlap_over_run));
     page.table(&table);
+    if feeding.rounds > 0 {
+        let rounds = counted(feeding.rounds, "round");
+        page.push(&format!(
+            "  (90 % intervals, from the changes between {rounds})"
+        ));
+    }
+    if let Some(most) = feeding.most_overlap_can_gain.filter(|most| *most < 1.05) {
+        let work = percent(most - 1.0);
+        let text = format!("nothing to overlap: the data side works {work} of a step");
+        page.point("  ", Mark::Open, text);
+    }
 }
 
 fn resources(page: &mut Page, profile: &Profile) {

@@ -78,6 +78,10 @@ fn flags(key: &'static Key, usage: &Usage) -> Vec<Arg> {
         .help(key.help(usage))
         .help_heading(usage.heading)
         .hide(key.hidden);
+    let arg = match key.short {
+        Some(letter) => arg.short(letter),
+        None => arg,
+    };
     let arg = match (key.kind, key.section) {
         (Kind::Switch, Section::Call) => arg.action(ArgAction::SetTrue),
         (kind, _) => {

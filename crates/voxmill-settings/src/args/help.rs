@@ -19,6 +19,7 @@ Optimization levels (each gives defaults; a flag or key of its own beats them):
 
 Peak rate and warm-up go with the size: 2e-3 after 50 steps (nano, tiny), 1e-3 after 500 (small),
 5e-4 after 2000 (base, big); warm-up never takes more than a tenth of --max-steps by itself.
+With --init-from the peak rate is a quarter of that.
 
 Examples:
   voxmill train                                     the tiny voice on the built-in corpus, 9 minutes
@@ -84,11 +85,13 @@ Exit: 0 all passed; 1 something failed, or the device is not there";
 
 pub(super) const SYNTHESIZE: &str = "\
 Examples:
-  voxmill synthesize --text \"The river runs to the mill.\"      speech.wav, by the newest run's best
+  voxmill synthesize \"The river runs to the mill.\"             speech.wav, by the newest run's best
+  voxmill synthesize \"Hello there.\" -c runs/a --play           and hear it
   voxmill synthesize --text-file story.txt --output story.wav  a whole text as one file
   voxmill synthesize --text-file lines.txt --output wavs/      a file for each line
   voxmill synthesize --checkpoint runs/a --reference-audio me.wav --text \"Hello.\"
-  echo \"Hello there.\" | voxmill synthesize --output hello.wav
+  echo \"Hello there.\" | voxmill synthesize -o hello.wav
+  voxmill synthesize \"Hello there.\" -o - | aplay              wav on standard output
 
 Exit: 0 spoken, 1 failed";
 

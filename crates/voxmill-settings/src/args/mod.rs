@@ -237,14 +237,28 @@ pub struct SelftestArgs {
 
 #[derive(Debug, Default, Args)]
 pub struct SynthesizeArgs {
-    /// The text to speak [default: standard input]
-    #[arg(long, value_name = "TEXT", help_heading = "Text")]
+    /// The text to speak; also as --text
+    #[arg(value_name = "TEXT", help_heading = "Text")]
+    pub words: Vec<String>,
+    /// The text to speak; - for standard input [default: standard input]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        help_heading = "Text",
+        allow_hyphen_values = true
+    )]
     pub text: Option<String>,
     /// A file with the text to speak
     #[arg(long, value_name = "FILE", help_heading = "Text", value_parser = of::<PathBuf>(Kind::Path))]
     pub text_file: Option<PathBuf>,
+    /// Speak also what is in a language that the voice was not trained on
+    #[arg(long, help_heading = "Voice")]
+    pub force: bool,
     #[command(flatten)]
     pub flags: Flags,
+    /// Play the speech once it is written, with the first player found
+    #[arg(long, help_heading = "Output")]
+    pub play: bool,
     /// Print what was spoken as JSON on standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,

@@ -1,7 +1,9 @@
 //! What of the dataset is left out, and what is held out.
 
-use super::{Check, Facts, Level, Longest, all_of, count, percent};
-use crate::config::keys;
+use voxmill_data::manifest::usual_rate;
+
+use super::{Check, Facts, Lengths, Level, all_of, count, percent, thousands};
+use crate::config::keys::{self, Key};
 
 /// From this share on, clips left out are worth a warning.
 const MANY: f64 = 0.01;
@@ -9,6 +11,7 @@ const MANY: f64 = 0.01;
 all_of!(
     too_long,
     text_too_long,
+    below_the_rate,
     bad,
     nothing_held_out,
     most_held_out
@@ -28,24 +31,41 @@ fn share(left_out: usize, rows: usize) -> String {
     format!("{clips} of {rows} {verb} left out, {percent}")
 }
 
+/// A limit that somebody wrote is meant: what it leaves out is a note, which `--fix` leaves alone.
+fn level_of_limit(facts: &Facts<'_>, key: &'static Key, left_out: usize, rows: usize) -> Level {
+    match facts.given(key) {
+        true => Level::Note,
+        false => level(left_out, rows),
+    }
+}
+
 fn too_long(facts: &Facts<'_>) -> Option<Check> {
     let data = facts.data.as_ref()?;
     let n = data.filtered.audio_too_long;
     if n == 0 {
         return None;
     }
-    let limit = facts.settings.data.max_mel_frames;
+    let (key, limit) = (&keys::MAX_MEL_FRAMES, facts.settings.data.max_mel_frames);
     let audio = &facts.settings.data.audio;
     let seconds =
         |frames: u32| f64::from(frames) * audio.hop_length as f64 / f64::from(audio.sample_rate);
     let (left_out, at) = (share(n, data.rows), seconds(limit));
     let what = format!("{left_out}: longer than {limit} frames ({at:.1} s)");
-    let check = facts.about(level(n, data.rows), &keys::MAX_MEL_FRAMES, what);
-    let Some(Longest { frames, .. }) = data.longest else {
+    let check = facts.about(level_of_limit(facts, key, n, data.rows), key, what);
+    let Some(Lengths { longest, usual }) = data.lengths else {
         return Some(check);
     };
-    let costs = format!("the longest has {frames} frames ({:.1} s)", seconds(frames));
-    Some(check.costs(costs).suggest(&keys::MAX_MEL_FRAMES, frames))
+    let [longest, usual] = [longest, usual].map(|length| length.frames);
+    let costs = format!(
+        "99 % of the clips have at most {usual} frames ({:.1} s), the longest has {longest} ({:.1} s)",
+        seconds(usual),
+        seconds(longest)
+    );
+    let check = check.costs(costs);
+    Some(match usual > limit {
+        true => check.suggest(key, usual),
+        false => check,
+    })
 }
 
 fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
@@ -54,16 +74,63 @@ fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
     if n == 0 {
         return None;
     }
-    let (limit, left_out) = (facts.settings.data.max_text_length, share(n, data.rows));
+    let (key, limit) = (&keys::MAX_TEXT_LENGTH, facts.settings.data.max_text_length);
+    let left_out = share(n, data.rows);
     let what = format!("{left_out}: text of more than {limit} characters");
-    let check = facts.about(level(n, data.rows), &keys::MAX_TEXT_LENGTH, what);
-    let Some(Longest { characters, .. }) = data.longest else {
+    let check = facts.about(level_of_limit(facts, key, n, data.rows), key, what);
+    let Some(Lengths { longest, usual }) = data.lengths else {
         return Some(check);
     };
-    let costs = format!("the longest text has {characters} characters");
+    let [longest, usual] = [longest, usual].map(|length| length.characters);
+    let costs =
+        format!("99 % of the texts have at most {usual} characters, the longest has {longest}");
     let check = check.costs(costs);
-    Some(check.suggest(&keys::MAX_TEXT_LENGTH, characters))
+    Some(match usual > limit {
+        true => check.suggest(key, usual),
+        false => check,
+    })
 }
+
+/// Recordings of a lower rate have nothing above half of it: the model would learn to say nothing there.
+fn below_the_rate(facts: &Facts<'_>) -> Option<Check> {
+    let data = facts.data.as_ref()?;
+    let audio = &facts.settings.data.audio;
+    let rate = audio.sample_rate;
+    let below = data
+        .sources
+        .iter()
+        .filter(|source| source.sample_rate < rate);
+    let below: usize = below.map(|source| source.clips).sum();
+    let all: usize = data.sources.iter().map(|source| source.clips).sum();
+    if 2 * below <= all {
+        return None;
+    }
+    let usual = usual_rate(&data.sources)?;
+    let hertz = |rate: u32| format!("{} Hz", thousands(rate));
+    let what = format!(
+        "{below} of {all} clips were recorded at less than {}, most of them at {} or less",
+        hertz(rate),
+        hertz(usual)
+    );
+    let (top, f_max) = (usual / 2, audio.f_max.round() as u32);
+    if top >= f_max {
+        // The mel filters see all that there is.
+        return None;
+    }
+    let key = &keys::SAMPLE_RATE;
+    let (top, f_max) = (hertz(top), hertz(f_max));
+    let costs =
+        format!("the spectrum from {top} to {f_max} is empty in them, and will be in the voice");
+    let check = facts.warning(key, what).costs(costs);
+    let better: u32 = usual.max(LEAST_RATE);
+    Some(match better < rate {
+        true => check.suggest(key, better),
+        false => check,
+    })
+}
+
+/// The lowest that the setting takes.
+const LEAST_RATE: u32 = 8_000;
 
 /// More than `max_bad` of them are refused when the manifest is read.
 fn bad(facts: &Facts<'_>) -> Option<Check> {
@@ -117,6 +184,9 @@ fn most_held_out(facts: &Facts<'_>) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
+    use voxmill_data::manifest::SourceFormat;
+
+    use super::super::Length;
     use super::super::tests::{Machine, finding, found};
     use super::*;
 
@@ -125,14 +195,19 @@ mod tests {
         assert!(check(&Machine::with("", 2).facts()).is_empty());
     }
 
-    #[test]
-    fn clips_left_out_are_counted_and_the_limit_that_takes_them_is_suggested() {
-        let mut machine = Machine::with("--max-mel-frames 700", 2);
-        machine.filtered.audio_too_long = 20;
-        machine.longest = Some(Longest {
-            frames: 861,
-            characters: 0,
+    fn lengths(usual: u32, longest: u32) -> Option<Lengths> {
+        let [usual, longest] = [usual, longest].map(|frames| Length {
+            frames,
+            characters: frames / 2,
         });
+        Some(Lengths { longest, usual })
+    }
+
+    #[test]
+    fn clips_left_out_are_counted_and_the_limit_that_takes_most_is_suggested() {
+        let mut machine = Machine::with("", 2);
+        machine.filtered.audio_too_long = 20;
+        machine.lengths = lengths(1861, 6318);
         let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
         assert_eq!(check.level, Level::Warning);
         let what = check.what;
@@ -140,10 +215,50 @@ mod tests {
             what.starts_with("20 clips of 100 are left out, 20 %"),
             "{what}"
         );
-        assert_eq!(check.suggestions[0].flag().unwrap(), "--max-mel-frames 861");
+        let flag = check.suggestions[0].flag().unwrap();
+        assert_eq!(flag, "--max-mel-frames 1861");
         machine.filtered.text_too_long = 1;
         let text = found(&machine.facts(), &keys::MAX_TEXT_LENGTH).unwrap();
         assert_eq!(text.level, Level::Note, "one of a hundred");
+    }
+
+    #[test]
+    fn a_limit_that_somebody_wrote_is_never_a_warning() {
+        let mut machine = Machine::with("--max-mel-frames 800 --max-text-length 300", 2);
+        machine.filtered.audio_too_long = 40;
+        machine.filtered.text_too_long = 40;
+        machine.lengths = lengths(900, 6318);
+        for key in [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH] {
+            let check = found(&machine.facts(), key).unwrap();
+            assert_eq!(check.level, Level::Note);
+        }
+        // Where the limit holds for 99 % already, none is proposed: one long clip moves nothing.
+        machine.lengths = lengths(790, 6318);
+        let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
+        assert!(check.suggestions.is_empty());
+    }
+
+    #[test]
+    fn recordings_below_the_rate_get_the_better_one() {
+        let source = |sample_rate, clips| SourceFormat {
+            sample_rate,
+            channels: 1,
+            codec: "wav".to_owned(),
+            clips,
+            seconds: 9.0,
+        };
+        let mut machine = Machine::with("", 2);
+        machine.sources = vec![source(8_000, 60), source(22_050, 40)];
+        let check = found(&machine.facts(), &keys::SAMPLE_RATE).unwrap();
+        assert_eq!(check.level, Level::Warning);
+        assert_eq!(check.suggestions[0].flag().unwrap(), "--sample-rate 8000");
+        assert!(check.costs.unwrap().contains("from 4,000 Hz to 8,000 Hz"));
+        // The filters end at 8,000 Hz: nothing is missing of what was recorded at 16,000.
+        let whole = vec![source(16_000, 60), source(22_050, 40)];
+        for enough in [vec![source(8_000, 40), source(44_100, 60)], vec![], whole] {
+            machine.sources = enough;
+            assert!(found(&machine.facts(), &keys::SAMPLE_RATE).is_none());
+        }
     }
 
     #[test]

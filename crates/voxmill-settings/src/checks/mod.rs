@@ -16,7 +16,7 @@ mod tests;
 mod threads;
 
 use voxmill_data::batch_plan::BatchPlan;
-use voxmill_data::manifest::Filtered;
+use voxmill_data::manifest::{Filtered, SourceFormat};
 use voxmill_telemetry::probes::topology::GpuFacts;
 
 use crate::config::file::Place;
@@ -110,8 +110,10 @@ pub struct DataFacts<'a> {
     pub rows: usize,
     pub bad: usize,
     pub filtered: Filtered,
-    /// What limits would leave no clip out; `None`: not known.
-    pub longest: Option<Longest>,
+    /// How long clips are; `None`: not known.
+    pub lengths: Option<Lengths>,
+    /// Of the clips to train on and those held out.
+    pub sources: Vec<SourceFormat>,
     pub held_out: usize,
     /// Of the clips to train on.
     pub audio_seconds: f64,
@@ -124,7 +126,14 @@ pub struct DataFacts<'a> {
 
 /// Of all clips, those left out included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Longest {
+pub struct Lengths {
+    pub longest: Length,
+    /// What 99 % of the clips have at the most.
+    pub usual: Length,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Length {
     pub frames: u32,
     pub characters: u32,
 }

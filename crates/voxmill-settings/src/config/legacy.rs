@@ -6,7 +6,7 @@
 use super::keys::{Key, Role, Verbs, legacy_key, settings};
 use super::value::Kind;
 
-const TENSORFLOW: &str = "it steered TensorFlow";
+const TENSORFLOW: &str = "TensorFlow only";
 const ALWAYS: &str = "it is always so here";
 
 /// Accepted and without effect.

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn devices_and_names() {
-        for device in ["auto", "cpu", "cuda", "vulkan:1"] {
+        for device in ["auto", "cpu", "cuda", "vulkan:1", "vulkan:0+1"] {
             assert!(Kind::Device.parse(device).is_ok(), "{device}");
         }
         for device in ["gpu", "cpu:0", "auto:1", "cuda:", "cuda:x", "0"] {

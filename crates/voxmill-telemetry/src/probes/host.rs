@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::quota::GroupProbe;
 use super::rate::Counter;
 use super::{line_after, read_number, read_text};
 use crate::event::{AllowedCpu, HostSample, Nanos};
@@ -45,10 +46,13 @@ pub(super) struct HostProbe {
     proc: PathBuf,
     /// `/sys/block`, which knows what is a disk of its own.
     block: PathBuf,
+    /// `/sys/fs/cgroup`.
+    groups: PathBuf,
     units: Units,
     cpu: Option<CpuTicks>,
     /// Of the cores that this process may use.
     allowed_cpu: Option<CpuTicks>,
+    group_cpu: GroupProbe,
     process_ticks: Counter,
     swapped_pages: Counter,
     disks: BTreeMap<String, DiskCounters>,
@@ -65,9 +69,11 @@ impl HostProbe {
         HostProbe {
             proc: proc.to_owned(),
             block: sys.join("block"),
+            groups: sys.join("fs/cgroup"),
             units: Units::of_this_kernel(),
             cpu: None,
             allowed_cpu: None,
+            group_cpu: GroupProbe::default(),
             process_ticks: Counter::default(),
             swapped_pages: Counter::default(),
             disks: BTreeMap::new(),
@@ -104,6 +110,7 @@ impl HostProbe {
                     percent,
                     cores: cores.len() as u64,
                 }),
+            group_cpu: self.group_cpu.sample(now, &self.proc, &self.groups),
             process_cpu_percent: ticks
                 .map(|ticks| 100.0 * ticks / self.units.ticks_per_second as f64),
             process_memory: process

@@ -11,6 +11,7 @@ mod intel;
 mod memory;
 #[cfg(any(target_os = "linux", windows))]
 mod nvml;
+mod quota;
 mod rate;
 mod sampler;
 pub mod topology;

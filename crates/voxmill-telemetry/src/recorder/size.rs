@@ -123,6 +123,7 @@ fn bytes_of_the_rest() -> usize {
     events.push(Event::HostSample(HostSample {
         cpu_percent: Some(draws.next()),
         allowed_cpu: Some((87.3, 64).into()),
+        group_cpu: Some((13.12, 16.0).into()),
         process_cpu_percent: Some(draws.next()),
         process_memory: Some(12_345_678_901),
         memory_available: Some(12_345_678_901),

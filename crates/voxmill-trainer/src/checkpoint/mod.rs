@@ -75,6 +75,22 @@ pub struct VoiceFacts {
     pub speakers: BTreeMap<String, Vec<f32>>,
     /// The speaker with the most clips.
     pub main_speaker: String,
+    /// Languages that were trained on, by code, and who has the most clips in each. Empty where an older program
+    /// wrote it: then nothing is known of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub languages: BTreeMap<String, String>,
+    /// How the recordings sound, which speech is brought to. Older programs stored nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recordings: Option<Recordings>,
+}
+
+/// What a model does not say of the recordings that it learnt from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recordings {
+    /// The median of their integrated loudness.
+    pub loudness_lufs: f32,
+    /// The log-mel frame of a pause: the mean of their quietest frames.
+    pub pause: Vec<f32>,
 }
 
 /// Where a run stands.

@@ -138,6 +138,23 @@ fn check_voice(voice: &VoiceFacts) -> Result<(), String> {
             return Err(format!("the style of `{name}` is not {length} numbers"));
         }
     }
+    if let Some(recordings) = &voice.recordings {
+        let channels = voice.vocabulary.mel_channels;
+        let pause = &recordings.pause;
+        // As loud as any recording can be: a larger number overflows when it becomes sound.
+        let is_quiet = |value: &f32| value.is_finite() && *value < 10.0;
+        if pause.len() != channels || !pause.iter().all(is_quiet) {
+            return Err(format!(
+                "the frame of a pause is not {channels} log-mel values"
+            ));
+        }
+        if !(-70.0..=0.0).contains(&recordings.loudness_lufs) {
+            let lufs = recordings.loudness_lufs;
+            return Err(format!(
+                "the recordings' loudness is {lufs} LUFS, not from -70 to 0"
+            ));
+        }
+    }
     Ok(())
 }
 

@@ -84,6 +84,7 @@ impl Trainer {
             reader,
             saved_at: None,
             validated_at: None,
+            has_sampled: false,
             unsaved: Unsaved::default(),
             device: device.clone(),
             speaker_names: speakers,
@@ -114,6 +115,7 @@ impl Trainer {
             bad_steps: 0,
             ..progress
         };
+        resumed.has_sampled = resumed.progress.step > 0;
         resumed.unsaved = Unsaved::after(resumed.progress.best);
         resumed.lengths = LengthSums::new(restored.lengths, device);
         if let (Some(scale), Some(stored)) = (&mut resumed.loss_scale, restored.loss_scale) {

@@ -10,6 +10,9 @@ use crate::checkpoint::{Best, Facts, NotWritten, Snapshot, State, Written};
 use crate::optimizer::{LossScale, with_mean_weights};
 use crate::synthesis::TrainedVoice;
 
+/// A voice that can be heard to learn soon is worth more than one at a round number of steps.
+const FIRST_SAMPLE_SECONDS: f64 = 60.0;
+
 impl Trainer {
     /// What is due after a step.
     pub(super) fn between_steps<F: Feed>(
@@ -23,7 +26,8 @@ impl Trainer {
         let validate = every(options.validate_every);
         let due = every(options.checkpoint_every) || validate;
         let save = self.unsaved.is_time(due, Instant::now());
-        let sample = every(options.sample_every);
+        let is_first = !self.has_sampled && self.progress.seconds >= FIRST_SAMPLE_SECONDS;
+        let sample = options.sample_every.is_some() && (every(options.sample_every) || is_first);
         // The first step shows where the voice began.
         let begins = step == 1 && options.validate_every.is_some();
         if every(Some(options.log_every)) || validate || save {
@@ -132,6 +136,7 @@ impl Trainer {
     }
 
     fn sample(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        self.has_sampled = true;
         self.refresh_voice();
         let model = with_mean_weights(&self.model, &self.optimizer);
         let voice = TrainedVoice::new(model, self.voice.clone(), self.device.clone());

@@ -137,6 +137,8 @@ pub struct Trainer {
     /// The last step of this start whose checkpoint is there, and the last that was validated.
     saved_at: Option<u64>,
     validated_at: Option<u64>,
+    /// Whether the first sample is there, of this start or one before.
+    has_sampled: bool,
     unsaved: Unsaved,
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         let hint = "give two runs or more: voxmill compare runs/a runs/b";
         return Err(UserError::new(what, hint).into());
     }
-    let runs = args.runs.iter().zip(names(&args.runs));
+    let paths: Vec<PathBuf> = args.runs.iter().map(|run| in_runs(run)).collect();
+    let runs = paths.iter().zip(names(&paths));
     let candidates = runs.map(|(path, name)| candidate(path, name));
     let candidates = candidates.collect::<anyhow::Result<Vec<Candidate>>>()?;
     let comparison = compare(&candidates, args.fail_above);
@@ -31,6 +32,18 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         false => Exit::Done,
     })
 }
+
+/// A run may be named without the folder that runs are in.
+fn in_runs(path: &Path) -> PathBuf {
+    let below = Path::new(RUNS).join(path);
+    match !path.exists() && below.exists() {
+        true => below,
+        false => path.to_owned(),
+    }
+}
+
+/// Where `train` writes runs by default.
+const RUNS: &str = "runs";
 
 /// The last part of each path; where two are alike, the paths as they were typed.
 fn names(paths: &[PathBuf]) -> Vec<String> {

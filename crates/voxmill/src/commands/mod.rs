@@ -13,6 +13,7 @@ pub(crate) mod train;
 pub(crate) mod validate;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use voxmill_report::terminal::Paint;
@@ -64,8 +65,32 @@ macro_rules! status {
 }
 pub(crate) use status;
 
+/// Warnings and notes so far, for a dashboard that covers them.
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+const MOST_SAID: usize = 100;
+
+pub(crate) fn said() -> Vec<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Whether standard error is a terminal on which lines can be drawn again.
+pub(crate) fn can_redraw() -> bool {
+    std::io::stderr().is_terminal() && !is_dumb()
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 pub(crate) fn print_status(line: std::fmt::Arguments<'_>) {
-    write_status(&shown::line(&line.to_string()));
+    let line = line.to_string();
+    if line.starts_with("warning: ") || line.starts_with("note: ") {
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < MOST_SAID {
+            said.push(line.clone());
+        }
+    }
+    write_status(&shown::line(&line));
 }
 
 /// A text of several lines, whose parts have no line ends of others.
@@ -82,7 +107,7 @@ fn write_status(text: &str) {
 pub(crate) fn paint() -> Paint {
     let asked_for_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Paint {
-        colour: std::io::stdout().is_terminal() && !asked_for_none,
+        colour: std::io::stdout().is_terminal() && !asked_for_none && !is_dumb(),
     }
 }
 

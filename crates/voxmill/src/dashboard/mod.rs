@@ -4,6 +4,4 @@
 mod shell;
 
 pub(crate) use shell::{Dashboard, restore_terminal};
-pub(crate) use voxmill_report::dashboard::{
-    BestValidation, Budget, BufferLevel, DeviceLoad, Goal, StepTimes,
-};
+pub(crate) use voxmill_report::dashboard::{BestValidation, DeviceLoad, Goal, StepTimes};

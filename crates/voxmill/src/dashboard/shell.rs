@@ -20,10 +20,14 @@ use ratatui::crossterm::terminal::{
 };
 use voxmill_trainer::panics;
 
-use voxmill_report::dashboard::{DashboardState, render};
+use voxmill_report::dashboard::{DashboardState, Look, render};
 
 /// Often enough to look alive, rarely enough to cost nothing next to training.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(250);
+/// Also where nothing was reported: the clock goes on.
+const TICK: Duration = Duration::from_secs(1);
+/// Messages that a page key moves by.
+const PAGE: usize = 8;
 
 static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -67,12 +71,13 @@ impl Shared {
     }
 
     /// What is to be drawn now: a copy, so that a slow terminal does not hold up training.
-    fn snapshot(&self) -> DashboardState {
+    fn snapshot(&self, tick: &dyn Fn(&mut DashboardState)) -> DashboardState {
         let panics = std::mem::take(&mut *self.panics());
         let mut state = self.lock();
         for panic in panics {
             state.warn(panic);
         }
+        tick(&mut state);
         state.clone()
     }
 }
@@ -81,10 +86,12 @@ impl Dashboard {
     /// Takes the terminal and begins to draw.
     ///
     /// `stop` is called at the first `q` or Ctrl-C. `stop_now` is called at the next Ctrl-C, with the terminal
-    /// already given back, so it may end the process.
+    /// already given back, so it may end the process. `tick` brings up to date what no report does: it is called
+    /// before each drawing.
     pub(crate) fn start(
         stop: impl Fn() + Send + 'static,
         stop_now: impl Fn() + Send + 'static,
+        tick: impl Fn(&mut DashboardState) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let terminal = take_terminal()?;
@@ -93,7 +100,7 @@ impl Dashboard {
         let drawer = thread::Builder::new()
             .name("dashboard".to_owned())
             .spawn(move || {
-                let drawn = draw_until_finished(terminal, &for_drawer, &stop, &stop_now);
+                let drawn = draw_until_finished(terminal, &for_drawer, &stop, &stop_now, &tick);
                 restore_terminal();
                 drawn
             });
@@ -115,8 +122,13 @@ impl Dashboard {
     }
 
     /// Gives the terminal back. An error says why nothing was drawn any more.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.close()
+    /// `warnings` gets what was warned of meanwhile, which is on no other screen.
+    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> io::Result<()> {
+        let closed = self.close();
+        let state = self.shared.snapshot(&|_| {});
+        let warned = state.messages.into_iter().filter(|shown| shown.is_warning);
+        warnings.extend(warned.map(|shown| shown.text));
+        closed
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -153,14 +165,24 @@ fn draw_until_finished(
     shared: &Shared,
     stop: &dyn Fn(),
     stop_now: &dyn Fn(),
+    tick: &dyn Fn(&mut DashboardState),
 ) -> io::Result<()> {
+    let mut shown = shared.snapshot(tick);
     shared.changed.store(true, Ordering::Release);
     let mut last_drawn: Option<Instant> = None;
     while !shared.finished.load(Ordering::Acquire) {
         let is_due = last_drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN_DRAWINGS);
-        if is_due && shared.changed.swap(false, Ordering::AcqRel) {
-            let state = shared.snapshot();
-            terminal.draw(|frame| render(&state, frame))?;
+        let ticks = last_drawn.is_none_or(|drawn| drawn.elapsed() >= TICK);
+        if is_due && (shared.changed.swap(false, Ordering::AcqRel) || ticks) {
+            let (view, stopping) = {
+                let state = shared.lock();
+                (state.view, state.stopping)
+            };
+            if !view.paused {
+                shown = shared.snapshot(tick);
+            }
+            (shown.view, shown.stopping) = (view, stopping);
+            terminal.draw(|frame| render(&shown, frame))?;
             last_drawn = Some(Instant::now());
         }
         if !event::poll(BETWEEN_DRAWINGS)? {
@@ -173,7 +195,7 @@ fn draw_until_finished(
         }
         match handle(&event, shared, stop) {
             KeyAction::Nothing => {}
-            KeyAction::Stop => last_drawn = None,
+            KeyAction::Stop | KeyAction::Look(_) => last_drawn = None,
             KeyAction::StopNow => {
                 restore_terminal();
                 stop_now();
@@ -188,9 +210,13 @@ fn draw_until_finished(
 fn handle(event: &Event, shared: &Shared, stop: &dyn Fn()) -> KeyAction {
     let is_stopping = shared.lock().stopping;
     let action = action(event, is_stopping);
-    if action == KeyAction::Stop {
-        shared.update(|state| state.stopping = true);
-        stop();
+    match action {
+        KeyAction::Stop => {
+            shared.update(|state| state.stopping = true);
+            stop();
+        }
+        KeyAction::Look(look) => shared.update(|state| state.look(look)),
+        KeyAction::Nothing | KeyAction::StopNow => {}
     }
     action
 }
@@ -198,6 +224,7 @@ fn handle(event: &Event, shared: &Shared, stop: &dyn Fn()) -> KeyAction {
 #[derive(Debug, PartialEq, Eq)]
 enum KeyAction {
     Nothing,
+    Look(Look),
     Stop,
     StopNow,
 }
@@ -219,8 +246,26 @@ fn action(event: &Event, is_stopping: bool) -> KeyAction {
     match (is_ctrl_c, is_q, is_stopping) {
         (true, _, true) => KeyAction::StopNow,
         (true, _, false) | (_, true, false) => KeyAction::Stop,
-        _ => KeyAction::Nothing,
+        _ if modifiers.contains(KeyModifiers::CONTROL) => KeyAction::Nothing,
+        _ => look(*code).map_or(KeyAction::Nothing, KeyAction::Look),
     }
+}
+
+fn look(code: KeyCode) -> Option<Look> {
+    Some(match code {
+        KeyCode::Up | KeyCode::Char('k') => Look::Up(1),
+        KeyCode::Down | KeyCode::Char('j') => Look::Down(1),
+        KeyCode::PageUp => Look::Up(PAGE),
+        KeyCode::PageDown => Look::Down(PAGE),
+        KeyCode::Home => Look::Oldest,
+        KeyCode::End => Look::Newest,
+        KeyCode::Char('0') => Look::AllCurves,
+        KeyCode::Char(digit @ '1'..='5') => Look::Curve(digit as usize - '1' as usize),
+        KeyCode::Char('p' | ' ') => Look::Pause,
+        KeyCode::Char('?' | 'h') => Look::Help,
+        KeyCode::Esc => Look::Reset,
+        _ => return None,
+    })
 }
 
 /// A panic of the run or of the drawing gives the terminal back before its message is printed. A panic elsewhere,
@@ -273,6 +318,8 @@ mod tests {
             (key('q', none), true, KeyAction::Nothing),
             (key('c', none), false, KeyAction::Nothing),
             (key('x', ctrl), true, KeyAction::Nothing),
+            (key('2', none), true, KeyAction::Look(Look::Curve(1))),
+            (key('?', none), false, KeyAction::Look(Look::Help)),
             (Event::Resize(80, 24), true, KeyAction::Nothing),
         ] {
             assert_eq!(action(&event, is_stopping), expected, "{event:?}");
@@ -297,10 +344,10 @@ mod tests {
         let held = shared.lock();
         shared.panics().push("thread featurize-1: no".to_owned());
         drop(held);
-        let messages = shared.snapshot().messages;
+        let messages = shared.snapshot(&|_| {}).messages;
         assert_eq!(messages.len(), 1);
         assert!(messages[0].is_warning);
-        assert_eq!(shared.snapshot().messages.len(), 1, "shown once");
+        assert_eq!(shared.snapshot(&|_| {}).messages.len(), 1, "shown once");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a run learns from: the dataset, its features, and the batches of both splits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,13 @@ use voxmill_data::manifest::{Manifest, Split};
 use voxmill_data::store::{CacheHome, PlannedLengths};
 use voxmill_data::{DatasetFolder, FeatureStore, Loader, LoaderError, LoaderSettings, Recipe};
 use voxmill_telemetry::recorder::Recorder;
+use voxmill_text::detect::detect;
+use voxmill_text::language::Language;
 use voxmill_trainer::checkpoint::PrepareOn;
 
 use super::dataset::{folders, scan};
 use super::errors::{front_end, of_loader};
+use super::unwanted::unwanted;
 use crate::commands::status;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
@@ -27,14 +31,19 @@ pub(crate) struct Data {
     pub(crate) train: Manifest,
     /// Of its manifest, good and bad.
     pub(crate) rows: usize,
+    /// Left out for their sound or as suspicious when the run began, by id.
+    pub(crate) dropped: Vec<String>,
     /// Of another folder, where one is given.
     held_out: Option<(DatasetFolder, Manifest)>,
     pub(crate) recipe: Recipe,
 }
 
 impl Data {
-    /// `frozen`: clips that a resumed run left out when it began.
-    pub(crate) fn open(settings: &TrainSettings, frozen: &[String]) -> anyhow::Result<Data> {
+    /// `frozen`: clips that a resumed run left out when it began. What is left out then does not change.
+    pub(crate) fn open(
+        settings: &TrainSettings,
+        frozen: Option<&[String]>,
+    ) -> anyhow::Result<Data> {
         let mut all = folders(&settings.data)?.into_iter();
         let folder = all.next().context("there is always a folder to train on")?;
         let mut train = scan(&folder, &settings.data)?;
@@ -46,9 +55,13 @@ impl Data {
             );
             return Err(UserError::new(bad.to_string(), hint).into());
         }
+        let dropped = match frozen {
+            None => unwanted(&train, &folder, &settings.data)?,
+            Some(_) => Vec::new(),
+        };
         let held_out = all.next().map(|folder| held_out(folder, settings));
         let held_out = held_out.transpose()?;
-        train.exclude(frozen);
+        train.exclude(frozen.unwrap_or(&dropped));
         if settings.shuffle_texts {
             train.shuffle_texts(settings.data.batches.seed);
         }
@@ -61,6 +74,7 @@ impl Data {
             folder,
             train,
             rows,
+            dropped,
             held_out,
             recipe: Recipe {
                 front_end: Arc::new(front_end(settings.data.text.clone())?),
@@ -74,6 +88,29 @@ impl Data {
     pub(crate) fn held_out(&self) -> &Manifest {
         let other = self.held_out.as_ref();
         other.map_or(&self.train, |(_, manifest)| manifest)
+    }
+
+    /// The languages of the training clips, and who has the most clips in each.
+    pub(crate) fn languages(&self, usual: Option<Language>) -> BTreeMap<String, String> {
+        let mut clips: BTreeMap<(Language, u32), usize> = BTreeMap::new();
+        for clip in self.train.clips_of(Split::Train) {
+            let language = clip.language.or(usual);
+            let language = language.unwrap_or_else(|| detect(&clip.text));
+            *clips.entry((language, clip.speaker)).or_default() += 1;
+        }
+        let mut most: BTreeMap<Language, (usize, u32)> = BTreeMap::new();
+        for ((language, speaker), count) in clips {
+            let best = most.entry(language).or_default();
+            if count > best.0 {
+                *best = (count, speaker);
+            }
+        }
+        let names = &self.train.speakers;
+        most.into_iter()
+            .map(|(language, (_, speaker))| {
+                (language.code().to_owned(), names[speaker as usize].clone())
+            })
+            .collect()
     }
 
     pub(crate) fn store(&self, settings: &TrainSettings) -> Arc<FeatureStore> {
@@ -157,11 +194,13 @@ fn held_out(
     folder: DatasetFolder,
     settings: &TrainSettings,
 ) -> anyhow::Result<(DatasetFolder, Manifest)> {
-    let manifest = scan(&folder, &settings.data)?;
+    let mut manifest = scan(&folder, &settings.data)?;
     if let Some(bad) = manifest.too_many_bad(settings.data.max_bad) {
         let what = format!("of `{}`, {bad}", folder.path.display());
         return Err(UserError::new(what, "correct them, or allow more with --max-bad").into());
     }
+    let dropped = unwanted(&manifest, &folder, &settings.data)?;
+    manifest.exclude(&dropped);
     if manifest.clips.is_empty() {
         let what = format!(
             "no clip of `{}` is left to validate on",
@@ -245,7 +284,7 @@ mod tests {
                 panic!("another verb")
             };
             let settings = TrainSettings::resolve(*args).unwrap();
-            let data = Data::open(&settings, &[]).unwrap();
+            let data = Data::open(&settings, None).unwrap();
             let store = data.store(&settings);
             let train = training_loader(&settings, &store, loader_settings(&settings)).unwrap();
             let held_out = data.validation_loader(&settings, &store).unwrap().unwrap();

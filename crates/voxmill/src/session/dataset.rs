@@ -1,6 +1,6 @@
 //! The folders that the settings name, and what their manifests say.
 
-use voxmill_data::manifest::{Limits, MIN_SECONDS, Manifest, Split};
+use voxmill_data::manifest::{Limits, Links, MIN_SECONDS, Manifest, Split};
 use voxmill_data::{Dataset, DatasetFolder};
 
 use super::errors::of_manifest;
@@ -18,12 +18,18 @@ pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFold
     let given = settings.val_data.is_some().then_some(Split::Train);
     let mut train = DatasetFolder::new(path, given, settings.cache_dir.clone());
     train.demo = settings.train_data.is_none();
+    let links = match settings.follow_links {
+        true => Links::Everywhere,
+        false => Links::Inside,
+    };
+    train.links = links;
     let Some(val) = &settings.val_data else {
         return Ok(vec![train]);
     };
     let home = settings.cache_dir.as_ref();
     let home = home.map(|dir| dir.join("validation"));
-    let validation = DatasetFolder::new(val.clone(), Some(Split::Validation), home);
+    let mut validation = DatasetFolder::new(val.clone(), Some(Split::Validation), home);
+    validation.links = links;
     if train.is_same(&validation) {
         let val = val.display();
         let what = format!("--train-data and --val-data are the same folder, `{val}`");

@@ -123,6 +123,9 @@ pub(crate) fn facts(
         (fact::SECONDS_BEFORE, before.to_string()),
         (fact::PRECISION, session.precision.describe().to_owned()),
     ];
+    if let Some(path) = settings.start.init_from() {
+        facts.push((fact::INIT_FROM, path.display().to_string()));
+    }
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
     let facts = facts.into_iter();
     facts

@@ -1,5 +1,7 @@
 //! The pipeline's batches as the trainer takes them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -34,6 +36,8 @@ pub(crate) struct PipelineFeed<'a> {
     validation: Option<HeldOut<'a>>,
     quarantine: Vec<String>,
     late: Option<String>,
+    /// Batches that the trainer took.
+    taken: Arc<AtomicU64>,
 }
 
 impl<'a> PipelineFeed<'a> {
@@ -51,7 +55,13 @@ impl<'a> PipelineFeed<'a> {
             validation,
             quarantine,
             late: None,
+            taken: Arc::default(),
         }
+    }
+
+    /// Counts the batches that the trainer takes, for who shows how far it is between two reports.
+    pub(crate) fn counting(self, taken: Arc<AtomicU64>) -> PipelineFeed<'a> {
+        PipelineFeed { taken, ..self }
     }
 
     /// Takes `count` batches into memory and ends the pipeline: what is then measured is the model alone.
@@ -64,12 +74,14 @@ impl<'a> PipelineFeed<'a> {
         }
         self.replayed.reverse();
         self.running = None;
+        self.taken.store(0, Ordering::Relaxed);
         Ok(())
     }
 }
 
 impl Feed for PipelineFeed<'_> {
     fn next(&mut self) -> Option<Result<Fed, FeedError>> {
+        self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(running) = &mut self.running else {
             return self.replayed.pop().map(|ready| Ok(in_memory(ready)));
         };

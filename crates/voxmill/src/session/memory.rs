@@ -186,6 +186,10 @@ impl DeviceWatch {
         watches
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// At the last check; `None` where the backend does not say.
     pub(crate) fn now(&self) -> Option<u64> {
         self.watch.now()

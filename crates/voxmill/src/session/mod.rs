@@ -17,6 +17,7 @@ pub(crate) mod recording;
 pub(crate) mod run_folder;
 pub(crate) mod run_lock;
 pub(crate) mod steps;
+pub(crate) mod unwanted;
 pub(crate) mod voice;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use voxmill_data::batch::Batch;
+use voxmill_data::batch_plan::ShapeChoice;
 use voxmill_data::manifest::Quarantine;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_pipeline::stage::Work;
@@ -52,9 +54,9 @@ pub(crate) struct Resumed {
     pub(crate) _lock: Option<FolderLock>,
 }
 
-/// Clips that were left out when the run began, by id.
-pub(crate) fn frozen_before(resumed: Option<&Resumed>) -> &[String] {
-    resumed.map_or(&[], |resumed| &resumed.checkpoint.facts().quarantine)
+/// Clips that were left out when the run began, by id; `None` for a run that begins.
+pub(crate) fn frozen_before(resumed: Option<&Resumed>) -> Option<&[String]> {
+    resumed.map(|resumed| &*resumed.checkpoint.facts().quarantine)
 }
 
 /// The threads that a verb computes on: headers, texts and the model share one pool, for they are never
@@ -96,6 +98,13 @@ impl Session {
         began: Instant,
         stop: &AtomicBool,
     ) -> anyhow::Result<Session> {
+        let mut settings = settings.clone();
+        if let Some(resumed) = resumed {
+            // The plan that it began with: its position counts the batches of that one.
+            let number = resumed.checkpoint.facts().settings["shape_choice"].as_u64();
+            settings.data.batches.shape_choice = ShapeChoice::of_number(number);
+        }
+        let settings = &settings;
         let store = match resumed {
             None => data.store(settings),
             // A run of an earlier version planned by headers, which is the default.

@@ -189,7 +189,7 @@ fn alone(checkpoint: CheckpointFolder) -> FoundCheckpoint {
 }
 
 /// Keys that belong to one start of a run, not to the run.
-const OF_ONE_START: [&str; 3] = ["init_from", "runs_dir", "dashboard"];
+const OF_ONE_START: [&str; 2] = ["runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
 pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> String {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use voxmill_audio::{Featurizer, loudness};
 use voxmill_data::manifest::Split;
 use voxmill_text::symbols::SymbolTable;
-use voxmill_trainer::checkpoint::VoiceFacts;
+use voxmill_trainer::checkpoint::{Recordings, VoiceFacts};
 use voxmill_trainer::device::Device;
 use voxmill_trainer::model::Vocabulary;
 use voxmill_trainer::prepare::LANGUAGES;
@@ -26,6 +27,8 @@ use voxmill_settings::error::UserError;
 
 /// Clips that the mel statistics are taken from.
 const STATISTICS_CLIPS: usize = 128;
+/// Clips that are decoded for their loudness: its median hardly moves with more.
+const LOUDNESS_CLIPS: usize = 32;
 
 /// A voice that has not learnt anything yet.
 pub(crate) fn new_voice(
@@ -41,6 +44,7 @@ pub(crate) fn new_voice(
     })?;
     let size = settings.model_size;
     let symbols = SymbolTable::built_in();
+    let languages = data.languages(settings.data.language);
     Ok(VoiceFacts {
         size,
         shape: size.shape(),
@@ -55,7 +59,39 @@ pub(crate) fn new_voice(
         length_scale: 1.0,
         speakers: BTreeMap::new(),
         main_speaker: data.train.main_speaker().unwrap_or_default().to_owned(),
+        languages,
+        recordings: recordings(settings, store, &sample)?,
     })
+}
+
+/// How the recordings sound. `None` where none of them has a loudness.
+fn recordings(
+    settings: &TrainSettings,
+    store: &FeatureStore,
+    sample: &[usize],
+) -> anyhow::Result<Option<Recordings>> {
+    let audio = &settings.data.audio;
+    let sample = &sample[..sample.len().min(LOUDNESS_CLIPS)];
+    let Some(pause) = store.pause_frame(sample)? else {
+        return Ok(None);
+    };
+    let mut featurizer = Featurizer::new(audio)?;
+    let mut levels: Vec<f32> = sample
+        .iter()
+        .filter_map(|&clip| {
+            // What cannot be decoded is found, and listed, by whoever trains on it.
+            let samples = featurizer
+                .waveform(&store.clips()[clip].audio_path())
+                .ok()?;
+            loudness(&samples, audio.sample_rate)
+        })
+        .collect();
+    levels.sort_by(f32::total_cmp);
+    let median = levels.get(levels.len() / 2);
+    Ok(median.map(|&lufs| Recordings {
+        loudness_lufs: lufs.clamp(-70.0, 0.0),
+        pause,
+    }))
 }
 
 /// A voice that is fine-tuned decides the size, unless a flag or the file does: then [`from_other_voice`]
@@ -119,6 +155,11 @@ pub(crate) fn from_other_voice(
     // What its weights have learnt to read is in its scale.
     voice.mel_statistics = theirs.mel_statistics;
     voice.length_scale = theirs.length_scale;
+    // Its speakers stay, and so do the languages that they speak.
+    for (code, speaker) in &theirs.languages {
+        let ours = voice.languages.entry(code.clone());
+        ours.or_insert_with(|| speaker.clone());
+    }
     Trainer::from_voice(options, voice, stored, speakers, device, &found.checkpoint)
         .map_err(of_checkpoint)
 }

@@ -116,7 +116,7 @@ fn settings_are_shown_with_their_origin() {
     assert_printed!(printed(&mut prepare(dataset.path(), shown)), dataset.path());
     let mut command = prepare(dataset.path(), format!("{config} --json"));
     let stderr = String::from_utf8(command.output().unwrap().stderr).unwrap();
-    let note = "`enable_xla` has no meaning here: it steered TensorFlow";
+    let note = "`enable_xla` is ignored: TensorFlow only";
     assert_has(&stderr, &[note]);
     assert!(!stderr.contains("learning_rate"), "{stderr}");
 }

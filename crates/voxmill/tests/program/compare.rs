@@ -72,7 +72,7 @@ fn two_runs_are_compared_with_each_other() {
     // A run compared with itself: its log alone, without settings.
     fs::copy(home.join("run/events.jsonl"), home.join("copy.jsonl")).unwrap();
     let phrases = [
-        "no measurable difference",
+        "no significant difference",
         "all 6 steps in common are the same to the last bit",
         "copy.jsonl has no settings.yaml",
         "✓ copy.jsonl is not slower than run by more than 0 %",

@@ -7,6 +7,7 @@
 
 mod at_once;
 mod bad_input;
+mod choosing;
 mod compare;
 mod dataset;
 mod devices;

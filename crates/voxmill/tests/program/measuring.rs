@@ -67,9 +67,11 @@ fn a_profile_explains_the_time_and_its_log_says_the_same_again() {
         "interference",
         "run_over_floor",
         "no_overlap_over_run",
+        "most_overlap_can_gain",
     ] {
         assert!(!profile["feeding"][measured].is_null(), "{measured}");
     }
+    assert_eq!(profile["feeding"]["rounds"], 4, "all phases took turns");
     assert_eq!(profile["facts"]["cache"], "cold");
     let stages = profile["stages"].as_array().unwrap();
     let named = |name: &str| stages.iter().any(|stage| stage["name"] == name);
@@ -122,12 +124,12 @@ fn what_is_injected_is_found() {
         ("slow_resampling", false, 12, "--plant resample=150ms"),
         ("slow_collating", true, 6, "--inject collate=800ms"),
         ("slow_transfer", true, 6, "--inject transfer=800ms"),
-        ("cold_cache", false, 12, "--inject mel=150ms"),
+        ("cold_cache", false, 12, "--inject mel=300ms"),
         (
             "model_too_small",
             false,
             12,
-            "--inject mel=150ms --no-cache",
+            "--inject mel=500ms --no-cache",
         ),
         ("padding", true, 12, "--pad-to-fixed-length"),
     ] {
@@ -155,7 +157,18 @@ fn the_data_side_is_measured_without_a_model() {
     );
     assert!(data["warm"].as_array().unwrap().is_empty(), "no cache yet");
     assert!(data["cold"][0]["clips_per_second"].as_f64().unwrap() > 0.0);
-    assert_eq!(data["verdicts"].as_array().unwrap().len(), 3);
+    // A fourth where other programs took the cores of the machine that runs the tests.
+    let crowded = data["other_programs"]["oversubscribed"] == true;
+    let verdicts = data["verdicts"].as_array().unwrap();
+    assert_eq!(verdicts.len(), 3 + usize::from(crowded));
+    let slowest = data["audio"]["slowest"].as_array().unwrap();
+    let times: Vec<f64> = slowest.iter().map(|s| s["ms"].as_f64().unwrap()).collect();
+    assert_eq!(times.len(), 5);
+    assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
+    assert_eq!(
+        (&data["cached"], &data["all_clips"]),
+        (&0.into(), &300.into())
+    );
     let mut refused = bench.command("analyze", "--compute-threads 2");
     expect(&mut refused, 1, &["hint: leave it out"]);
     let mut without = bench.command("analyze", "");

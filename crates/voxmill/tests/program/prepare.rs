@@ -193,6 +193,6 @@ fn a_text_that_is_not_read_in_full_is_listed_on_every_run() {
     dataset.tone(4, 1.0);
     for _ in 0..2 {
         let report = prepared(dataset.path(), "");
-        assert_eq!(report["suspicious"], json!({"text not read in full": 1}));
+        assert_eq!(report["suspicious"]["text not read in full"], 1);
     }
 }

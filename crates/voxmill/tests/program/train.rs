@@ -117,6 +117,8 @@ fn a_run_leaves_a_voice_that_speaks() {
         "events.jsonl",
         "samples/final-1.wav",
         "samples/final-1.png",
+        "samples/final-1.txt",
+        "samples/recording-1.wav",
     ] {
         assert!(run.dir().join(file).is_file(), "{file}");
     }
@@ -130,10 +132,18 @@ fn a_run_leaves_a_voice_that_speaks() {
     let wav = fs::read(run.home.path().join("hello.wav")).unwrap();
     assert_eq!(&wav[..4], b"RIFF");
     assert!(wav.len() > 10_000);
+    let out = run.synthesize(Some("Hello."), "-o -").output().unwrap();
+    assert_eq!(&out.stdout[..4], b"RIFF", "{out:?}");
     let mut unread = run.synthesize(Some("One ☃ two"), "--output out/");
     expect(&mut unread, 0, &["not read: `☃`"]);
     assert!(run.home.path().join("out/001.wav").is_file());
-    let mut persian = run.synthesize(Some("سلام دنیا"), "--output salam.wav --json");
+    let salam = Some("سلام دنیا");
+    let refused = [
+        "the text is in fa, and the voice was trained on en",
+        "--force",
+    ];
+    expect_refusal(&mut run.synthesize(salam, "-o salam.wav"), &refused);
+    let mut persian = run.synthesize(salam, "--output salam.wav --json --force");
     let result = json_of(&mut persian, "synthesize");
     assert!(result["files"][0]["seconds"].as_f64().unwrap() > 0.1);
 }
@@ -248,6 +258,9 @@ fn what_does_not_fit_is_refused_with_a_hint() {
     json_of(&mut train, "train");
     let dir = run.dir();
     let speak = |text: &str, more: &str| run.synthesize(Some(text), more);
+    let mut silent = crate::dataset::tone(1.0, 200.0);
+    silent[44..].fill(0);
+    fs::write(run.home.path().join("silent.wav"), silent).unwrap();
     for (mut command, what) in [
         (
             run.train(format!("--resume {} --model-size tiny", dir.display())),
@@ -259,6 +272,14 @@ fn what_does_not_fit_is_refused_with_a_hint() {
         (run.synthesize(None, ""), "no text to speak"),
         (speak("☃☃", ""), "can be read aloud"),
         (speak("hello", "--speaker nobody"), "no speaker `nobody`"),
+        (
+            speak("hello", "--reference-audio silent.wav"),
+            "cannot take the voice from `silent.wav`",
+        ),
+        (
+            run.train_anywhere("--max-steps 1 --run-dir other --sample-text nothing.txt"),
+            "cannot read the sentences",
+        ),
         (
             speak("hello", "--reference-audio nothing.wav"),
             "cannot take the voice",
@@ -282,7 +303,21 @@ fn a_new_run_can_begin_with_another_voice() {
     run.trained("--max-steps 3");
     let first = run.losses()[0].1;
     let tuned = Run::new();
-    tuned.trained(format!("--max-steps 1 --init-from {}", run.dir().display()));
+    let lines = tuned.trained(format!("--max-steps 1 --init-from {}", run.dir().display()));
+    assert_has(
+        &lines,
+        &["fine-tunes another voice", "peak learning rate 0.0005"],
+    );
+    for file in ["settings.yaml", "events.jsonl"] {
+        let text = fs::read_to_string(tuned.dir().join(file)).unwrap();
+        assert!(
+            text.contains(&*run.dir().to_string_lossy()),
+            "{file}: {text}"
+        );
+    }
+    let (a, b) = (run.dir(), tuned.dir());
+    let mut compare = voxmill(format!("compare {} {}", a.display(), b.display()));
+    expect(&mut compare, 0, &["init_from"]);
     assert!(f64::from_bits(tuned.losses()[0].1) < f64::from_bits(first));
 }
 

@@ -33,7 +33,7 @@ fn resolve_with(
     read_header: impl Fn(&Path) -> Result<AudioHeader, BadAudio>,
 ) -> Vec<String> {
     let rows = read_rows(folder.path(), None).unwrap();
-    let audio = AudioFolder::list(&rows).unwrap();
+    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
     let resolve = |row: Result<_, QuarantineEntry>| match row
         .and_then(|row| audio.resolve(row, &read_header))
     {
@@ -49,7 +49,7 @@ fn resolve_with(
 /// The only row, resolved.
 fn resolve_one(folder: &Path) -> Result<ResolvedClip, QuarantineEntry> {
     let rows = read_rows(folder, None).unwrap();
-    let audio = AudioFolder::list(&rows).unwrap();
+    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
     let row = rows.rows[0].clone().unwrap();
     audio.resolve(row, |_| Ok(HEADER))
 }
@@ -149,7 +149,7 @@ fn links_may_not_leave_the_folder() {
 }
 
 #[test]
-fn the_dataset_folder_may_be_a_link_but_its_audio_folder_may_not_leave() {
+fn the_dataset_folder_and_its_audio_folder_may_be_links() {
     let folder = dataset(&["x"]);
     put(&folder, "wavs/x.wav");
     let elsewhere = tempfile::tempdir().unwrap();
@@ -158,14 +158,31 @@ fn the_dataset_folder_may_be_a_link_but_its_audio_folder_may_not_leave() {
     let clip = resolve_one(&link).unwrap().clip;
     assert_eq!(clip.audio_path(), link.join("wavs/x.wav"));
 
-    let linked = dataset(&["x"]);
+    // Data on another disk: the audio folder itself may lie elsewhere, but nothing in it may lead on.
+    let linked = dataset(&["x", "y", "z"]);
     fs::remove_dir(linked.path().join("wavs")).unwrap();
     symlink(folder.path().join("wavs"), linked.path().join("wavs")).unwrap();
-    let error = AudioFolder::list(&read_rows(linked.path(), None).unwrap()).unwrap_err();
-    assert!(matches!(error, ManifestError::AudioFolderOutside { .. }));
-    let target = fs::canonicalize(folder.path()).unwrap();
-    let hint = error.hint();
-    assert!(hint.contains(&*target.to_string_lossy()), "{hint}");
+    put(&elsewhere, "y.wav");
+    let wavs = folder.path().join("wavs");
+    symlink(elsewhere.path().join("y.wav"), wavs.join("y.wav")).unwrap();
+    symlink("x.wav", wavs.join("z.wav")).unwrap();
+    let refused = "outside the dataset folder: wavs/y.wav";
+    assert_eq!(resolve_all(&linked), ["wavs/x.wav", refused, "wavs/z.wav"]);
+}
+
+#[test]
+fn links_are_followed_everywhere_where_the_user_says_so() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    put(&elsewhere, "x.wav");
+    let folder = dataset(&["outside", "sub/x"]);
+    let wavs = folder.path().join("wavs");
+    symlink(elsewhere.path().join("x.wav"), wavs.join("outside.wav")).unwrap();
+    symlink(elsewhere.path(), wavs.join("sub")).unwrap();
+    let rows = read_rows(folder.path(), None).unwrap();
+    let audio = AudioFolder::list(&rows, Links::Everywhere).unwrap();
+    for row in rows.rows {
+        assert!(audio.resolve(row.unwrap(), |_| Ok(HEADER)).is_ok());
+    }
 }
 
 #[test]
@@ -173,7 +190,8 @@ fn a_dataset_without_an_audio_folder_is_an_error() {
     let folder = dataset(&["x"]);
     let wavs = folder.path().join("wavs");
     fs::remove_dir(&wavs).unwrap();
-    let list = || AudioFolder::list(&read_rows(folder.path(), None).unwrap()).unwrap_err();
+    let list =
+        || AudioFolder::list(&read_rows(folder.path(), None).unwrap(), Links::Inside).unwrap_err();
     assert!(list().to_string().ends_with("which holds metadata.csv"));
     fs::write(&wavs, "").unwrap();
     assert!(matches!(list(), ManifestError::Io { .. }));

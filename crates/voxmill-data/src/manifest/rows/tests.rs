@@ -11,7 +11,14 @@ fn source() -> Arc<ManifestFile> {
 
 /// Parses a manifest of these bytes, duplicates and all.
 fn rows_of(bytes: &[u8]) -> Result<Vec<Result<Row, QuarantineEntry>>, ManifestError> {
-    let mut rows = parse(bytes, PathBuf::new(), &source(), None, &mut HashSet::new())?;
+    let mut rows = parse(
+        bytes,
+        PathBuf::new(),
+        &source(),
+        None,
+        Columns::ljspeech,
+        &mut HashSet::new(),
+    )?;
     quarantine_duplicates(&mut rows);
     Ok(rows)
 }

@@ -61,7 +61,7 @@ fn halfway() -> DashboardState {
         let fall = 1.0 / (1.0 + step as f64 / 60.0);
         state.total_loss.push(step, 0.5 + 4.0 * fall);
         state.mel_loss.push(step, 0.3 + 1.5 * fall);
-        state.prior_loss.push(step, 0.15 + 2.0 * fall);
+        state.mean_loss.push(step, 0.15 + 2.0 * fall);
         state.duration_loss.push(step, 0.05 + 0.5 * fall);
         if step % 200 == 0 {
             state.validation_loss.push(step, 0.6 + 4.0 * fall);

@@ -72,6 +72,7 @@ fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
         loss: Some(Loss {
             common_steps: 1_200,
             same_to_the_last_bit: false,
+            same_dataset: Some(true),
             same_amount_of_data: false,
             at: vec![LossAt {
                 step: 1_200,
@@ -137,6 +138,7 @@ fn many_runs_go_into_several_tables() {
     fourth.loss = Some(Loss {
         common_steps: 1_200,
         same_to_the_last_bit: true,
+        same_dataset: Some(false),
         same_amount_of_data: true,
         at: Vec::new(),
     });

@@ -100,6 +100,8 @@ pub struct Key {
     pub role: Role,
     /// The flag without its hyphens, where it is not the name with hyphens.
     flag: Option<&'static str>,
+    /// A letter for those who type it often.
+    pub short: Option<char>,
     /// Another flag that is taken for it.
     pub flag_alias: Option<&'static str>,
     /// The flag says "no" where the key says "yes": its help.
@@ -150,6 +152,7 @@ impl Key {
         in_file(words: &'static str) => in_file = Some(words);
         value(name: &'static str) => value_name = Some(name);
         flag_is(flag: &'static str) => flag = Some(flag);
+        short(letter: char) => short = Some(letter);
         or_flag(flag: &'static str) => flag_alias = Some(flag);
         hidden() => hidden = true;
         bare() => bare = true;
@@ -192,6 +195,7 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
         kind,
         role: Role::Acts,
         flag: None,
+        short: None,
         flag_alias: None,
         inverted: None,
         negation: None,

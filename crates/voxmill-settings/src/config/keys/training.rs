@@ -30,7 +30,7 @@ settings! { OPTIMIZATION: Training, "Optimization", Verbs::TRAINING;
         .value("LEVEL").is("enhanced");
     LEARNING_RATE = key("learning_rate", number(1e-9, 1.0), "The highest learning rate")
         .value("RATE").flag_is("lr").or_flag("learning-rate")
-        .rule(Rule::AutoOf(|| format!("{}; experimental: 1.5 times that", for_each_size(ModelSize::peak_rate)))).example("2e-3");
+        .rule(Rule::AutoOf(|| format!("{}; experimental: 1.5 times that; with init_from a quarter", for_each_size(ModelSize::peak_rate)))).example("2e-3");
     WARMUP_STEPS = key("warmup_steps", whole(0, 10_000_000), "Steps in which the rate rises to its highest")
         .rule(Rule::AutoOf(|| for_each_size(ModelSize::warmup_steps))).example("50");
     WEIGHT_DECAY = key("weight_decay", number(0.0, 1.0), "How strongly weights are pulled to zero")
@@ -40,7 +40,7 @@ settings! { OPTIMIZATION: Training, "Optimization", Verbs::TRAINING;
     GRADIENT_ACCUMULATION_STEPS = key("gradient_accumulation_steps", whole(1, 4_096), "Batches whose gradients make one step")
         .flag_is("grad-accum").or_flag("gradient-accumulation-steps").is("1")
         .also(&[used(Verbs::PROFILE, "Model", "Batches whose gradients make one step").rule(Rule::Is("1"))]);
-    EMA_DECAY = key("ema_decay", number(0.0, 0.999_999), "How slowly the averaged weights follow; 0 turns averaging off")
+    EMA_DECAY = key("ema_decay", number(0.0, 0.999_999), "EMA decay of the averaged weights; 0 turns averaging off")
         .auto("0.999; basic: 0").example("0.999");
     MAX_BAD_STEPS = key("max_bad_steps", whole(0, 1_000_000), "Stop when more steps than this were skipped because a number was not finite")
         .is("20");
@@ -77,6 +77,8 @@ settings! { EVALUATION: Training, "Evaluation", Verbs::TRAINING;
         .absent("off").example("10");
     SAMPLE_EVERY = key("sample_every", whole(0, 1_000_000_000), "Steps from one spoken sample to the next; 0 for none")
         .value("STEPS").rule(Rule::AutoOf(|| for_each_size(steps_between_samples))).example("500");
+    SAMPLE_TEXT = key("sample_text", Kind::Path, "A file with sentences to speak as samples, one a line, at most 20")
+        .value("FILE").absent("three held-out sentences").example("sentences.txt");
 }
 
 settings! { RUN: Training, "Run and output", Verbs::TRAIN;
@@ -94,9 +96,9 @@ settings! { RUN: Training, "Run and output", Verbs::TRAIN;
         .auto("the dataset's name and the size").example("my-voice");
     TENSORBOARD_LOG_DIR = key("tensorboard_log_dir", Kind::Path, "Where TensorBoard's files go")
         .absent("the run's folder").example("/logs");
-    LOG_EVERY = key("log_every", whole(1, 1_000_000), "Steps from one reading of the loss to the next")
+    LOG_EVERY = key("log_every", whole(1, 1_000_000), "Log every N steps")
         .value("STEPS").is("10")
-        .also(&[used(Verbs::PROFILE, "Model", "Steps from one reading of the loss to the next").rule(Rule::Is("10"))]);
+        .also(&[used(Verbs::PROFILE, "Model", "Log every N steps").rule(Rule::Is("10"))]);
     DASHBOARD = key("dashboard", Kind::Switch, "Show curves and buffers while it runs")
         .absent("where standard error is a terminal").of_a_call()
         .off_by("no-dashboard", "Plain lines instead of the dashboard");

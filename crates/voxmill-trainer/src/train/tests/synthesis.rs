@@ -1,8 +1,12 @@
 //! What comes out when the trained voice speaks.
 
+use voxmill_audio::{AudioSettings, loudness};
+use voxmill_text::FrontEnd;
 use voxmill_text::language::Language;
 
 use super::*;
+use crate::checkpoint::Recordings;
+use crate::synthesis::Synthesizer;
 
 const TOKENS: [u16; 8] = [4, 9, 12, 30, 8, 7, 21, 5];
 
@@ -104,4 +108,49 @@ fn speakers_who_sound_different_have_different_styles() {
     let said = |style: &[f32]| voice.speak(&TOKENS, Language::English, style, 1.0).mel;
     assert_ne!(said(&one), said(&two));
     assert!(voice.style_named("nobody").is_none());
+}
+
+/// Two sentences of a voice that knows how its recordings sound, or does not.
+fn said(recordings: Option<Recordings>) -> Vec<f32> {
+    let (voice, _) = trained();
+    let mut facts = voice.facts().clone();
+    facts.recordings = recordings;
+    let model = Voice::new(&facts.shape, facts.vocabulary, 1, &device());
+    let voice = TrainedVoice::new(model, facts, device());
+    let front_end = FrontEnd::new(Default::default()).unwrap();
+    let mut synthesizer = Synthesizer::new(&front_end, &voice.facts().audio, 2).unwrap();
+    let reading = synthesizer
+        .read(&voice, "One word. Two words.", None)
+        .unwrap();
+    assert_eq!(reading.sentences.len(), 2);
+    let style = voice.style_named("one").unwrap();
+    let mut done = 0;
+    let speech = synthesizer
+        .speak(&voice, &reading.sentences, |_| style, 1.0, || done += 1)
+        .unwrap();
+    assert_eq!(done, 2);
+    speech.samples
+}
+
+/// The longest stretch of zeros.
+fn longest_silence(samples: &[f32]) -> usize {
+    let stretches = samples.split(|&sample| sample != 0.0);
+    stretches.map(<[f32]>::len).max().unwrap_or(0)
+}
+
+#[test]
+fn speech_is_as_loud_as_the_recordings_and_its_pauses_are_not_empty() {
+    let rate = AudioSettings::default().sample_rate;
+    for lufs in [-30.0, -40.0] {
+        let recordings = Recordings {
+            loudness_lufs: lufs,
+            pause: vec![-8.0; 80],
+        };
+        let samples = said(Some(recordings));
+        let heard = loudness(&samples, rate).unwrap();
+        assert!((heard - lufs).abs() < 0.5, "{heard} instead of {lufs}");
+        assert!(longest_silence(&samples) < 10);
+    }
+    // A voice of an older program: silence, as it always was.
+    assert!(longest_silence(&said(None)) > 5_000);
 }

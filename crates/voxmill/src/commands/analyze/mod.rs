@@ -2,6 +2,7 @@
 
 mod clips;
 mod pipeline;
+mod rivals;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use voxmill_analysis::data_side::{
 use voxmill_data::manifest::{Clip, Split};
 use voxmill_report::terminal::data_side_text;
 
+use self::rivals::Rivals;
 use super::{paint, print_result, should_run, status};
 use crate::exit::Exit;
 use crate::session::data::Data;
@@ -43,7 +45,8 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {
 }
 
 fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<DataSide> {
-    let dataset = Data::open(settings, &[])?;
+    let dataset = Data::open(settings, None)?;
+    let rivals = Rivals::watch()?;
     let recipe = &dataset.recipe;
     let manifest = &dataset.train;
     let clips: Vec<&Clip> = manifest.clips_of(Split::Train).collect();
@@ -62,11 +65,13 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
         data: &dataset,
     };
     let cold = pipeline.capacities(false, cores)?;
-    let cached = dataset.store(settings).found_in_cache();
-    let warm = match settings.feeding.caching && cached == manifest.clips.len() {
+    let caching = settings.feeding.caching;
+    let cached = caching.then(|| dataset.store(settings).found_in_cache());
+    let warm = match cached == Some(manifest.clips.len()) {
         true => pipeline.capacities(true, cores)?,
         false => Vec::new(),
     };
+    let measured = if warm.is_empty() { &cold } else { &warm };
     let feed = |(step_ms, from): (f64, String)| -> anyhow::Result<FeedingAt> {
         status!("feeding   a batch every {step_ms:.0} ms");
         let fed = pipeline.feed_at(!warm.is_empty(), step_ms)?;
@@ -79,7 +84,7 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
             lost: fed.lost,
             wait_ms: fed.waits,
             needed_clips_per_second: needed,
-            enough_workers: enough_workers(&cold, needed),
+            enough_workers: enough_workers(measured, needed),
         })
     };
     let feeding = pace(settings, step_ms).map(feed).transpose()?;
@@ -94,6 +99,9 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
         cold,
         warm,
         feeding,
+        cached: cached.map(|cached| cached as u64),
+        all_clips: manifest.clips.len() as u64,
+        other_programs: rivals.found(cores),
         verdicts: Vec::new(),
     };
     data.verdicts = verdicts(&data);

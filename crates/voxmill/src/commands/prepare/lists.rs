@@ -5,9 +5,10 @@ use std::path::Path;
 use rayon::prelude::*;
 use voxmill_data::cache::Cache;
 use voxmill_data::manifest::{
-    Clip, Manifest, Measured, Quarantine, Suspicious, TableError, find_suspicious,
+    Clip, Manifest, Measured, QualityList, Quarantine, Suspicious, TableError, find_suspicious,
 };
 
+use crate::commands::status;
 use crate::session::errors::OWN_FOLDER;
 use voxmill_data::Recipe;
 use voxmill_data::build::Known;
@@ -27,6 +28,7 @@ pub(super) fn all_known<'a>(
             tokens: entry.token_count,
             frames: entry.frames,
             levels: entry.levels,
+            quality: None,
         })
     };
     let mut known: Vec<Option<Known>> = clips.iter().map(of_entry).collect();
@@ -40,6 +42,34 @@ pub(super) fn all_known<'a>(
     known
 }
 
+/// Completes what is known by the sound of the frames: as the list of before has it, else from the cache. A clip of
+/// a damaged shard stays without: the next run computes it again.
+pub(super) fn measure(
+    clips: &[Clip],
+    known: &mut [Option<Known>],
+    cache: &Cache,
+    recipe: &Recipe,
+    file: &Path,
+) {
+    // A list that cannot be read is written anew.
+    let before = QualityList::read(file).unwrap_or_default();
+    clips.par_iter().zip(&mut *known).for_each(|(clip, known)| {
+        if let Some(known) = known {
+            let listed = || before.of(clip, Some(known.frames));
+            let cached = || Some(recipe.quality(cache.get(&clip.id).ok()??.mel));
+            known.quality = known.quality.or_else(listed).or_else(cached);
+        }
+    });
+    let rows = clips.iter().zip(&*known).filter_map(|(clip, known)| {
+        let known = (*known)?;
+        Some((clip, known.frames, known.quality?))
+    });
+    if let Err(error) = QualityList::write(file, rows) {
+        // Nothing of this run depends on it, and a folder that cannot be written is still good.
+        status!("warning: what was measured of the clips is not kept: {error}");
+    }
+}
+
 pub(super) fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::Result<()> {
     quarantine.write_csv(file).map_err(cannot_write)
 }
@@ -49,6 +79,7 @@ pub(super) fn write_suspicious(
     manifest: &Manifest,
     known: &[Option<Known>],
     recipe: &Recipe,
+    min_snr: Option<f64>,
     file: &Path,
 ) -> anyhow::Result<Vec<Suspicious>> {
     let measured: Vec<Measured> = manifest
@@ -64,10 +95,11 @@ pub(super) fn write_suspicious(
                 tokens: known.tokens as usize,
                 seconds: clip.header.seconds(),
                 levels: known.levels,
+                quality: known.quality?,
             })
         })
         .collect();
-    let suspicious = find_suspicious(&measured);
+    let suspicious = find_suspicious(&measured, min_snr);
     voxmill_data::manifest::write_suspicious(file, &suspicious).map_err(cannot_write)?;
     Ok(suspicious)
 }

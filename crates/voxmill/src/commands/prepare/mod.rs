@@ -21,7 +21,7 @@ use voxmill_report::terminal::prepared_text;
 use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
 
-use self::report::{FolderFacts, Timing, counts_by, suspicious_list};
+use self::report::{FolderFacts, Timing, counts_by};
 use super::{print_json, print_output, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
@@ -212,15 +212,17 @@ impl Preparing<'_> {
         let cache = Cache::open(&self.folder.cache_dir()).map_err(of_cache)?;
 
         let built = &work.built.known;
-        let known = lists::all_known(&manifest.clips, &cache, built, work.stale.keys());
+        let mut known = lists::all_known(&manifest.clips, &cache, built, work.stale.keys());
         let usable = known.iter().flatten().count();
         let reasons = built.iter().filter_map(|(clip, _)| work.stale.remove(clip));
         let rebuilt = counts_by(reasons);
         let bad = std::mem::take(&mut work.built.bad);
         manifest.quarantine.extend(bad);
         lists::write_quarantine(&manifest.quarantine, &quarantine_file)?;
-        let list = suspicious_list(self.folder);
-        let suspicious = lists::write_suspicious(&manifest, &known, self.recipe, &list)?;
+        let list = self.folder.quality_list();
+        lists::measure(&manifest.clips, &mut known, &cache, self.recipe, &list);
+        let (list, min_snr) = (self.folder.suspicious_list(), self.settings.data.min_snr);
+        let suspicious = lists::write_suspicious(&manifest, &known, self.recipe, min_snr, &list)?;
         let built = work.built.known.iter();
         let built_audio = built.map(|&(clip, _)| manifest.clips[clip].header.seconds());
         let interrupted = work.interrupted || work.built.interrupted;
@@ -230,6 +232,7 @@ impl Preparing<'_> {
             rows,
             known: &known,
             suspicious: &suspicious,
+            suspicious_ids: suspicious.iter().map(|one| &*one.clip).collect(),
             settings: self.settings,
             cache: &cache,
             budget: self.budget,

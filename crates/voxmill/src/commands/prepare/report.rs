@@ -1,15 +1,14 @@
 //! What `prepare` found and did, as the result that is printed.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_data::cache::{Cache, Collected, Warning};
-use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious};
+use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious, source_formats};
 use voxmill_report::results::prepare::{
     Batches, CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles,
-    PreparedDataset, RepairedFacts, TimeFacts,
+    PreparedDataset, RepairedFacts, SourceGroup, TimeFacts,
 };
 
 use voxmill_data::DatasetFolder;
@@ -23,6 +22,7 @@ pub(super) struct FolderFacts<'a> {
     /// By clip number; `None` for a clip that turned out bad or was not reached.
     pub(super) known: &'a [Option<Known>],
     pub(super) suspicious: &'a [Suspicious],
+    pub(super) suspicious_ids: HashSet<&'a str>,
     pub(super) settings: &'a PrepareSettings,
     pub(super) cache: &'a Cache,
     pub(super) budget: Option<u64>,
@@ -43,11 +43,6 @@ pub(super) struct Timing {
     pub(super) built_audio_seconds: f64,
 }
 
-/// The list of the clips that a person should listen to.
-pub(super) fn suspicious_list(folder: &DatasetFolder) -> PathBuf {
-    folder.home.join("suspicious.csv")
-}
-
 /// How often each name comes.
 pub(super) fn counts_by(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     names.fold(BTreeMap::new(), |mut counts, name| {
@@ -65,7 +60,15 @@ impl FolderFacts<'_> {
     fn usable(&self) -> impl Iterator<Item = (&Clip, Known)> {
         let clips = self.manifest.clips.iter().zip(self.known);
         let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
-        clips.filter(|(_, known)| !self.is_too_long(known))
+        clips.filter(|(clip, known)| !self.is_too_long(known) && !self.is_dropped(clip, known))
+    }
+
+    /// Left out by `--drop-suspicious` or `--min-snr`, as `train` would.
+    fn is_dropped(&self, clip: &Clip, known: &Known) -> bool {
+        let data = &self.settings.data;
+        let snr = known.quality.map(|quality| f64::from(quality.snr_db));
+        let noisy = (data.min_snr).is_some_and(|min| snr.is_some_and(|snr| snr < min));
+        noisy || data.drop_suspicious && self.suspicious_ids.contains(&*clip.id)
     }
 
     pub(super) fn result(self) -> anyhow::Result<PreparedDataset> {
@@ -90,14 +93,19 @@ impl FolderFacts<'_> {
         let (bad, mut filtered) = (manifest.quarantine.len(), manifest.filtered);
         let known = facts.known.iter().flatten();
         filtered.audio_too_long += known.filter(|known| facts.is_too_long(known)).count();
-        let reached = usable.len() + bad + filtered.total();
+        let clips = manifest.clips.iter().zip(facts.known);
+        let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
+        let dropped = clips
+            .filter(|(clip, known)| !facts.is_too_long(known) && facts.is_dropped(clip, known));
+        let dropped = dropped.count();
+        let reached = usable.len() + bad + filtered.total() + dropped;
         let counts = ClipCounts {
             rows: facts.rows,
             usable: usable.len(),
             training,
             validation: usable.len() - training,
             bad,
-            filtered: filtered.total(),
+            filtered: filtered.total() + dropped,
             not_reached: facts.rows.saturating_sub(reached),
         };
         let time = &facts.timing;
@@ -111,6 +119,17 @@ impl FolderFacts<'_> {
             tokens: percentiles(usable.iter().map(|(_, known)| f64::from(known.tokens))),
             batches: batches(&facts)?,
             trimmed: facts.settings.data.audio.trim_db.is_some(),
+            sources: source_formats(usable.iter().map(|(clip, _)| *clip))
+                .into_iter()
+                .map(|source| SourceGroup {
+                    sample_rate: source.sample_rate,
+                    channels: source.channels,
+                    codec: source.codec,
+                    clips: source.clips,
+                    hours: source.seconds / 3600.0,
+                })
+                .collect(),
+            sample_rate: facts.settings.data.audio.sample_rate,
             languages: named(languages),
             speakers: named(speakers),
             quarantine: (manifest.quarantine.counts().into_iter())
@@ -121,19 +140,20 @@ impl FolderFacts<'_> {
                 ("audio too long", filtered.audio_too_long),
                 ("audio too short", filtered.audio_too_short),
                 ("text too long", filtered.text_too_long),
+                ("noisy or suspicious", dropped),
             ]
             .into_iter()
             .filter(|(_, n)| *n > 0)
             .map(|(reason, n)| (reason.to_owned(), n))
             .collect(),
             suspicious: counts_by(facts.suspicious.iter().map(|one| one.suspicion.to_string())),
-            suspicious_file: suspicious_list(facts.folder).display().to_string(),
+            suspicious_file: facts.folder.suspicious_list().display().to_string(),
             cache: CacheFacts {
                 folder: facts.cache.dir().display().to_string(),
                 clips: facts.cache.len(),
                 bytes: facts.cache.disk_bytes()?,
                 budget: facts.budget,
-                reused: counts.usable - time.built_clips,
+                reused: facts.known.iter().flatten().count() - time.built_clips,
                 rebuilt: time.built_clips,
                 reasons: facts.rebuilt,
                 frames_kept: facts.audio_kept,
@@ -214,8 +234,7 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
     }
     let plan = BatchPlan::new(clips, settings.data.batches)?;
     let batch_size = settings.data.batches.batch_size.get();
-    let seed = settings.data.batches.seed;
-    let random = PaddingWaste::of_random_batches(plan.clips(), batch_size as usize, seed);
+    let random = PaddingWaste::of_random_batches(plan.clips(), plan.settings());
     let longest = PaddingWaste::of_longest(plan.clips());
     let shapes = plan.buckets().iter().map(|bucket| PaddedShape {
         frames: bucket.shape.frames,

@@ -1,9 +1,9 @@
 //! Batches for each phase of a profile.
 //!
-//! The run itself takes them from the pipeline, as `train` does. Before it come one batch of every shape, so that
-//! kernels are compiled and tuned, and a few batches without overlap. Between its parts come batches that are on the
-//! device already, with the workers at rest (the floor) or at work (interference): a thread then takes a batch off the
-//! pipeline for each that is trained on, and discards it.
+//! The run itself takes them from the pipeline, as `train` does. Before it comes one batch of every shape, so that
+//! kernels are compiled and tuned. Between its blocks come batches that are on the device already, with the workers at
+//! rest (the floor) or at work (interference): a thread then takes a batch off the pipeline for each that is trained on,
+//! and discards it. With the workers at rest come batches without overlap, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +47,8 @@ pub(super) struct ProfileFeed<'a> {
     drain: Option<Drain>,
     rest: Option<Rest>,
     given: u64,
+    /// Batches of the floor and of interference, which take the same ones of those kept.
+    given_ready: [usize; 2],
     source: Option<Source>,
     announced: &'static str,
     /// For the floor: first one of each shape, then the last ones of the run.
@@ -84,6 +86,7 @@ impl<'a> ProfileFeed<'a> {
             drain: None,
             rest: None,
             given: 0,
+            given_ready: [0; 2],
             source: None,
             announced: "",
             kept: Vec::new(),
@@ -116,12 +119,20 @@ impl<'a> ProfileFeed<'a> {
             let pipeline = drain.stop();
             self.pipeline = Some(pipeline.ok_or("the thread that discards batches panicked")?);
         }
-        if let (Some(rest), Some(pipeline)) = (self.rest.take(), &mut self.pipeline) {
-            rest.end(pipeline);
+        let workers_rest = matches!(source, Source::Floor | Source::OneByOne);
+        match (&mut self.pipeline, workers_rest) {
+            (Some(pipeline), true) if self.rest.is_none() => {
+                self.rest = Some(Rest::begin(pipeline.control()));
+            }
+            (Some(pipeline), false) => {
+                if let Some(rest) = self.rest.take() {
+                    rest.end(pipeline);
+                }
+            }
+            _ => {}
         }
         match source {
-            Source::Shapes => {}
-            Source::OneByOne => {
+            Source::OneByOne if self.without_overlap.is_none() => {
                 // Its stages would be taken for those of the run.
                 let off = Recorder::off();
                 let begin = ResumePoint::default();
@@ -130,17 +141,14 @@ impl<'a> ProfileFeed<'a> {
                 self.without_overlap = Some(running);
             }
             Source::Run if self.pipeline.is_none() => {
-                let done = self.without_overlap.take();
-                let from = ResumePoint::at(done.map_or(0, |done| done.resume_point().next));
+                // Behind the batches without overlap: clips that these have read must not be found in memory.
+                let before = self.phases.steps_from(Source::OneByOne) * self.accumulate;
+                let from = ResumePoint::at(before);
                 let (prepare, recorder) = (self.prepare.clone(), self.recorder.clone());
                 self.pipeline = Some(self.batches.start_with(from, None, prepare, recorder)?);
             }
-            Source::Run => {}
             Source::Interference => self.drain = self.pipeline.take().map(Drain::start),
-            Source::Floor => {
-                let pipeline = self.pipeline.as_ref();
-                self.rest = pipeline.map(|pipeline| Rest::begin(pipeline.control()));
-            }
+            Source::Shapes | Source::OneByOne | Source::Run | Source::Floor => {}
         }
         self.source = Some(source);
         Ok(())
@@ -170,7 +178,9 @@ impl<'a> ProfileFeed<'a> {
             if let (Source::Interference, Some(drain)) = (source, &self.drain) {
                 drain.one_more();
             }
-            let number = self.given as usize % self.kept.len().max(1);
+            let given = &mut self.given_ready[usize::from(source == Source::Floor)];
+            let number = *given % self.kept.len().max(1);
+            *given += 1;
             return Some(Ok(in_memory(self.kept.get(number)?.clone())));
         };
         let (fed, late) = next_of(pipeline)?;

@@ -103,7 +103,7 @@ fn measure(
 ) -> anyhow::Result<(PathBuf, Stopped)> {
     let began = Instant::now();
     let stop = interrupt::watch()?;
-    let data = Data::open(settings, &[])?;
+    let data = Data::open(settings, None)?;
     let session = Session::open(settings, data, None, began, stop)?;
     let settings = &session.settings;
     if let Some(placement) = &session.placement {

@@ -1,6 +1,5 @@
 //! Writes each step with its phase into the log, and shows how far the profile is.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,8 +10,9 @@ use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use super::phases::Phases;
-use crate::commands::status;
+use crate::commands::{can_redraw, status};
 use crate::session::steps::{split_warning, step_event};
+use voxmill_report::format::clock;
 use voxmill_settings::checks::need::StepClips;
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
@@ -23,13 +23,14 @@ pub(super) struct Profiling {
     phases: Phases,
     /// `None` where standard error is no terminal.
     bar: Option<ProgressBar>,
-    last_line: Instant,
+    began: Instant,
+    last_line: Option<Instant>,
     clips: StepClips,
 }
 
 impl Profiling {
     pub(super) fn new(recorder: Recorder, phases: Phases, clips: StepClips) -> Profiling {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = can_redraw().then(|| {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
             let bar = ProgressBar::new(phases.steps());
@@ -39,7 +40,8 @@ impl Profiling {
             recorder,
             phases,
             bar,
-            last_line: Instant::now(),
+            began: Instant::now(),
+            last_line: None,
             clips,
         }
     }
@@ -81,9 +83,12 @@ impl Observer for Profiling {
                 bar.set_message(phase.to_owned());
                 bar.set_position(last.step);
             }
-            None if self.last_line.elapsed() > BETWEEN_LINES => {
-                self.last_line = Instant::now();
-                status!("step {} of {}: {phase}", last.step, self.phases.steps());
+            None if (self.last_line).is_none_or(|line| line.elapsed() > BETWEEN_LINES) => {
+                self.last_line = Some(Instant::now());
+                let (done, all) = (last.step, self.phases.steps());
+                let share = all.saturating_sub(done) as f64 / done.max(1) as f64;
+                let left = clock(self.began.elapsed().mul_f64(share));
+                status!("step {done} of {all}: {phase}  ETA {left}");
             }
             None => {}
         }

@@ -1,7 +1,8 @@
 //! Which step of a profile is of which phase, and where its batches come from.
 //!
-//! Run, interference and floor take turns, forwards and backwards, so that a machine that gets slower or faster decides
-//! nothing: each of them has as much before the middle as after it.
+//! The phases take turns in short blocks, forwards and backwards: a round has one block of each, so that what is compared
+//! was measured within seconds, and a machine that gets slower or faster decides nothing. The n-th blocks of all phases
+//! are round n, also in the log; a step to settle lies before each block, which keeps two of the same phase apart.
 
 use voxmill_analysis::run::phase;
 
@@ -42,65 +43,63 @@ struct Part {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phases(Vec<Part>);
 
-/// The share of the steps that a side phase gets in each half, and the least it needs.
-const SIDE_SHARE: u64 = 8;
-const LEAST: u64 = 4;
-/// Steps into a new phase that still pay for the old one.
+/// Steps of the run in a block, and how many rounds these make. Fewer rounds say little about what a repeat gives.
+const BLOCK: u64 = 5;
+const LEAST_ROUNDS: u64 = 4;
+const MOST_ROUNDS: u64 = 16;
+/// The least steps in a block of another phase.
+const LEAST: u64 = 2;
+/// Steps into a new block that still pay for the one before.
 const SETTLE: u64 = 1;
-/// An even number: half of them go backwards.
-const TURNS: u64 = 4;
 
 impl Phases {
     /// `shapes`: steps that it takes to have trained on every shape once.
     pub(super) fn new(steps: u64, warm_up: u64, overlap: bool, shapes: u64) -> Phases {
-        let side = (steps / SIDE_SHARE).max(LEAST);
+        let rounds = (steps / BLOCK).clamp(LEAST_ROUNDS, MOST_ROUNDS);
+        let rounds = rounds.min(steps).max(1);
         let mut phases = Phases::default();
         phases.add(Source::Shapes, 0, shapes);
-        if overlap {
-            phases.add(Source::OneByOne, 2, side);
-        }
-        for turn in 0..TURNS {
-            let share = |all: u64| all * (turn + 1) / TURNS - all * turn / TURNS;
-            let mut sources = match overlap {
-                true => vec![Source::Run, Source::Interference, Source::Floor],
-                false => vec![Source::Run, Source::Floor],
-            };
-            if turn % 2 == 1 {
-                sources.reverse();
+        for round in 0..rounds {
+            let share = |all: u64| all * (round + 1) / rounds - all * round / rounds;
+            let side = |all: u64| share(all.max(LEAST * rounds));
+            let mut blocks = vec![(Source::Run, share(steps))];
+            if overlap {
+                blocks.push((Source::Interference, side(steps / 4)));
             }
-            for source in sources {
-                match source {
-                    Source::Run if turn == 0 => phases.add(source, warm_up.max(1), share(steps)),
-                    Source::Run => phases.add(source, SETTLE, share(steps)),
-                    Source::Floor if !overlap => phases.add(source, SETTLE, share(side)),
-                    _ => phases.add(source, SETTLE, share(2 * side)),
-                }
+            blocks.push((Source::Floor, side(steps / 4)));
+            if overlap {
+                blocks.push((Source::OneByOne, side(steps / 8)));
+            }
+            if round % 2 == 1 {
+                blocks.reverse();
+            }
+            for (source, steps) in blocks {
+                let settle = match source {
+                    Source::Run if round == 0 => warm_up.max(SETTLE),
+                    _ => SETTLE,
+                };
+                phases.add(source, settle, steps);
             }
         }
         phases
     }
 
-    /// Behind the others. What continues a phase needs no steps to settle.
+    /// A block behind the others.
     fn add(&mut self, source: Source, settle: u64, steps: u64) {
-        let phase = source.phase();
-        match self.0.last_mut() {
-            _ if steps == 0 => {}
-            Some(last) if last.source == source => last.steps += steps,
-            _ => {
-                let settling = Part {
-                    phase: phase::WARM_UP,
-                    source,
-                    steps: settle,
-                };
-                let part = Part {
-                    phase,
-                    source,
-                    steps,
-                };
-                let parts = [settling, part].into_iter();
-                self.0.extend(parts.filter(|part| part.steps > 0));
-            }
-        }
+        let part = |phase, steps| Part {
+            phase,
+            source,
+            steps,
+        };
+        let parts = [part(phase::WARM_UP, settle), part(source.phase(), steps)];
+        let parts = parts.into_iter().filter(|part| part.steps > 0);
+        self.0.extend(parts);
+    }
+
+    /// How many steps have their batches from there.
+    pub(super) fn steps_from(&self, source: Source) -> u64 {
+        let of_source = self.0.iter().filter(|part| part.source == source);
+        of_source.map(|part| part.steps).sum()
     }
 
     pub(super) fn steps(&self) -> u64 {
@@ -147,17 +146,16 @@ mod tests {
         let of: Vec<_> = (1..=phases.steps()).map(|step| phases.of(step)).collect();
         let count = |name| of.iter().filter(|phase| **phase == name).count();
         assert_eq!(count(None), 40);
-        assert_eq!(count(Some(phase::NO_OVERLAP)), 5);
-        assert_eq!(count(Some(phase::FLOOR)), 10);
-        assert_eq!(count(Some(phase::INTERFERENCE)), 10);
+        for side in [phase::NO_OVERLAP, phase::FLOOR, phase::INTERFERENCE] {
+            assert_eq!(count(Some(side)), 16, "{side}");
+        }
+        assert_eq!(phases.steps_from(Source::OneByOne), 16 + 8);
         assert_eq!(phases.source(1), Source::Shapes);
-        assert_eq!(phases.source(9), Source::OneByOne);
+        assert_eq!(phases.source(9), Source::Run);
         assert_eq!(phases.of(9), Some(phase::WARM_UP));
-        assert_eq!(phases.source(16), Source::Run);
-        assert_eq!(phases.of(16), Some(phase::WARM_UP));
-        assert_eq!(phases.to_announce(19), Some(phase::WARM_UP));
-        assert_eq!(phases.to_announce(20), Some(phase::RUN), "a step early");
-        assert_eq!(phases.of(21), None);
+        assert_eq!(phases.to_announce(12), Some(phase::WARM_UP));
+        assert_eq!(phases.to_announce(13), Some(phase::RUN), "a step early");
+        assert_eq!(phases.of(14), None);
         assert_eq!(phases.source(1_000), Source::Floor);
     }
 
@@ -172,16 +170,31 @@ mod tests {
             of.iter().sum::<u64>() as f64 / of.len() as f64
         };
         let run = place(None);
-        for phase in [phase::FLOOR, phase::INTERFERENCE] {
+        for phase in [phase::FLOOR, phase::INTERFERENCE, phase::NO_OVERLAP] {
             let apart = (place(Some(phase)) - run).abs() / phases.steps() as f64;
             assert!(apart < 0.02, "{phase}: {apart}");
         }
-        let mut turns = 0;
-        for step in all.clone().skip(1) {
-            turns += u64::from(phases.of(step) == Some(phase::FLOOR))
-                * u64::from(phases.of(step - 1) != Some(phase::FLOOR));
+    }
+
+    #[test]
+    fn each_round_has_one_block_of_each_phase() {
+        for (steps, rounds) in [(1, 1), (4, 4), (16, 4), (40, 8), (100, 16), (1_000, 16)] {
+            let phases = Phases::new(steps, 5, true, 3);
+            let of: Vec<_> = (0..=phases.steps()).map(|step| phases.of(step)).collect();
+            for phase in [
+                None,
+                Some(phase::FLOOR),
+                Some(phase::INTERFERENCE),
+                Some(phase::NO_OVERLAP),
+            ] {
+                let begins = |pair: &&[Option<&str>]| pair[0] != phase && pair[1] == phase;
+                assert_eq!(
+                    of.windows(2).filter(begins).count(),
+                    rounds,
+                    "{steps} {phase:?}"
+                );
+            }
         }
-        assert_eq!(turns, 2, "not all at once");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod resume;
 mod sentences;
 mod summary;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -50,6 +51,11 @@ fn train(
     began: Instant,
     stop: &AtomicBool,
 ) -> anyhow::Result<Exit> {
+    if let Some(file) = &settings.sample_text {
+        // What is wrong with it is said before anything is begun.
+        sentences::read(file, settings.data.language)?;
+    }
+
     // Open.
     let planned = PlannedOutput::new(settings, resumed)?;
     let data = Data::open(settings, frozen_before(resumed))?;
@@ -97,6 +103,7 @@ fn train(
         .loader
         .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_loader)?;
+    let taken = Arc::default();
     let starting = Starting {
         output: &output,
         parameters,
@@ -105,15 +112,18 @@ fn train(
         began,
         recorder: recording.recorder(),
         control: running.control(),
+        accumulate,
+        taken: Arc::clone(&taken),
     };
     let mut observer = RunObserver::new(&session, &plan, starting)?;
-    let quarantine = session.bad.frozen(frozen_before(resumed));
+    let before = frozen_before(resumed).unwrap_or(&session.data.dropped);
+    let quarantine = session.bad.frozen(before);
     let held_out = validation.as_ref().map(|loader| {
         let recipe = session.prepare_held_out(&training)?;
         anyhow::Ok(HeldOut { loader, recipe })
     });
     let held_out = held_out.transpose()?;
-    let mut feed = PipelineFeed::new(&plan.loader, running, held_out, quarantine);
+    let mut feed = PipelineFeed::new(&plan.loader, running, held_out, quarantine).counting(taken);
     if let (true, Some(steps)) = (settings.replay, limits.steps) {
         feed.take_all(steps * accumulate)
             .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;

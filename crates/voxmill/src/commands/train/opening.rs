@@ -32,11 +32,16 @@ impl Opening<'_> {
         let settings = &self.session.settings;
         let feeding = &settings.feeding;
         let plan = self.plan.loader.plan();
-        let begins = match self.progress.step {
-            0 => "new".to_owned(),
-            step => format!("resumes after step {step}"),
+        let begins = match (self.progress.step, settings.start.init_from()) {
+            (0, None) => "new".to_owned(),
+            (0, Some(_)) => "new, fine-tunes another voice".to_owned(),
+            (step, _) => format!("resumes after step {step}"),
         };
         status!("run       {} ({begins})", self.run.display());
+        if let Some(path) = settings.start.init_from() {
+            let rate = settings.optimization.peak_learning_rate;
+            status!("voice     {}; peak learning rate {rate}", path.display());
+        }
         for line in self.mode() {
             status!("{line}");
         }
@@ -48,11 +53,11 @@ impl Opening<'_> {
         let held_out = self.validation.map_or(0, |feed| feed.plan().clips().len());
         let speakers = self.session.data.train.speakers.len();
         status!(
-            "data      {} clips to train on, {held_out} held out, {}; {} batches an epoch in {} shapes",
-            plan.clips().len(),
+            "data      {} to train on, {held_out} held out, {}; {} an epoch in {}",
+            counted(plan.clips().len() as u64, "clip"),
             counted(speakers as u64, "speaker"),
-            plan.batches_per_epoch(),
-            plan.buckets().len(),
+            counted(plan.batches_per_epoch(), "batch"),
+            counted(plan.buckets().len() as u64, "shape"),
         );
         let overlap = match feeding.overlap {
             true => "",
@@ -68,10 +73,22 @@ impl Opening<'_> {
         let train = &self.session.data.train;
         let filtered = train.filtered.total() + self.plan.loader.too_long();
         let bad = train.quarantine.len();
-        if bad + filtered > 0 {
-            status!(
-                "left out  {bad} bad clips (quarantine.csv in the run's folder), {filtered} too long or too short"
-            );
+        let bad = (bad > 0).then(|| {
+            let bad = counted(bad as u64, "bad clip");
+            format!("{bad} (quarantine.csv in the run's folder)")
+        });
+        let filtered = (filtered > 0).then(|| {
+            let filtered = counted(filtered as u64, "clip");
+            format!("{filtered} too long or too short")
+        });
+        let dropped = self.session.data.dropped.len();
+        let dropped = (dropped > 0).then(|| {
+            let dropped = counted(dropped as u64, "clip");
+            format!("{dropped} noisy or suspicious")
+        });
+        let left_out: Vec<String> = [bad, filtered, dropped].into_iter().flatten().collect();
+        if !left_out.is_empty() {
+            status!("left out  {}", left_out.join(", "));
         }
         if self.progress.step > 0 && self.session.settings.stop_at.minutes.is_some() {
             status!(
@@ -185,7 +202,8 @@ impl Opening<'_> {
                 rows: self.session.data.rows,
                 bad: self.session.data.train.quarantine.len(),
                 filtered: self.session.data.train.filtered,
-                longest: None,
+                lengths: None,
+                sources: self.session.data.train.source_formats(),
                 held_out: self.validation.map_or(0, |feed| feed.plan().clips().len()),
                 audio_seconds: self.plan.loader.audio_seconds(),
                 making: self.plan.loader.most_bytes(),

@@ -114,6 +114,7 @@ pub(super) fn begin(
         "plan": fingerprint,
         "values": facts::values(&settings.resolved),
         "lengths": session.store.lengths(),
+        "shape_choice": settings.data.batches.shape_choice.number(),
     });
     let speakers = session.data.train.speakers.clone();
     let device = &session.devices.model;

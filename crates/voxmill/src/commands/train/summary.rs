@@ -77,7 +77,7 @@ pub(super) fn print(
     }
     status!("");
     status!(
-        "done      {}: step {}, {} in this start",
+        "done      {}: step {}, {} in this session",
         reason(summary.stopped),
         summary.step,
         short_time(summary.seconds)
@@ -110,12 +110,7 @@ pub(super) fn print(
     }
     if let Some(best) = summary.progress.best {
         let first = totals.first_validation.filter(|_| summary.first_step == 0);
-        let first = first.map_or(String::new(), |first| {
-            format!(
-                ", {:.1} times less than after step 1 ({first:.4})",
-                first / best.loss
-            )
-        });
+        let first = first.map_or(String::new(), |first| format!(", {first:.4} after step 1"));
         status!(
             "held out  mel error {:.4} at step {}{first}",
             best.loss,

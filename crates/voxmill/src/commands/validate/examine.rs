@@ -15,7 +15,7 @@ use crate::session::recorded;
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{
-    self, Check, DataFacts, DiskFacts, Facts, Level, Longest, Needs, Suggestion, Where,
+    self, Check, DataFacts, DiskFacts, Facts, Length, Lengths, Level, Needs, Suggestion, Where,
 };
 use voxmill_settings::config::edit::Edit;
 use voxmill_settings::config::file::{ConfigFile, Faults, Place};
@@ -106,7 +106,7 @@ fn without_meaning(config: &ConfigFile) -> Vec<Check> {
             return None;
         };
         let place = Where::File(config.place(key)?.clone());
-        let what = format!("`{}` has no meaning here: {why}", key.name);
+        let what = format!("`{}` is ignored: {why}", key.name);
         Some(finding(Level::Note, Some(key), place, what))
     });
     notes.collect()
@@ -241,12 +241,12 @@ struct Planned {
     data: Data,
     batches: Loader,
     found_in_cache: usize,
-    longest: Option<Longest>,
+    lengths: Option<Lengths>,
 }
 
 impl Planned {
     fn read(settings: &TrainSettings) -> anyhow::Result<Planned> {
-        let data = Data::open(settings, &[])?;
+        let data = Data::open(settings, None)?;
         let store = data.store(settings);
         // Whether it fits is for the checks to say.
         let unbounded = LoaderSettings {
@@ -254,15 +254,15 @@ impl Planned {
             ..loader_settings(settings)
         };
         let batches = training_loader(settings, &store, unbounded)?;
-        let longest = match data.train.filtered.total() {
+        let lengths = match data.train.filtered.total() {
             0 => None,
-            _ => longest(settings, &data.folder),
+            _ => lengths(settings, &data.folder),
         };
         Ok(Planned {
             found_in_cache: store.found_in_cache(),
             data,
             batches,
-            longest,
+            lengths,
         })
     }
 
@@ -281,7 +281,8 @@ impl Planned {
                 audio_too_long: self.data.train.filtered.audio_too_long + self.batches.too_long(),
                 ..self.data.train.filtered
             },
-            longest: self.longest,
+            lengths: self.lengths,
+            sources: self.data.train.source_formats(),
             held_out: self.data.held_out().clips_of(Split::Validation).count(),
             audio_seconds: self.batches.audio_seconds(),
             making: self.batches.most_bytes(),
@@ -366,7 +367,7 @@ impl Planned {
 }
 
 /// The lengths of all clips, those included that limits leave out: the headers are read once more.
-fn longest(settings: &TrainSettings, folder: &DatasetFolder) -> Option<Longest> {
+fn lengths(settings: &TrainSettings, folder: &DatasetFolder) -> Option<Lengths> {
     let limits = Limits {
         audio: settings.data.audio.clone(),
         ..Limits::default()
@@ -376,9 +377,24 @@ fn longest(settings: &TrainSettings, folder: &DatasetFolder) -> Option<Longest> 
     let frames = clips
         .clone()
         .map(|clip| settings.data.audio.frames_for_header(&clip.header));
-    let characters = clips.map(|clip| clip.text.chars().count());
-    Some(Longest {
-        frames: u32::try_from(frames.max()?).unwrap_or(u32::MAX),
-        characters: u32::try_from(characters.max()?).unwrap_or(u32::MAX),
+    let [mut frames, mut characters]: [Vec<usize>; 2] = [
+        frames.collect(),
+        clips.map(|clip| clip.text.chars().count()).collect(),
+    ];
+    frames.sort_unstable();
+    characters.sort_unstable();
+    let last = frames.len().checked_sub(1)?;
+    // The nearest rank: a length that a clip has.
+    let usual = (99 * frames.len()).div_ceil(100).max(1) - 1;
+    let at = |place: usize| {
+        let [frames, characters] = [frames[place], characters[place]];
+        Length {
+            frames: u32::try_from(frames).unwrap_or(u32::MAX),
+            characters: u32::try_from(characters).unwrap_or(u32::MAX),
+        }
+    };
+    Some(Lengths {
+        longest: at(last),
+        usual: at(usual),
     })
 }

@@ -1,6 +1,7 @@
 //! What happens to a run while it trains, handed to those who show, record or keep it.
 
 mod clips;
+mod pulse;
 mod samples;
 mod saving;
 mod screen;
@@ -8,6 +9,8 @@ mod tensorboard;
 mod totals;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use voxmill_data::Loader;
@@ -31,6 +34,7 @@ use crate::session::run_folder;
 use crate::session::steps::{split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
+use pulse::Pulse;
 use samples::Samples;
 use saving::SavingWatch;
 pub(super) use screen::short_time;
@@ -64,6 +68,10 @@ pub(super) struct Starting<'a> {
     pub(super) began: Instant,
     pub(super) recorder: Recorder,
     pub(super) control: Control,
+    /// Batches of a step.
+    pub(super) accumulate: u64,
+    /// Batches that the trainer took.
+    pub(super) taken: Arc<AtomicU64>,
 }
 
 impl<'a> RunObserver<'a> {
@@ -80,11 +88,12 @@ impl<'a> RunObserver<'a> {
         let settings = &session.settings;
         // An epoch after steps have become what they stay, every shape has come by.
         let settled = progress.step.max(PRIOR_STEPS) + plan.loader.plan().batches_per_epoch();
+        let screen = Screen::open(settings, folder, starting.limits, Pulse::of(&starting))?;
         Ok(RunObserver {
             loader: &plan.loader,
             clips_of_a_step: StepClips::of(settings),
-            tensorboard: TensorBoard::create(settings, folder, progress)?,
-            screen: Screen::open(settings, folder, starting.limits)?,
+            tensorboard: TensorBoard::create(settings, folder, progress, &screen)?,
+            screen,
             samples: Samples::new(session, folder.join(run_folder::SAMPLES))?,
             clips: ClipWatch::new(session, folder.join(run_folder::QUARANTINE)),
             saving: SavingWatch::new(output.checkpoints.folder().to_owned(), needed),
@@ -96,7 +105,7 @@ impl<'a> RunObserver<'a> {
         })
     }
 
-    /// The last samples, spoken by the best voice. Then the terminal is the shell's again.
+    /// The last samples, spoken by the best voice, or by the last one of a run that is interrupted. Then the terminal is the shell's again.
     pub(super) fn finish(
         &mut self,
         outcome: Result<Summary, TrainError>,
@@ -108,9 +117,7 @@ impl<'a> RunObserver<'a> {
         let outcome = outcome
             .map_err(|error| of_training(error, folder, checkpoints, clips))
             .and_then(|summary| {
-                if summary.stopped != Stopped::Interrupted {
-                    self.last_samples(&summary, checkpoints, session)?;
-                }
+                self.last_samples(&summary, checkpoints, session)?;
                 Ok(summary)
             });
         self.screen.close()?;
@@ -123,11 +130,18 @@ impl<'a> RunObserver<'a> {
         checkpoints: &Checkpoints,
         session: &Session,
     ) -> anyhow::Result<()> {
-        let best = checkpoints.best().map_err(of_checkpoint)?;
+        let (found, name) = match summary.stopped {
+            // Nobody who wants no samples waits for some.
+            Stopped::Interrupted if session.settings.sample_every.is_none() => return Ok(()),
+            Stopped::Interrupted if summary.step == summary.first_step => return Ok(()),
+            Stopped::Interrupted => (checkpoints.newest(), format!("step-{:06}", summary.step)),
+            _ => (checkpoints.best(), "final".to_owned()),
+        };
+        let found = found.map_err(of_checkpoint)?;
         // The training is over and saved: a device that fails now costs the samples alone.
         let spoken = without_panic(|| {
-            let voice = TrainedVoice::load(&best.checkpoint, &session.devices.model)?;
-            self.write_samples("final", summary.step, &voice);
+            let voice = TrainedVoice::load(&found.checkpoint, &session.devices.model)?;
+            self.write_samples(&name, summary.step, &voice);
             Ok(())
         });
         match spoken {
@@ -188,9 +202,10 @@ impl Observer for RunObserver<'_> {
         };
         let pace = self.totals.pace();
         self.tensorboard.step(&self.screen, last, &pace);
+        let (control, memory) = (&self.control, &self.memory);
+        (self.tensorboard).machine(&self.screen, last.step, &pace, control, memory);
         let sources = Sources {
             recorder: &self.recorder,
-            control: &self.control,
             model_memory: self.memory.first().and_then(DeviceWatch::now),
         };
         self.screen.steps(last, progress, &self.totals, &sources);

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use voxmill_audio::{ITERATIONS, wav_bytes};
-use voxmill_report::picture::{Mel, mel_png};
+use voxmill_audio::{Featurizer, ITERATIONS, wav_bytes};
+use voxmill_report::picture::{Labels, Mel, labelled_mel_png};
 use voxmill_report::tensorboard::{EventWriter, Sound};
 use voxmill_trainer::synthesis::{Synthesizer, TrainedVoice};
 use voxmill_trainer::train::FeedError;
@@ -17,19 +17,27 @@ pub(super) struct Samples<'a> {
     folder: PathBuf,
     sentences: Vec<Sentence>,
     synthesizer: Synthesizer<'a>,
+    /// Whether the recordings and texts are there to compare with.
+    has_recordings: bool,
 }
 
 impl<'a> Samples<'a> {
     pub(super) fn new(session: &'a Session, folder: PathBuf) -> anyhow::Result<Samples<'a>> {
         let (data, settings) = (&session.data, &session.settings.data);
+        let language = settings.language;
+        let sentences = match &session.settings.sample_text {
+            Some(file) => sentences::read(file, language)?,
+            None => sentences::choose(&data.train, data.held_out(), language),
+        };
         Ok(Samples {
             folder,
-            sentences: sentences::choose(&data.train, data.held_out(), settings.language),
+            sentences,
+            has_recordings: false,
             synthesizer: Synthesizer::new(&data.recipe.front_end, &settings.audio, ITERATIONS)?,
         })
     }
 
-    /// Writes the sentences as wav files, each with a picture next to it.
+    /// Writes the sentences as wav files, each with a picture and its text next to it.
     pub(super) fn write(
         &mut self,
         name: &str,
@@ -38,9 +46,10 @@ impl<'a> Samples<'a> {
         screen: &Screen,
         tensorboard: &mut TensorBoard,
     ) -> Vec<PathBuf> {
+        self.write_recordings(step, voice, screen, tensorboard);
         let mut written = Vec::new();
         for number in 1..=self.sentences.len() {
-            match self.speak(number - 1, voice) {
+            match self.speak(number - 1, step, voice) {
                 Ok(None) => {}
                 Ok(Some(sample)) => {
                     let path = self.folder.join(format!("{name}-{number}.wav"));
@@ -59,24 +68,79 @@ impl<'a> Samples<'a> {
         written
     }
 
+    /// Once: how somebody really says the sentences, as `recording-1.wav`, and their texts for TensorBoard.
+    fn write_recordings(
+        &mut self,
+        step: u64,
+        voice: &TrainedVoice,
+        screen: &Screen,
+        tensorboard: &mut TensorBoard,
+    ) {
+        if std::mem::replace(&mut self.has_recordings, true) {
+            return;
+        }
+        for (number, sentence) in (1..).zip(&self.sentences) {
+            let (tag, text) = (format!("sample/{number}"), &sentence.text);
+            tensorboard.write(screen, |writer| writer.text(moment(step), &tag, text));
+            let Some(recording) = &sentence.recording else {
+                continue;
+            };
+            let audio = &voice.facts().audio;
+            let written = || -> Result<(Vec<u8>, u64), FeedError> {
+                let samples = Featurizer::new(audio)?.waveform(recording)?;
+                let wav = wav_bytes(&samples, audio.sample_rate);
+                std::fs::create_dir_all(&self.folder)?;
+                let path = self.folder.join(format!("recording-{number}.wav"));
+                write(&path, &wav)?;
+                write(&path.with_extension("txt"), format!("{text}\n").as_bytes())?;
+                Ok((wav, samples.len() as u64))
+            };
+            match written() {
+                Ok((wav, samples)) => tensorboard.write(screen, |writer| {
+                    let sound = Sound {
+                        wav: &wav,
+                        sample_rate_hz: audio.sample_rate,
+                        samples,
+                    };
+                    writer.sound(moment(step), &format!("{tag} recording"), sound)
+                }),
+                Err(error) => screen.warn(&format!("a recording could not be copied: {error}")),
+            }
+        }
+    }
+
     /// `None` where the voice has not met a speaker yet, or nothing in the sentence can be read.
-    fn speak(&mut self, number: usize, voice: &TrainedVoice) -> Result<Option<Sample>, FeedError> {
+    fn speak(
+        &mut self,
+        number: usize,
+        step: u64,
+        voice: &TrainedVoice,
+    ) -> Result<Option<Sample>, FeedError> {
         let (facts, sentence) = (voice.facts(), &self.sentences[number]);
-        let named = voice.style_named(&sentence.speaker);
+        let (text, language) = (&sentence.text, sentence.language);
+        let reading = self.synthesizer.read(voice, text, language)?;
+        let first = reading.sentences.first();
+        let of_language = || facts.languages.get(first?.language.code());
+        let speaker = sentence.speaker.as_ref().or_else(of_language);
+        let named = speaker.and_then(|name| voice.style_named(name));
         let Some(style) = named.or_else(|| voice.style_named(&facts.main_speaker)) else {
             return Ok(None);
         };
-        let (text, language) = (&sentence.text, sentence.language);
         let speech = self
             .synthesizer
-            .synthesize(voice, text, language, style, 1.0)?;
+            .speak(voice, &reading.sentences, |_| style, 1.0, || {})?;
         if speech.samples.is_empty() {
             return Ok(None);
         }
         let sample_rate_hz = facts.audio.sample_rate;
+        let labels = Labels {
+            title: &format!("step {step}: {text}"),
+            frame_seconds: facts.audio.hop_length as f64 / f64::from(sample_rate_hz),
+        };
         Ok(Some(Sample {
+            text: format!("{text}\n"),
             wav: wav_bytes(&speech.samples, sample_rate_hz),
-            png: mel_png(Mel::new(&speech.mel, facts.vocabulary.mel_channels)),
+            png: labelled_mel_png(Mel::new(&speech.mel, facts.vocabulary.mel_channels), labels),
             sample_rate_hz,
             samples: speech.samples.len() as u64,
         }))
@@ -84,6 +148,7 @@ impl<'a> Samples<'a> {
 }
 
 struct Sample {
+    text: String,
     wav: Vec<u8>,
     png: Vec<u8>,
     sample_rate_hz: u32,
@@ -96,6 +161,7 @@ impl Sample {
             std::fs::create_dir_all(folder)?;
         }
         write(path, &self.wav)?;
+        write(&path.with_extension("txt"), self.text.as_bytes())?;
         write(&path.with_extension("png"), &self.png)
     }
 

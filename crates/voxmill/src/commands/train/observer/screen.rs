@@ -1,20 +1,17 @@
 //! What a person sees while a run trains: a line now and then, or the dashboard.
 
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use voxmill_pipeline::control::Control;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::train::{Limits, Saved, StepReport, Validation};
 
+use super::pulse::{Lines, Pulse};
 use super::totals::{Pace, Totals};
 use crate::commands;
-use crate::dashboard::{
-    BestValidation, Budget, BufferLevel, Dashboard, DeviceLoad, Goal, StepTimes,
-};
+use crate::dashboard::{BestValidation, Dashboard, DeviceLoad, Goal, StepTimes};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::machine::status_bytes;
@@ -26,8 +23,12 @@ const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
 pub(in crate::commands::train) struct Screen {
     dashboard: Option<Dashboard>,
+    /// Where there is no dashboard.
+    lines: Option<Lines>,
     limits: Limits,
     last_line: Option<Instant>,
+    /// Lines of warnings that were printed before the dashboard opened.
+    warned_before: usize,
     host_cpu: HostCpu,
 }
 
@@ -36,11 +37,20 @@ impl Screen {
         settings: &TrainSettings,
         run: &Path,
         limits: Limits,
+        pulse: Pulse,
     ) -> anyhow::Result<Screen> {
+        let dashboard = dashboard(settings, run, limits, pulse.clone())?;
+        let warned_before = dashboard.as_ref().map_or(0, show_start_warnings);
+        let lines = match dashboard {
+            Some(_) => None,
+            None => Some(Lines::start(pulse)?),
+        };
         Ok(Screen {
-            dashboard: dashboard(settings, run, limits)?,
+            dashboard,
+            lines,
             limits,
             last_line: None,
+            warned_before,
             host_cpu: HostCpu::default(),
         })
     }
@@ -49,19 +59,36 @@ impl Screen {
     pub(super) fn note(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.note(text)),
-            None => commands::status!("{text}"),
+            None => self.line(&format_args!("{text}")),
         }
     }
 
     pub(super) fn warn(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.warn(text)),
-            None => commands::status!("warning: {text}"),
+            None => self.line(&format_args!("warning: {text}")),
+        }
+    }
+
+    fn line(&self, text: &std::fmt::Arguments<'_>) {
+        commands::print_status(*text);
+        if let Some(lines) = &self.lines {
+            lines.printed();
         }
     }
 
     pub(super) fn close(&mut self) -> anyhow::Result<()> {
-        let finished = self.dashboard.take().map(Dashboard::finish).transpose();
+        self.lines = None;
+        let mut warnings = Vec::new();
+        let finished = self
+            .dashboard
+            .take()
+            .map(|dashboard| dashboard.finish(&mut warnings));
+        // What was printed before it opened is on the screen again.
+        for warning in warnings.iter().skip(self.warned_before) {
+            commands::status!("warning: {warning}");
+        }
+        let finished = finished.transpose();
         finished.context("the terminal could not be restored")?;
         Ok(())
     }
@@ -76,7 +103,7 @@ impl Screen {
         let pace = totals.pace();
         let left = self.time_left(progress, totals);
         if self.dashboard.is_some() {
-            self.draw(last, progress, &pace, left, sources);
+            self.draw(last, progress, &pace, sources);
             return;
         }
         let last_line = self.last_line.map(|then| then.elapsed());
@@ -85,16 +112,15 @@ impl Screen {
         }
         self.last_line = Some(Instant::now());
         let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
-        commands::status!(
-            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:>4.0} ms/step  waits {:>4.1} %  {:>6.0} frames/s{left}",
+        self.line(&format_args!(
+            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:.0} ms/step  stall {:.0} %{left}",
             last.step,
             progress.position.epoch + 1,
             last.losses.total,
             last.losses.mel,
             pace.median.as_secs_f64() * 1e3,
             pace.stall * 100.0,
-            pace.frames_per_second,
-        );
+        ));
     }
 
     /// The time that is left by the limits, at the pace so far.
@@ -107,28 +133,18 @@ impl Screen {
         least.map(Duration::from_secs_f64)
     }
 
-    fn draw(
-        &mut self,
-        last: &StepReport,
-        progress: &Progress,
-        pace: &Pace,
-        left: Option<Duration>,
-        sources: &Sources<'_>,
-    ) {
+    fn draw(&mut self, last: &StepReport, progress: &Progress, pace: &Pace, sources: &Sources<'_>) {
         let cpu = self.host_cpu.since_last(sources.recorder);
         let memory = sources.model_memory;
         if let Some(dashboard) = &self.dashboard {
-            let snapshot = sources.control.snapshot();
             dashboard.update(|state| {
-                state.step = last.step;
+                state.step = state.step.max(last.step);
                 state.epoch = progress.position.epoch as u32 + 1;
-                state.elapsed = Duration::from_secs_f64(progress.seconds);
-                state.time_left = left;
                 state.learning_rate = Some(last.rate);
                 state.gradient_norm = Some(last.gradient_norm);
                 state.total_loss.push(last.step, last.losses.total);
                 state.mel_loss.push(last.step, last.losses.mel);
-                state.prior_loss.push(last.step, last.losses.mean);
+                state.mean_loss.push(last.step, last.losses.mean);
                 state.duration_loss.push(last.step, last.losses.duration);
                 state.step_times = Some(StepTimes {
                     now: last.service,
@@ -137,21 +153,6 @@ impl Screen {
                 });
                 state.stall_share = Some(pace.stall);
                 state.frames_per_second = Some(pace.frames_per_second);
-                state.buffers = snapshot
-                    .stages
-                    .iter()
-                    // The model itself has nothing behind it.
-                    .filter(|stage| stage.capacity > 0)
-                    .map(|stage| BufferLevel {
-                        name: stage.name.clone(),
-                        items: stage.buffered,
-                        capacity: stage.capacity,
-                    })
-                    .collect();
-                state.budget = snapshot.budgets.first().map(|budget| Budget {
-                    used_bytes: budget.in_use,
-                    limit_bytes: budget.limit,
-                });
                 // Its own time line: what part of it was training.
                 state.devices = vec![DeviceLoad {
                     name: "model".to_owned(),
@@ -167,11 +168,11 @@ impl Screen {
     pub(super) fn validated(&self, found: &Validation) {
         if let Some(dashboard) = &self.dashboard {
             dashboard.update(|state| {
-                state.validation_loss.push(found.step, found.losses.total);
+                state.validation_loss.push(found.step, found.losses.mel);
                 if found.better {
                     // The same loss as the curve's.
                     state.best_validation = Some(BestValidation {
-                        loss: found.losses.total,
+                        loss: found.losses.mel,
                         step: found.step,
                     });
                 }
@@ -199,8 +200,26 @@ impl Screen {
 /// Where the dashboard's numbers come from, besides the steps.
 pub(super) struct Sources<'a> {
     pub(super) recorder: &'a Recorder,
-    pub(super) control: &'a Control,
     pub(super) model_memory: Option<u64>,
+}
+
+/// What was said before the dashboard covered it. The number of lines that warn.
+fn show_start_warnings(dashboard: &Dashboard) -> usize {
+    let mut warnings = 0;
+    dashboard.update(|state| {
+        for line in commands::said() {
+            match line.strip_prefix("warning: ") {
+                Some(warning) => state.warn(warning),
+                None => state.note(line),
+            }
+        }
+        warnings = state
+            .messages
+            .iter()
+            .filter(|shown| shown.is_warning)
+            .count();
+    });
+    warnings
 }
 
 /// `None` where progress is printed in lines.
@@ -208,11 +227,12 @@ fn dashboard(
     settings: &TrainSettings,
     run: &Path,
     limits: Limits,
+    pulse: Pulse,
 ) -> anyhow::Result<Option<Dashboard>> {
-    let on_a_terminal = std::io::stderr().is_terminal();
+    let on_a_terminal = commands::can_redraw();
     let is_wanted = match settings.dashboard {
         Some(true) if !on_a_terminal => {
-            let what = "--dashboard needs a terminal, and standard error is not a terminal";
+            let what = "--dashboard needs a terminal that can draw, and standard error is none";
             let hint = "leave it out: progress is then printed in lines";
             return Err(UserError::new(what, hint).into());
         }
@@ -221,7 +241,9 @@ fn dashboard(
     if !is_wanted {
         return Ok(None);
     }
-    let dashboard = Dashboard::start(interrupt::request_stop, || Exit::Interrupted.leave())
+    let leave = || Exit::Interrupted.leave();
+    let tick = move |state: &mut _| pulse.tick(state);
+    let dashboard = Dashboard::start(interrupt::request_stop, leave, tick)
         .context("the dashboard cannot be drawn; --no-dashboard does without")?;
     let devices = settings.devices.devices;
     dashboard.update(|state| {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use voxmill_pipeline::control::Control;
 use voxmill_report::picture::{Mel, alignment_png, two_mels_png};
 use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment, Start};
 use voxmill_trainer::checkpoint::Progress;
@@ -10,7 +11,9 @@ use voxmill_trainer::train::{StepReport, Validation};
 
 use super::screen::Screen;
 use super::totals::Pace;
+use crate::machine::status_bytes;
 use crate::session::errors::with_cause;
+use crate::session::memory::DeviceWatch;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
@@ -24,6 +27,7 @@ impl TensorBoard {
         settings: &TrainSettings,
         run: &Path,
         progress: &Progress,
+        screen: &Screen,
     ) -> Result<TensorBoard, UserError> {
         let folder = settings.tensorboard_log_dir.as_deref().unwrap_or(run);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -38,9 +42,47 @@ impl TensorBoard {
             let hint = "give a folder that can be written with --tensorboard-log-dir";
             UserError::new(what, hint).because(error)
         })?;
-        Ok(TensorBoard {
+        let mut tensorboard = TensorBoard {
             writer: Some(writer),
-        })
+        };
+        let resolved = settings.resolved.iter();
+        let values: Vec<_> = resolved.map(|line| (line.key.name, &*line.value)).collect();
+        tensorboard.write(screen, |writer| {
+            writer.settings(moment(progress.step), &values)?;
+            writer.flush()
+        });
+        Ok(tensorboard)
+    }
+
+    /// How full the machine is: memory of the process and of each device, buffers, and how busy the model device was.
+    pub(super) fn machine(
+        &mut self,
+        screen: &Screen,
+        step: u64,
+        pace: &Pace,
+        control: &Control,
+        memory: &[DeviceWatch],
+    ) {
+        let mut values = vec![("devices/model busy share".to_owned(), pace.busy as f32)];
+        let resident = status_bytes("self", "VmRSS");
+        values.extend(resident.map(|bytes| ("memory/process MB".to_owned(), megabytes(bytes))));
+        for watch in memory {
+            let used = watch.now().map(megabytes);
+            values.extend(used.map(|used| (format!("memory/{} MB", watch.name()), used)));
+        }
+        let snapshot = control.snapshot();
+        // The model itself has nothing behind it.
+        for stage in snapshot.stages.iter().filter(|stage| stage.capacity > 0) {
+            values.push((format!("buffers/{}", stage.name), stage.buffered as f32));
+        }
+        if let Some(budget) = snapshot.budgets.first() {
+            values.push((
+                "buffers/bytes in use MB".to_owned(),
+                megabytes(budget.in_use),
+            ));
+        }
+        let values: Vec<(&str, f32)> = values.iter().map(|(tag, value)| (&**tag, *value)).collect();
+        self.write(screen, |writer| writer.scalars(moment(step), &values));
     }
 
     pub(super) fn write(
@@ -99,6 +141,10 @@ impl TensorBoard {
             writer.flush()
         });
     }
+}
+
+fn megabytes(bytes: u64) -> f32 {
+    (bytes as f64 / 1e6) as f32
 }
 
 pub(super) fn moment(step: u64) -> Moment {

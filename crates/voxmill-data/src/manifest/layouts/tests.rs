@@ -1,0 +1,166 @@
+//! Each layout is made here, and what our hint says is done and read.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::super::{AudioFolder, BadAudio, Links, ManifestError, read_rows};
+use super::*;
+use voxmill_audio::AudioHeader;
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path: PathBuf = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// Ids, texts and speakers of the rows whose audio is found.
+fn read(folder: &Path) -> Vec<(String, String, String)> {
+    let rows = read_rows(folder, None).unwrap();
+    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
+    let header = |_: &Path| -> Result<AudioHeader, BadAudio> {
+        Ok(AudioHeader {
+            sample_rate: 8_000,
+            channels: 1,
+            samples: 8_000,
+        })
+    };
+    let rows = rows.rows.into_iter().map(|row| {
+        let row = row.unwrap();
+        let all = (
+            row.id.to_string(),
+            row.text.to_string(),
+            row.speaker.to_string(),
+        );
+        audio.resolve(row, header).unwrap();
+        all
+    });
+    rows.collect()
+}
+
+fn row(id: &str, text: &str, speaker: &str) -> (String, String, String) {
+    (id.to_owned(), text.to_owned(), speaker.to_owned())
+}
+
+/// The layout that a folder is refused as; its hint is then followed.
+fn refused(folder: &Path) -> Layout {
+    let error = read_rows(folder, None).unwrap_err();
+    let ManifestError::ForeignLayout { layout, .. } = error else {
+        panic!("{error}");
+    };
+    if let Some(commands) = error.hint().strip_prefix("run in that folder: ") {
+        let mut shell = Command::new("sh");
+        let done = shell.arg("-c").arg(commands).current_dir(folder).status();
+        assert!(done.unwrap().success(), "{commands}");
+    }
+    layout
+}
+
+#[test]
+fn common_voice_is_refused_by_name_and_its_commands_bring_it_in() {
+    let table = "client_id\tpath\tsentence_id\tsentence\tup_votes\nann\tcv_1.mp3\tx\tHello, \"you\".\t2\nbob\tcv_2.mp3\ty\tA|b.\t2\n";
+    let folder = folder(&[
+        ("clips/cv_1.mp3", "s"),
+        ("clips/cv_2.mp3", "s"),
+        ("validated.tsv", table),
+    ]);
+    assert_eq!(refused(folder.path()), Layout::CommonVoice);
+    let expected = [
+        row("cv_1", "Hello, \"you\".", "ann"),
+        row("cv_2", "A b.", "bob"),
+    ];
+    assert_eq!(read(folder.path()), expected);
+}
+
+#[test]
+fn vctk_is_refused_by_name_and_its_commands_bring_it_in() {
+    for (audio, suffix, kind) in [
+        ("wav48", "", "wav"),
+        ("wav48_silence_trimmed", "_mic1", "flac"),
+    ] {
+        let sound = format!("{audio}/p225/p225_001{suffix}.{kind}");
+        let folder = folder(&[
+            ("txt/p225/p225_001.txt", "Please call Stella.\n"),
+            (&sound, "s"),
+        ]);
+        assert_eq!(refused(folder.path()), Layout::Vctk { audio, suffix });
+        let id = format!("p225/p225_001{suffix}");
+        assert_eq!(
+            read(folder.path()),
+            [row(&id, "Please call Stella.", "p225")]
+        );
+    }
+}
+
+#[test]
+fn a_text_for_each_clip_is_refused_by_name_and_its_commands_bring_it_in() {
+    let folder = folder(&[
+        ("a.wav", "s"),
+        ("a.txt", "Hello\nthere.\n"),
+        ("b.flac", "s"),
+        ("b.txt", "Yes."),
+    ]);
+    assert_eq!(refused(folder.path()), Layout::TextPerClip);
+    let expected = [
+        row("a", "Hello there.", "default"),
+        row("b", "Yes.", "default"),
+    ];
+    assert_eq!(read(folder.path()), expected);
+}
+
+#[test]
+fn an_audiofolder_is_refused_by_name() {
+    let lines = "{\"file_name\": \"a.wav\", \"transcription\": \"Hello | you.\"}\n";
+    assert_eq!(
+        refused(folder(&[("metadata.jsonl", lines), ("a.wav", "s")]).path()),
+        Layout::AudioFolder
+    );
+    for table in [
+        "file_name,transcription\na.wav,Hello.\n",
+        "\"text\",\"file_name\"\n\"A | b\",\"a.wav\"\n",
+    ] {
+        let folder = folder(&[("metadata.csv", table), ("wavs/a.wav", "s")]);
+        assert_eq!(refused(folder.path()), Layout::AudioFolder, "{table}");
+    }
+}
+
+#[test]
+fn rows_of_piper_have_their_speakers() {
+    let manifest =
+        "a|ann|Hello there.\nb|bob|How are you?\nc|ann|Fine.\nd|bob|Good night to you.\n";
+    let files = ["a", "b", "c", "d"].map(|id| format!("wavs/{id}.wav"));
+    let mut all: Vec<(&str, &str)> = files.iter().map(|file| (&**file, "s")).collect();
+    all.push(("metadata.csv", manifest));
+    let folder = folder(&all);
+    let expected = [
+        row("a", "Hello there.", "ann"),
+        row("b", "How are you?", "bob"),
+        row("c", "Fine.", "ann"),
+        row("d", "Good night to you.", "bob"),
+    ];
+    assert_eq!(read(folder.path()), expected);
+    let notes = read_rows(folder.path(), None).unwrap().notes;
+    assert!(notes[0].contains("id|speaker|text"), "{notes:?}");
+}
+
+#[test]
+fn rows_of_ljspeech_are_not_taken_for_pipers() {
+    for manifest in [
+        "a|In 1901.|In nineteen oh one.\nb|In 1901.|In nineteen oh one.\nc|Yes|Yes\nd|Yes|Yes\n",
+        "a|yes|yes\nb|no|no\nc|yes|yes\nd|no|no\n",
+        "a|one|the first\nb|two|the second\nc|three|the third\nd|four|the fourth\n",
+        "a|Hello there.\nb|Hello there.\nc|Hello there.\nd|Hello there.\n",
+    ] {
+        assert!(!is_piper(manifest.as_bytes()), "{manifest}");
+    }
+}
+
+#[test]
+fn rows_of_coqui_are_read_by_their_header() {
+    let manifest = "audio_file|text|speaker_name|emotion_name\nwavs/a.wav|Hello.|ann|neutral\n";
+    let folder = folder(&[("metadata.csv", manifest), ("wavs/a.wav", "s")]);
+    assert_eq!(read(folder.path()), [row("a", "Hello.", "ann")]);
+}
