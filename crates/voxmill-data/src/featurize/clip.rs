@@ -2,9 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::InjectedDelays;
 use crate::cache::AudioStamp;
 use crate::features::AudioFeatures;
 use voxmill_audio::{AudioError, AudioSettings, AudioSettingsError, Effort, Featurizer};
@@ -13,26 +12,14 @@ use voxmill_audio::{AudioError, AudioSettings, AudioSettingsError, Effort, Featu
 #[derive(Debug)]
 pub struct ClipFeaturizer {
     featurizer: Featurizer,
-    delays: InjectedDelays,
-    clips: u64,
     /// What the last clip took.
     pub(crate) effort: Effort,
 }
 
 impl ClipFeaturizer {
     pub fn new(audio: &AudioSettings) -> Result<ClipFeaturizer, AudioSettingsError> {
-        Self::with_delays(audio, InjectedDelays::default())
-    }
-
-    /// Takes longer than it must, and counts that as effort of the part that is to be slow.
-    pub(crate) fn with_delays(
-        audio: &AudioSettings,
-        delays: InjectedDelays,
-    ) -> Result<ClipFeaturizer, AudioSettingsError> {
         Ok(ClipFeaturizer {
             featurizer: Featurizer::new(audio)?,
-            delays,
-            clips: 0,
             effort: Effort::default(),
         })
     }
@@ -48,7 +35,7 @@ impl ClipFeaturizer {
     pub(crate) fn stamp(&mut self, path: &Path) -> io::Result<AudioStamp> {
         let began = Instant::now();
         let stamp = AudioStamp::with_content(path);
-        self.effort.read = began.elapsed() + self.delays.delay_reading();
+        self.effort.read = began.elapsed();
         stamp
     }
 
@@ -60,23 +47,17 @@ impl ClipFeaturizer {
     }
 
     pub(crate) fn waveform(&mut self, path: &Path) -> Result<Vec<f32>, AudioError> {
-        self.effort.read = self.delays.delay_reading();
+        self.effort.read = Duration::ZERO;
         let samples = self.featurizer.waveform(path);
         self.measure();
         samples
     }
 
     fn measure(&mut self) {
-        self.clips += 1;
-        let (plain, added) = (
-            self.featurizer.effort(),
-            self.delays.delay_computing(self.clips),
-        );
+        let read = self.effort.read;
         self.effort = Effort {
-            read: self.effort.read,
-            decode: plain.decode,
-            resample: plain.resample + added.resample,
-            mel: plain.mel + added.mel,
+            read,
+            ..self.featurizer.effort()
         };
     }
 }

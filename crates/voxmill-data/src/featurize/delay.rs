@@ -1,4 +1,5 @@
-//! Delays injected on purpose, to see whether the tools find the cause. Without them, nothing waits.
+//! Delays injected on purpose, to see whether the tools find the cause. They wrap the work from outside: without them,
+//! it knows nothing of them.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -26,22 +27,27 @@ pub struct InjectedDelays {
 }
 
 impl InjectedDelays {
-    /// Returns how long it took.
-    pub(super) fn delay_reading(&self) -> Duration {
-        sleep(self.read);
-        self.read
-    }
-
-    /// Returns what the delay adds to the effort for the `number`-th clip.
-    pub(super) fn delay_computing(&self, number: u64) -> Effort {
-        let huge = if number.is_multiple_of(50) { 1 } else { 0 };
-        let added = Effort {
-            resample: self.resample + huge * self.huge,
-            mel: self.mel,
-            ..Effort::default()
-        };
-        compute_for(added.resample + added.mel);
-        added
+    /// What computes a row, with a worker's own count of the clips that it decoded. The time counts as effort of
+    /// the part that is to be slow.
+    pub(crate) fn of_parts<T>(
+        self,
+        mut compute: impl FnMut(u64) -> (T, Vec<Effort>),
+    ) -> impl FnMut(u64) -> (T, Vec<Effort>) {
+        let mut clips: u64 = 0;
+        move |row| {
+            let (computed, mut efforts) = compute(row);
+            for effort in &mut efforts {
+                clips += 1;
+                let huge = if clips.is_multiple_of(50) { 1 } else { 0 };
+                let resample = self.resample + huge * self.huge;
+                sleep(self.read);
+                compute_for(resample + self.mel);
+                effort.read += self.read;
+                effort.resample += resample;
+                effort.mel += self.mel;
+            }
+            (computed, efforts)
+        }
     }
 
     pub(crate) fn of_rows<T: 'static>(self, featurize: Work<u64, T>) -> Work<u64, T> {

@@ -2,23 +2,20 @@
 
 mod batches;
 mod epochs;
+mod rows;
 #[cfg(test)]
 mod tests;
 
 use std::convert::Infallible;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use voxmill_telemetry::stage::StageId;
 
-use crate::batch::{Batch, BatchForm, BatchRow, collate, crop, named_frames};
-use crate::batch_plan::{
-    BatchPlan, BatchPlanError, BatchSettings, PlanClip, PlannedRow, Position, Rank, Shape,
-};
+use crate::batch::Batch;
+use crate::batch_plan::{BatchPlan, BatchPlanError, BatchSettings, PlanClip, Position, Rank};
 use crate::manifest::{Clip, Split};
 use voxmill_audio::{AudioSettingsError, Effort, Framing};
-use voxmill_pipeline::group::{Group, Groups};
+use voxmill_pipeline::group::Groups;
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan};
 use voxmill_pipeline::resume::ResumePoint;
 use voxmill_pipeline::run::Running;
@@ -26,18 +23,16 @@ use voxmill_pipeline::stage::Work;
 use voxmill_pipeline::{Pipeline, StartError};
 use voxmill_telemetry::event::Nanos;
 use voxmill_telemetry::recorder::{Lane, Recorder};
-use voxmill_text::language::Language;
+use voxmill_telemetry::stage::StageId;
 
-use crate::featurize::{ClipFeaturizer, InjectedDelays, decoding_bytes, largest_bytes, lost};
-use crate::store::{BadClip, FeatureStore, NewAudio, mel_bytes};
+use crate::featurize::{ClipFeaturizer, InjectedDelays};
+use crate::store::FeatureStore;
 pub use batches::Batches;
-use epochs::{Epochs, PlacedRow};
+use epochs::Epochs;
+use rows::{FeaturizedRow, RowSource};
 
 /// The name of the budget, as it stands in messages.
 const MEMORY: &str = "host memory";
-
-/// What a row takes in addition to its values.
-const ROW_BYTES: u64 = 256;
 
 /// Stages of one worker: rows, keep, batch, collate, prepare.
 const SINGLE_WORKERS: usize = 5;
@@ -293,16 +288,21 @@ impl Loader {
         let [named, reserved, computed, first_rows, collated, batch_bytes] =
             std::array::from_fn(|_| Arc::clone(rows));
         let store = Arc::clone(&rows.store);
-        let delays = settings.delays.unwrap_or_default();
+        let delays = settings.delays;
         let worker = AtomicUsize::new(0);
         let featurize = Work::with_state(move || {
             let audio = &computed.store.recipe().audio;
-            let mut featurizer = ClipFeaturizer::with_delays(audio, delays)?;
+            let mut featurizer = ClipFeaturizer::new(audio)?;
             let worker = worker.fetch_add(1, Ordering::Relaxed);
             let lanes = StageId::PARTS.map(|part| part_recorder.lane(part.name(), worker));
             let (rows, clock) = (Arc::clone(&computed), part_recorder.clone());
+            let compute = move |number| rows.compute(number, &mut featurizer);
+            let mut compute: ComputeRow = match delays {
+                None => Box::new(compute),
+                Some(delays) => Box::new(delays.of_parts(compute)),
+            };
             Ok::<_, AudioSettingsError>(move |number: u64| {
-                let (row, efforts) = rows.compute(number, &mut featurizer);
+                let (row, efforts) = compute(number);
                 record_parts(&lanes, number, clock.now(), &efforts);
                 Ok::<_, Infallible>(row)
             })
@@ -321,11 +321,13 @@ impl Loader {
             value,
             fixed: !settings.adapt,
         };
-        let featurize = delays
-            .of_rows(featurize)
+        let (featurize, collate) = match delays {
+            None => (featurize, collate),
+            Some(delays) => (delays.of_rows(featurize), delays.of_collate(collate)),
+        };
+        let featurize = featurize
             .reserving(move |number| reserved.most_for_a_row(*number))
             .keeping(FeaturizedRow::bytes);
-        let collate = delays.of_collate(collate);
         let collate = collate.keeping(move |batch| batch_bytes.held_by(batch));
         let groups = Groups::beginning_at(move |batch| first_rows.epochs.first_row(batch));
         Pipeline::source(self.whole_run(most_rows), "rows", numbers)
@@ -372,6 +374,9 @@ impl Loader {
     }
 }
 
+/// A worker's function: a row, and what each of its clips that were decoded took.
+type ComputeRow = Box<dyn FnMut(u64) -> (FeaturizedRow, Vec<Effort>) + Send>;
+
 /// The parts of one row, one after another up to `end`. Only files that are decoded have any: what comes
 /// from the cache is one part, the stage itself.
 fn record_parts(lanes: &[Lane; 4], number: u64, end: Nanos, efforts: &[Effort]) {
@@ -388,252 +393,5 @@ fn record_parts(lanes: &[Lane; 4], number: u64, end: Nanos, efforts: &[Effort]) 
             lane.item(number, start, took.into());
             start = start + took.into();
         }
-    }
-}
-
-/// A worker's featurizer, and what it has computed and spent on one row.
-struct RowWork<'a> {
-    featurizer: &'a mut ClipFeaturizer,
-    new: Vec<NewAudio>,
-    efforts: Vec<Effort>,
-}
-
-/// What the stages share.
-#[derive(Debug)]
-struct RowSource {
-    store: Arc<FeatureStore>,
-    plan: Arc<BatchPlan>,
-    epochs: Epochs,
-    /// The store's number of each clip of the plan.
-    numbers: Arc<[usize]>,
-    /// Of the samples in the batches; `None`: log-mel frames are in them.
-    framing: Option<Framing>,
-    too_long: usize,
-}
-
-/// A row between `featurize` and `collate`.
-#[derive(Debug)]
-struct FeaturizedRow {
-    number: u64,
-    /// `None`: the clip is bad.
-    features: Option<RowFeatures>,
-    new: Vec<NewAudio>,
-    /// Of the row and of its part of the batch that it goes into.
-    bytes: u64,
-    /// Of what is new, as far as it was reserved: a clip that the cache seemed to have, in a shard that
-    /// proves damaged, comes unforeseen and must not be lost for that.
-    new_bytes: u64,
-}
-
-#[derive(Debug)]
-struct RowFeatures {
-    tokens: Vec<u16>,
-    language: Language,
-    /// Both as they lie in a batch.
-    sound: Vec<f32>,
-    reference: Vec<f32>,
-}
-
-impl FeaturizedRow {
-    fn bytes(&self) -> u64 {
-        self.bytes + self.new_bytes
-    }
-}
-
-impl RowSource {
-    fn clip(&self, plan_clip: usize) -> &Clip {
-        &self.store.clips()[self.numbers[plan_clip]]
-    }
-
-    fn form(&self, position: Position, shape: Shape) -> BatchForm {
-        BatchForm {
-            position,
-            shape,
-            mel_channels: self.store.recipe().audio.n_mels as u16,
-            reference_frames: self.plan.settings().reference_frames.get(),
-            framing: self.framing,
-        }
-    }
-
-    /// What a row is called where it is slow or fails: its clip, with what makes one slow.
-    fn name(&self, number: u64) -> String {
-        let Some(row) = self.epochs.row(number).row else {
-            return "no clip".to_owned();
-        };
-        let clip = self.clip(row.clip);
-        let (id, seconds) = (&clip.id, clip.header.seconds());
-        let kilohertz = f64::from(clip.header.sample_rate) / 1e3;
-        format!("{id} ({seconds:.1} s, {kilohertz} kHz)")
-    }
-
-    fn compute(
-        &self,
-        number: u64,
-        featurizer: &mut ClipFeaturizer,
-    ) -> (FeaturizedRow, Vec<Effort>) {
-        let placed = self.epochs.row(number);
-        // Not more than was reserved, for clips come into the cache and never leave it.
-        let reserved = placed.row.map_or(0, |row| self.computing_bytes_of_row(row));
-        let mut work = RowWork {
-            featurizer,
-            new: Vec::new(),
-            efforts: Vec::new(),
-        };
-        let features = placed.row.map(|row| self.features(row, &placed, &mut work));
-        let RowWork { new, efforts, .. } = work;
-        let new_bytes: u64 = new.iter().map(|new| mel_bytes(&new.audio)).sum();
-        let row = FeaturizedRow {
-            number,
-            features: features.and_then(Result::ok),
-            new,
-            new_bytes: new_bytes.min(reserved),
-            bytes: self.row_bytes(placed.shape) + self.share(&placed),
-        };
-        (row, efforts)
-    }
-
-    fn features(
-        &self,
-        row: PlannedRow,
-        placed: &PlacedRow,
-        work: &mut RowWork<'_>,
-    ) -> Result<RowFeatures, BadClip> {
-        let shape = placed.shape;
-        let layout = self.form(placed.position, shape).layout();
-        let number = self.numbers[row.clip];
-        // A file that changed since its header was read may be longer.
-        let fitting = |count: usize| 0..count.min(shape.frames as usize);
-        let sound = self.frames(number, layout, fitting, work)?;
-        let (language, mut tokens) = self.store.tokens(number)?;
-        tokens.truncate(shape.tokens as usize);
-        let other = self.numbers[row.reference.clip];
-        let of_itself = || crop(&sound, layout, row.reference).to_vec();
-        let reference = if other == number {
-            of_itself()
-        } else {
-            let named = |count| named_frames(row.reference, count);
-            self.frames(other, layout, named, work)
-                // The voice is the same: what a speaker's only clip does, this one can do.
-                .unwrap_or_else(|BadClip| of_itself())
-        };
-        Ok(RowFeatures {
-            tokens,
-            language,
-            sound,
-            reference,
-        })
-    }
-
-    /// Some of a clip's frames, as they lie in a batch; `which` of as many as there are.
-    fn frames(
-        &self,
-        number: usize,
-        layout: Framing,
-        which: impl FnOnce(usize) -> Range<usize>,
-        work: &mut RowWork<'_>,
-    ) -> Result<Vec<f32>, BadClip> {
-        let (store, featurizer) = (&self.store, &mut *work.featurizer);
-        if self.framing.is_some() {
-            let laid_out = store.with_waveform(number, featurizer, |samples| {
-                layout.lay_out(samples, which(layout.frames_of_clip(samples.len())))
-            })?;
-            work.efforts.push(featurizer.effort);
-            return Ok(laid_out);
-        }
-        let (frames, new) = store.with_mel(number, featurizer, |mel| {
-            let frames = which(layout.frames_in(mel.len()));
-            layout.under(mel, frames).to_vec()
-        })?;
-        work.efforts.extend(new.iter().map(|new| new.audio.effort));
-        work.new.extend(new);
-        Ok(frames)
-    }
-
-    fn collate(&self, group: Group<FeaturizedRow>) -> Batch {
-        let numbers = group.members.iter().map(|member| match member {
-            Ok(row) => row.number,
-            Err(gap) => gap.number,
-        });
-        let placed: Vec<PlacedRow> = numbers.map(|number| self.epochs.row(number)).collect();
-        let first = placed.first().expect("a group has members");
-        let form = self.form(first.position, first.shape);
-        let rows = group.members.iter().zip(&placed).map(|(member, placed)| {
-            let plan_clip = placed.row?.clip;
-            match member {
-                Ok(row) => row.features.as_ref().map(|features| BatchRow {
-                    clip: plan_clip,
-                    tokens: &features.tokens,
-                    sound: &features.sound,
-                    language: features.language,
-                    speaker: self.clip(plan_clip).speaker,
-                    reference: &features.reference,
-                }),
-                Err(gap) => {
-                    let why = lost(self.clip(plan_clip), &gap.fault);
-                    self.store.add_bad(self.numbers[plan_clip], why);
-                    None
-                }
-            }
-        });
-        collate(form, rows)
-    }
-
-    /// What a row takes until it is part of a batch.
-    fn row_bytes(&self, shape: Shape) -> u64 {
-        self.form(Position::default(), shape).sound_bytes_of_a_row()
-            + u64::from(shape.tokens) * size_of::<u16>() as u64
-            + ROW_BYTES
-    }
-
-    /// A row's part of the bytes of its batch.
-    fn share(&self, placed: &PlacedRow) -> u64 {
-        let batch = self.form(placed.position, placed.shape).bytes();
-        batch.div_ceil(u64::from(placed.planned_rows.max(1)))
-    }
-
-    /// What the rows of a batch have reserved for it. One that failed in its stage released its part,
-    /// so a batch with masked rows may hold less than it takes.
-    fn held_by(&self, batch: &Batch) -> u64 {
-        let position = self.epochs.batches_before(batch.position);
-        let placed = self.epochs.row(self.epochs.first_row(position));
-        let held = self.share(&placed) * batch.clip_count() as u64;
-        held.min(batch.bytes())
-    }
-
-    /// What decoding and transforming a clip takes, unless the cache has it. It never has samples.
-    fn computing_bytes(&self, plan_clip: usize) -> u64 {
-        let (clip, audio) = (self.clip(plan_clip), &self.store.recipe().audio);
-        if self.framing.is_some() {
-            decoding_bytes(clip, audio)
-        } else if self.store.is_in_cache(self.numbers[plan_clip]) {
-            0
-        } else {
-            largest_bytes(clip, audio)
-        }
-    }
-
-    fn most_for_a_row(&self, number: u64) -> u64 {
-        let placed = self.epochs.row(number);
-        self.row_bytes(placed.shape)
-            + self.share(&placed)
-            + placed.row.map_or(0, |row| self.computing_bytes_of_row(row))
-    }
-
-    fn computing_bytes_of_row(&self, row: PlannedRow) -> u64 {
-        self.computing_bytes(row.clip) + self.computing_bytes(row.reference.clip)
-    }
-
-    /// What the largest batch takes while its last row is computed. Less would not do.
-    fn most_for_a_batch(&self) -> u64 {
-        let batch = |shape: Shape| {
-            let rows = u64::from(shape.rows);
-            // Each share is rounded up.
-            rows * (self.row_bytes(shape) + 1) + self.form(Position::default(), shape).bytes()
-        };
-        let buckets = self.plan.buckets().iter();
-        let largest = buckets.map(|bucket| batch(bucket.shape)).max().unwrap_or(0);
-        let clips = 0..self.numbers.len();
-        let computing = clips.map(|clip| self.computing_bytes(clip)).max();
-        largest + 2 * computing.unwrap_or(0)
     }
 }
