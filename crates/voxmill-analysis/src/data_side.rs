@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use voxmill_format::{counted, percent, whole_percent};
 
 use crate::profile::OtherPrograms;
 use crate::timing::Spread;
@@ -218,10 +219,10 @@ fn audio_verdict(data: &DataSide) -> (Grade, String) {
         ),
     };
     let text = format!(
-        "{:.2} ms a clip, most of it {} ({:.0} %); CV {cv:.2}: {even}",
+        "{:.2} ms a clip, most of it {} ({}); CV {cv:.2}: {even}",
         whole.mean,
         most.0,
-        100.0 * most.1.mean / whole.mean.max(1e-9)
+        whole_percent(most.1.mean / whole.mean.max(1e-9))
     );
     (grade, text)
 }
@@ -244,11 +245,10 @@ fn feeding_verdict(data: &DataSide) -> (Grade, String) {
         None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
     };
     let text = format!(
-        "at {:.0} ms a step, {} {} lose {:.1} % of the time: {words}{advice}",
+        "at {:.0} ms a step, {} lose {} of the time: {words}{advice}",
         at.step_ms,
-        at.workers,
-        if at.workers == 1 { "worker" } else { "workers" },
-        100.0 * at.lost
+        counted(at.workers, "worker"),
+        percent(at.lost)
     );
     (grade, text)
 }

@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use voxmill_format::{percent, whole_percent};
 
 use crate::paired::LEAST_ROUNDS;
 use crate::profile::Profile;
@@ -28,7 +29,6 @@ pub struct Score {
 }
 
 pub fn scorecard(profile: &Profile) -> Vec<Score> {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let score = |tier, goal, measured: Option<(f64, bool)>, note| Score {
         tier,
         goal,
@@ -44,10 +44,10 @@ pub fn scorecard(profile: &Profile) -> Vec<Score> {
     ];
     let mut rows = Vec::new();
     for (tier, busy, variation, data, gain) in tiers {
-        let goal = format!("model busy > {:.0} %", 100.0 * busy);
+        let goal = format!("model busy > {}", whole_percent(busy));
         let measured = Some((profile.busy, profile.busy > busy));
         rows.push(score(tier, goal, measured, percent(profile.busy)));
-        let goal = format!("step time varies < {:.0} %", 100.0 * variation);
+        let goal = format!("step time varies < {}", whole_percent(variation));
         let measured = Some((profile.variation, profile.variation < variation));
         rows.push(score(tier, goal, measured, percent(profile.variation)));
         if tier == Tier::Must {
@@ -60,7 +60,7 @@ pub fn scorecard(profile: &Profile) -> Vec<Score> {
         }
         if let Some(data) = data {
             let measured = profile.data_device_busy;
-            let goal = format!("data device busy > {:.0} %", 100.0 * data);
+            let goal = format!("data device busy > {}", whole_percent(data));
             let note = measured.map_or_else(one_device, percent);
             let measured = measured.map(|busy| (busy, busy > data));
             rows.push(score(tier, goal, measured, note));

@@ -4,6 +4,7 @@
 //! declared.
 
 use std::fmt::{self, Write};
+use voxmill_format::size;
 
 pub use voxmill_telemetry::plan::{
     AdaptPlan, AfterError, BudgetPlan, OnError, Order, Plan, Setting, SlotsPlan, StagePlan,
@@ -205,8 +206,7 @@ fn write_plan(f: &mut String, plan: &Plan) -> fmt::Result {
     }
     writeln!(f)?;
     for budget in &plan.budgets {
-        let megabytes = budget.bytes as f64 / 1e6;
-        writeln!(f, "  budget {}: {megabytes:.1} MB", budget.name)?;
+        writeln!(f, "  budget {}: {}", budget.name, size(budget.bytes))?;
     }
     match plan.adapt {
         Some(adapt) => writeln!(

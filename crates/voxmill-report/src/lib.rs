@@ -2,7 +2,7 @@
 //! TensorBoard. Functions of plain values: nothing here touches tensors, data or the terminal itself.
 
 pub mod dashboard;
-pub mod format;
+pub use voxmill_format as format;
 pub mod picture;
 pub mod results;
 pub mod tensorboard;

@@ -1,12 +1,13 @@
 //! Picks each value by flag > file > auto > default, and remembers which it was.
 
 use std::collections::HashMap;
+use voxmill_format::given_size;
 
 use super::{Origin, ResolvedSetting, is_given, origin};
 use crate::args::Flags;
 use crate::config::file::ConfigFile;
 use crate::config::keys::{Key, Role, Verbs};
-use crate::config::value::{FromValue, Kind, show_bytes};
+use crate::config::value::{FromValue, Kind};
 use crate::error::UserError;
 use crate::note::Note;
 
@@ -72,7 +73,7 @@ impl Resolver {
     ) -> T {
         let text = value.show();
         let text = match (key.kind, text.parse()) {
-            (Kind::Bytes, Ok(bytes)) => show_bytes(bytes),
+            (Kind::Bytes, Ok(bytes)) => given_size(bytes),
             _ => text,
         };
         self.push(key, text, origin);

@@ -1,5 +1,6 @@
 //! What costs time or memory apart from waiting for batches: cores, padding, gaps between steps, memory.
 
+use voxmill_format::{percent, size, whole_percent};
 use voxmill_telemetry::event::Nanos;
 use voxmill_telemetry::stage::StageId;
 
@@ -71,8 +72,8 @@ impl Diagnosis<'_> {
         }
         let (cause, doing, most) = self.what_workers_do();
         let what = format!(
-            "a step takes {:.0} % longer while the workers work, for they share the cores with the model: {doing}",
-            100.0 * more
+            "a step takes {} longer while the workers work, for they share the cores with the model: {doing}",
+            whole_percent(more)
         );
         // A finding about waiting names the same workers already.
         let level = match self.line.stall() < STALL {
@@ -149,8 +150,8 @@ impl Diagnosis<'_> {
             ),
         };
         let what = format!(
-            "{:.0} % of what the model computes is padding",
-            100.0 * waste
+            "{} of what the model computes is padding",
+            whole_percent(waste)
         );
         let costs = waste * self.line.busy();
         let found = Finding::new(Cause::Padding, Level::Bottleneck, costs, what)
@@ -165,8 +166,8 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "{:.0} % of the time goes into what lies between steps: saving, validating, reading losses",
-            100.0 * gap
+            "{} of the time goes into what lies between steps: saving, validating, reading losses",
+            whole_percent(gap)
         );
         let found = Finding::new(Cause::Gaps, Level::Warning, gap, what)
             .because("share of the time between steps", gap, GAP)
@@ -181,8 +182,8 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "steps of the same shape vary by {:.0} %, though batches are there: something else takes the device at times",
-            100.0 * variation
+            "steps of the same shape vary by {}, though batches are there: something else takes the device at times",
+            whole_percent(variation)
         );
         let measure = "standard deviation of the step time within a shape, of its mean";
         let found = Finding::new(Cause::Variation, Level::Warning, 0.0, what)
@@ -197,8 +198,8 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "the data device is busy {:.0} % of the time: it has almost no spare time",
-            100.0 * busy
+            "the data device is busy {} of the time: it has almost no spare time",
+            whole_percent(busy)
         );
         let measure = "share of the time that the data device was preparing";
         let change = "let the workers and the cache compute the frames";
@@ -228,10 +229,10 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "{model} was busy {:.0} % of the time, and by its driver kernels ran {:.0} % of it: they are so short that \
+            "{model} was busy {} of the time, and by its driver kernels ran {} of it: they are so short that \
              the GPU waits for the next to be launched",
-            100.0 * busy,
-            100.0 * running
+            whole_percent(busy),
+            whole_percent(running)
         );
         let measure = "share of the busy time in which the driver saw no kernel run";
         let fewer = match model.starts_with("wgpu") {
@@ -288,7 +289,10 @@ impl Diagnosis<'_> {
         if used > MEMORY_HARDLY_USED {
             return None;
         }
-        let what = format!("at most {:.0} % of {model}'s memory was used", 100.0 * used);
+        let what = format!(
+            "at most {} of {model}'s memory was used",
+            whole_percent(used)
+        );
         let measure = "share of the device's memory in use at the most";
         let found = Finding::new(Cause::BatchTooSmall, Level::Note, 0.0, what)
             .because(measure, used, MEMORY_HARDLY_USED)
@@ -304,8 +308,8 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "the machine is short of memory: {:.1} MB/s go to and from swap",
-            traffic / 1e6
+            "the machine is short of memory: {}/s go to and from swap",
+            size(traffic as u64)
         );
         let found = Finding::new(Cause::SwapInUse, Level::Warning, self.line.stall(), what)
             .because("bytes a second to and from swap", traffic, 0.0)
@@ -332,8 +336,8 @@ impl Diagnosis<'_> {
             return None;
         }
         let what = format!(
-            "memory grew by {:.0} MB in the second half of the run",
-            (late - early) / 1e6
+            "memory grew by {} in the second half of the run",
+            size((late - early) as u64)
         );
         let measure = "growth of the process's memory over the second half";
         let found = Finding::new(Cause::MemoryGrowing, Level::Warning, 0.0, what)
@@ -361,10 +365,10 @@ impl Diagnosis<'_> {
     pub(super) fn step_bound(&self) -> Finding {
         let (busy, stall) = (self.line.busy(), self.line.stall());
         let what = format!(
-            "no major bottleneck: the model trained {:.1} % of the time and waited {:.1} %; what would help is a faster \
+            "no major bottleneck: the model trained {} of the time and waited {}; what would help is a faster \
              device or a smaller model",
-            100.0 * busy,
-            100.0 * stall
+            percent(busy),
+            percent(stall)
         );
         Finding::new(Cause::StepBound, Level::Note, 0.0, what).because(
             "share of the time that the model waited",

@@ -4,6 +4,7 @@ use super::thresholds::{BYTES, HUGE, LOAD, STALL, TRAIN, TRANSFER};
 use super::{Advice, Cause, Diagnosis, Finding, Level, setting};
 use crate::profile::{StageTime, data_work, part_of_featurize};
 use crate::run::fact;
+use voxmill_format::percent;
 use voxmill_telemetry::event::Wait;
 use voxmill_telemetry::stage::StageId;
 
@@ -25,8 +26,8 @@ impl Diagnosis<'_> {
         };
         let late = self.why_late(stage);
         let what = format!(
-            "the model waited {:.1} % of the time, for `{stage}`: {}",
-            100.0 * stall,
+            "the model waited {} of the time, for `{stage}`: {}",
+            percent(stall),
             late.what
         );
         let measure = "share of the time that the model waited";

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use voxmill_format::percent;
 
 use super::rows::ManifestFile;
 use super::table::{TableError, read_table, write_table};
@@ -193,9 +194,9 @@ impl Quarantine {
 /// So much of a manifest is bad that training on the rest is probably not what is wanted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{bad} of {rows} manifest rows are bad ({:.1} %, at most {:.1} % are allowed): {}",
-    100.0 * *bad as f64 / (*rows).max(1) as f64,
-    100.0 * max_bad_share,
+    "{bad} of {rows} manifest rows are bad ({}, at most {} are allowed): {}",
+    percent(*bad as f64 / (*rows).max(1) as f64),
+    percent(*max_bad_share),
     listed(counts)
 )]
 pub struct TooManyBad {

@@ -27,6 +27,7 @@ mod simulation;
 mod tests;
 
 use std::time::Duration;
+use voxmill_format::percent;
 
 use voxmill_telemetry::event::{DecidedChange, Decision};
 
@@ -35,7 +36,7 @@ use crate::plan::Plan;
 use measure::{CERTAIN, Estimate, MeasureWindow, Measurement};
 use settings::{Bounds, Settings};
 use settled::Baseline;
-use trial::{FED, Load, StageScaling, Trial, TrialKind, TrialSearch, percent};
+use trial::{FED, Load, StageScaling, Trial, TrialKind, TrialSearch};
 
 /// A gain or loss of less is none, however well it was measured.
 const NEGLIGIBLE: f64 = 0.01;

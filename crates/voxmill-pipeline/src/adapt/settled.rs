@@ -2,7 +2,8 @@
 
 use super::measure::{CERTAIN, Estimate, Measurement};
 use super::settings::{Bounds, Hold, Settings};
-use super::trial::{FED, Load, StageScaling, percent};
+use super::trial::{FED, Load, StageScaling};
+use voxmill_format::{counted, percent, signed};
 
 /// A rate or a time for an item that differs by this share is another load.
 const CLEAR_CHANGE: f64 = 0.2;
@@ -86,10 +87,13 @@ pub(super) fn why(
         (Hold::Single | Hold::Slots, _) => "it cannot have more".to_owned(),
         (Hold::Fixed, _) => "the user fixed their number".to_owned(),
         (Hold::Free, StageScaling::Exhausted { workers, gain }) => {
-            format!("with {workers} the rate changed by {:+.1} %", gain * 100.0)
+            format!(
+                "with {workers} the rate changed by {} %",
+                signed(100.0 * gain, 1)
+            )
         }
         (Hold::Free, _) if now.total_workers() >= bounds.most_workers => {
-            let most = count(bounds.most_workers, "worker");
+            let most = counted(bounds.most_workers as u64, "worker");
             format!("the budget of {most} is used up")
         }
         (Hold::Free, _) => "nothing that was tried brought more".to_owned(),
@@ -97,7 +101,7 @@ pub(super) fn why(
     format!(
         "`{}` limits with {}, busy {} of the time: {why}; {waits}",
         stage.name,
-        count(now.workers[limiting], "worker"),
+        counted(now.workers[limiting] as u64, "worker"),
         percent(load.busy[limiting])
     )
 }
@@ -111,7 +115,10 @@ fn why_no_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> String {
         .unwrap_or(0);
     let (name, capacity) = (&bounds.stages[worst].name, now.capacity[worst]);
     match bounds.stages[worst].capacity {
-        Hold::Slots => format!("the {} ahead are set by the plan", count(capacity, "slot")),
+        Hold::Slots => format!(
+            "the {} ahead are set by the plan",
+            counted(capacity as u64, "slot")
+        ),
         _ if load.short_of_room[worst] > load.blocked[worst] => format!(
             "`{name}` was short of bytes for {} of the time, so larger buffers cannot help",
             percent(load.short_of_room[worst])
@@ -122,8 +129,4 @@ fn why_no_capacity(bounds: &Bounds, now: &Settings, load: &Load) -> String {
         }
         _ => "larger buffers or more workers brought nothing, or promise nothing".to_owned(),
     }
-}
-
-fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

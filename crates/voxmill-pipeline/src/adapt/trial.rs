@@ -1,6 +1,7 @@
 //! Which change is worth trying next: worker counts and capacities that the measures speak for.
 
 use std::time::Duration;
+use voxmill_format::percent;
 
 use super::measure::Measurement;
 use super::settings::{Bounds, Hold, Settings};
@@ -335,8 +336,4 @@ impl TrialSearch<'_> {
         });
         trials.find(|trial| self.is_untried(trial))
     }
-}
-
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }

@@ -8,7 +8,7 @@ use voxmill_analysis::timing::{Ratio, Spread};
 use super::page::Page;
 use super::{Mark, Paint};
 use crate::format::{
-    Table, bar, count, counted, measure, percent, size, three_digits, time, whole,
+    Table, bar, count, counted, measure, percent, size, three_digits, time, whole, whole_percent,
 };
 
 pub fn profile_text(profile: &Profile, paint: Paint) -> String {
@@ -191,9 +191,9 @@ fn resources(page: &mut Page, profile: &Profile) {
     table.fact("padding", padding);
     if let Some(seconds) = profile.cpu_seconds_per_audio_hour {
         let cpu = format!(
-            "{} s for each hour of audio; {:.0} % of all cores in use",
+            "{} s for each hour of audio; {} of all cores in use",
             whole(seconds),
-            profile.host_cpu_percent.unwrap_or(0.0)
+            whole_percent(profile.host_cpu_percent.unwrap_or(0.0) / 100.0)
         );
         table.fact("CPU", cpu);
     }

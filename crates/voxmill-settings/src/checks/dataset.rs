@@ -1,6 +1,7 @@
 //! What of the dataset is left out, and what is held out.
 
 use voxmill_data::manifest::usual_rate;
+use voxmill_format::whole_percent;
 
 use super::{Check, Facts, Lengths, Level, all_of, count, percent, thousands};
 use crate::config::keys::{self, Key};
@@ -164,7 +165,7 @@ fn nothing_held_out(facts: &Facts<'_>) -> Option<Check> {
     let check = facts.about(level, &keys::VAL_FRACTION, what);
     // So that one clip is, at the least.
     let needed = (1.5 / data.rows.max(1) as f64).clamp(0.05, 0.5);
-    Some(check.suggest(&keys::VAL_FRACTION, format!("{:.0}%", 100.0 * needed)))
+    Some(check.suggest(&keys::VAL_FRACTION, whole_percent(needed).replace(' ', "")))
 }
 
 /// One clip always stays for training, whatever the fraction.

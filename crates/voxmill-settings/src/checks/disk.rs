@@ -1,8 +1,8 @@
 //! Disks: room for what is written, and how fast the dataset is read.
 
+use voxmill_format::given_megabytes;
 use voxmill_report::results::validate::FolderRoom;
 
-use super::memory::megabytes;
 use super::{Check, Facts, all_of, percent, size, span};
 use crate::config::keys;
 
@@ -92,7 +92,7 @@ fn cache_budget(facts: &Facts<'_>) -> Option<Check> {
     let what = format!("the features take {take}, and cache_budget is {may}");
     let beyond = percent(1.0 - budget as f64 / needed as f64);
     let costs = format!("about {beyond} of the clips are computed again in every epoch");
-    let enough = megabytes(needed + needed / 10);
+    let enough = given_megabytes(needed + needed / 10);
     let check = facts.warning(&keys::CACHE_BUDGET, what).costs(costs);
     Some(check.suggest(&keys::CACHE_BUDGET, enough))
 }

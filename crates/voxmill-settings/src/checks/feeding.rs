@@ -2,8 +2,8 @@
 
 use super::{Check, Facts, Level, all_of, count, size, span};
 use crate::config::keys;
-use crate::config::value::show_bytes;
 use crate::usual_slots;
+use voxmill_format::given_size;
 
 all_of!(
     one_after_another,
@@ -71,7 +71,7 @@ fn buffer_beyond_budget(facts: &Facts<'_>) -> Option<Check> {
     if fit >= feeding.buffered_batches as u64 || !facts.given(&keys::BUFFER_SIZE) {
         return None;
     }
-    let (ahead, budget) = (feeding.buffered_batches, show_bytes(feeding.ram_budget));
+    let (ahead, budget) = (feeding.buffered_batches, given_size(feeding.ram_budget));
     let what = format!("{ahead} batches ahead do not fit into ram_budget {budget}");
     let each = size(largest);
     let costs = format!("it holds {fit} of the largest, {each} each; the budget wins");

@@ -4,7 +4,7 @@ use super::need::{Needs, StepClips, largest_fitting};
 use super::{Check, DataFacts, Facts, Level, size};
 use crate::USABLE_SHARE;
 use crate::config::keys::{self, Key};
-use crate::config::value::show_bytes;
+use voxmill_format::{given_megabytes, given_size};
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     let mut all = Vec::new();
@@ -19,21 +19,16 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Check> {
     all
 }
 
-/// Whole megabytes, upwards: more digits than that would be pretence.
-pub fn megabytes(bytes: u64) -> String {
-    show_bytes(bytes.div_ceil(1_000_000) * 1_000_000)
-}
-
 fn budget_beyond_memory(facts: &Facts<'_>) -> Option<Check> {
     let (budget, memory) = (facts.settings.feeding.ram_budget, facts.memory?);
     if budget <= memory {
         return None;
     }
-    let (is, has) = (show_bytes(budget), size(memory));
+    let (is, has) = (given_size(budget), size(memory));
     let what = format!("ram_budget is {is}, and this machine has {has}");
     let costs = "a bound above the memory bounds nothing: the machine would swap or end the run";
     let check = facts.warning(&keys::RAM_BUDGET, what).costs(costs);
-    Some(check.suggest(&keys::RAM_BUDGET, megabytes(memory / 4)))
+    Some(check.suggest(&keys::RAM_BUDGET, given_megabytes(memory / 4)))
 }
 
 fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check> {
@@ -45,14 +40,14 @@ fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
         "one batch takes up to {} while it is made, and {} of ram_budget {} are for batches",
         size(data.making),
         size(data.batch_budget),
-        show_bytes(budget)
+        given_size(budget)
     );
     let share = data.batch_budget.max(1) as f64 / budget.max(1) as f64;
     let enough = (data.making as f64 / share).ceil() as u64;
     let check = facts.error(&keys::RAM_BUDGET, what);
     Some(
         match facts.memory.is_some_and(|memory| enough > memory / 2) {
-            false => check.suggest(&keys::RAM_BUDGET, megabytes(enough)),
+            false => check.suggest(&keys::RAM_BUDGET, given_megabytes(enough)),
             true => check.hint("make batches smaller with --batch-size or --max-mel-frames"),
         },
     )
@@ -110,7 +105,7 @@ fn batch_beyond_data_card(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Che
         return None;
     }
     let data_device = devices.devices.data();
-    let (takes, free) = (megabytes(need), size(usable));
+    let (takes, free) = (given_megabytes(need), size(usable));
     let what = format!(
         "{data_device} cannot prepare the largest batch: that takes {takes} by calculation"
     );
@@ -152,8 +147,8 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
         let what = format!(
             "{} cannot prepare the largest batch: that takes {}, and data_gpu_memory is {}",
             devices.data(),
-            megabytes(needs.data),
-            show_bytes(limit)
+            given_megabytes(needs.data),
+            given_size(limit)
         );
         let smaller = fitting(facts, data, |needs| needs.data <= limit);
         all.push(refused(&keys::DATA_GPU_MEMORY, what, smaller));
@@ -162,8 +157,8 @@ fn beyond_limits(facts: &Facts<'_>, data: &DataFacts<'_>) -> Vec<Check> {
         let what = format!(
             "the run does not fit on {}: it needs {} by calculation, and model_gpu_memory is {}",
             devices.model(),
-            megabytes(needs.on_model()),
-            show_bytes(limit)
+            given_megabytes(needs.on_model()),
+            given_size(limit)
         );
         let smaller = fitting(facts, data, |needs| needs.on_model() <= limit);
         all.push(refused(&keys::MODEL_GPU_MEMORY, what, smaller));
@@ -180,13 +175,13 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
     let beyond = pairs.into_iter().filter_map(|(key, limit, card)| {
         let (limit, total) = (limit?, card?.memory_total_bytes?);
         (limit > total).then(|| {
-            let (limit, has) = (show_bytes(limit), size(total));
+            let (limit, has) = (given_size(limit), size(total));
             let what = format!("{limit} is above the {has} that the GPU has");
             let check = facts.warning(key, what);
             let fits = (total as f64 * USABLE_SHARE) as u64 / 1_000_000 * 1_000_000;
             check
                 .costs("such a limit holds nothing back")
-                .suggest(key, show_bytes(fits))
+                .suggest(key, given_size(fits))
         })
     });
     beyond.collect()

@@ -125,17 +125,6 @@ fn is_name(text: &str) -> bool {
     fits && !hidden_or_up && !text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
 }
 
-/// A size as it would be written: in the largest unit that it is a whole number of.
-pub fn show_bytes(bytes: u64) -> String {
-    let unit = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")]
-        .into_iter()
-        .find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
-    match unit {
-        Some((size, name)) => format!("{}{name}", bytes / size),
-        None => bytes.to_string(),
-    }
-}
-
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text
@@ -206,6 +195,8 @@ from_value! { |path: &PathBuf| path.display().to_string();
 
 #[cfg(test)]
 mod tests {
+    use voxmill_format::given_size;
+
     use super::*;
 
     #[test]
@@ -234,9 +225,8 @@ mod tests {
     #[test]
     fn sizes_and_shares() {
         for size in [0, 999, 1_000, 6_318_000_000, 2_000_000_000, 1_048_576] {
-            assert_eq!(parse_bytes(&show_bytes(size)), Some(size));
+            assert_eq!(parse_bytes(&given_size(size)), Some(size));
         }
-        assert_eq!(show_bytes(6_318_000_000), "6318MB");
         assert_eq!(Kind::Bytes.parse("10GB"), Ok(Value::Whole(10_000_000_000)));
         assert_eq!(Kind::Bytes.parse("1.5 MiB"), Ok(Value::Whole(1_572_864)));
         assert!(Kind::Bytes.parse("ten").is_err());

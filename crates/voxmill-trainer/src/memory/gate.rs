@@ -5,11 +5,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use voxmill_format::given_megabytes;
 
 use voxmill_data::batch::Batch;
 use voxmill_data::batch_plan::Shape;
 
-use super::{PoolUsage, megabytes};
+use super::PoolUsage;
 use crate::device::{Device, DeviceId, PoolMemory, memory_in_use};
 use crate::need::{frame_tables, prepare_need};
 
@@ -27,8 +28,8 @@ pub struct Admitted {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{device} has no room for a batch of {} clips of {} frames: it takes {} there, the pools hold {}, of which {} are in use, and the limit is {}",
-    .batch.shape.rows, .batch.shape.frames, megabytes(.batch.need),
-    megabytes(.memory.reserved), megabytes(.memory.in_use), megabytes(*.limit)
+    .batch.shape.rows, .batch.shape.frames, given_megabytes(.batch.need),
+    given_megabytes(.memory.reserved), given_megabytes(.memory.in_use), given_megabytes(*.limit)
 )]
 pub struct NoRoom {
     pub device: DeviceId,

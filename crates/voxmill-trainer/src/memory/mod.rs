@@ -30,8 +30,3 @@ impl PoolUsage {
         self.most.fetch_max(bytes, Ordering::Relaxed);
     }
 }
-
-/// Whole megabytes, upwards: more digits than that would be pretence.
-fn megabytes(bytes: u64) -> String {
-    format!("{}MB", bytes.div_ceil(1_000_000))
-}

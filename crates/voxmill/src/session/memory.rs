@@ -2,6 +2,7 @@
 //! while it runs.
 
 use std::sync::Arc;
+use voxmill_report::format::{given_megabytes, given_size};
 
 use voxmill_telemetry::event::{DeviceMemory, Event};
 use voxmill_telemetry::recorder::Recorder;
@@ -14,9 +15,7 @@ use super::Session;
 use crate::commands::status;
 use voxmill_data::Loader;
 use voxmill_settings::checks::Needs;
-pub(crate) use voxmill_settings::checks::memory::megabytes;
 use voxmill_settings::checks::need::{StepClips, largest_fitting};
-use voxmill_settings::config::value::show_bytes;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DeviceSettings, TrainSettings};
 
@@ -41,7 +40,7 @@ impl Bound {
 
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = show_bytes(self.bytes);
+        let bytes = given_size(self.bytes);
         match self.flag {
             Some(flag) => write!(f, "{flag} is {bytes}"),
             None => write!(f, "nine tenths of what is free there are {bytes}"),
@@ -66,7 +65,7 @@ pub(crate) fn check(
         |fits: &dyn Fn(&Needs) -> bool| largest_fitting(settings, precision, batches.plan(), fits);
     let data = Bound::of(limits.data, free.data, "--data-gpu-memory");
     if let Some(bound) = data.filter(|bound| needs.data > bound.bytes) {
-        let (device, takes) = (devices.data(), megabytes(needs.data));
+        let (device, takes) = (devices.data(), given_megabytes(needs.data));
         let what = format!("{device} cannot prepare the largest batch: that takes {takes}");
         let other_ways = match settings.devices.prepare_on {
             PrepareOn::Data => "shorter clips by --max-mel-frames, or --prepare-on host, take less",
@@ -88,10 +87,10 @@ pub(crate) fn check(
         let what = format!(
             "the run does not fit on {}: it needs {} ({} for weights, moments and kept references, {} for the largest batch in training, {} for {} batches)",
             devices.model(),
-            megabytes(needs.on_model()),
-            megabytes(needs.model.weights),
-            megabytes(needs.model.activations),
-            megabytes(needs.model.batch * needs.slots as u64),
+            given_megabytes(needs.on_model()),
+            given_megabytes(needs.model.weights),
+            given_megabytes(needs.model.activations),
+            given_megabytes(needs.model.batch * needs.slots as u64),
             needs.slots,
         );
         let smaller = largest(&|needs| needs.on_model() <= bound.bytes);
@@ -123,7 +122,7 @@ pub(crate) fn room_for_more(
     let what = format!(
         "the run fits on {}, but not with a batch more that is kept there to be measured: that makes {}",
         devices.model(),
-        megabytes(taken(1))
+        given_megabytes(taken(1))
     );
     let hint = "a smaller --prefetch-buffer-size or --batch-size takes less";
     Err(bound.refuse(taken(1), what, hint.to_owned()))
@@ -220,14 +219,14 @@ impl DeviceWatch {
             None => Ok(None),
             Some(MemoryFinding::AboveLimit { bytes, limit }) => Err(format!(
                 "{name} holds {} after step {step}, above {flag} {}; the run stops with its checkpoint, and a smaller --batch-size with --grad-accum stays within the limit",
-                megabytes(bytes),
-                show_bytes(limit)
+                given_megabytes(bytes),
+                given_size(limit)
             )
             .into()),
             Some(MemoryFinding::WasAboveLimit { most, limit }) => Ok(Some(format!(
                 "{name} held {}, above {flag} {}, until it released what was only kept for later",
-                megabytes(most),
-                show_bytes(limit)
+                given_megabytes(most),
+                given_size(limit)
             ))),
             Some(MemoryFinding::Grows {
                 since,
@@ -235,7 +234,7 @@ impl DeviceWatch {
                 bytes,
             }) => Ok(Some(format!(
                 "memory on {name} grows: {} more than at step {since}, about {} bytes a step",
-                megabytes(bytes),
+                given_megabytes(bytes),
                 bytes / steps
             ))),
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use voxmill_report::format::given_size;
 
 use anyhow::Context as _;
 use voxmill_pipeline::resume::ResumePoint;
@@ -24,7 +25,6 @@ use crate::commands::status;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
-use voxmill_settings::config::value::show_bytes;
 
 /// Batches that are taken before the clock starts: the pipeline is full then, and kernels are compiled.
 const BEFORE: u64 = 4;
@@ -121,8 +121,8 @@ fn room(on_data: &TrainSettings, store: &Arc<FeatureStore>) -> anyhow::Result<()
         Some(may) => anyhow::bail!(
             "{} would need {} of the {} that it may take",
             on_data.devices.devices.data(),
-            show_bytes(needs),
-            show_bytes(may)
+            given_size(needs),
+            given_size(may)
         ),
         None => Ok(()),
     }

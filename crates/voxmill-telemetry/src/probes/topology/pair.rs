@@ -1,6 +1,7 @@
 //! Which two GPUs share the work best: one prepares the data, the other trains the model.
 
 use std::cmp::Reverse;
+use voxmill_format::size;
 
 use super::{GpuFacts, Link, Links};
 
@@ -65,14 +66,13 @@ fn why(model: &GpuFacts, data: &GpuFacts, link: Option<Link>, pairs: usize) -> S
         (_, Some(_)) => ", and no other pair has a better link",
         (_, None) => ", nor is it of any other pair",
     };
-    let gibibytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     let weaker = match (model.memory_total_bytes, data.memory_total_bytes) {
         (Some(more), Some(less)) if more > less => format!(
             "the one for data has less memory ({} against {})",
-            gibibytes(less),
-            gibibytes(more)
+            size(less),
+            size(more)
         ),
-        (Some(same), Some(_)) => format!("both have {}, so the first one trains", gibibytes(same)),
+        (Some(same), Some(_)) => format!("both have {}, so the first one trains", size(same)),
         (Some(_), None) => "the one for data does not report its memory".to_owned(),
         (None, _) => "neither reports its memory, so the first one trains".to_owned(),
     };

@@ -2,6 +2,7 @@
 //! takes a batch at a given pace.
 
 use std::time::{Duration, Instant};
+use voxmill_report::format::counted;
 
 use voxmill_analysis::data_side::Capacity;
 use voxmill_analysis::timing::Spread;
@@ -43,8 +44,7 @@ impl DataPipeline<'_> {
             .into_iter()
             .map(|workers| {
                 let state = if warm { "warm" } else { "cold" };
-                let many = if workers == 1 { "worker" } else { "workers" };
-                status!("capacity  {workers} {many}, {state}");
+                status!("capacity  {}, {state}", counted(workers as u64, "worker"));
                 self.capacity(warm, workers)
             })
             .collect()

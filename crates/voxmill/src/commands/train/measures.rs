@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
+use voxmill_report::format::{percent, size, whole_percent};
 
 use crate::advice::profile;
 use voxmill_analysis::bottleneck::{Finding, thresholds};
@@ -55,8 +56,8 @@ impl Measures {
             .and_then(|profile| top(&profile).map(sentence))
             .unwrap_or_default();
         Some(format!(
-            "{what} {:.1} % in the last {} steps{reason}",
-            100.0 * share,
+            "{what} {} in the last {} steps{reason}",
+            percent(share),
             steps.len()
         ))
     }
@@ -87,16 +88,16 @@ pub(super) fn closing(profile: &Profile) -> Vec<String> {
     let time = |ms: f64| Duration::from_secs_f64(ms / 1e3).as_millis();
     let step = &profile.step_ms;
     let mut lines = vec![format!(
-        "steps     {} ms on average ± {}, from {} to {}; within a shape they vary by {:.0} %, {:.1} % of all frames are padding",
+        "steps     {} ms on average ± {}, from {} to {}; within a shape they vary by {}, {} of all frames are padding",
         time(step.mean),
         time(step.std),
         time(step.min),
         time(step.max),
-        100.0 * profile.variation,
-        100.0 * profile.padding_waste,
+        whole_percent(profile.variation),
+        percent(profile.padding_waste),
     )];
     if let Some(peak) = profile.memory.process_peak {
-        lines.push(format!("host      {} MB at most", peak / 1_000_000));
+        lines.push(format!("host      {} at most", size(peak)));
     }
     if let Some(finding) = top(profile) {
         lines.push(format!("finding   {}", finding.what));

@@ -1,6 +1,7 @@
 //! What is printed before the first step.
 
 use std::path::Path;
+use voxmill_report::format::{given_megabytes, given_size};
 
 use voxmill_data::Loader;
 use voxmill_report::format::counted;
@@ -10,12 +11,10 @@ use voxmill_trainer::device::{Backend, DeviceId};
 
 use crate::commands::status;
 use crate::session::data::loader_settings;
-use crate::session::memory::megabytes;
 use crate::session::{RunPlan, Session};
 use voxmill_settings as settings;
 use voxmill_settings::checks::{self, Level};
 use voxmill_settings::config::keys;
-use voxmill_settings::config::value::show_bytes;
 
 /// The lines before the first step.
 pub(super) struct Opening<'a> {
@@ -68,7 +67,7 @@ impl Opening<'_> {
             counted(feeding.workers as u64, "worker"),
             feeding.buffered_batches,
             self.plan.needs.slots_ahead(),
-            show_bytes(feeding.ram_budget),
+            given_size(feeding.ram_budget),
         );
         let train = &self.session.data.train;
         let filtered = train.filtered.total() + self.plan.loader.too_long();
@@ -167,8 +166,8 @@ impl Opening<'_> {
             return None;
         }
         let on = |device: DeviceId, needs: u64, limit: Option<u64>| {
-            let limit = limit.map(|limit| format!(" of at most {}", show_bytes(limit)));
-            let needs = megabytes(needs);
+            let limit = limit.map(|limit| format!(" of at most {}", given_size(limit)));
+            let needs = given_megabytes(needs);
             format!("{needs} on {device}{}", limit.unwrap_or_default())
         };
         let (limits, needs) = (settings.devices.limits, &self.plan.needs);

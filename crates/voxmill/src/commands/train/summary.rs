@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use voxmill_report::format::{given_megabytes, percent, whole};
 
 use voxmill_report::format::counted;
 use voxmill_report::results::train::{self, BestStep, Trained};
@@ -13,7 +14,7 @@ use super::observer::{RunObserver, short_time};
 use super::output::RunOutput;
 use crate::commands::{print_json, status};
 use crate::session::Session;
-use crate::session::memory::{DeviceWatch, megabytes};
+use crate::session::memory::DeviceWatch;
 use voxmill_settings::TrainSettings;
 
 pub(super) fn reason(stopped: Stopped) -> &'static str {
@@ -42,7 +43,7 @@ pub(super) fn print(
     let peaks: BTreeMap<&str, u64> = (observer.memory.iter())
         .filter_map(DeviceWatch::peak)
         .collect();
-    let share = |time: Duration| 100.0 * time.as_secs_f64() / wall;
+    let share = |time: Duration| time.as_secs_f64() / wall;
     if settings.json {
         let measured = measured.as_ref();
         return print_json(&Trained {
@@ -53,9 +54,9 @@ pub(super) fn print(
             steps_of_this_start: totals.steps,
             seconds: summary.seconds.as_secs_f64(),
             frames_per_second: totals.frames as f64 / wall,
-            share_waiting: share(totals.waited) / 100.0,
-            share_training: share(totals.service) / 100.0,
-            share_overhead: share(totals.overhead) / 100.0,
+            share_waiting: share(totals.waited),
+            share_training: share(totals.service),
+            share_overhead: share(totals.overhead),
             held_out_mel: summary.progress.validation,
             best: (summary.progress.best).map(|Best { step, loss }| BestStep { step, loss }),
             best_checkpoint: best_path,
@@ -83,12 +84,12 @@ pub(super) fn print(
         short_time(summary.seconds)
     );
     status!(
-        "speed     {:.0} frames/s; the model trained {:.1} % of the time, waited {:.1} %, {:.1} % went into saving, \
+        "speed     {} frames/s; the model trained {} of the time, waited {}, {} went into saving, \
          validating and the like",
-        totals.frames as f64 / wall,
-        share(totals.service),
-        share(totals.waited),
-        share(totals.overhead),
+        whole(totals.frames as f64 / wall),
+        percent(share(totals.service)),
+        percent(share(totals.waited)),
+        percent(share(totals.overhead)),
     );
     for line in measured.iter().flat_map(closing) {
         status!("{line}");
@@ -97,7 +98,7 @@ pub(super) fn print(
         status!("devices   {}", of_pair(settings, busy));
     }
     let at_most: Vec<String> = (peaks.iter())
-        .map(|(device, peak)| format!("{} at most on {device}", megabytes(*peak)))
+        .map(|(device, peak)| format!("{} at most on {device}", given_megabytes(*peak)))
         .collect();
     if !at_most.is_empty() {
         status!("memory    {}", at_most.join(", "));
@@ -119,8 +120,8 @@ pub(super) fn print(
     }
     if summary.progress.bad_steps > 0 {
         status!(
-            "skipped   {} steps were not finite",
-            summary.progress.bad_steps
+            "skipped   {} not finite",
+            counted(summary.progress.bad_steps, "step")
         );
     }
     if totals.failed_checkpoints > 0 {
@@ -157,8 +158,8 @@ const HARDLY_BUSY: f64 = 0.1;
 
 fn of_pair(settings: &TrainSettings, busy: f64) -> String {
     let devices = settings.devices.devices;
-    let (data, model, percent) = (devices.data(), devices.model(), 100.0 * busy);
-    let share = format!("the thread of {data} was preparing {percent:.1} % of the time");
+    let (data, model, busy_share) = (devices.data(), devices.model(), percent(busy));
+    let share = format!("the thread of {data} was preparing {busy_share} of the time");
     match busy < HARDLY_BUSY && !data.is_cpu() {
         true => format!(
             "{share}: {model} alone would do as well, and a second voice could train on {data} meanwhile; \

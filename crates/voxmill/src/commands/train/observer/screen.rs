@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+use voxmill_report::format::whole_percent;
 
 use anyhow::Context as _;
 use voxmill_telemetry::recorder::Recorder;
@@ -113,13 +114,13 @@ impl Screen {
         self.last_line = Some(Instant::now());
         let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
         self.line(&format_args!(
-            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:.0} ms/step  stall {:.0} %{left}",
+            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:.0} ms/step  stall {}{left}",
             last.step,
             progress.position.epoch + 1,
             last.losses.total,
             last.losses.mel,
             pace.median.as_secs_f64() * 1e3,
-            pace.stall * 100.0,
+            whole_percent(pace.stall),
         ));
     }
 

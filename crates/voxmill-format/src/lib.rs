@@ -25,6 +25,11 @@ pub fn short_percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
+/// A share in a sentence, where less than a per cent does not matter: `97 %`.
+pub fn whole_percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
 /// A share as a person gave it: `5 %`, `2.5 %`.
 pub fn given_percent(share: f64) -> String {
     format!("{} %", (1e4 * share).round() / 1e2)
@@ -48,6 +53,22 @@ pub fn size(bytes: u64) -> String {
         1e6..1e9 => format!("{:.0} MB", n / 1e6),
         _ => format!("{:.1} GB", n / 1e9),
     }
+}
+
+/// A number of bytes as a person gives it, in the largest unit that it is a whole number of: `2GB`.
+pub fn given_size(bytes: u64) -> String {
+    let unit = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")]
+        .into_iter()
+        .find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
+    match unit {
+        Some((size, name)) => format!("{}{name}", bytes / size),
+        None => bytes.to_string(),
+    }
+}
+
+/// The same in whole megabytes, upwards: more digits than that would be pretence.
+pub fn given_megabytes(bytes: u64) -> String {
+    given_size(bytes.div_ceil(1_000_000) * 1_000_000)
 }
 
 /// A measured time with three significant digits.
@@ -284,8 +305,12 @@ mod tests {
         assert_eq!(times, ["20 µs", "1.23 ms", "45.7 ms", "812 ms", "31.0 s"]);
         let sizes = [999, 12_000, 8_000_000, 1_240_000_000].map(size);
         assert_eq!(sizes, ["999 B", "12 kB", "8 MB", "1.2 GB"]);
+        assert_eq!(given_size(6_318_000_000), "6318MB");
+        let given = [1, 2_000_000_000].map(given_megabytes);
+        assert_eq!(given, ["1MB", "2GB"]);
         assert_eq!(span(1_800.0), "30.0 min");
         assert_eq!([0.004, 0.97].map(short_percent), ["0.4 %", "97 %"]);
+        assert_eq!(whole_percent(0.074), "7 %");
         assert_eq!([0.07, 0.025].map(given_percent), ["7 %", "2.5 %"]);
         let clocks = [63, 3_723].map(|seconds| clock(Duration::from_secs(seconds)));
         assert_eq!(clocks, ["1:03", "1:02:03"]);
