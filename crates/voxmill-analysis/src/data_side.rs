@@ -1,6 +1,7 @@
 //! The data side alone: what it costs to prepare batches, how many workers keep up with a model, and what
 //! each step would lose.
 
+use crate::setting::Setting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_format::{counted, percent, whole_percent};
@@ -240,7 +241,7 @@ fn feeding_verdict(data: &DataSide) -> (Grade, String) {
     let advice = match at.enough_workers {
         _ if grade == Grade::Good => String::new(),
         Some(workers) if workers <= at.workers => String::new(),
-        Some(workers) => format!("; --num-workers {workers} would keep up"),
+        Some(workers) => format!("; {} {workers} would keep up", Setting::NumWorkers),
         None if data.is_cached() => "; no number of workers that was tried keeps up, with all features from the cache: the disk or the cores are too slow for this step time".to_owned(),
         None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
     };
@@ -360,7 +361,7 @@ mod tests {
         let of = |feeding| verdicts(&data(feeding)).remove(2);
         assert_eq!(of(None).grade, Grade::Unknown);
         assert_eq!(of(Some(at(0.001, Some(1)))).grade, Grade::Good);
-        assert!(of(Some(at(0.4, Some(3)))).text.contains("--num-workers 3"));
+        assert!(of(Some(at(0.4, Some(3)))).text.contains("`num_workers` 3"));
         assert!(of(Some(at(0.4, None))).text.contains("voxmill prepare"));
         let all = verdicts(&data(None));
         assert!(all[1].text.contains("the mel frames"), "{}", all[1].text);

@@ -13,6 +13,7 @@ pub mod resampling;
 pub mod run;
 pub mod scaling;
 pub mod scorecard;
+pub mod setting;
 #[cfg(any(test, feature = "made-up"))]
 pub mod synthetic;
 pub mod timing;

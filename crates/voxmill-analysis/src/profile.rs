@@ -9,10 +9,12 @@ use voxmill_telemetry::event::{DecidedChange, Nanos, Outcome, Step, Wait, WaitSu
 use voxmill_telemetry::stage::{StageId, is_part};
 use voxmill_telemetry::stats::DeviceStats;
 
+use crate::bottleneck::name_settings;
 use crate::bottleneck::{Finding, find};
 use crate::paired::{paired_ratio, rounds};
 use crate::run::{CoreLoad, Run, Slow, fact, phase};
 use crate::scorecard::{Score, scorecard};
+use crate::setting::SettingNames;
 use crate::timing::{
     Line, Ratio, Spread, milliseconds, padded_frames, step_time, valid_frames, variation,
 };
@@ -66,6 +68,16 @@ pub struct Profile {
     pub other_programs: Option<OtherPrograms>,
     /// Events that were too many to record, and lines of the log that could not be read.
     pub lost: u64,
+}
+
+impl Profile {
+    /// Fills in how the settings are written that its sentences name.
+    pub fn name_settings(&mut self, names: &SettingNames) {
+        name_settings(&mut self.findings, names);
+        for score in &mut self.scorecard {
+            names.in_text(&mut score.goal);
+        }
+    }
 }
 
 /// A share of the model device's line.

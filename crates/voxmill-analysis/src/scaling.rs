@@ -1,6 +1,7 @@
 //! One setting at several sizes: how much faster each is than the best before it, where that ends, and
 //! what would not fit.
 
+use crate::setting::Setting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::Step;
@@ -43,11 +44,11 @@ impl Swept {
         }
     }
 
-    pub fn flag(self) -> &'static str {
+    pub fn setting(self) -> Setting {
         match self {
-            Swept::BatchSize => "--batch-size",
-            Swept::Workers => "--num-workers",
-            Swept::Prefetch => "--prefetch-buffer-size",
+            Swept::BatchSize => Setting::BatchSize,
+            Swept::Workers => Setting::NumWorkers,
+            Swept::Prefetch => Setting::PrefetchBufferSize,
         }
     }
 }
@@ -79,6 +80,7 @@ pub struct Scaling {
     #[schemars(extend("const" = SCALING_VERSION))]
     pub version: u32,
     pub swept: Swept,
+    /// Its key in backticks, until the program that knows its flag puts that here.
     pub flag: String,
     /// In ascending order.
     pub sizes: Vec<SizeRow>,
@@ -204,7 +206,7 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
     Scaling {
         version: SCALING_VERSION,
         swept,
-        flag: swept.flag().to_owned(),
+        flag: swept.setting().to_string(),
         knee: knee(&ran),
         memory: MemoryLimit {
             first_that_died: (sizes.iter().find(|row| row.measured.is_none())).map(|row| row.size),

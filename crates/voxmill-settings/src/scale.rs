@@ -46,7 +46,7 @@ impl ScaleSettings {
             Swept::Prefetch => ("--prefetch", &keys::PREFETCH_BUFFER_SIZE),
         };
         if args.flags.has(key) {
-            let what = format!("{} is what is measured at several sizes", swept.flag());
+            let what = format!("{} is what is measured at several sizes", key.flag());
             let hint = format!("leave it out, and give the sizes with {list}");
             return Err(UserError::new(what, hint).into());
         }

@@ -14,6 +14,7 @@ use voxmill_telemetry::stage::StageId;
 
 use crate::profile::{Profile, StageTime};
 use crate::run::{Run, fact};
+use crate::setting::{Setting, SettingNames};
 use crate::timing::Line;
 
 pub mod thresholds {
@@ -134,35 +135,11 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     pub what: String,
-    /// By the name of its key, one of [`setting::ALL`].
-    pub setting: Option<String>,
+    pub setting: Option<Setting>,
     pub value: Option<String>,
     /// How it is typed, and how it stands in the file: filled in by [`name_settings`].
     pub flag: Option<String>,
     pub config: Option<String>,
-}
-
-/// Settings that advice can be about, by the names of their keys.
-pub mod setting {
-    pub const BATCH_SIZE: &str = "batch_size";
-    pub const BUCKETS: &str = "buckets";
-    pub const BUFFER_SIZE: &str = "buffer_size";
-    pub const NO_OVERLAP: &str = "no_overlap";
-    pub const NUM_WORKERS: &str = "num_workers";
-    pub const PAD_TO_FIXED_LENGTH: &str = "pad_to_fixed_length";
-    pub const PREPARE_ON: &str = "prepare_on";
-    pub const UNORDERED: &str = "unordered";
-
-    pub const ALL: [&str; 8] = [
-        BATCH_SIZE,
-        BUCKETS,
-        BUFFER_SIZE,
-        NO_OVERLAP,
-        NUM_WORKERS,
-        PAD_TO_FIXED_LENGTH,
-        PREPARE_ON,
-        UNORDERED,
-    ];
 }
 
 /// Advice that no single setting follows.
@@ -179,9 +156,9 @@ impl<T: Into<String>> From<T> for Advice {
 }
 
 impl Advice {
-    fn set(setting: &str, value: impl ToString, what: impl Into<String>) -> Advice {
+    fn set(setting: Setting, value: impl ToString, what: impl Into<String>) -> Advice {
         Advice {
-            setting: Some(setting.to_owned()),
+            setting: Some(setting),
             value: Some(value.to_string()),
             ..Advice::from(what)
         }
@@ -216,16 +193,15 @@ impl Finding {
     }
 }
 
-/// Fills in how each advised setting is written: `name` gives the flag and the line of the file for a
-/// key and a value. Only the program that has the settings knows that.
-pub fn name_settings(
-    findings: &mut [Finding],
-    name: impl Fn(&str, &str) -> Option<(String, String)>,
-) {
-    let all = findings.iter_mut().flat_map(|finding| &mut finding.changes);
-    for advice in all {
-        if let (Some(setting), Some(value)) = (&advice.setting, &advice.value) {
-            (advice.flag, advice.config) = name(setting, value).unzip();
+/// Fills in how each setting that is advised, or named in a sentence, is written.
+pub(crate) fn name_settings(findings: &mut [Finding], names: &SettingNames) {
+    for finding in findings {
+        names.in_text(&mut finding.what);
+        for advice in &mut finding.changes {
+            names.in_text(&mut advice.what);
+            if let (Some(setting), Some(value)) = (advice.setting, &advice.value) {
+                (advice.flag, advice.config) = Some((names.written)(setting, value)).unzip();
+            }
         }
     }
 }

@@ -8,7 +8,8 @@ use super::thresholds::{
     DATA_BUSY, GAP, INTERFERENCE, LAUNCH_BUSY, LAUNCH_IDLE, MEMORY_GROWTH, MEMORY_HARDLY_USED,
     PADDING, RIVALS, STALL, VARIATION,
 };
-use super::{Advice, Cause, Diagnosis, Finding, Level, setting};
+use super::{Advice, Cause, Diagnosis, Finding, Level};
+use crate::setting::Setting;
 use crate::profile::DriverMemory;
 use crate::run::{CPU, fact};
 
@@ -53,7 +54,11 @@ impl Diagnosis<'_> {
         let costs = (1.0 - cores / asked).min(0.5);
         let found = Finding::new(Cause::Oversubscribed, Level::Warning, costs, what)
             .because("threads for each core", asked / cores, 2.0)
-            .advise("leave --num-workers and --compute-threads out: the cores are then shared out");
+            .advise(format!(
+                "leave {} and {} out: the cores are then shared out",
+                Setting::NumWorkers,
+                Setting::ComputeThreads
+            ));
         Some(found)
     }
 
@@ -83,7 +88,11 @@ impl Diagnosis<'_> {
         let mut found = Finding::new(cause, level, more / ratio.value, what)
             .because("longer step while the workers work", more, INTERFERENCE)
             .advise("`voxmill prepare` once: with a warm cache the workers have little to do")
-            .advise("fewer --num-workers, or a --compute-threads that leaves them a core");
+            .advise(format!(
+                "fewer {}, or a {} that leaves them a core",
+                Setting::NumWorkers,
+                Setting::ComputeThreads
+            ));
         if let Some((part, share)) = most {
             let measure = format!("share of the data side's work that is {part}");
             found = found.because(&measure, share, 0.5);
@@ -139,14 +148,17 @@ impl Diagnosis<'_> {
         }
         let change = match self.run.fact(fact::PADDING) {
             Some("fixed") => Advice::set(
-                setting::PAD_TO_FIXED_LENGTH,
+                Setting::PadToFixedLength,
                 false,
                 "pad to a few shapes instead of to the longest clip",
             ),
             _ => Advice::set(
-                setting::BUCKETS,
+                Setting::Buckets,
                 16,
-                "more shapes pad less; so do clips of like length (--max-mel-frames)",
+                format!(
+                    "more shapes pad less; so do clips of like length ({})",
+                    Setting::MaxMelFrames
+                ),
             ),
         };
         let what = format!(
@@ -171,7 +183,12 @@ impl Diagnosis<'_> {
         );
         let found = Finding::new(Cause::Gaps, Level::Warning, gap, what)
             .because("share of the time between steps", gap, GAP)
-            .advise("larger --checkpoint-every, --evaluation-interval and --log-every");
+            .advise(format!(
+                "larger {}, {} and {}",
+                Setting::CheckpointEvery,
+                Setting::EvaluationInterval,
+                Setting::LogEvery
+            ));
         Some(found)
     }
 
@@ -210,7 +227,7 @@ impl Diagnosis<'_> {
             what,
         )
         .because(measure, busy, DATA_BUSY)
-        .advise(Advice::set(setting::PREPARE_ON, "host", change));
+        .advise(Advice::set(Setting::PrepareOn, "host", change));
         Some(found)
     }
 
@@ -238,10 +255,15 @@ impl Diagnosis<'_> {
         let fewer = match model.starts_with("wgpu") {
             true => {
                 "fewer kernels: a build with --features vulkan (or cuda) fuses them, `wgpu` does not"
+                    .to_owned()
             }
             false => {
-                "fewer kernels: --grad-accum and --enable-gradient-checkpointing launch more of them for the same clips; \
-                 leave them out where the memory allows"
+                format!(
+                    "fewer kernels: {} and {} launch more of them for the same clips; leave them out where the memory \
+                     allows",
+                    Setting::GradientAccumulationSteps,
+                    Setting::EnableGradientCheckpointing
+                )
             }
         };
         let found = Finding::new(Cause::LaunchBound, Level::Warning, busy - running, what)
@@ -264,7 +286,7 @@ impl Diagnosis<'_> {
 
     fn twice_the_batch(&self, what: &str) -> Advice {
         let batch = self.run.number(fact::BATCH_SIZE).unwrap_or(16.0);
-        Advice::set(setting::BATCH_SIZE, (batch * 2.0) as u64, what)
+        Advice::set(Setting::BatchSize, (batch * 2.0) as u64, what)
     }
 
     pub(super) fn memory_hardly_used(&self) -> Option<Finding> {
@@ -313,7 +335,11 @@ impl Diagnosis<'_> {
         );
         let found = Finding::new(Cause::SwapInUse, Level::Warning, self.line.stall(), what)
             .because("bytes a second to and from swap", traffic, 0.0)
-            .advise("a smaller --ram-budget or --buffer-size, or end other programs");
+            .advise(format!(
+                "a smaller {} or {}, or end other programs",
+                Setting::RamBudget,
+                Setting::BufferSize
+            ));
         Some(found)
     }
 

@@ -1,7 +1,8 @@
 //! The model waited: from the stage that was late back to what held it up.
 
 use super::thresholds::{BYTES, HUGE, LOAD, STALL, TRAIN, TRANSFER};
-use super::{Advice, Cause, Diagnosis, Finding, Level, setting};
+use super::{Advice, Cause, Diagnosis, Finding, Level};
+use crate::setting::Setting;
 use crate::profile::{StageTime, data_work, part_of_featurize};
 use crate::run::fact;
 use voxmill_format::percent;
@@ -41,7 +42,7 @@ impl Diagnosis<'_> {
     fn why_late(&self, stage: &str) -> Finding {
         if self.run.fact(fact::OVERLAP) == Some("off") {
             let change = "let the stages run at the same time";
-            return cause(Cause::NoOverlap).advise(Advice::set(setting::NO_OVERLAP, false, change));
+            return cause(Cause::NoOverlap).advise(Advice::set(Setting::NoOverlap, false, change));
         }
         if *stage == StageId::Prepare {
             return self.slow_transfer();
@@ -63,8 +64,15 @@ impl Diagnosis<'_> {
             let measure = "share of the workers' time spent waiting for memory";
             return cause(Cause::MemoryBudget)
                 .because(measure, bytes, BYTES)
-                .advise("give --ram-budget more (data: { ram_budget: … }), or leave it out: a quarter of the memory")
-                .advise("or make batches smaller with --batch-size and --grad-accum");
+                .advise(format!(
+                    "give {} more, or leave it out: a quarter of the memory",
+                    Setting::RamBudget
+                ))
+                .advise(format!(
+                    "or make batches smaller with {} and {}",
+                    Setting::BatchSize,
+                    Setting::GradientAccumulationSteps
+                ));
         }
         // What a full buffer bridges, and what there is to bridge.
         let busy = featurize.busy;
@@ -90,7 +98,10 @@ impl Diagnosis<'_> {
                 .advise(
                     "`voxmill prepare` once: then features come from the cache, not from the files",
                 )
-                .advise("or put the dataset or --cache-dir on a faster disk")
+                .advise(format!(
+                    "or put the dataset or {} on a faster disk",
+                    Setting::CacheDir
+                ))
                 .advise(self.more_workers(featurize));
         }
         let resample = part_of_featurize(self.run, StageId::Resample);
@@ -125,8 +136,14 @@ impl Diagnosis<'_> {
             let measure = "seconds of data work a step, for each core, compared with a step's own";
             return cause(Cause::ModelTooSmall)
                 .because(measure, for_each_core, 0.8 * step)
-                .advise("a larger --model-size has more to do with each clip")
-                .advise("keep features in the cache (leave --no-cache out), so that there is less to do");
+                .advise(format!(
+                    "a larger {} has more to do with each clip",
+                    Setting::ModelSize
+                ))
+                .advise(format!(
+                    "keep features in the cache (leave {} out), so that there is less to do",
+                    Setting::EnableCaching
+                ));
         }
         let few = (featurize.workers as f64) < self.cores;
         let (found, advice) = match few {
@@ -160,7 +177,7 @@ impl Diagnosis<'_> {
             "a step's {rows:.0} clips take {:.0} ms of work, and a step {step_ms:.0} ms: {enough:.0} workers keep up",
             rows * featurize.ms.mean
         );
-        Advice::set(setting::NUM_WORKERS, enough as u64, what)
+        Advice::set(Setting::NumWorkers, enough as u64, what)
     }
 
     fn slow_transfer(&self) -> Finding {
@@ -168,7 +185,7 @@ impl Diagnosis<'_> {
         let change = "let the workers compute the frames";
         cause(Cause::SlowTransfer)
             .because(measure, self.stage_busy(StageId::Prepare), 0.75)
-            .advise(Advice::set(setting::PREPARE_ON, "host", change))
+            .advise(Advice::set(Setting::PrepareOn, "host", change))
             .advise("see `voxmill devices` for how the devices are linked; one device has no transfer between two")
     }
 
@@ -176,8 +193,15 @@ impl Diagnosis<'_> {
         let measure = "share of the time that batches were being put together";
         cause(Cause::SlowCollating)
             .because(measure, self.stage_busy(StageId::Collate), 0.75)
-            .advise("smaller batches (--batch-size with --grad-accum) are put together faster")
-            .advise("fewer workers leave collating more of the CPU: --num-workers")
+            .advise(format!(
+                "smaller batches ({} with {}) are put together faster",
+                Setting::BatchSize,
+                Setting::GradientAccumulationSteps
+            ))
+            .advise(format!(
+                "fewer workers leave collating more of the CPU: {}",
+                Setting::NumWorkers
+            ))
     }
 
     fn small_buffer(&self, busy: f64, bridged_ms: f64, longest_ms: f64) -> Finding {
@@ -189,7 +213,7 @@ impl Diagnosis<'_> {
         cause(Cause::SmallBuffer)
             .because(spare, busy, 0.75)
             .because(bridged, bridged_ms, 2.0 * longest_ms)
-            .advise(Advice::set(setting::BUFFER_SIZE, larger, what))
+            .advise(Advice::set(Setting::BufferSize, larger, what))
     }
 
     fn huge_clip(&self, times: f64) -> Finding {
@@ -201,8 +225,8 @@ impl Diagnosis<'_> {
         let measure = "the slowest clip, as a multiple of p95";
         cause(Cause::HugeClip)
             .because(measure, times, HUGE)
-            .advise(format!("a few clips delay all clips after them{name}: leave them out with --max-mel-frames, or `voxmill prepare` once"))
-            .advise(Advice::set(setting::UNORDERED, true, "or let others overtake them"))
+            .advise(format!("a few clips delay all clips after them{name}: leave them out with {}, or `voxmill prepare` once", Setting::MaxMelFrames))
+            .advise(Advice::set(Setting::Unordered, true, "or let others overtake them"))
     }
 }
 
@@ -222,7 +246,10 @@ fn cause(cause: Cause) -> Finding {
         Cause::ModelTooSmall => {
             "the model is done with a batch before this machine can prepare the next"
         }
-        Cause::NoOverlap => "one thing is done after another (--no-overlap)",
+        Cause::NoOverlap => {
+            let words = format!("one thing is done after another ({})", Setting::NoOverlap);
+            return Finding::new(cause, Level::Note, 0.0, words);
+        }
         _ => "see the evidence",
     };
     Finding::new(cause, Level::Note, 0.0, words)

@@ -291,16 +291,29 @@ fn scorecard(page: &mut Page, profile: &Profile) {
 
 #[cfg(test)]
 mod tests {
-    use voxmill_analysis::bottleneck::name_settings;
     use voxmill_analysis::profile::profile;
+    use voxmill_analysis::setting::{Setting, SettingNames};
     use voxmill_analysis::synthetic::SyntheticRun;
 
     use super::super::tests::fits;
     use super::*;
 
+    const NAMES: SettingNames = SettingNames {
+        flag,
+        written: |setting, value| {
+            let in_file = format!("data: {{ {}: {value} }}", setting.key());
+            (format!("{} {value}", flag(setting)), in_file)
+        },
+    };
+
+    fn flag(setting: Setting) -> String {
+        format!("--{}", setting.key().replace('_', "-"))
+    }
+
     #[test]
     fn what_a_person_sees_of_a_healthy_run_and_of_one_that_waits() {
-        let healthy = profile(&SyntheticRun::default().run());
+        let mut healthy = profile(&SyntheticRun::default().run());
+        healthy.name_settings(&NAMES);
         insta::assert_snapshot!(fits(profile_text(&healthy, Paint::plain())));
         let waits = SyntheticRun {
             waited_ms: 40,
@@ -315,10 +328,7 @@ mod tests {
             ..SyntheticRun::default()
         };
         let mut waits = profile(&waits.run());
-        name_settings(&mut waits.findings, |setting, value| {
-            let flag = format!("--{} {value}", setting.replace('_', "-"));
-            Some((flag, format!("data: {{ {setting}: {value} }}")))
-        });
+        waits.name_settings(&NAMES);
         insta::assert_snapshot!(profile_text(&waits, Paint::plain()));
     }
 }

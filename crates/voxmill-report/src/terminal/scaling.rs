@@ -252,7 +252,7 @@ mod tests {
         Scaling {
             version: SCALING_VERSION,
             swept,
-            flag: swept.flag().to_owned(),
+            flag: format!("--{}", swept.setting().key().replace('_', "-")),
             sizes,
             knee,
             memory: MemoryLimit::default(),

@@ -14,6 +14,7 @@ use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use super::{paint, print_lines, print_result, should_run, status};
+use crate::advice;
 use crate::exit::Exit;
 use crate::interrupt;
 use child::{Child, Ended};
@@ -42,7 +43,8 @@ pub(crate) fn run(args: ScaleArgs) -> anyhow::Result<Exit> {
     }
     let measured = tried.len();
     let out_of_memory = tried.iter().all(ran_out_of_memory);
-    let result = scaling(settings.swept, tried, available);
+    let mut result = scaling(settings.swept, tried, available);
+    result.flag = advice::flag(settings.swept.setting());
     print_result(&result, settings.json, |r| scaling_text(r, paint()))?;
     if interrupted {
         status!(
@@ -80,6 +82,7 @@ fn measure(
     // The program's own name and the verb come first.
     let typed = for_train(std::env::args_os().skip(2));
     let progress = Progress::new(settings.sizes.len());
+    let flag = advice::flag(settings.swept.setting());
     let mut tried = Vec::new();
     let mut available = None;
     for (number, &size) in settings.sizes.iter().enumerate() {
@@ -88,7 +91,7 @@ fn measure(
         let folder = scratch.path().join(size.to_string());
         let unmeasured = WARM_UP_STEPS as u64 + settings.shapes;
         let steps = (settings.steps, unmeasured);
-        let swept = (settings.swept.flag(), size);
+        let swept = (flag.as_str(), size);
         let mut child = Child::start(&typed, swept, steps, &folder)?;
         let ended = child.wait(stop, || progress.show(number, &of))?;
         let Some(Ended { outcome, memory }) = ended else {

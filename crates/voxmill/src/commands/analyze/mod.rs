@@ -14,6 +14,7 @@ use voxmill_report::terminal::data_side_text;
 
 use self::rivals::Rivals;
 use super::{paint, print_result, should_run, status};
+use crate::advice;
 use crate::exit::Exit;
 use crate::session::data::Data;
 use crate::session::recorded::newest_like;
@@ -105,6 +106,9 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
         verdicts: Vec::new(),
     };
     data.verdicts = verdicts(&data);
+    for verdict in &mut data.verdicts {
+        advice::NAMES.in_text(&mut verdict.text);
+    }
     Ok(data)
 }
 
