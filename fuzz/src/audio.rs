@@ -7,12 +7,12 @@ use voxmill_audio::{AudioSettings, decode_mono, read_header, wav_bytes};
 use voxmill_data::Dataset;
 use voxmill_data::manifest::{Limits, Quarantine};
 
-use crate::{Place, kind, project_root, size};
+use crate::{FuzzFolder, kind, project_root, size};
 
 /// Between two files of a manifest: `metadata_train.csv` before it, `metadata_eval.csv` after it.
 const NEXT_FILE: u8 = 0x1c;
 
-pub(crate) fn read_manifest(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_manifest(place: &FuzzFolder, bytes: &[u8]) -> String {
     let folder = place.path().join("dataset");
     if !folder.exists() {
         fs::create_dir_all(folder.join("wavs")).expect("the folder can be written");
@@ -48,7 +48,7 @@ pub(crate) fn read_manifest(place: &Place, bytes: &[u8]) -> String {
     }
 }
 
-pub(crate) fn manifest_seeds(_: &Place) -> Vec<Vec<u8>> {
+pub(crate) fn manifest_seeds(_: &FuzzFolder) -> Vec<Vec<u8>> {
     // The beginning of a real one.
     let path = project_root().join("crates/voxmill-data/data/demo/grammar.txt");
     let lines = fs::read_to_string(path).unwrap_or_default();
@@ -64,7 +64,7 @@ pub(crate) fn settings() -> AudioSettings {
     }
 }
 
-fn read_audio(place: &Place, name: &str, bytes: &[u8]) -> String {
+fn read_audio(place: &FuzzFolder, name: &str, bytes: &[u8]) -> String {
     let path = place.put(name, bytes);
     let header = match read_header(&path) {
         Ok(header) => header,
@@ -94,11 +94,11 @@ fn read_audio(place: &Place, name: &str, bytes: &[u8]) -> String {
 
 macro_rules! containers {
     ($($read:ident $seeds:ident $extension:literal;)*) => {
-        $(pub(crate) fn $read(place: &Place, bytes: &[u8]) -> String {
+        $(pub(crate) fn $read(place: &FuzzFolder, bytes: &[u8]) -> String {
             read_audio(place, concat!("clip.", $extension), bytes)
         }
 
-        pub(crate) fn $seeds(_: &Place) -> Vec<Vec<u8>> {
+        pub(crate) fn $seeds(_: &FuzzFolder) -> Vec<Vec<u8>> {
             fixtures($extension)
         })*
     };

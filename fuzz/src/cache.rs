@@ -11,15 +11,15 @@ use voxmill_data::cache::{
 };
 use voxmill_text::{Language, TextFeatures};
 
-use crate::{Place, kind, size};
+use crate::{FuzzFolder, kind, size};
 
-pub(crate) fn read_shard(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_shard(place: &FuzzFolder, bytes: &[u8]) -> String {
     let folder = place.empty("cache");
     write_named(&folder, "shard", 0, bytes);
     read_folder(&folder)
 }
 
-pub(crate) fn read_index(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_index(place: &FuzzFolder, bytes: &[u8]) -> String {
     let folder = place.empty("cache");
     let (_, shard) = written(place);
     write_named(&folder, "shard", 0, &shard);
@@ -106,7 +106,7 @@ fn clip(number: u16) -> (Fingerprint, TextFeatures, AudioFeatures) {
 }
 
 /// The bytes of an index and of the shard that it names.
-fn written(place: &Place) -> (Vec<u8>, Vec<u8>) {
+fn written(place: &FuzzFolder) -> (Vec<u8>, Vec<u8>) {
     let folder = place.path().join("written-cache");
     if !folder.exists() {
         let settings = FeatureSettings::default();
@@ -129,10 +129,10 @@ fn written(place: &Place) -> (Vec<u8>, Vec<u8>) {
     (file("index-"), file("shard-"))
 }
 
-pub(crate) fn shard_seeds(place: &Place) -> Vec<Vec<u8>> {
+pub(crate) fn shard_seeds(place: &FuzzFolder) -> Vec<Vec<u8>> {
     vec![written(place).1]
 }
 
-pub(crate) fn index_seeds(place: &Place) -> Vec<Vec<u8>> {
+pub(crate) fn index_seeds(place: &FuzzFolder) -> Vec<Vec<u8>> {
     vec![written(place).0]
 }

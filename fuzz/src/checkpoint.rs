@@ -8,14 +8,15 @@ use voxmill_audio::{AudioSettings, GriffinLim, Vocoder as _};
 use voxmill_text::symbols::SymbolTable;
 use voxmill_text::{LANGUAGE_IDS, Language};
 use voxmill_trainer::checkpoint::{
-    CHECKPOINT_VERSION, CheckpointFolder, Facts, PrepareOn, Progress, StoredAlignments, VoiceFacts,
+    CHECKPOINT_VERSION, CheckpointFacts, CheckpointFolder, PrepareOn, Progress, StoredAlignments,
+    VoiceFacts,
 };
 use voxmill_trainer::device::{self, Precision};
 use voxmill_trainer::model::{ModelShape, ModelSize, Vocabulary, Voice};
 use voxmill_trainer::prepare::MelStatistics;
 use voxmill_trainer::synthesis::TrainedVoice;
 
-use crate::{Place, kind, size};
+use crate::{FuzzFolder, kind, size};
 
 /// Between the three files: facts, voice, training.
 const NEXT_FILE: &[u8] = b"\n--next file--\n";
@@ -24,7 +25,7 @@ const NEXT_FILE: &[u8] = b"\n--next file--\n";
 const VOICE: [&str; 2] = ["7001", "voice-hash"];
 const TRAINING: [&str; 2] = ["7002", "training-hash"];
 
-pub(crate) fn read_checkpoint(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_checkpoint(place: &FuzzFolder, bytes: &[u8]) -> String {
     let (json, rest) = split(bytes);
     let (voice, training) = split(rest);
     let cpu = device::cpu();
@@ -87,7 +88,7 @@ fn with_hashes(json: &[u8], [length, hash]: [&str; 2], file: &[u8]) -> Vec<u8> {
 }
 
 /// The smallest voice there can be.
-fn facts() -> Facts {
+fn facts() -> CheckpointFacts {
     let symbols = SymbolTable::built_in();
     let audio = AudioSettings {
         n_mels: 4,
@@ -124,7 +125,7 @@ fn facts() -> Facts {
         languages: Default::default(),
         recordings: None,
     };
-    Facts {
+    CheckpointFacts {
         voice,
         progress: Progress::default(),
         settings: json!({"run": "somewhere"}),
@@ -135,7 +136,7 @@ fn facts() -> Facts {
     }
 }
 
-pub(crate) fn checkpoint_seeds(_: &Place) -> Vec<Vec<u8>> {
+pub(crate) fn checkpoint_seeds(_: &FuzzFolder) -> Vec<Vec<u8>> {
     let facts = facts();
     let model = Voice::new(
         &facts.voice.shape,

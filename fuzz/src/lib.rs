@@ -17,21 +17,21 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-pub use place::Place;
+pub use place::FuzzFolder;
 
 /// A kind of input, and what reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub name: &'static str,
     /// Reads an input as the program does, and says what became of it.
-    pub read: fn(&Place, &[u8]) -> String,
+    pub read: fn(&FuzzFolder, &[u8]) -> String,
     /// Inputs do not grow beyond this: what takes long because it is long says nothing.
     pub longest: usize,
     /// Inputs to begin with, in addition to those of the corpus: they follow the formats when these change.
-    seeds: fn(&Place) -> Vec<Vec<u8>>,
+    seeds: fn(&FuzzFolder) -> Vec<Vec<u8>>,
 }
 
-fn no_seeds(_: &Place) -> Vec<Vec<u8>> {
+fn no_seeds(_: &FuzzFolder) -> Vec<Vec<u8>> {
     Vec::new()
 }
 
@@ -66,7 +66,7 @@ impl Target {
     }
 
     /// The inputs of the corpus by their names, then the seeds.
-    pub fn inputs(&self, place: &Place) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    pub fn inputs(&self, place: &FuzzFolder) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         let mut inputs = Vec::new();
         // Without a folder where the seeds are enough so far.
         let files = std::fs::read_dir(self.corpus_folder());

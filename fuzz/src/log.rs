@@ -7,9 +7,9 @@ use voxmill_analysis::scorecard::scorecard;
 use voxmill_report::terminal::{Paint, comparison_text, profile_text};
 use voxmill_telemetry::log::{LogReader, RunLog, replay};
 
-use crate::{Place, kind, size};
+use crate::{FuzzFolder, kind, size};
 
-pub(crate) fn read_log(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_log(place: &FuzzFolder, bytes: &[u8]) -> String {
     let path = place.put("events.jsonl", bytes);
     let whole = RunLog::collect(LogReader::new("events.jsonl", bytes));
     let replayed = replay(&path);

@@ -12,19 +12,19 @@ use crate::audio;
 
 /// One for each process; targets use its files one after another.
 #[derive(Debug)]
-pub struct Place {
+pub struct FuzzFolder {
     folder: TempDir,
     front_end: OnceLock<FrontEnd>,
 }
 
-impl Place {
-    pub fn new() -> std::io::Result<Place> {
+impl FuzzFolder {
+    pub fn new() -> std::io::Result<FuzzFolder> {
         let memory = Path::new("/dev/shm");
         let folder = match memory.is_dir() {
             true => tempfile::tempdir_in(memory)?,
             false => tempfile::tempdir()?,
         };
-        Ok(Place {
+        Ok(FuzzFolder {
             folder,
             front_end: OnceLock::new(),
         })

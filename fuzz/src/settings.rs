@@ -7,9 +7,9 @@ use voxmill_settings::config::edit;
 use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::{AvailableDevices, Repairs, TrainSettings};
 
-use crate::{Place, kind, project_root, size};
+use crate::{FuzzFolder, kind, project_root, size};
 
-pub(crate) fn read_config(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_config(place: &FuzzFolder, bytes: &[u8]) -> String {
     // As a file, which may be no text at all.
     let path = place.put("config.yaml", bytes);
     let read = ConfigFile::read(&path);
@@ -34,7 +34,7 @@ pub(crate) fn read_config(place: &Place, bytes: &[u8]) -> String {
     found
 }
 
-pub(crate) fn config_seeds(_: &Place) -> Vec<Vec<u8>> {
+pub(crate) fn config_seeds(_: &FuzzFolder) -> Vec<Vec<u8>> {
     let example = std::fs::read(project_root().join("config.example.yaml"));
     example.into_iter().collect()
 }

@@ -2,9 +2,9 @@
 
 use voxmill_text::{FrontEnd, FrontEndOptions, Language, sentences};
 
-use crate::{Place, kind, project_root, size};
+use crate::{FuzzFolder, kind, project_root, size};
 
-pub(crate) fn read_text(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_text(place: &FuzzFolder, bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let whole: usize = sentences(&text).iter().map(|part| part.len()).sum();
     assert!(whole <= text.len(), "sentences are parts of the text");
@@ -28,13 +28,13 @@ fn spoken(front_end: &FrontEnd, text: &str, language: Option<Language>) -> Strin
     format!(" {tokens}.{words}.{unread}.{problems}")
 }
 
-pub(crate) fn text_seeds(_: &Place) -> Vec<Vec<u8>> {
+pub(crate) fn text_seeds(_: &FuzzFolder) -> Vec<Vec<u8>> {
     let demo = project_root().join("crates/voxmill-data/data/demo");
     let files = ["unseen.txt", "persian.txt"].map(|name| std::fs::read(demo.join(name)));
     files.into_iter().flatten().collect()
 }
 
-pub(crate) fn read_lexicon(place: &Place, bytes: &[u8]) -> String {
+pub(crate) fn read_lexicon(place: &FuzzFolder, bytes: &[u8]) -> String {
     let lexicon = Some(place.put("lexicon.tsv", bytes));
     let options = FrontEndOptions {
         lexicon,

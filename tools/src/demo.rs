@@ -18,24 +18,24 @@ use voxmill_data::draw::draw;
 
 use crate::letter_to_sound::read_dictionary;
 use grammar::{Grammar, words};
-use sentences::{Share, choose, hold_out};
-use speak::{Spoken, Voice};
+use sentences::{VoiceShare, choose, hold_out};
+use speak::{DemoVoice, SpokenClip};
 
 const SEED: u64 = 1;
 /// Words of each unseen sentence that no training sentence may contain.
 const UNSEEN_WORDS: usize = 3;
 
-const MAIN: Voice = Voice::Flite("rms");
-const PERSIAN: Voice = Voice::EspeakPersian;
+const MAIN: DemoVoice = DemoVoice::Flite("rms");
+const PERSIAN: DemoVoice = DemoVoice::EspeakPersian;
 /// Voice, and the sentences that it says for training.
-const ENGLISH: [(Voice, Share); 3] = [
+const ENGLISH: [(DemoVoice, VoiceShare); 3] = [
     (MAIN, share(650 + demo::EVAL_CLIPS, 25, 50)),
-    (Voice::Flite("slt"), share(100, 20, 40)),
-    (Voice::Flite("awb"), share(100, 20, 40)),
+    (DemoVoice::Flite("slt"), share(100, 20, 40)),
+    (DemoVoice::Flite("awb"), share(100, 20, 40)),
 ];
 
-const fn share(sentences: usize, shortest: usize, longest: usize) -> Share {
-    Share {
+const fn share(sentences: usize, shortest: usize, longest: usize) -> VoiceShare {
+    VoiceShare {
         sentences,
         shortest,
         longest,
@@ -60,10 +60,10 @@ pub(crate) struct DemoArgs {
 
 /// A clip to be spoken.
 #[derive(Debug)]
-struct Clip {
+struct DemoClip {
     id: String,
     text: String,
-    voice: Voice,
+    voice: DemoVoice,
     manifest: &'static str,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
 }
 
 /// All clips in the pack's order: by voice, so that files that begin alike stand side by side.
-fn plan(data: &Path) -> Result<Vec<Clip>> {
+fn plan(data: &Path) -> Result<Vec<DemoClip>> {
     let read = |name: &str| {
         let path = data.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -123,9 +123,9 @@ fn plan(data: &Path) -> Result<Vec<Clip>> {
         );
     }
     let mut clips = Vec::new();
-    let mut add = |voice: Voice, kind: &str, texts: Vec<String>, manifest| {
+    let mut add = |voice: DemoVoice, kind: &str, texts: Vec<String>, manifest| {
         let width = texts.len().to_string().len();
-        clips.extend((1..).zip(texts).map(|(n, text)| Clip {
+        clips.extend((1..).zip(texts).map(|(n, text)| DemoClip {
             id: format!("{}-{kind}{n:0width$}", voice.speaker()),
             text,
             voice,
@@ -162,7 +162,7 @@ fn lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn pack(clips: &[Clip], spoken: &[Spoken]) -> Vec<u8> {
+fn pack(clips: &[DemoClip], spoken: &[SpokenClip]) -> Vec<u8> {
     let manifests = [
         demo::TRAIN_MANIFEST,
         demo::EVAL_MANIFEST,
@@ -191,8 +191,8 @@ fn pack(clips: &[Clip], spoken: &[Spoken]) -> Vec<u8> {
 }
 
 fn report_clips(
-    clips: &[Clip],
-    spoken: &[Spoken],
+    clips: &[DemoClip],
+    spoken: &[SpokenClip],
     pack_bytes: usize,
     out: &mut impl std::io::Write,
 ) -> Result<()> {
@@ -229,7 +229,7 @@ fn report_clips(
         clips.len()
     )?;
     writeln!(out, "twenty of them:")?;
-    let mut order: Vec<&Clip> = clips.iter().filter(|clip| clip.voice != PERSIAN).collect();
+    let mut order: Vec<&DemoClip> = clips.iter().filter(|clip| clip.voice != PERSIAN).collect();
     order.sort_by_key(|clip| draw(SEED, 0, &clip.id, "demo report"));
     for clip in order.iter().take(20) {
         writeln!(out, "  {:16} {}", clip.id, clip.text)?;
@@ -238,7 +238,11 @@ fn report_clips(
 }
 
 /// Phones of the main voice's training sentences, by each word's first pronunciation.
-fn report_phones(clips: &[Clip], dictionary: &Path, out: &mut impl std::io::Write) -> Result<()> {
+fn report_phones(
+    clips: &[DemoClip],
+    dictionary: &Path,
+    out: &mut impl std::io::Write,
+) -> Result<()> {
     let dictionary = read_dictionary(dictionary)?;
     let mut heard: BTreeMap<String, usize> = BTreeMap::new();
     for clip in clips

@@ -206,7 +206,7 @@ fn pack_dictionary(words: &Words) -> anyhow::Result<Vec<u8>> {
 }
 
 #[derive(Default)]
-struct Measured {
+struct MeasuredErrors {
     phones: usize,
     errors: usize,
     errors_unstressed: usize,
@@ -219,8 +219,8 @@ fn percent(errors: usize, of: usize) -> f64 {
 }
 
 /// Errors against the nearest of a word's pronunciations, over the phones of that one.
-fn measure(model: &LetterToSound<'_>, words: &Words, held_out: &BTreeSet<&str>) -> Measured {
-    let mut measured = Measured::default();
+fn measure(model: &LetterToSound<'_>, words: &Words, held_out: &BTreeSet<&str>) -> MeasuredErrors {
+    let mut measured = MeasuredErrors::default();
     for word in held_out {
         let guess = model.pronounce(word);
         let bare =

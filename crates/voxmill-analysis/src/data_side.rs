@@ -19,7 +19,7 @@ pub struct DataSide {
     pub clips: u64,
     pub audio_seconds: f64,
     pub cores: u64,
-    pub text: Text,
+    pub text: TextTimes,
     pub audio: Audio,
     pub disk: Disk,
     /// By the number of workers, with every file decoded.
@@ -44,7 +44,7 @@ impl DataSide {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Text {
+pub struct TextTimes {
     /// On one thread.
     pub ms_per_clip: Spread,
     /// All texts, on all cores.
@@ -272,7 +272,7 @@ mod tests {
             clips: 100,
             audio_seconds: 300.0,
             cores: 4,
-            text: Text {
+            text: TextTimes {
                 ms_per_clip: Spread::of([0.02]),
                 total_seconds: 0.01,
             },

@@ -12,7 +12,7 @@ use super::{AudioError, AudioHeader, wav};
 
 /// A file whose header was understood.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedContainer {
     pub(super) file: File,
     pub(super) header: AudioHeader,
     pub(super) container: Container,
@@ -44,7 +44,7 @@ pub fn read_header(path: &Path) -> Result<AudioHeader, AudioError> {
     open(path).map(|opened| opened.header)
 }
 
-pub(super) fn open(path: &Path) -> Result<Opened, AudioError> {
+pub(super) fn open(path: &Path) -> Result<OpenedContainer, AudioError> {
     // Opening a FIFO would wait for a writer, so this is checked before.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
@@ -55,7 +55,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, AudioError> {
     read_up_to(HEAD_BYTES, &mut file, &mut head)?;
     let (header, container) = identify(&mut file, &head, metadata.len())?;
     check_plausible(&header)?;
-    Ok(Opened {
+    Ok(OpenedContainer {
         file,
         header,
         container,

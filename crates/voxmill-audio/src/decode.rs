@@ -15,7 +15,7 @@ use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::default::formats::{FlacReader, MpaReader, OggReader};
 
-use super::container::{self, Codec, Container, Opened};
+use super::container::{self, Codec, Container, OpenedContainer};
 use super::{AudioError, AudioHeader, wav};
 
 /// Mono samples; full scale is 1.0.
@@ -47,11 +47,11 @@ pub(super) struct Scratch {
 
 /// Replaces `mono` by exactly the samples that the header promises.
 pub(super) fn decode_opened(
-    opened: Opened,
+    opened: OpenedContainer,
     scratch: &mut Scratch,
     mono: &mut Vec<f32>,
 ) -> Result<(), AudioError> {
-    let Opened {
+    let OpenedContainer {
         mut file,
         header,
         container,

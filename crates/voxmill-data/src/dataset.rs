@@ -7,7 +7,7 @@ use voxmill_audio::read_header;
 
 use crate::featurize::with_causes;
 use crate::manifest::{
-    AudioFolder, BadAudio, Limits, Links, Manifest, ManifestError, Split, read_rows,
+    AudioFolder, BadAudio, FollowedLinks, Limits, Manifest, ManifestError, Split, read_rows,
 };
 
 /// A folder with a manifest and audio, and the place of its cache.
@@ -20,7 +20,7 @@ pub struct DatasetFolder {
     pub home: PathBuf,
     /// Whether it is the built-in corpus.
     pub demo: bool,
-    pub links: Links,
+    pub links: FollowedLinks,
 }
 
 impl DatasetFolder {
@@ -32,7 +32,7 @@ impl DatasetFolder {
             given,
             home,
             demo: false,
-            links: Links::Inside,
+            links: FollowedLinks::Inside,
         }
     }
 
@@ -92,7 +92,7 @@ impl Dataset {
         limits: &Limits,
         val_fraction: f64,
     ) -> Result<Dataset, ManifestError> {
-        Dataset::open_with(folder, given, limits, val_fraction, Links::Inside)
+        Dataset::open_with(folder, given, limits, val_fraction, FollowedLinks::Inside)
     }
 
     /// The same, with a choice of links.
@@ -101,7 +101,7 @@ impl Dataset {
         given: Option<Split>,
         limits: &Limits,
         val_fraction: f64,
-        links: Links,
+        links: FollowedLinks,
     ) -> Result<Dataset, ManifestError> {
         let mut rows = read_rows(folder, given)?;
         let audio = AudioFolder::list(&rows, links)?;

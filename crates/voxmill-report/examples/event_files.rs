@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use voxmill_report::picture::{Mel, alignment_png, mel_png, two_mels_png};
-use voxmill_report::tensorboard::{EventWriter, Moment, Sound, Start};
+use voxmill_report::tensorboard::{EventWriter, Moment, RunStart, WavFile};
 
 const SAMPLE_RATE_HZ: u32 = 22_050;
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         (1_700_000_000.0, 0..20_u64, 1.0),
         (1_700_000_100.0, 10..30, 10.0),
     ] {
-        let start = Start {
+        let start = RunStart {
             wall_seconds: start_seconds,
             host: "example",
             process_id: std::process::id(),
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 writer.picture(at, "real above spoken", &two_mels_png(mel, mel))?;
                 writer.picture(at, "alignment", &alignment_png(&[3, 5, 2, 8]))?;
                 let wav = tone(SAMPLE_RATE_HZ as usize / 2);
-                let sound = Sound {
+                let sound = WavFile {
                     wav: &wav,
                     sample_rate_hz: SAMPLE_RATE_HZ,
                     samples: u64::from(SAMPLE_RATE_HZ / 2),

@@ -8,8 +8,8 @@ use voxmill_analysis::data_side::DataSide;
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::scaling::Scaling;
 use voxmill_report::results::{
-    devices::Devices, prepare::Prepared, schema, selftest::SelfTest, synthesize::Synthesized,
-    text::Text, train::Trained, validate::Validation,
+    devices::DevicesResult, prepare::PrepareResult, schema, selftest::SelfTest,
+    synthesize::Synthesized, text::TextResult, train::Trained, validate::ValidateResult,
 };
 
 const REWRITE: &str = "VOXMILL_WRITE_SCHEMAS=1 cargo test -p voxmill-report --test schemas";
@@ -22,15 +22,15 @@ fn the_schemas_in_docs_are_generated_from_the_types() {
     let schemas: [Verb; 11] = [
         ("analyze", schema::<DataSide>),
         ("compare", schema::<Comparison>),
-        ("devices", schema::<Devices>),
-        ("prepare", schema::<Prepared>),
+        ("devices", schema::<DevicesResult>),
+        ("prepare", schema::<PrepareResult>),
         ("profile", schema::<Profile>),
         ("scale", schema::<Scaling>),
         ("selftest", schema::<SelfTest>),
         ("synthesize", schema::<Synthesized>),
-        ("text", schema::<Text>),
+        ("text", schema::<TextResult>),
         ("train", schema::<Trained>),
-        ("validate", schema::<Validation>),
+        ("validate", schema::<ValidateResult>),
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
     for (verb, schema) in schemas {

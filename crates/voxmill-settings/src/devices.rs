@@ -22,7 +22,7 @@ use super::resolver::Resolver;
 use crate::config::keys::{self, Key};
 use crate::config::value::{FromValue, Value};
 use crate::error::UserError;
-use choose::{Asked, choose};
+use choose::{AskedDevices, choose};
 
 /// What is typed where a device is asked for: `auto`, `cpu`, `vulkan:0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl DeviceSettings {
         let pair = [&keys::DATA_DEVICE, &keys::MODEL_DEVICE];
         let named_gpus = !skipped(r, &gpus, device_is_typed);
         let named_pair = !skipped(r, &pair, device_is_typed);
-        let asked = Asked {
+        let asked = AskedDevices {
             device: device.as_ref().and_then(|(name, _)| name.id()),
             data_gpu: data_gpu.filter(|_| named_gpus),
             model_gpu: model_gpu.filter(|_| named_gpus),

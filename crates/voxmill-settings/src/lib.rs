@@ -41,7 +41,7 @@ pub use optimization::{
 pub use prepare::{PrepareSettings, cores};
 pub use resolver::Repairs;
 pub use scale::{MEASURED, ScaleSettings, for_train};
-pub use synthesize::{Output, SynthesizeSettings, TextSource, Voice};
+pub use synthesize::{Output, SynthesizeSettings, TextSource, VoiceChoice};
 pub use text::TextSettings;
 pub use threads::oversubscribed;
 pub use train::{LEAST_SLOTS_OF_A_PAIR, RunFolder, Start, TrainSettings, usual_slots};

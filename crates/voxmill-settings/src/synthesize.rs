@@ -22,7 +22,7 @@ pub struct SynthesizeSettings {
     /// A checkpoint or a run; `None`: the newest run under `runs_dir`.
     pub checkpoint: Option<PathBuf>,
     pub runs_dir: PathBuf,
-    pub voice: Voice,
+    pub voice: VoiceChoice,
     /// 2 is twice as fast.
     pub speaking_rate: f64,
     pub output: Output,
@@ -46,7 +46,7 @@ pub enum TextSource {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum VoiceChoice {
     /// The speaker with the most training clips in a sentence's language.
     Main,
     Speaker(String),
@@ -81,9 +81,9 @@ impl SynthesizeSettings {
         let reference = r.optional(&keys::REFERENCE_AUDIO);
         let speaker = r.optional(&keys::SPEAKER);
         let who = match (reference, speaker) {
-            (None, None) => Voice::Main,
-            (None, Some(name)) => Voice::Speaker(name),
-            (Some(file), None) => Voice::Reference(file),
+            (None, None) => VoiceChoice::Main,
+            (None, Some(name)) => VoiceChoice::Speaker(name),
+            (Some(file), None) => VoiceChoice::Reference(file),
             (Some(_), Some(_)) => {
                 let what = "--reference-audio and --speaker both say whose voice it is";
                 let hint = "leave one of the two out";
@@ -199,7 +199,7 @@ mod tests {
         let settings = resolve(&[]).unwrap();
         assert_eq!(settings.source, TextSource::StandardInput);
         assert_eq!(settings.checkpoint, None);
-        assert_eq!(settings.voice, Voice::Main);
+        assert_eq!(settings.voice, VoiceChoice::Main);
         assert_eq!(settings.output, Output::File("speech.wav".into()));
         assert_eq!(settings.griffin_lim_iterations, 32);
         assert_eq!(settings.speaking_rate, 1.0);

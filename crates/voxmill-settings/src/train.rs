@@ -24,7 +24,7 @@ use voxmill_data::featurize::InjectedDelays;
 pub struct TrainSettings {
     /// Its `batches.seed` is the seed of everything.
     pub data: DataSettings,
-    pub feeding: Feeding,
+    pub feeding: FeedingSettings,
     pub devices: DeviceSettings,
     /// Threads of the pool that the model computes on.
     pub compute_threads: usize,
@@ -39,7 +39,7 @@ pub struct TrainSettings {
     /// For measuring the floor: all batches are in memory and the workers gone before the first step.
     pub replay: bool,
     pub start: Start,
-    pub checkpoints: Checkpoints,
+    pub checkpoints: CheckpointSettings,
     /// `None`: never evaluate the held-out clips.
     pub evaluation: Option<Evaluation>,
     /// Steps between spoken samples; `None`: none.
@@ -63,7 +63,7 @@ pub struct TrainSettings {
 
 /// How batches come to the model.
 #[derive(Clone, Debug)]
-pub struct Feeding {
+pub struct FeedingSettings {
     pub workers: usize,
     /// Bytes of all host buffers together.
     pub ram_budget: u64,
@@ -120,7 +120,7 @@ impl Start {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoints {
+pub struct CheckpointSettings {
     /// `None`: `checkpoints` in the run's folder.
     pub dir: Option<PathBuf>,
     /// Steps from one to the next.
@@ -258,7 +258,7 @@ fn feeding(
     data: &DataSettings,
     cores: usize,
     devices: Devices,
-) -> anyhow::Result<(Feeding, usize)> {
+) -> anyhow::Result<(FeedingSettings, usize)> {
     let caching: bool = r.pick(&keys::ENABLE_CACHING);
     let typed = [&keys::CACHE_DIR, &keys::CACHE_BUDGET];
     if let Some(key) = typed.into_iter().find(|key| !caching && r.is_typed(key)) {
@@ -300,7 +300,7 @@ fn feeding(
         device_slots = LEAST_SLOTS_OF_A_PAIR;
     }
     let start_delay = r.pick(&keys::MODEL_START_DELAY);
-    let feeding = Feeding {
+    let feeding = FeedingSettings {
         workers: spread.workers,
         ram_budget: spread.ram_budget,
         order: spread.order,
@@ -349,7 +349,7 @@ fn checkpoints(
     r: &mut Resolver,
     resume: Option<Option<PathBuf>>,
     size: ModelSize,
-) -> anyhow::Result<(Start, Checkpoints)> {
+) -> anyhow::Result<(Start, CheckpointSettings)> {
     let init_from = r.optional(&keys::INIT_FROM);
     let reset = r.given(&keys::RESET_TRAINING);
     let reset = reset.is_some_and(|(reset, _)| reset);
@@ -377,7 +377,7 @@ fn checkpoints(
     let every = r.auto(&keys::CHECKPOINT_EVERY, often(size), BY_SIZE);
     let keep = r.pick(&keys::KEEP);
     let max_failed = r.pick(&keys::MAX_FAILED_CHECKPOINTS);
-    let checkpoints = Checkpoints {
+    let checkpoints = CheckpointSettings {
         dir,
         every,
         keep,

@@ -182,7 +182,7 @@ impl<R: BufRead> LogReader<R> {
             self.flaws.truncated += 1;
             return;
         }
-        if let Ok(kind) = serde_json::from_slice::<Kind>(&self.bytes)
+        if let Ok(kind) = serde_json::from_slice::<EventKind>(&self.bytes)
             && !Event::KINDS.contains(&kind.event.as_str())
         {
             self.flaws.unknown += 1;
@@ -232,7 +232,7 @@ impl<R: BufRead> Iterator for LogReader<R> {
 
 /// As much of a line as any version writes.
 #[derive(Deserialize)]
-struct Kind {
+struct EventKind {
     event: String,
 }
 

@@ -44,7 +44,7 @@ const MOST_OF_THE_REST: usize = 1 << 20;
 pub struct Recorder {
     start: Instant,
     /// `None`: only a clock.
-    running: Option<Arc<Running>>,
+    running: Option<Arc<CollectorThread>>,
 }
 
 /// The name of an item, by its number.
@@ -144,7 +144,7 @@ impl Recorder {
             })?;
         Ok(Recorder {
             start,
-            running: Some(Arc::new(Running {
+            running: Some(Arc::new(CollectorThread {
                 shared,
                 thread: Mutex::new(Some(thread)),
             })),
@@ -267,12 +267,12 @@ impl Recorder {
 }
 
 #[derive(Debug)]
-struct Running {
+struct CollectorThread {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Running {
+impl CollectorThread {
     fn finish(&self) -> Result<(), RecordError> {
         self.shared.inbox().stop = true;
         self.shared.wake.notify_one();
@@ -287,7 +287,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for CollectorThread {
     fn drop(&mut self) {
         // Whoever wants to know of an error calls `finish` before.
         let _ = self.finish();

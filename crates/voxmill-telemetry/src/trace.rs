@@ -16,9 +16,9 @@ use std::sync::Arc;
 use crate::event::{Event, Nanos, SlotState, Stamped};
 use crate::recorder::{ItemEvent, LaneShared};
 
-use chrome::{ChromeWriter, Process, Slice};
+use chrome::{ChromeWriter, Slice, TraceProcess};
 use rare::write_rare;
-use target::{Target, canonical_path, partial_of};
+use target::{TraceFile, canonical_path, partial_of};
 
 /// Memory for these: 80 MB.
 const MOST_EVENTS: usize = 2_000_000;
@@ -62,7 +62,7 @@ pub enum TraceError {
 #[derive(Debug)]
 pub(crate) struct Trace {
     options: TraceOptions,
-    target: Target,
+    target: TraceFile,
     lanes: Vec<Arc<LaneShared>>,
     events: VecDeque<(u32, ItemEvent)>,
     rare: VecDeque<Stamped>,
@@ -77,7 +77,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn create(options: TraceOptions) -> Result<Trace, TraceError> {
-        let target = Target::open(&options.path)?;
+        let target = TraceFile::open(&options.path)?;
         Ok(Trace {
             options,
             target,
@@ -149,8 +149,8 @@ impl Trace {
         let run = self.run.clone().unwrap_or_else(|| "run".to_owned());
         let (steps, events) = self.write_lanes(&mut out, &run)?;
         self.write_slots(&mut out, now)?;
-        out.thread(Process::Run, steps, "steps")?;
-        out.thread(Process::Run, events, "events")?;
+        out.thread(TraceProcess::Run, steps, "steps")?;
+        out.thread(TraceProcess::Run, events, "events")?;
         for stamped in &self.rare {
             write_rare(&mut out, stamped, steps, events)?;
         }
@@ -169,14 +169,14 @@ impl Trace {
         out: &mut ChromeWriter<BufWriter<File>>,
         run: &str,
     ) -> io::Result<(u32, u32)> {
-        out.process(Process::Run, run)?;
-        out.process(Process::Levels, "buffers and budgets")?;
-        out.process(Process::Devices, "devices")?;
+        out.process(TraceProcess::Run, run)?;
+        out.process(TraceProcess::Levels, "buffers and budgets")?;
+        out.process(TraceProcess::Devices, "devices")?;
         let threads = self.threads();
         let mut after = 1;
         for ((_, _, worker), (thread, lane)) in &threads {
             let stage = &self.lanes[*lane].stage.name;
-            out.thread(Process::Run, *thread, &format!("{stage} {worker}"))?;
+            out.thread(TraceProcess::Run, *thread, &format!("{stage} {worker}"))?;
             after = thread + 1;
         }
         let thread_of: Vec<u32> = (self.lanes.iter())
@@ -211,7 +211,7 @@ impl Trace {
                 ItemEvent::Slot { .. } => continue,
             };
             out.slice(&Slice {
-                process: Process::Run,
+                process: TraceProcess::Run,
                 thread,
                 name: &name,
                 category,
@@ -265,14 +265,14 @@ impl Trace {
             }
             // Only places that are seen at work have a lane.
             if named.is_none() {
-                out.process(Process::Slots, "slots")?;
+                out.process(TraceProcess::Slots, "slots")?;
             }
             if named != Some(place) {
                 named = Some(place);
-                out.thread(Process::Slots, place + 1, &format!("slot {place}"))?;
+                out.thread(TraceProcess::Slots, place + 1, &format!("slot {place}"))?;
             }
             out.slice(&Slice {
-                process: Process::Slots,
+                process: TraceProcess::Slots,
                 thread: place + 1,
                 name: &format!("{to:?}"),
                 category: "slot",

@@ -39,7 +39,7 @@ pub fn detect(text: &str) -> Language {
             languages &= languages - 1;
         }
     };
-    let mut word = Word::EMPTY;
+    let mut word = WordHash::EMPTY;
     let plain = text
         .split_inclusive(char::is_whitespace)
         .filter(|token| !is_address(token));
@@ -53,27 +53,27 @@ pub fn detect(text: &str) -> Language {
             (script(c), lower(c))
         };
         let Some(script) = script else {
-            if word != Word::EMPTY {
+            if word != WordHash::EMPTY {
                 count(hints.languages(word), WORD_WEIGHT);
                 // The article of l'eau, unlike the initial of L. J. Lewis.
                 if matches!(c, '\'' | '’') {
                     count(hints.languages(word.with('\'')), WORD_WEIGHT);
                 }
-                word = Word::EMPTY;
+                word = WordHash::EMPTY;
             }
             // Persian and Arabic write their digits differently.
             if matches!(c, '\u{0660}'..='\u{0669}' | '\u{06f0}'..='\u{06f9}') {
-                count(hints.languages(Word::letter(c)), 1);
+                count(hints.languages(WordHash::letter(c)), 1);
             }
             continue;
         };
         letters[script as usize] += 1;
         word = word.with(c);
         if !c.is_ascii() {
-            count(hints.languages(Word::letter(c)), 1);
+            count(hints.languages(WordHash::letter(c)), 1);
         }
     }
-    if word != Word::EMPTY {
+    if word != WordHash::EMPTY {
         count(hints.languages(word), WORD_WEIGHT);
     }
 
@@ -206,22 +206,22 @@ fn is_japanese(letters: &[u32; SCRIPTS]) -> bool {
 /// A word (or a letter, salted) as a number: FNV-1a over its characters, so that looking it up
 /// needs no buffer. With 64 bits a false match is not to be expected in any corpus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Word(u64);
+struct WordHash(u64);
 
-impl Word {
-    const EMPTY: Word = Word(FNV_START);
-    const LETTER: Word = Word(0x9e37_79b9_7f4a_7c15);
+impl WordHash {
+    const EMPTY: WordHash = WordHash(FNV_START);
+    const LETTER: WordHash = WordHash(0x9e37_79b9_7f4a_7c15);
 
-    fn with(self, c: char) -> Word {
-        Word(fnv1a(self.0, c))
+    fn with(self, c: char) -> WordHash {
+        WordHash(fnv1a(self.0, c))
     }
 
-    fn letter(c: char) -> Word {
-        Word::LETTER.with(c)
+    fn letter(c: char) -> WordHash {
+        WordHash::LETTER.with(c)
     }
 
-    fn of(text: &str) -> Word {
-        text.chars().fold(Word::EMPTY, Word::with)
+    fn of(text: &str) -> WordHash {
+        text.chars().fold(WordHash::EMPTY, WordHash::with)
     }
 }
 
@@ -232,14 +232,14 @@ const SLOTS: usize = 4096;
 
 struct Hints {
     /// Open addressing: a word and the set of languages (indices into `known`) that use it.
-    slots: Box<[(Word, u32); SLOTS]>,
+    slots: Box<[(WordHash, u32); SLOTS]>,
     known: Vec<(Script, Language)>,
     /// What a script is taken for, by itself.
     of_script: [Language; SCRIPTS],
 }
 
 impl Hints {
-    fn slot(&self, word: Word) -> usize {
+    fn slot(&self, word: WordHash) -> usize {
         let mut at = (word.0 ^ (word.0 >> 32)) as usize % SLOTS;
         while self.slots[at].1 != 0 && self.slots[at].0 != word {
             at = (at + 1) % SLOTS;
@@ -247,11 +247,11 @@ impl Hints {
         at
     }
 
-    fn languages(&self, word: Word) -> u32 {
+    fn languages(&self, word: WordHash) -> u32 {
         self.slots[self.slot(word)].1
     }
 
-    fn add(&mut self, word: Word, language: usize) {
+    fn add(&mut self, word: WordHash, language: usize) {
         let at = self.slot(word);
         self.slots[at].0 = word;
         self.slots[at].1 |= 1 << language;
@@ -275,7 +275,7 @@ static HINTS: LazyLock<Hints> = LazyLock::new(|| {
         of_script[script as usize] = code(language);
     }
     let mut hints = Hints {
-        slots: Box::new([(Word::EMPTY, 0); SLOTS]),
+        slots: Box::new([(WordHash::EMPTY, 0); SLOTS]),
         known: Vec::new(),
         of_script,
     };
@@ -292,14 +292,17 @@ static HINTS: LazyLock<Hints> = LazyLock::new(|| {
         let index = hints.known.len();
         hints.known.push((script, language));
         for word in row[2].split(' ') {
-            hints.add(Word::of(word), index);
+            hints.add(WordHash::of(word), index);
             if language == Language::Persian {
                 // Persian is often typed on an Arabic keyboard.
-                hints.add(Word::of(&word.replace('ی', "ي").replace('ک', "ك")), index);
+                hints.add(
+                    WordHash::of(&word.replace('ی', "ي").replace('ک', "ك")),
+                    index,
+                );
             }
         }
         for letter in row[3].chars().filter(|c| !matches!(c, ' ' | '-')) {
-            hints.add(Word::letter(letter), index);
+            hints.add(WordHash::letter(letter), index);
         }
     }
     hints
@@ -339,7 +342,7 @@ mod tests {
                 assert!(stem.chars().all(char::is_alphabetic), "{word}");
                 assert_eq!(word.to_lowercase(), word);
                 if entries.insert(word.to_owned()) {
-                    assert!(hashes.insert(Word::of(word).0), "{word} collides");
+                    assert!(hashes.insert(WordHash::of(word).0), "{word} collides");
                 }
             }
             let mut seen = HashSet::new();

@@ -203,7 +203,7 @@ fn break_up(clause: &str) -> Vec<&str> {
 
 /// One sound of espeak-ng's answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sound {
+pub(super) enum EspeakSound {
     Id(u16),
     Space,
     Unknown(char),
@@ -211,7 +211,7 @@ pub(super) enum Sound {
 
 /// Reads IPA as espeak-ng writes it: stress goes into the next vowel, length into the letter
 /// before it, and marks like `(en)` where it changes its voice are skipped.
-pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(Sound)) {
+pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(EspeakSound)) {
     let mut stress = "";
     let mut sound = String::new();
     let mut rest = ipa;
@@ -225,9 +225,9 @@ pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(Sound)) 
             '-' | '‿' => {}
             '(' => match after.split_once(')') {
                 Some((voice, after)) if is_voice(voice) => rest = after,
-                _ => take(Sound::Unknown(c)),
+                _ => take(EspeakSound::Unknown(c)),
             },
-            _ if c.is_whitespace() => take(Sound::Space),
+            _ if c.is_whitespace() => take(EspeakSound::Space),
             _ => {
                 let c = if c == 'g' { 'ɡ' } else { c };
                 let marks_end = after
@@ -247,13 +247,13 @@ pub(super) fn read_ipa(ipa: &str, ids: &SymbolIds, mut take: impl FnMut(Sound)) 
                 match look_up(stress) {
                     Some(id) => {
                         stress = "";
-                        take(Sound::Id(id));
+                        take(EspeakSound::Id(id));
                     }
-                    None => take(look_up("").map_or(Sound::Unknown(c), Sound::Id)),
+                    None => take(look_up("").map_or(EspeakSound::Unknown(c), EspeakSound::Id)),
                 }
                 for mark in marks.chars() {
                     let id = ids.ipa(mark.encode_utf8(&mut [0; 4]));
-                    take(id.map_or(Sound::Unknown(mark), Sound::Id));
+                    take(id.map_or(EspeakSound::Unknown(mark), EspeakSound::Id));
                 }
             }
         }
@@ -304,9 +304,9 @@ mod tests {
         let (table, mut names) = (SymbolTable::built_in(), Vec::new());
         read_ipa(ipa, &SymbolIds::built_in(), |sound| {
             names.push(match sound {
-                Sound::Id(id) => table.symbol(id).unwrap().to_owned(),
-                Sound::Space => "_".to_owned(),
-                Sound::Unknown(c) => format!("?{c}"),
+                EspeakSound::Id(id) => table.symbol(id).unwrap().to_owned(),
+                EspeakSound::Space => "_".to_owned(),
+                EspeakSound::Unknown(c) => format!("?{c}"),
             });
         });
         names.join(" ")

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// Two front-ends with equal fingerprints make the same of every text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fingerprint {
+pub struct FrontEndFingerprint {
     /// What a person would call it, and its state.
     pub parts: Vec<(String, String)>,
 }
 
-impl Fingerprint {
+impl FrontEndFingerprint {
     pub fn hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         for text in self.parts.iter().flat_map(|(name, state)| [name, state]) {

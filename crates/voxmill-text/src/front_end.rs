@@ -8,7 +8,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quic
 
 use super::detect;
 use super::espeak::{Espeak, EspeakError};
-use super::fingerprint::Fingerprint;
+use super::fingerprint::FrontEndFingerprint;
 use super::inline::{self, InlineProblem, Piece};
 use super::lexicon::{Lexicon, LexiconError};
 use super::phonemes::spell_phones;
@@ -50,7 +50,7 @@ pub struct FrontEnd {
     words: EnglishWords,
     ids: SymbolIds,
     espeak: Option<Espeak>,
-    fingerprint: Fingerprint,
+    fingerprint: FrontEndFingerprint,
 }
 
 impl FrontEnd {
@@ -67,7 +67,7 @@ impl FrontEnd {
         let none = || "none".to_owned();
         let lexicon_hash = |text: String| blake3::hash(text.as_bytes()).to_string();
         let version = |espeak: &Espeak| espeak.version.clone();
-        let fingerprint = Fingerprint {
+        let fingerprint = FrontEndFingerprint {
             parts: [
                 ("front-end version", FRONT_END_VERSION.to_string()),
                 ("symbol table", SymbolTable::built_in().hash().to_string()),
@@ -86,7 +86,7 @@ impl FrontEnd {
         })
     }
 
-    pub fn fingerprint(&self) -> &Fingerprint {
+    pub fn fingerprint(&self) -> &FrontEndFingerprint {
         &self.fingerprint
     }
 

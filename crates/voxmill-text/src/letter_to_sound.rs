@@ -49,7 +49,7 @@ pub struct Pair {
 
 /// The n-grams of one length, as the trainer hands them over.
 #[derive(Clone, Debug, Default)]
-pub struct Level {
+pub struct Ngrams {
     pub pairs: Vec<u16>,
     pub costs: Vec<u8>,
     pub backoffs: Vec<u8>,
@@ -347,7 +347,7 @@ impl Pair {
 }
 
 /// Writes a model. `pairs` must be sorted, and `levels` be as the format says.
-pub fn pack(pairs: &[Pair], levels: &[Level]) -> Vec<u8> {
+pub fn pack(pairs: &[Pair], levels: &[Ngrams]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.push(levels.len() as u8);

@@ -28,7 +28,7 @@ mod utterance;
 
 pub use espeak::EspeakError;
 pub use features::TextFeatures;
-pub use fingerprint::Fingerprint;
+pub use fingerprint::FrontEndFingerprint;
 pub use front_end::{FRONT_END_VERSION, FrontEnd, FrontEndOptions, TextError};
 pub use inline::InlineProblem;
 pub use language::{Language, UnknownLanguage};

@@ -75,12 +75,12 @@ impl EnglishWords {
     /// A plural, past or `-ing` form of a word that is known.
     fn inflected(&self, word: &str, phones: &mut Vec<Phone>) -> Option<PronunciationSource> {
         for (written, restored, ending) in [
-            ("s", "", Ending::S),
-            ("es", "", Ending::S),
-            ("ed", "e", Ending::Ed),
-            ("ed", "", Ending::Ed),
-            ("ing", "", Ending::Ing),
-            ("ing", "e", Ending::Ing),
+            ("s", "", Suffix::S),
+            ("es", "", Suffix::S),
+            ("ed", "e", Suffix::Ed),
+            ("ed", "", Suffix::Ed),
+            ("ing", "", Suffix::Ing),
+            ("ing", "e", Suffix::Ing),
         ] {
             let base = word.strip_suffix(written);
             // Shorter ones are seldom the word they look like: `bed`, `sing`, `his`.
@@ -121,7 +121,7 @@ impl EnglishWords {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum Suffix {
     /// `'s`: possessive, "is" or "has"; the plural sounds the same.
     S,
     Ed,
@@ -134,36 +134,36 @@ enum Ending {
     M,
 }
 
-fn split_ending(word: &str) -> Option<(&str, Ending)> {
+fn split_ending(word: &str) -> Option<(&str, Suffix)> {
     [
-        ("'s", Ending::S),
-        ("'d", Ending::D),
-        ("'ll", Ending::Ll),
-        ("'ve", Ending::Ve),
-        ("'re", Ending::Re),
-        ("'m", Ending::M),
+        ("'s", Suffix::S),
+        ("'d", Suffix::D),
+        ("'ll", Suffix::Ll),
+        ("'ve", Suffix::Ve),
+        ("'re", Suffix::Re),
+        ("'m", Suffix::M),
     ]
     .into_iter()
     .find_map(|(written, ending)| Some((word.strip_suffix(written)?, ending)))
     .filter(|(base, _)| base.contains(|c: char| c != '\''))
 }
 
-impl Ending {
+impl Suffix {
     /// The ending's phones after a word that ends in `after`.
     fn phones(self, after: Option<Phone>) -> Vec<Phone> {
         let phones = match (self, after.map_or("", Phone::as_str)) {
-            (Ending::S, "S" | "Z" | "SH" | "ZH" | "CH" | "JH") => "IH0 Z",
-            (Ending::S, "P" | "T" | "K" | "F" | "TH") => "S",
-            (Ending::S, _) => "Z",
-            (Ending::Ed | Ending::D, "T" | "D") => "IH0 D",
-            (Ending::Ed, "P" | "K" | "F" | "TH" | "S" | "SH" | "CH") => "T",
-            (Ending::Ed | Ending::D, _) => "D",
-            (Ending::Ing, _) => "IH0 NG",
-            (Ending::Ll, _) => "AH0 L",
-            (Ending::Ve, _) if after.is_some_and(Phone::is_vowel) => "V",
-            (Ending::Ve, _) => "AH0 V",
-            (Ending::Re, _) => "ER0",
-            (Ending::M, _) => "M",
+            (Suffix::S, "S" | "Z" | "SH" | "ZH" | "CH" | "JH") => "IH0 Z",
+            (Suffix::S, "P" | "T" | "K" | "F" | "TH") => "S",
+            (Suffix::S, _) => "Z",
+            (Suffix::Ed | Suffix::D, "T" | "D") => "IH0 D",
+            (Suffix::Ed, "P" | "K" | "F" | "TH" | "S" | "SH" | "CH") => "T",
+            (Suffix::Ed | Suffix::D, _) => "D",
+            (Suffix::Ing, _) => "IH0 NG",
+            (Suffix::Ll, _) => "AH0 L",
+            (Suffix::Ve, _) if after.is_some_and(Phone::is_vowel) => "V",
+            (Suffix::Ve, _) => "AH0 V",
+            (Suffix::Re, _) => "ER0",
+            (Suffix::M, _) => "M",
         };
         parse_phones(phones).expect("these are phones")
     }

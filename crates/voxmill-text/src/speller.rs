@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::espeak::{Sound, read_ipa};
+use super::espeak::{EspeakSound, read_ipa};
 use super::lexicon::{Lexicon, fold};
 use super::phonemes::Phone;
 use super::pronunciation::EnglishWords;
@@ -108,13 +108,13 @@ impl<'a> Speller<'a> {
     pub(super) fn ipa(&mut self, clause: &str, ipa: &str) {
         let start = self.begin_word();
         read_ipa(ipa, self.ids, |sound| match sound {
-            Sound::Id(id) => self.tokens.push(id),
-            Sound::Space => {
+            EspeakSound::Id(id) => self.tokens.push(id),
+            EspeakSound::Space => {
                 if self.tokens.last() != Some(&SPACE) && self.tokens.len() > start {
                     self.tokens.push(SPACE);
                 }
             }
-            Sound::Unknown(c) => self.unknown(c),
+            EspeakSound::Unknown(c) => self.unknown(c),
         });
         if self.tokens.len() > start && self.tokens.last() == Some(&SPACE) {
             self.tokens.pop();

@@ -21,7 +21,7 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::prepare::{Augment, LANGUAGES, MelStatistics, ReadyBatch};
 use voxmill_trainer::schedule::{Decay, Schedule};
 use voxmill_trainer::train::{
-    Fed, Feed, FeedError, Limits, Observer, StepReport, TrainOptions, Trainer,
+    Fed, Feed, FeedError, Observer, RunLimits, StepReport, TrainOptions, Trainer,
 };
 
 /// The same batch again and again.
@@ -156,7 +156,7 @@ fn main() -> ExitCode {
             warmup_steps: 50,
             decay: Decay::Constant,
         },
-        limits: Limits {
+        limits: RunLimits {
             steps: Some(steps as u64),
             seconds: None,
         },

@@ -287,12 +287,12 @@ impl AdamW {
         gradients: FlatGradients,
         rate: f64,
     ) -> (Voice, OptimizerState, Taken) {
-        self.step_steered_by(Control::new, model, state, gradients, rate)
+        self.step_steered_by(StepControl::new, model, state, gradients, rate)
     }
 
     fn step_steered_by(
         &self,
-        control: fn(Tensor<1>) -> Control,
+        control: fn(Tensor<1>) -> StepControl,
         model: Voice,
         state: OptimizerState,
         gradients: FlatGradients,
@@ -350,13 +350,13 @@ impl AdamW {
 }
 
 /// The steering numbers, where they are needed.
-struct Control {
+struct StepControl {
     on_device: Tensor<1>,
     /// The CPU's memory is the host's: reading costs nothing there.
     on_host: Option<[f32; 5]>,
 }
 
-impl Control {
+impl StepControl {
     fn new(on_device: Tensor<1>) -> Self {
         let on_host = device::is_cpu(&on_device.device()).then(|| {
             let all = device::read(on_device.clone());
@@ -373,7 +373,7 @@ impl Control {
 struct Update {
     adam: AdamW,
     rate: f32,
-    control: Control,
+    control: StepControl,
 }
 
 impl Update {

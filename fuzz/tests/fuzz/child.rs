@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use voxmill_fuzz::Place;
+use voxmill_fuzz::FuzzFolder;
 
 use crate::Asked;
 use crate::bounds;
@@ -20,7 +20,7 @@ const MOST_KEPT: usize = 2_000;
 
 pub(crate) fn run(asked: &Asked, folder: &Path) -> anyhow::Result<()> {
     let target = asked.targets[0];
-    let place = Place::new()?;
+    let place = FuzzFolder::new()?;
     let in_hand = folder.join(IN_HAND);
     let mut inputs = 0_u64;
     let mut read = |bytes: &[u8]| -> anyhow::Result<String> {

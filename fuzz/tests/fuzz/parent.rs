@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use voxmill_fuzz::{Place, Target};
+use voxmill_fuzz::{FuzzFolder, Target};
 
 use crate::{Asked, bounds, child};
 
@@ -110,7 +110,7 @@ fn keep(target: Target, input: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn write_seeds(asked: &Asked, folder: &Path) -> anyhow::Result<()> {
-    let place = Place::new()?;
+    let place = FuzzFolder::new()?;
     for target in &asked.targets {
         let folder = folder.join(target.name);
         fs::create_dir_all(&folder)?;

@@ -22,11 +22,11 @@ pub(super) struct Grammar {
 #[derive(Debug)]
 struct Alternative {
     weight: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<GrammarPiece>,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum GrammarPiece {
     Text(String),
     Rule(String),
 }
@@ -72,7 +72,7 @@ impl Grammar {
             .into_iter()
             .flat_map(|alternative| alternative.pieces)
             .map(|piece| match piece {
-                Piece::Text(word) | Piece::Rule(word) => word,
+                GrammarPiece::Text(word) | GrammarPiece::Rule(word) => word,
             })
             .collect();
         let grammar = Grammar { rules, may_repeat };
@@ -86,7 +86,7 @@ impl Grammar {
         let mut used = BTreeSet::from([START]);
         for alternative in self.rules.values().flatten() {
             for piece in &alternative.pieces {
-                if let Piece::Rule(name) = piece {
+                if let GrammarPiece::Rule(name) = piece {
                     used.insert(name);
                 }
             }
@@ -136,8 +136,10 @@ impl Grammar {
             }
             for piece in &alternative.pieces {
                 match piece {
-                    Piece::Text(literal) => text.push_str(literal),
-                    Piece::Rule(name) => self.expand(name, seed, key, draws, depth + 1, text)?,
+                    GrammarPiece::Text(literal) => text.push_str(literal),
+                    GrammarPiece::Rule(name) => {
+                        self.expand(name, seed, key, draws, depth + 1, text)?
+                    }
                 }
             }
             break;
@@ -161,13 +163,13 @@ fn parse_alternative(text: &str) -> Result<Alternative> {
             bail!("`{{` without `}}` in `{text}`");
         };
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal.to_owned()));
+            pieces.push(GrammarPiece::Text(literal.to_owned()));
         }
-        pieces.push(Piece::Rule(name.to_owned()));
+        pieces.push(GrammarPiece::Rule(name.to_owned()));
         rest = after;
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.to_owned()));
+        pieces.push(GrammarPiece::Text(rest.to_owned()));
     }
     Ok(Alternative { weight, pieces })
 }

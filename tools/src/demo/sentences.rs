@@ -20,7 +20,7 @@ const HELD_OUT_WORD_COUNT: usize = 4;
 
 /// How many sentences one voice says, and how long they may be (in characters).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct VoiceShare {
     pub(super) sentences: usize,
     pub(super) shortest: usize,
     pub(super) longest: usize,
@@ -28,7 +28,11 @@ pub(super) struct Share {
 
 /// Draws one list of sentences per share. No sentence comes twice in all lists together, where
 /// case and punctuation do not count as a difference.
-pub(super) fn choose(grammar: &Grammar, seed: u64, shares: &[Share]) -> Result<Vec<Vec<String>>> {
+pub(super) fn choose(
+    grammar: &Grammar,
+    seed: u64,
+    shares: &[VoiceShare],
+) -> Result<Vec<Vec<String>>> {
     let mut taken = BTreeSet::new();
     let mut lists = Vec::new();
     for (voice, share) in shares.iter().enumerate() {
@@ -153,7 +157,7 @@ mod tests {
             "sentence: the {a} {b} {c}.\na: one / two / three / four\nb: red / blue / green\nc: cat / dog / cow\n",
         )
         .unwrap();
-        let share = Share {
+        let share = VoiceShare {
             sentences: 12,
             shortest: 1,
             longest: 99,
@@ -162,7 +166,7 @@ mod tests {
         let all: BTreeSet<&String> = lists.iter().flatten().collect();
         assert_eq!(all.len(), 24);
         assert_eq!(lists, choose(&grammar, 7, &[share, share]).unwrap());
-        let too_many = Share {
+        let too_many = VoiceShare {
             sentences: 37,
             ..share
         };

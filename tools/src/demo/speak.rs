@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use voxmill_audio::decode_mono;
 
-use super::Clip;
+use super::DemoClip;
 use crate::output_of;
 
 /// Any clip quieter than this (root mean square, full scale 1) would be a fault.
@@ -17,30 +17,32 @@ const SILENT_RMS: f64 = 0.01;
 const LARGEST: f32 = 32_767.0 / 32_768.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum DemoVoice {
     Flite(&'static str),
     EspeakPersian,
 }
 
-impl Voice {
+impl DemoVoice {
     pub(super) fn speaker(self) -> &'static str {
         match self {
-            Voice::Flite(name) => name,
-            Voice::EspeakPersian => "espeak-fa",
+            DemoVoice::Flite(name) => name,
+            DemoVoice::EspeakPersian => "espeak-fa",
         }
     }
 
     pub(super) fn language(self) -> &'static str {
         match self {
-            Voice::Flite(_) => "en",
-            Voice::EspeakPersian => "fa",
+            DemoVoice::Flite(_) => "en",
+            DemoVoice::EspeakPersian => "fa",
         }
     }
 
     fn synthesiser(self, text: &str, wav: &Path) -> Command {
         let (program, args, last) = match self {
-            Voice::Flite(name) => ("flite", vec!["-voice", name, "-t", text, "-o"], None),
-            Voice::EspeakPersian => ("espeak-ng", vec!["-v", "fa", "-s", "140", "-w"], Some(text)),
+            DemoVoice::Flite(name) => ("flite", vec!["-voice", name, "-t", text, "-o"], None),
+            DemoVoice::EspeakPersian => {
+                ("espeak-ng", vec!["-v", "fa", "-s", "140", "-w"], Some(text))
+            }
         };
         let mut command = Command::new(program);
         command.args(args).arg(wav).args(last);
@@ -49,7 +51,7 @@ impl Voice {
 }
 
 #[derive(Debug)]
-pub(super) struct Spoken {
+pub(super) struct SpokenClip {
     pub(super) ogg: Vec<u8>,
     pub(super) seconds: f64,
     /// Largest sample; full scale is 1.
@@ -58,17 +60,21 @@ pub(super) struct Spoken {
 }
 
 /// Speaks all clips on all cores; the answer is in the clips' order.
-pub(super) fn speak_all(clips: &[Clip], quality: f32, keep: Option<&Path>) -> Result<Vec<Spoken>> {
+pub(super) fn speak_all(
+    clips: &[DemoClip],
+    quality: f32,
+    keep: Option<&Path>,
+) -> Result<Vec<SpokenClip>> {
     let folder = tempfile::tempdir()?;
     if let Some(keep) = keep {
         fs::create_dir_all(keep)?;
     }
     let folder = keep.unwrap_or(folder.path());
-    let speak = |clip: &Clip| speak(clip, quality, folder).with_context(|| clip.id.clone());
+    let speak = |clip: &DemoClip| speak(clip, quality, folder).with_context(|| clip.id.clone());
     clips.par_iter().map(speak).collect()
 }
 
-fn speak(clip: &Clip, quality: f32, folder: &Path) -> Result<Spoken> {
+fn speak(clip: &DemoClip, quality: f32, folder: &Path) -> Result<SpokenClip> {
     let wav = folder.join(format!("{}.wav", clip.id));
     let ogg = folder.join(format!("{}.ogg", clip.id));
     output_of(&mut clip.voice.synthesiser(&clip.text, &wav))?;
@@ -84,7 +90,7 @@ fn speak(clip: &Clip, quality: f32, folder: &Path) -> Result<Spoken> {
     encoder.args(["--quiet", "--serial", "1", "--quality"]);
     encoder.arg(quality.to_string()).arg("--output");
     output_of(encoder.arg(&ogg).arg(&wav))?;
-    Ok(Spoken {
+    Ok(SpokenClip {
         ogg: fs::read(&ogg)?,
         seconds: samples.len() as f64 / f64::from(sound.sample_rate),
         peak: peak.into(),

@@ -4,7 +4,7 @@
 //! n-grams whose loss costs the training data least (count times the fall in log probability).
 //! Everything is sorted lists of keys; no hash order can leak into the model.
 
-use voxmill_text::letter_to_sound::{BACKOFF_BIAS, COST_PER_NAT, Level, MAX_ORDER, Pair};
+use voxmill_text::letter_to_sound::{BACKOFF_BIAS, COST_PER_NAT, MAX_ORDER, Ngrams, Pair};
 
 /// Bits of a pair id in a key: eight pairs fit an `u128`.
 const BITS: u32 = 12;
@@ -45,7 +45,7 @@ pub(crate) fn train(
     pairs: &[Pair],
     order: usize,
     threshold: f64,
-) -> Vec<Level> {
+) -> Vec<Ngrams> {
     assert!((2..=MAX_ORDER).contains(&order) && pairs.len() + 2 < 1 << BITS);
     let (end, begin) = (pairs.len() as u16, pairs.len() as u16 + 1);
     let sequences: Vec<Vec<u16>> = words
@@ -235,8 +235,8 @@ fn renormalize_backoff(levels: &mut [Grams], n: usize) {
     levels[n - 1].backoff = fresh;
 }
 
-fn quantize(levels: &[Grams], n: usize, unigrams: usize) -> Level {
-    let mut level = Level::default();
+fn quantize(levels: &[Grams], n: usize, unigrams: usize) -> Ngrams {
+    let mut level = Ngrams::default();
     let longer = levels.get(n + 1).into_iter();
     let children = longer.flat_map(Grams::kept_keys).map(|key| key >> BITS);
     let children: Vec<u128> = children.collect();

@@ -9,9 +9,9 @@ use super::thresholds::{
     PADDING, RIVALS, STALL, VARIATION,
 };
 use super::{Advice, Cause, Diagnosis, Finding, Level};
-use crate::setting::Setting;
 use crate::profile::DriverMemory;
 use crate::run::{CPU, fact};
+use crate::setting::Setting;
 
 /// Samples of a driver, one a second: fewer may all have hit the same moment of a step.
 const LEAST_SAMPLES: usize = 3;

@@ -2,9 +2,9 @@
 
 use super::thresholds::{BYTES, HUGE, LOAD, STALL, TRAIN, TRANSFER};
 use super::{Advice, Cause, Diagnosis, Finding, Level};
-use crate::setting::Setting;
 use crate::profile::{StageTime, data_work, part_of_featurize};
 use crate::run::fact;
+use crate::setting::Setting;
 use voxmill_format::percent;
 use voxmill_telemetry::event::Wait;
 use voxmill_telemetry::stage::StageId;

@@ -27,7 +27,7 @@ pub use reference::Reference;
 pub use shapes::{Bucket, Shape};
 pub use waste::{Padded, PaddingWaste, least_padded_frames};
 
-use reference::Speakers;
+use reference::SpeakerClips;
 
 use crate::draw::draw;
 
@@ -145,7 +145,7 @@ pub struct BatchPlan {
     settings: BatchSettings,
     clips: Vec<PlanClip>,
     buckets: Vec<Bucket>,
-    speakers: Speakers,
+    speakers: SpeakerClips,
 }
 
 impl BatchPlan {
@@ -154,7 +154,7 @@ impl BatchPlan {
         clips.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         check(&clips, &settings)?;
         let buckets = shapes::buckets(&clips, &settings);
-        let speakers = Speakers::new(&clips);
+        let speakers = SpeakerClips::new(&clips);
         Ok(Self {
             settings,
             clips,

@@ -20,14 +20,14 @@ pub struct Reference {
 
 /// The clips of each speaker.
 #[derive(Clone, Debug)]
-pub(super) struct Speakers {
+pub(super) struct SpeakerClips {
     /// Numbers of each speaker's clips, ascending.
     clips: BTreeMap<u32, Vec<usize>>,
     /// Of each clip, its speaker and its own place among that speaker's.
     places: Vec<(u32, usize)>,
 }
 
-impl Speakers {
+impl SpeakerClips {
     pub(super) fn new(clips: &[PlanClip]) -> Self {
         let mut of_speaker = BTreeMap::<u32, Vec<usize>>::new();
         let mut places = Vec::with_capacity(clips.len());

@@ -28,7 +28,7 @@ pub use staleness::{Fingerprints, Staleness};
 
 /// What is known of a clip once its features exist.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct KnownClip {
     pub language: Language,
     pub tokens: u32,
     /// After trimming.
@@ -41,7 +41,7 @@ pub struct Known {
 #[derive(Debug, Default)]
 pub struct Built {
     /// One for each stale clip that was reached and is good.
-    pub known: Vec<(usize, Known)>,
+    pub known: Vec<(usize, KnownClip)>,
     pub bad: Vec<QuarantineEntry>,
     /// Good, but beyond `--cache-budget`.
     pub not_cached: usize,
@@ -290,7 +290,7 @@ fn store(
     let added = writer.add(&clips[clip].id, &audio.fingerprint, view)?;
     built.not_cached += usize::from(added != Added::Stored);
     built.audio_kept += usize::from(audio.kept);
-    let known = Known {
+    let known = KnownClip {
         language: text.language,
         tokens: text.tokens.len() as u32,
         frames: audio.features.frames() as u32,

@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
 use super::fingerprint::Hash128;
-use super::layout::{Draft, FileName, Kind};
+use super::layout::{Draft, FileKind, FileName};
 
 /// A cache line, and what Arrow recommends for vector units.
 const ALIGNMENT: usize = 64;
@@ -53,7 +53,7 @@ impl ArrowDraft {
     pub(super) fn publish(
         mut self,
         dir: &Path,
-        kind: Kind,
+        kind: FileKind,
         number: u64,
     ) -> Result<(FileName, u64), ArrowError> {
         self.writer.finish()?;
@@ -185,7 +185,7 @@ mod tests {
         let mut draft = ArrowDraft::create(dir, &batch.schema()).unwrap();
         draft.write(&batch).unwrap();
         draft.write(&batch).unwrap();
-        let (name, bytes) = draft.publish(dir, Kind::Shard, 1).unwrap();
+        let (name, bytes) = draft.publish(dir, FileKind::Shard, 1).unwrap();
         let length = fs::metadata(dir.join(name.to_string())).unwrap().len();
         assert_eq!(length, bytes);
         name

@@ -24,11 +24,11 @@ pub struct Entry {
     pub mel_channels: u16,
     pub token_count: u32,
     pub levels: Levels,
-    pub(super) place: Place,
+    pub(super) place: ShardPlace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ShardPlace {
     pub(super) shard: u64,
     pub(super) row: u32,
 }
@@ -91,7 +91,7 @@ fn hashes(rows: &[(&str, &Entry)], hash: impl Fn(&Fingerprint) -> Option<Hash128
 /// Reads the shared columns back; `place` gives the place of row `n` of this batch.
 pub(super) fn entries(
     batch: &RecordBatch,
-    place: impl Fn(usize) -> Place,
+    place: impl Fn(usize) -> ShardPlace,
 ) -> Result<Vec<(String, Entry)>, String> {
     let ids: &StringArray = column(batch, "id")?;
     let languages: &StringArray = column(batch, "language")?;

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 use super::arrow_file::{ArrowDraft, check_and_read};
-use super::columns::{self, Entry, Place, column, numbers};
+use super::columns::{self, Entry, ShardPlace, column, numbers};
 use super::fingerprint::FeatureSettings;
-use super::layout::{FileName, Kind};
+use super::layout::{FileKind, FileName};
 use super::reader::Cache;
 
 const SUMMARY_KEY: &str = "voxmill.index";
@@ -41,7 +41,7 @@ pub(super) struct ShardRecord {
 
 /// What does not fit a table of clips, as JSON in the schema's metadata.
 #[derive(Serialize, Deserialize)]
-struct Summary {
+struct IndexSummary {
     version: u32,
     next_shard: u64,
     shards: Vec<ShardSummary>,
@@ -73,7 +73,7 @@ pub(super) fn write(cache: &Cache, shards: &[ShardRecord]) -> Result<(), ArrowEr
     arrays.push(numbers::<UInt32Type>(&rows, |entry| entry.place.row));
     let mut draft = ArrowDraft::create(&cache.dir, &schema)?;
     draft.write(&RecordBatch::try_new(schema, arrays)?)?;
-    draft.publish(&cache.dir, Kind::Index, cache.next_generation)?;
+    draft.publish(&cache.dir, FileKind::Index, cache.next_generation)?;
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn summarize(shards: &[ShardRecord], next_shard: u64) -> Result<String, serde_js
             settings: position,
         });
     }
-    serde_json::to_string(&Summary {
+    serde_json::to_string(&IndexSummary {
         version: FORMAT_VERSION,
         next_shard,
         shards: records,
@@ -106,7 +106,7 @@ pub(super) fn read(name: &FileName, bytes: &Bytes) -> Result<Index, String> {
     let (schema, batches) = check_and_read(name, bytes)?;
     let summary = schema.metadata().get(SUMMARY_KEY);
     let summary = summary.ok_or("it has no summary")?;
-    let summary: Summary = serde_json::from_str(summary).map_err(|error| error.to_string())?;
+    let summary: IndexSummary = serde_json::from_str(summary).map_err(|error| error.to_string())?;
     if summary.version != FORMAT_VERSION {
         return Err("its version is not that of its name".to_owned());
     }
@@ -124,7 +124,7 @@ pub(super) fn read(name: &FileName, bytes: &Bytes) -> Result<Index, String> {
     for batch in &batches {
         let numbers: &UInt64Array = column(batch, "shard")?;
         let rows: &UInt32Array = column(batch, "row")?;
-        entries.extend(columns::entries(batch, |row| Place {
+        entries.extend(columns::entries(batch, |row| ShardPlace {
             shard: numbers.value(row),
             row: rows.value(row),
         })?);

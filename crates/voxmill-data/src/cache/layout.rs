@@ -17,7 +17,7 @@ use super::fingerprint::Hash128;
 const TEMPORARY_PREFIX: &str = ".writing-";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Index,
     Shard,
 }
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 /// The name of a file of this version; it says all that is needed to check the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileName {
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     /// Counts up: the newest index is the true one, and a later shard's rows win.
     pub(super) number: u64,
     pub(super) hash: Hash128,
@@ -34,8 +34,8 @@ pub(super) struct FileName {
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Index => "index",
-            Kind::Shard => "shard",
+            FileKind::Index => "index",
+            FileKind::Shard => "shard",
         };
         let Self { number, hash, .. } = self;
         write!(f, "{kind}-v{FORMAT_VERSION}-{number:06}-{hash}.arrow")
@@ -57,10 +57,10 @@ impl FileName {
 }
 
 /// The part of a name that all versions share.
-fn split_version(name: &str) -> Option<(Kind, u32, &str)> {
+fn split_version(name: &str) -> Option<(FileKind, u32, &str)> {
     let (kind, rest) = match name.split_once("-v")? {
-        ("index", rest) => (Kind::Index, rest),
-        ("shard", rest) => (Kind::Shard, rest),
+        ("index", rest) => (FileKind::Index, rest),
+        ("shard", rest) => (FileKind::Shard, rest),
         _ => return None,
     };
     let (version, rest) = rest.split_once('-')?;
@@ -96,8 +96,8 @@ impl Listing {
                 listing.temporaries.push(entry.path());
             } else if let Some(file) = FileName::parse(name) {
                 match file.kind {
-                    Kind::Index => listing.indexes.push(file),
-                    Kind::Shard => listing.shards.extend([(file.number, file)]),
+                    FileKind::Index => listing.indexes.push(file),
+                    FileKind::Shard => listing.shards.extend([(file.number, file)]),
                 }
             } else if let Some((_, version, _)) = split_version(name) {
                 if version > FORMAT_VERSION {
@@ -144,7 +144,7 @@ impl Draft {
     }
 
     /// Syncs, renames, and syncs the folder: after this a power cut leaves the whole file.
-    pub(super) fn publish(self, dir: &Path, kind: Kind, number: u64) -> io::Result<FileName> {
+    pub(super) fn publish(self, dir: &Path, kind: FileKind, number: u64) -> io::Result<FileName> {
         self.temporary.as_file().sync_all()?;
         let name = FileName {
             kind,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn names_round_trip_and_foreign_ones_are_not_ours() {
         let name = FileName {
-            kind: Kind::Shard,
+            kind: FileKind::Shard,
             number: 7,
             hash: Hash128::of(b"x"),
         };
@@ -214,7 +214,7 @@ mod tests {
 
         let mut draft = Draft::create(dir.path()).unwrap();
         draft.write_all(b"abc").unwrap();
-        let name = draft.publish(dir.path(), Kind::Shard, 3).unwrap();
+        let name = draft.publish(dir.path(), FileKind::Shard, 3).unwrap();
         assert_eq!(name.hash, Hash128::of(b"abc"));
         assert_eq!(fs::read(dir.path().join(name.to_string())).unwrap(), b"abc");
         assert_eq!(Listing::read(dir.path()).unwrap().shards[&3], name);

@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 use super::arrow_file::{ArrowDraft, check_and_read};
 use super::clip::ClipView;
-use super::columns::{self, Entry, Place, column, list_row};
+use super::columns::{self, Entry, ShardPlace, column, list_row};
 use super::error::DamagedShard;
 use super::fingerprint::{FeatureSettings, Fingerprint};
 use super::index::ShardRecord;
-use super::layout::{FileName, Kind};
+use super::layout::{FileKind, FileName};
 use super::room::index_row_bytes;
 
 const SETTINGS_KEY: &str = "voxmill.settings";
@@ -113,7 +113,7 @@ impl ShardDraft {
             mel_channels: clip.mel_channels,
             token_count: clip.tokens.len() as u32,
             levels: clip.levels,
-            place: Place {
+            place: ShardPlace {
                 shard: self.number,
                 row,
             },
@@ -163,7 +163,7 @@ impl ShardDraft {
         dir: &Path,
     ) -> Result<(ShardRecord, Vec<(String, Entry)>), ArrowError> {
         self.write_portion()?;
-        let (name, bytes) = self.file.publish(dir, Kind::Shard, self.number)?;
+        let (name, bytes) = self.file.publish(dir, FileKind::Shard, self.number)?;
         let record = ShardRecord {
             name,
             bytes,
@@ -302,7 +302,7 @@ impl ShardContent {
     pub(super) fn entries(&self, shard: u64) -> Result<Vec<(String, Entry)>, String> {
         let mut all = Vec::new();
         for (batch, start) in self.batches.iter().zip(&self.starts) {
-            all.extend(columns::entries(batch, |row| Place {
+            all.extend(columns::entries(batch, |row| ShardPlace {
                 shard,
                 row: start + row as u32,
             })?);

@@ -9,7 +9,7 @@
 //! Cost: each folder that rows name is listed once and its names are kept sorted; a row is then
 //! one binary search and one `lstat`, which the cache's fingerprint needs anyway, instead of a
 //! probe for each extension. Links are followed only where they stay inside the dataset folder or inside
-//! what `wavs` is a link to ([`Links`]), and nothing but a regular file is ever opened.
+//! what `wavs` is a link to ([`FollowedLinks`]), and nothing but a regular file is ever opened.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -118,13 +118,13 @@ pub struct ResolvedClip {
 pub struct AudioFolder {
     /// The dataset folder and `wavs`, without links: everything must stay below one of them.
     roots: [PathBuf; 2],
-    links: Links,
+    links: FollowedLinks,
     listings: HashMap<Box<str>, FolderListing>,
 }
 
 /// Which links in `wavs/` are followed. A link that is `wavs` itself always is: who made the folder made it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Links {
+pub enum FollowedLinks {
     /// Those that stay inside.
     #[default]
     Inside,
@@ -145,7 +145,7 @@ enum FolderListing {
 }
 
 impl AudioFolder {
-    pub fn list(rows: &Rows, links: Links) -> Result<AudioFolder, ManifestError> {
+    pub fn list(rows: &Rows, links: FollowedLinks) -> Result<AudioFolder, ManifestError> {
         let io_error = |path, source| ManifestError::Io { path, source };
         let (folder, wavs) = (rows.folder.clone(), rows.folder.join("wavs"));
         let root = fs::canonicalize(&folder).map_err(|e| io_error(folder.clone(), e))?;
@@ -296,11 +296,11 @@ fn unreadable(error: io::Error) -> (Reason, String) {
 }
 
 /// Whether a place without links is one that the manifest may read.
-fn may_read(roots: &[PathBuf; 2], links: Links, target: &Path) -> bool {
-    links == Links::Everywhere || roots.iter().any(|root| target.starts_with(root))
+fn may_read(roots: &[PathBuf; 2], links: FollowedLinks, target: &Path) -> bool {
+    links == FollowedLinks::Everywhere || roots.iter().any(|root| target.starts_with(root))
 }
 
-fn list(roots: &[PathBuf; 2], links: Links, subfolder: &str) -> FolderListing {
+fn list(roots: &[PathBuf; 2], links: FollowedLinks, subfolder: &str) -> FolderListing {
     let read = || {
         let folder = fs::canonicalize(roots[1].join(subfolder))?;
         if !may_read(roots, links, &folder) {

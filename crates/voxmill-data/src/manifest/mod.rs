@@ -41,7 +41,7 @@ use std::sync::Arc;
 use voxmill_audio::{AudioHeader, AudioSettings};
 use voxmill_text::language::Language;
 
-pub use audio_folder::{AudioFolder, BadAudio, Links, ResolvedClip};
+pub use audio_folder::{AudioFolder, BadAudio, FollowedLinks, ResolvedClip};
 pub use error::ManifestError;
 pub use layouts::Layout;
 pub use quality_list::{MeasuredQuality, QualityList};
@@ -50,7 +50,7 @@ pub use rows::{DEFAULT_SPEAKER, ManifestFile, Row, Rows, read_rows};
 pub use sources::{SourceFormat, source_formats, usual_rate};
 pub use split::Split;
 pub use suspicious::{
-    Measured, Suspicion, Suspicious, find_suspicious, read_suspicious_ids, write_suspicious,
+    MeasuredClip, Suspicion, Suspicious, find_suspicious, read_suspicious_ids, write_suspicious,
 };
 pub use table::TableError;
 

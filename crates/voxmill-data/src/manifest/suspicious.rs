@@ -34,7 +34,7 @@ const HEADER: [&str; 6] = ["clip", "speaker", "suspicion", "value", "usual", "un
 
 /// What is known of a clip once its features are computed.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured<'a> {
+pub struct MeasuredClip<'a> {
     pub clip: &'a str,
     pub speaker: &'a str,
     /// Phones (characters where the front-end has none), pauses and word boundaries.
@@ -92,7 +92,7 @@ pub struct Suspicious {
 }
 
 /// In the order of `clips`; a clip may be suspicious for several reasons. `min_snr` is in dB.
-pub fn find_suspicious(clips: &[Measured<'_>], min_snr: Option<f64>) -> Vec<Suspicious> {
+pub fn find_suspicious(clips: &[MeasuredClip<'_>], min_snr: Option<f64>) -> Vec<Suspicious> {
     let mut paces_of: HashMap<&str, Vec<f64>> = HashMap::new();
     for clip in clips {
         let pace = log_pace(clip);
@@ -101,10 +101,10 @@ pub fn find_suspicious(clips: &[Measured<'_>], min_snr: Option<f64>) -> Vec<Susp
         }
     }
     let mut all: Vec<f64> = paces_of.values().flatten().copied().collect();
-    let norm_of_all = Norm::of(&mut all);
+    let norm_of_all = UsualPace::of(&mut all);
     let norms = paces_of.iter_mut();
-    let norms = norms.filter_map(|(speaker, paces)| Some((*speaker, Norm::of(paces)?)));
-    let norms: HashMap<&str, Norm> = norms.collect();
+    let norms = norms.filter_map(|(speaker, paces)| Some((*speaker, UsualPace::of(paces)?)));
+    let norms: HashMap<&str, UsualPace> = norms.collect();
 
     let mut found = Vec::new();
     for clip in clips {
@@ -195,23 +195,23 @@ pub fn read_suspicious_ids(path: &Path) -> Result<Vec<String>, TableError> {
 }
 
 /// Infinite for a clip without tokens or without length.
-fn log_pace(clip: &Measured<'_>) -> f64 {
+fn log_pace(clip: &MeasuredClip<'_>) -> f64 {
     (clip.tokens as f64).ln() - clip.seconds.max(0.0).ln()
 }
 
-struct Norm {
+struct UsualPace {
     median: f64,
     deviation: f64,
 }
 
-impl Norm {
-    fn of(paces: &mut [f64]) -> Option<Norm> {
+impl UsualPace {
+    fn of(paces: &mut [f64]) -> Option<UsualPace> {
         if paces.len() < MIN_CLIPS_FOR_NORM {
             return None;
         }
         let median = median(paces);
         let mut distances: Vec<f64> = paces.iter().map(|pace| (pace - median).abs()).collect();
-        Some(Norm {
+        Some(UsualPace {
             median,
             deviation: DEVIATION_PER_MAD * self::median(&mut distances),
         })
@@ -245,8 +245,13 @@ mod tests {
         still_seconds: 0.05,
     };
 
-    fn measured<'a>(clip: &'a str, speaker: &'a str, tokens: usize, seconds: f64) -> Measured<'a> {
-        Measured {
+    fn measured<'a>(
+        clip: &'a str,
+        speaker: &'a str,
+        tokens: usize,
+        seconds: f64,
+    ) -> MeasuredClip<'a> {
+        MeasuredClip {
             clip,
             speaker,
             tokens,
@@ -258,7 +263,7 @@ mod tests {
     }
 
     /// 20 clips around 12 tokens a second, within a tenth.
-    fn usual(speaker: &str) -> Vec<Measured<'_>> {
+    fn usual(speaker: &str) -> Vec<MeasuredClip<'_>> {
         let clips = (0..20).map(|n| measured("usual", speaker, 110 + n, 9.5));
         clips.collect()
     }

@@ -196,7 +196,7 @@ fn a_folder_like_ljspeech_is_read_in_full() {
     }
     std::fs::write(folder.join("metadata.csv"), manifest).unwrap();
     let rows = read_rows(folder, None).unwrap();
-    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
+    let audio = AudioFolder::list(&rows, FollowedLinks::Inside).unwrap();
     let header = resolved("any").clip.header;
     let resolve = |row| audio.resolve(row, |_| Ok(header));
     let resolved = rows.rows.into_iter().map(|row| row.and_then(resolve));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FeatureStore, Text};
+use super::{FeatureStore, StoredText};
 
 /// Which clips are planned by their length after trimming. The default is none: headers count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl FeatureStore {
         let clips = self.clips.iter().zip(&self.trimmed).zip(&self.texts);
         let unknown = clips.filter(|((_, frames), text)| {
             // A clip whose text is bad is in no plan.
-            frames.is_none() && !matches!(text, Text::Bad)
+            frames.is_none() && !matches!(text, StoredText::Bad)
         });
         let by_header: BTreeSet<String> =
             unknown.map(|((clip, _), _)| clip.id.to_string()).collect();

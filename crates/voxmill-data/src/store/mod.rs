@@ -40,7 +40,7 @@ pub struct FeatureStore {
     clips: Vec<Clip>,
     recipe: Recipe,
     settings: FeatureSettings,
-    texts: Vec<Text>,
+    texts: Vec<StoredText>,
     /// Frames of each clip as the cache had them when the store was opened; only where clips are trimmed.
     trimmed: Vec<Option<u32>>,
     lengths: PlannedLengths,
@@ -55,7 +55,7 @@ pub struct FeatureStore {
 }
 
 #[derive(Debug)]
-enum Text {
+enum StoredText {
     Computed(TextFeatures),
     InCache { tokens: u32 },
     Bad,
@@ -118,10 +118,10 @@ impl FeatureStore {
             let trimmed = trimmed.filter(|(_, freshness)| freshness.is_audio_fresh());
             let trimmed = trimmed.map(|(entry, _)| entry.frames);
             let text = match cached {
-                Some((entry, Freshness::Reuse)) => Ok(Text::InCache {
+                Some((entry, Freshness::Reuse)) => Ok(StoredText::InCache {
                     tokens: entry.token_count,
                 }),
-                _ => text_features(clip, &recipe).map(Text::Computed),
+                _ => text_features(clip, &recipe).map(StoredText::Computed),
             };
             (text, trimmed)
         };
@@ -133,12 +133,12 @@ impl FeatureStore {
             texts.push(text.unwrap_or_else(|why| {
                 recorder.record(left_out(number as u64, &why));
                 bad.insert(number, why);
-                Text::Bad
+                StoredText::Bad
             }));
         }
-        let is_fresh = |text: &Text| matches!(text, Text::InCache { .. });
+        let is_fresh = |text: &StoredText| matches!(text, StoredText::InCache { .. });
         let fresh: Vec<bool> = texts.iter().map(is_fresh).collect();
-        let is_new = |clip: &usize| matches!(texts[*clip], Text::Computed(_));
+        let is_new = |clip: &usize| matches!(texts[*clip], StoredText::Computed(_));
         let waiting = (0..texts.len()).filter(is_new).collect();
         let mut updater = CacheUpdater::new(home, settings.clone(), waiting);
         if let Some(error) = trouble {
@@ -253,15 +253,15 @@ impl FeatureStore {
     /// `None` for a clip whose text cannot be read aloud.
     pub(crate) fn token_count(&self, clip: usize) -> Option<u32> {
         match &self.texts[clip] {
-            Text::Computed(text) => Some(text.tokens.len() as u32),
-            Text::InCache { tokens } => Some(*tokens),
-            Text::Bad => None,
+            StoredText::Computed(text) => Some(text.tokens.len() as u32),
+            StoredText::InCache { tokens } => Some(*tokens),
+            StoredText::Bad => None,
         }
     }
 
     /// A clip's tokens, and the language that they were read in.
     pub(crate) fn tokens(&self, clip: usize) -> Result<(Language, Vec<u16>), BadClip> {
-        if let Text::Computed(text) = &self.texts[clip] {
+        if let StoredText::Computed(text) = &self.texts[clip] {
             return Ok((text.language, text.tokens.clone()));
         }
         let readable = self.readable();
@@ -383,7 +383,7 @@ impl FeatureStore {
         for new in new {
             let clip = &self.clips[new.clip];
             match &self.texts[new.clip] {
-                Text::Computed(text) => updater.add(&clip.id, new, text),
+                StoredText::Computed(text) => updater.add(&clip.id, new, text),
                 // Its shard has proved damaged. A text that is bad by now is left out: adding it to the bad
                 // clips needs the updater.
                 _ => {

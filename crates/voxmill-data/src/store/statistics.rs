@@ -28,7 +28,7 @@ pub struct SampledStatistics {
 const LEAST_DEVIATION: f64 = 1e-3;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct MelSums {
     values: u64,
     sum: f64,
     squares: f64,
@@ -73,7 +73,7 @@ impl FeatureStore {
             .map_init(|| ClipFeaturizer::new(audio).ok(), read)
             .collect();
         // One after the other in the clips' order: sums of floats depend on it.
-        let mut all = Sums::default();
+        let mut all = MelSums::default();
         let mut read = 0;
         for sums in of_clips.into_iter().flatten() {
             all.values += sums.values;
@@ -135,10 +135,10 @@ fn quietest(mel: &[f32], channels: usize) -> Vec<f32> {
     frames.concat()
 }
 
-fn sums_of(mel: &[f32]) -> Sums {
-    let mut sums = Sums {
+fn sums_of(mel: &[f32]) -> MelSums {
+    let mut sums = MelSums {
         values: mel.len() as u64,
-        ..Sums::default()
+        ..MelSums::default()
     };
     for &value in mel {
         let value = f64::from(value);

@@ -2,24 +2,25 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use voxmill_telemetry::probes::topology::Source;
 use voxmill_telemetry::probes::topology::{Link, PcieLink};
 
 /// Grows when a program that reads it would misread it.
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Devices {
+pub struct DevicesResult {
     #[schemars(extend("const" = VERSION))]
     pub version: u32,
     pub cpu: Cpu,
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<GpuFound>,
     /// Between GPUs of the machine, by their numbers.
     pub links: Vec<GpuLink>,
     /// The best two GPUs for the mode in which one prepares data for the other.
     pub pair: Option<GpuPair>,
     /// The device that a run uses by default.
     pub used: String,
-    pub backends: Vec<Backend>,
+    pub backends: Vec<BackendFound>,
     /// How fast batches get from one device to another; only where two were given.
     pub copy: Option<Copy>,
 }
@@ -39,7 +40,7 @@ pub struct Cpu {
 }
 
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Gpu {
+pub struct GpuFound {
     /// As backends of this build call it, the best first; empty where none reaches it.
     pub names: Vec<String>,
     /// It computes on the CPU's cores.
@@ -61,14 +62,6 @@ pub struct Gpu {
     pub told_by: Option<Source>,
 }
 
-/// Who reported a card.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    Nvml,
-    Sysfs,
-}
-
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GpuLink {
     /// The smaller number first.
@@ -86,7 +79,7 @@ pub struct GpuPair {
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Backend {
+pub struct BackendFound {
     pub name: String,
     pub compiled_in: bool,
     pub devices: Option<usize>,
@@ -115,9 +108,9 @@ pub struct CopySize {
     pub checksum: String,
 }
 
-impl Devices {
+impl DevicesResult {
     /// Real GPUs that a backend of this build can use.
-    pub fn usable(&self) -> impl Iterator<Item = &Gpu> {
+    pub fn usable(&self) -> impl Iterator<Item = &GpuFound> {
         self.gpus
             .iter()
             .filter(|gpu| !gpu.software && !gpu.names.is_empty())

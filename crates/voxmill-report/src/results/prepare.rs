@@ -9,7 +9,7 @@ use serde::Serialize;
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Prepared {
+pub struct PrepareResult {
     #[schemars(extend("const" = VERSION))]
     pub version: u32,
     pub datasets: Vec<PreparedDataset>,
@@ -29,7 +29,7 @@ pub struct PreparedDataset {
     pub seconds: Percentiles,
     pub tokens: Percentiles,
     /// `null` where the folder holds no training clip.
-    pub batches: Option<Batches>,
+    pub batches: Option<PlannedBatches>,
     /// Hz that clips are brought to.
     pub sample_rate: u32,
     /// Lengths and shapes are those before trimming.
@@ -85,7 +85,7 @@ pub struct Percentiles {
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Batches {
+pub struct PlannedBatches {
     pub batch_size: u32,
     pub per_epoch: u64,
     pub shapes: Vec<PaddedShape>,

@@ -24,7 +24,7 @@ pub struct SelfTest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceCheck {
     pub name: String,
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     /// What was measured; its unit is in `unit`.
     pub value: Option<f64>,
     /// The most that passes.
@@ -36,7 +36,7 @@ pub struct DeviceCheck {
 
 impl DeviceCheck {
     /// Without a value: what was seen is added.
-    pub fn new(name: &str, verdict: Verdict) -> DeviceCheck {
+    pub fn new(name: &str, verdict: CheckVerdict) -> DeviceCheck {
         DeviceCheck {
             name: name.to_owned(),
             verdict,
@@ -50,7 +50,7 @@ impl DeviceCheck {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckVerdict {
     Pass,
     Fail,
     NotMeasurable,

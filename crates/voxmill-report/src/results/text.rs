@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Text {
+pub struct TextResult {
     pub text: String,
     /// The text in Unicode's composed form.
     #[serde(skip)]
@@ -13,7 +13,7 @@ pub struct Text {
     /// Found from the text; else it was given.
     pub language_detected: bool,
     pub normalized: String,
-    pub words: Vec<Word>,
+    pub words: Vec<SpokenWord>,
     /// Token ids, by the symbol table.
     pub tokens: Vec<u16>,
     /// The symbol of each token.
@@ -28,7 +28,7 @@ pub struct Text {
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Word {
+pub struct SpokenWord {
     pub text: String,
     pub pronunciation: String,
     /// Where the pronunciation comes from.

@@ -10,7 +10,7 @@ pub const VERSION: u32 = 1;
 
 /// Counts, readiness and busy share are those of the corrected copy where there is one.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Validation {
+pub struct ValidateResult {
     #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Whether `train` would start.

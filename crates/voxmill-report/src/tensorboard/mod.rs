@@ -36,7 +36,7 @@ pub enum EventFileError {
 
 /// What distinguishes a start of a run from others in the same folder.
 #[derive(Debug, Clone, Copy)]
-pub struct Start<'a> {
+pub struct RunStart<'a> {
     /// Seconds since 1970.
     pub wall_seconds: f64,
     /// The machine's name; it only appears in the file's name.
@@ -56,7 +56,7 @@ pub struct Moment {
 
 /// A wav file of one channel, in memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Sound<'a> {
+pub struct WavFile<'a> {
     pub wav: &'a [u8],
     pub sample_rate_hz: u32,
     pub samples: u64,
@@ -71,7 +71,7 @@ pub struct EventWriter {
 
 impl EventWriter {
     /// Makes the folder and a new file in it.
-    pub fn create(folder: &Path, start: Start<'_>) -> Result<Self, EventFileError> {
+    pub fn create(folder: &Path, start: RunStart<'_>) -> Result<Self, EventFileError> {
         let (path, file) = new_file(folder, &start).map_err(|cause| EventFileError::Create {
             folder: folder.to_owned(),
             cause,
@@ -110,7 +110,12 @@ impl EventWriter {
         self.record(&protobuf::summary_event(at, [value]))
     }
 
-    pub fn sound(&mut self, at: Moment, tag: &str, sound: Sound<'_>) -> Result<(), EventFileError> {
+    pub fn sound(
+        &mut self,
+        at: Moment,
+        tag: &str,
+        sound: WavFile<'_>,
+    ) -> Result<(), EventFileError> {
         let value = protobuf::sound(&shown::line(tag), sound);
         self.record(&protobuf::summary_event(at, [value]))
     }
@@ -148,7 +153,7 @@ impl EventWriter {
 }
 
 /// A name that nothing has yet: two starts within a second differ in their last number.
-fn new_file(folder: &Path, start: &Start<'_>) -> io::Result<(PathBuf, File)> {
+fn new_file(folder: &Path, start: &RunStart<'_>) -> io::Result<(PathBuf, File)> {
     fs::create_dir_all(folder)?;
     let host: String = start
         .host

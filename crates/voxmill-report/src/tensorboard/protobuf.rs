@@ -3,7 +3,7 @@
 //! Encoded by hand: it is five messages with some fields each, whose numbers have not changed since 2016, and
 //! writing needs two wire rules. A protobuf crate would bring a code generator and copies of the schemas for it.
 
-use super::{Moment, Sound};
+use super::{Moment, WavFile};
 
 /// Fields in the order of writing.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ pub(super) fn picture(tag: &str, png: &[u8], width: u32, height: u32) -> Message
     tagged(tag).message(4, &image)
 }
 
-pub(super) fn sound(tag: &str, sound: Sound<'_>) -> Message {
+pub(super) fn sound(tag: &str, sound: WavFile<'_>) -> Message {
     let audio = Message::default()
         .float(1, sound.sample_rate_hz as f32)
         .varint(2, 1)

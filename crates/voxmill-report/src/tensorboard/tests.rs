@@ -81,7 +81,7 @@ fn records(path: &Path) -> Vec<Vec<u8>> {
     records
 }
 
-const START: Start<'static> = Start {
+const START: RunStart<'static> = RunStart {
     wall_seconds: 1_700_000_000.25,
     host: "a host/with.signs",
     process_id: 42,
@@ -119,7 +119,7 @@ fn the_checksum_is_masked_crc_32c() {
 #[test]
 fn a_file_begins_with_its_version_and_the_step_from_which_it_counts() {
     let folder = tempfile::tempdir().unwrap();
-    let start = Start {
+    let start = RunStart {
         first_step: 300,
         ..START
     };
@@ -181,7 +181,7 @@ fn a_picture_that_is_no_png_is_refused() {
 
 #[test]
 fn a_sound_keeps_its_rate_and_bytes() {
-    let sound = Sound {
+    let sound = WavFile {
         wav: b"RIFF...",
         sample_rate_hz: 22_050,
         samples: 300,
@@ -202,7 +202,7 @@ fn a_sound_keeps_its_rate_and_bytes() {
 #[test]
 fn each_start_has_a_file_of_its_own_and_names_sort_by_time() {
     let folder = tempfile::tempdir().unwrap();
-    let later = Start {
+    let later = RunStart {
         wall_seconds: START.wall_seconds + 1.0,
         process_id: 7,
         ..START

@@ -7,9 +7,9 @@ use voxmill_telemetry::probes::topology::{Link, PcieLink};
 use super::page::{LABEL, Page};
 use super::{Paint, machine};
 use crate::format::{pad_left, size, span};
-use crate::results::devices::{Copy, Devices, Gpu};
+use crate::results::devices::{Copy, DevicesResult, GpuFound};
 
-pub fn devices_text(devices: &Devices) -> String {
+pub fn devices_text(devices: &DevicesResult) -> String {
     let mut page = Page::new(LABEL, Paint::plain());
     let cpu = &devices.cpu;
     let memory = (cpu.memory_bytes, cpu.memory_available_bytes);
@@ -37,7 +37,7 @@ pub fn devices_text(devices: &Devices) -> String {
     page.text()
 }
 
-fn gpu(page: &mut Page, number: usize, gpu: &Gpu) {
+fn gpu(page: &mut Page, number: usize, gpu: &GpuFound) {
     let name = match (gpu.card, gpu.software) {
         (Some(_), _) => gpu.model.as_deref().unwrap_or_default(),
         (None, true) => {
@@ -64,7 +64,7 @@ fn gpu(page: &mut Page, number: usize, gpu: &Gpu) {
 }
 
 /// What is known of a card; what is not is left out.
-fn known(gpu: &Gpu) -> String {
+fn known(gpu: &GpuFound) -> String {
     let mut parts = Vec::new();
     parts.push(match (gpu.memory_bytes, gpu.memory_free_bytes) {
         (Some(total), Some(free)) => format!("{} of memory, {} free", size(total), size(free)),
@@ -87,7 +87,7 @@ fn speed(pcie: PcieLink) -> String {
     format!("PCIe {now} now, {most} at most (a card at rest turns its link down)")
 }
 
-fn links(page: &mut Page, devices: &Devices) {
+fn links(page: &mut Page, devices: &DevicesResult) {
     let n = devices.cards();
     if n < 2 {
         return;
@@ -112,7 +112,7 @@ fn links(page: &mut Page, devices: &Devices) {
 }
 
 /// Which two suit the mode in which one prepares for the other.
-fn pairs(page: &mut Page, devices: &Devices) {
+fn pairs(page: &mut Page, devices: &DevicesResult) {
     page.blank();
     match (&devices.pair, devices.usable().count()) {
         (Some(pair), 2..) => {
@@ -146,7 +146,7 @@ fn verdict(link: Option<Link>) -> &'static str {
     }
 }
 
-fn used(page: &mut Page, devices: &Devices) {
+fn used(page: &mut Page, devices: &DevicesResult) {
     let mut gpu_backends = devices.backends.iter().filter(|other| other.name != "cpu");
     let why = match gpu_backends.any(|other| other.compiled_in) {
         _ if devices.used != "cpu" => "the best GPU found",
@@ -156,7 +156,7 @@ fn used(page: &mut Page, devices: &Devices) {
     page.line("used", format!("{} trains by default: {why}", devices.used));
 }
 
-fn backends(page: &mut Page, devices: &Devices) {
+fn backends(page: &mut Page, devices: &DevicesResult) {
     page.line("backends", "✓ cpu: compiled in");
     let (compiled, missing): (Vec<_>, Vec<_>) = (devices.backends.iter())
         .filter(|backend| backend.name != "cpu")

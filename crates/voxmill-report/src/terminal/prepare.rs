@@ -6,7 +6,7 @@ use super::Paint;
 use super::page::Page;
 use crate::format::{count, counted, percent, size, span, whole};
 use crate::results::prepare::{
-    Batches, CacheFacts, ClipGroup, Percentiles, PreparedDataset, SourceGroup, TimeFacts,
+    CacheFacts, ClipGroup, Percentiles, PlannedBatches, PreparedDataset, SourceGroup, TimeFacts,
 };
 
 /// Speakers and languages beyond this many are summed up.
@@ -55,7 +55,7 @@ pub fn prepared_text(report: &PreparedDataset) -> String {
     page.text()
 }
 
-fn batch_lines(page: &mut Page, batches: &Batches) {
+fn batch_lines(page: &mut Page, batches: &PlannedBatches) {
     let (per_epoch, batch_size) = (batches.per_epoch, batches.batch_size);
     let shapes = counted(batches.shapes.len() as u64, "shape");
     let text = format!("{per_epoch} an epoch at --batch-size {batch_size}, padded to {shapes}");

@@ -3,7 +3,7 @@
 use super::page::Page;
 use super::{Mark, Paint};
 use crate::format::{count, counted, pad, size};
-use crate::results::selftest::{DeviceCheck, SelfTest, Unit, Verdict};
+use crate::results::selftest::{CheckVerdict, DeviceCheck, SelfTest, Unit};
 
 /// Columns of a check's name.
 const NAME: usize = 30;
@@ -15,8 +15,11 @@ pub fn self_test_summary(result: &SelfTest, paint: Paint) -> String {
         let checks = result.checks.iter();
         checks.filter(|check| check.verdict == verdict).count() as u64
     };
-    let (failed, open) = (of(Verdict::Fail), of(Verdict::NotMeasurable));
-    let rest = format!("{} passed, {open} not measurable here", of(Verdict::Pass));
+    let (failed, open) = (of(CheckVerdict::Fail), of(CheckVerdict::NotMeasurable));
+    let rest = format!(
+        "{} passed, {open} not measurable here",
+        of(CheckVerdict::Pass)
+    );
     match failed {
         0 => page.point("", Mark::Good, format!("no check failed: {rest}")),
         _ => page.point(
@@ -32,9 +35,9 @@ pub fn self_test_summary(result: &SelfTest, paint: Paint) -> String {
 pub fn check_text(check: &DeviceCheck, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
     let (mark, word) = match check.verdict {
-        Verdict::Pass => (Mark::Good, "pass"),
-        Verdict::Fail => (Mark::Bad, "fail"),
-        Verdict::NotMeasurable => (Mark::Open, "not measurable"),
+        CheckVerdict::Pass => (Mark::Good, "pass"),
+        CheckVerdict::Fail => (Mark::Bad, "fail"),
+        CheckVerdict::NotMeasurable => (Mark::Open, "not measurable"),
     };
     let measured = check.value.zip(check.unit).map(|(value, unit)| match unit {
         Unit::Difference => match check.limit {
@@ -71,7 +74,7 @@ mod tests {
         let rate = DeviceCheck {
             value: Some(12.5e9),
             unit: Some(Unit::BytesPerSecond),
-            ..DeviceCheck::new("transfer to the device", Verdict::Pass)
+            ..DeviceCheck::new("transfer to the device", CheckVerdict::Pass)
         };
         let result = SelfTest {
             version: 1,
@@ -80,11 +83,11 @@ mod tests {
             identity: Some("Some Card, spirv, driver 1.2".to_owned()),
             passed: false,
             checks: vec![
-                compared("style", Verdict::Pass, 3.1e-7),
-                compared("gradients", Verdict::Fail, 0.5),
+                compared("style", CheckVerdict::Pass, 3.1e-7),
+                compared("gradients", CheckVerdict::Fail, 0.5),
                 noted(
                     "device clock",
-                    Verdict::NotMeasurable,
+                    CheckVerdict::NotMeasurable,
                     "the backend has none",
                 ),
                 rate,

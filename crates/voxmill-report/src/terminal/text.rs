@@ -3,11 +3,11 @@
 use super::Paint;
 use super::page::Page;
 use crate::format::{Table, pad};
-use crate::results::text::Text;
+use crate::results::text::TextResult;
 
 const LABEL: usize = 12;
 
-pub fn front_end_text(result: &Text) -> String {
+pub fn front_end_text(result: &TextResult) -> String {
     let mut page = Page::new(LABEL, Paint::plain());
     page.whole_line("text", &result.text);
     if result.composed != result.text {

@@ -5,14 +5,14 @@ use super::{Paint, machine};
 use crate::format::{COLUMNS, count, counted, pad, short_percent, size, span, truncate};
 use crate::results::validate::{
     CheckLevel, CheckResult, DatasetFacts, DiskSpeed, FixedCopy, FolderRoom, SettingLine,
-    SettingPlace, Validation,
+    SettingPlace, ValidateResult,
 };
 
 fn new_page() -> Page {
     Page::new(LABEL, Paint::plain())
 }
 
-pub fn validation_text(found: &Validation) -> String {
+pub fn validation_text(found: &ValidateResult) -> String {
     let mut page = new_page();
     facts(&mut page, found);
     for check in &found.checks {
@@ -27,7 +27,7 @@ pub fn validation_text(found: &Validation) -> String {
     page.text()
 }
 
-fn facts(page: &mut Page, found: &Validation) {
+fn facts(page: &mut Page, found: &ValidateResult) {
     let host = &found.machine;
     let memory = (host.memory_bytes, host.memory_available_bytes);
     page.line("machine", machine(host.cpu.as_deref(), host.cores, memory));
@@ -217,7 +217,7 @@ fn changes(page: &mut Page, fixed: &FixedCopy, passed: bool) {
     page.blank();
 }
 
-fn verdict(page: &mut Page, found: &Validation) {
+fn verdict(page: &mut Page, found: &ValidateResult) {
     let copy = found.fixed.as_ref().and_then(|fixed| fixed.file.as_ref());
     let copy = copy.map_or(String::new(), |path| format!(" in {}", path.display()));
     let notes = match found.notes {
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    fn verdict_text(found: &Validation) -> String {
+    fn verdict_text(found: &ValidateResult) -> String {
         let mut page = new_page();
         verdict(&mut page, found);
         page.text()
@@ -318,12 +318,12 @@ mod tests {
             write: Vec::new(),
             ..warning()
         };
-        let found = Validation {
+        let found = ValidateResult {
             errors: 1,
             warnings: 1,
             notes: 1,
             checks: vec![left_out, warning(), note],
-            ..Validation::default()
+            ..ValidateResult::default()
         };
         let mut page = new_page();
         for check in &found.checks {
@@ -349,8 +349,8 @@ mod tests {
 
     #[test]
     fn a_file_without_faults_passes_in_capitals() {
-        insta::assert_snapshot!(verdict_text(&Validation::default()));
-        let found = Validation {
+        insta::assert_snapshot!(verdict_text(&ValidateResult::default()));
+        let found = ValidateResult {
             warnings: 1,
             busy: Some(MeasuredBusy {
                 run: "runs/20261116-033320-demo-tiny".into(),
@@ -358,7 +358,7 @@ mod tests {
                 steps: 1_204,
                 seconds_per_step: 0.41,
             }),
-            ..Validation::default()
+            ..ValidateResult::default()
         };
         insta::assert_snapshot!(verdict_text(&found));
     }

@@ -3,7 +3,7 @@
 use voxmill_data::manifest::usual_rate;
 use voxmill_format::whole_percent;
 
-use super::{Check, Facts, Lengths, Level, all_of, count, percent, thousands};
+use super::{Check, ClipLengths, Facts, Level, all_of, count, percent, thousands};
 use crate::config::keys::{self, Key};
 
 /// From this share on, clips left out are worth a warning.
@@ -53,7 +53,7 @@ fn too_long(facts: &Facts<'_>) -> Option<Check> {
     let (left_out, at) = (share(n, data.rows), seconds(limit));
     let what = format!("{left_out}: longer than {limit} frames ({at:.1} s)");
     let check = facts.about(level_of_limit(facts, key, n, data.rows), key, what);
-    let Some(Lengths { longest, usual }) = data.lengths else {
+    let Some(ClipLengths { longest, usual }) = data.lengths else {
         return Some(check);
     };
     let [longest, usual] = [longest, usual].map(|length| length.frames);
@@ -79,7 +79,7 @@ fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
     let left_out = share(n, data.rows);
     let what = format!("{left_out}: text of more than {limit} characters");
     let check = facts.about(level_of_limit(facts, key, n, data.rows), key, what);
-    let Some(Lengths { longest, usual }) = data.lengths else {
+    let Some(ClipLengths { longest, usual }) = data.lengths else {
         return Some(check);
     };
     let [longest, usual] = [longest, usual].map(|length| length.characters);
@@ -196,12 +196,12 @@ mod tests {
         assert!(check(&Machine::with("", 2).facts()).is_empty());
     }
 
-    fn lengths(usual: u32, longest: u32) -> Option<Lengths> {
+    fn lengths(usual: u32, longest: u32) -> Option<ClipLengths> {
         let [usual, longest] = [usual, longest].map(|frames| Length {
             frames,
             characters: frames / 2,
         });
-        Some(Lengths { longest, usual })
+        Some(ClipLengths { longest, usual })
     }
 
     #[test]

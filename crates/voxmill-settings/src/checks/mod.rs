@@ -111,7 +111,7 @@ pub struct DataFacts<'a> {
     pub bad: usize,
     pub filtered: Filtered,
     /// How long clips are; `None`: not known.
-    pub lengths: Option<Lengths>,
+    pub lengths: Option<ClipLengths>,
     /// Of the clips to train on and those held out.
     pub sources: Vec<SourceFormat>,
     pub held_out: usize,
@@ -126,7 +126,7 @@ pub struct DataFacts<'a> {
 
 /// Of all clips, those left out included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lengths {
+pub struct ClipLengths {
     pub longest: Length,
     /// What 99 % of the clips have at the most.
     pub usual: Length,

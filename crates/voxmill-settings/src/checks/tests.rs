@@ -18,7 +18,7 @@ pub(super) struct Machine {
     pub(super) plan: BatchPlan,
     pub(super) filtered: Filtered,
     pub(super) bad: usize,
-    pub(super) lengths: Option<Lengths>,
+    pub(super) lengths: Option<ClipLengths>,
     pub(super) sources: Vec<SourceFormat>,
     pub(super) held_out: usize,
     pub(super) making: u64,

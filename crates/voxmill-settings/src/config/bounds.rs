@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use saphyr_parser::{Event, Parser};
 
-use super::file::Fault;
+use super::file::FileProblem;
 
 /// Sections, keys and a list are three.
 const DEEPEST: usize = 16;
@@ -17,7 +17,7 @@ const DEEPEST: usize = 16;
 pub(super) const MOST_VALUES: usize = 10_000;
 
 /// The first place that is too deep, or beyond the last value. A text that is no YAML is left to the loader.
-pub(super) fn exceeded(text: &str) -> Option<Fault> {
+pub(super) fn exceeded(text: &str) -> Option<FileProblem> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut groups = HashSet::new();
     for event in Parser::new_from_str(text) {
@@ -41,7 +41,7 @@ pub(super) fn exceeded(text: &str) -> Option<Fault> {
             continue;
         };
         let hint = "the sections `data:`, `model:` and `training:` hold plain keys; config.example.yaml shows them all";
-        return Some(Fault::at(span.start, 1, what, hint.into()));
+        return Some(FileProblem::at(span.start, 1, what, hint.into()));
     }
     None
 }

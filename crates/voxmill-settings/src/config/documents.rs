@@ -89,7 +89,7 @@ where it came from. A switch that has a key may be given a value: `--no-overlap=
 }
 
 /// A flag, and the verbs that have it with the same words.
-struct Row {
+struct FlagRow {
     heading: String,
     flag: String,
     key: Option<&'static Key>,
@@ -97,8 +97,8 @@ struct Row {
     help: String,
 }
 
-fn rows() -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows() -> Vec<FlagRow> {
+    let mut rows: Vec<FlagRow> = Vec::new();
     for verb in Cli::command().get_subcommands() {
         for arg in verb.get_arguments().filter(|arg| !arg.is_hide_set()) {
             let (flag, help) = (shown(arg), in_a_cell(arg));
@@ -106,7 +106,7 @@ fn rows() -> Vec<Row> {
             let mut known = rows.iter_mut();
             match known.find(|row| row.flag == flag && row.help == help) {
                 Some(row) => row.verbs.push(name),
-                None => rows.push(Row {
+                None => rows.push(FlagRow {
                     heading: arg.get_help_heading().unwrap_or("Other").to_owned(),
                     key: key_of(arg),
                     flag,

@@ -30,13 +30,13 @@ const MOST_SHOWN: usize = 300;
 /// A configuration file whose every key is known and whose every value is in range.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigFile {
-    entries: HashMap<&'static str, Entry>,
+    entries: HashMap<&'static str, FileEntry>,
     /// Keys that were given and have no effect, in file order, for one line to the person.
     pub without_meaning: Vec<&'static Key>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct FileEntry {
     value: Value,
     place: Place,
 }
@@ -82,9 +82,9 @@ impl ConfigFile {
     }
 
     /// What is good in a text, and all that is wrong with it. `None`: it is no YAML.
-    pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, Faults) {
+    pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, FileProblems) {
         if let Some(fault) = bounds::exceeded(text) {
-            return (None, Faults::of(fault));
+            return (None, FileProblems::of(fault));
         }
         let mut loader = YamlLoader::<MarkedYaml>::default();
         // Scalars stay as they are written, so that flags and file share one parser of values.
@@ -94,13 +94,13 @@ impl ConfigFile {
         if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
             let what = format!("this is not valid YAML: {}", error.info());
             let hint = "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place";
-            let fault = Fault::at(*error.marker(), 1, what, hint.into());
-            return (None, Faults::of(fault));
+            let fault = FileProblem::at(*error.marker(), 1, what, hint.into());
+            return (None, FileProblems::of(fault));
         }
-        let mut reader = Reader {
+        let mut reader = FileReader {
             path,
             config: ConfigFile::default(),
-            faults: Faults::default(),
+            faults: FileProblems::default(),
         };
         for document in &loader.into_documents() {
             reader.document(document);
@@ -127,7 +127,7 @@ impl ConfigFile {
 
 /// One thing wrong in the file.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct FileProblem {
     pub line: usize,
     pub column: usize,
     width: usize,
@@ -139,16 +139,16 @@ pub struct Fault {
 
 /// All that is wrong in the file.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub struct FileProblems {
     /// The first of them.
-    pub described: Vec<Fault>,
+    pub described: Vec<FileProblem>,
     /// As many again are not described.
     pub more: usize,
 }
 
-impl Faults {
-    fn of(fault: Fault) -> Faults {
-        Faults {
+impl FileProblems {
+    fn of(fault: FileProblem) -> FileProblems {
+        FileProblems {
             described: vec![fault],
             more: 0,
         }
@@ -162,7 +162,7 @@ impl Faults {
         self.described.len() + self.more
     }
 
-    fn add(&mut self, fault: impl FnOnce() -> Fault) {
+    fn add(&mut self, fault: impl FnOnce() -> FileProblem) {
         match self.described.len() < MOST_DESCRIBED {
             true => self.described.push(fault()),
             false => self.more += 1,
@@ -170,14 +170,14 @@ impl Faults {
     }
 }
 
-impl Fault {
-    fn fixed_by(mut self, fix: Edit) -> Fault {
+impl FileProblem {
+    fn fixed_by(mut self, fix: Edit) -> FileProblem {
         self.fix = Some(fix);
         self
     }
 
-    pub(super) fn at(marker: Marker, width: usize, what: String, hint: String) -> Fault {
-        Fault {
+    pub(super) fn at(marker: Marker, width: usize, what: String, hint: String) -> FileProblem {
+        FileProblem {
             line: marker.line(),
             column: marker.col() + 1,
             width,
@@ -188,13 +188,13 @@ impl Fault {
     }
 }
 
-struct Reader<'a> {
+struct FileReader<'a> {
     path: &'a Path,
     config: ConfigFile,
-    faults: Faults,
+    faults: FileProblems,
 }
 
-impl Reader<'_> {
+impl FileReader<'_> {
     fn document(&mut self, document: &MarkedYaml) {
         let sections = match &document.data {
             YamlData::Mapping(sections) => sections,
@@ -204,7 +204,7 @@ impl Reader<'_> {
                 let hint = "write `data:` on a line of its own, then `  batch_size: 16`";
                 let at = document.span.start;
                 self.faults
-                    .add(|| Fault::at(at, 1, what.into(), hint.into()));
+                    .add(|| FileProblem::at(at, 1, what.into(), hint.into()));
                 return;
             }
         };
@@ -230,7 +230,7 @@ impl Reader<'_> {
                         "write `{name}:` on a line of its own and indent its keys below it"
                     );
                     let at = body.span.start;
-                    self.faults.add(|| Fault::at(at, 1, what, hint));
+                    self.faults.add(|| FileProblem::at(at, 1, what, hint));
                 }
             }
         }
@@ -268,14 +268,17 @@ impl Reader<'_> {
                     }
                     Role::Acts => {}
                 }
-                if let Some(earlier) = self.config.entries.insert(key.name, Entry { value, place })
+                if let Some(earlier) = self
+                    .config
+                    .entries
+                    .insert(key.name, FileEntry { value, place })
                 {
                     let what = format!(
                         "`{name}` sets `{}`, which line {} has set already",
                         key.name, earlier.place.line
                     );
                     let hint = "keep one of the two".into();
-                    let fault = Fault::at(at, name.chars().count(), what, hint);
+                    let fault = FileProblem::at(at, name.chars().count(), what, hint);
                     let line = at.line();
                     self.faults
                         .add(|| fault.fixed_by(Edit::CommentOut { line }));
@@ -284,12 +287,12 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&self, key: &Key, node: &MarkedYaml) -> Result<Value, Fault> {
+    fn value(&self, key: &Key, node: &MarkedYaml) -> Result<Value, FileProblem> {
         let expected = key.kind.expects();
         let fault = |width: usize, what: String| {
             let what = format!("`{}`: {what}", key.name);
             let hint = format!("write {expected}, or leave the key out for the default");
-            Fault::at(node.span.start, width, what, hint)
+            FileProblem::at(node.span.start, width, what, hint)
         };
         let wrong_type =
             |width: usize, found: &str| fault(width, format!("expected {expected}, found {found}"));
@@ -309,7 +312,7 @@ impl Reader<'_> {
     }
 }
 
-fn unknown_section(name: &str, at: Marker) -> Fault {
+fn unknown_section(name: &str, at: Marker) -> FileProblem {
     let hint = match keys::nearest(Section::Data, brief(name)) {
         Some(key) if key.name == name => {
             format!("`{name}` belongs under `{}:`", key.section.name())
@@ -317,10 +320,10 @@ fn unknown_section(name: &str, at: Marker) -> Fault {
         _ => "the sections are `data:`, `model:` and `training:`".into(),
     };
     let what = format!("unknown section `{}`", brief(name));
-    Fault::at(at, name.chars().count(), what, hint)
+    FileProblem::at(at, name.chars().count(), what, hint)
 }
 
-fn unknown_key(section: Section, name: &str, at: Marker) -> Fault {
+fn unknown_key(section: Section, name: &str, at: Marker) -> FileProblem {
     let line = at.line();
     let nearest = keys::nearest(section, brief(name));
     let (under, comment_out) = (section.name(), Edit::CommentOut { line });
@@ -338,7 +341,7 @@ fn unknown_key(section: Section, name: &str, at: Marker) -> Fault {
         }
     };
     let what = format!("unknown key `{}` under `{under}:`", brief(name));
-    Fault::at(at, name.chars().count(), what, hint).fixed_by(fix)
+    FileProblem::at(at, name.chars().count(), what, hint).fixed_by(fix)
 }
 
 /// As much of a name as a message repeats.
@@ -368,7 +371,7 @@ fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
 }
 
 /// All faults as one error, each with its line of the file and a mark under the place.
-fn to_error(faults: Faults, text: &str, path: &Path) -> anyhow::Error {
+fn to_error(faults: FileProblems, text: &str, path: &Path) -> anyhow::Error {
     let lines: Vec<&str> = text.lines().collect();
     let mut message = String::new();
     let last = faults.described.len() - 1;
@@ -376,7 +379,7 @@ fn to_error(faults: Faults, text: &str, path: &Path) -> anyhow::Error {
     let path = path.display().to_string();
     let path = unbroken(&path);
     for (i, fault) in faults.described.into_iter().enumerate() {
-        let Fault { line, column, .. } = fault;
+        let FileProblem { line, column, .. } = fault;
         let head = if i == 0 { "" } else { "error: " };
         let what = unbroken(&fault.what);
         let _ = write!(message, "{head}{what}\n  --> {path}:{line}:{column}");

@@ -1,7 +1,7 @@
 //! From what was asked and what is there to the devices of a run.
 
 use voxmill_telemetry::probes::Roots;
-use voxmill_telemetry::probes::topology::{self, GpuFacts, Link, Links, Pair};
+use voxmill_telemetry::probes::topology::{self, GpuFacts, GpuPair, Link, Links};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
 use super::{DeviceChoice, Identities};
@@ -46,7 +46,7 @@ impl Devices {
 
 /// What was asked for, `auto` left out.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct AskedDevices {
     pub(super) device: Option<DeviceId>,
     pub(super) data_gpu: Option<String>,
     pub(super) model_gpu: Option<String>,
@@ -113,7 +113,7 @@ impl AvailableDevices {
     }
 
     /// The two of them that share the work best, by the places of their cards. Opens them all.
-    pub fn best_pair(&self) -> Option<Pair> {
+    pub fn best_pair(&self) -> Option<GpuPair> {
         // A card that this backend does not reach is not to choose from.
         let gpus = self.gpus();
         let reached = gpus.iter().filter_map(|gpu| self.place(*gpu).ok());
@@ -126,7 +126,7 @@ impl AvailableDevices {
             Some(((a, b), link))
         };
         let pair = topology::best_pair(&cards, &pairs.filter_map(link).collect())?;
-        Some(Pair {
+        Some(GpuPair {
             data: reached[pair.data],
             model: reached[pair.model],
             ..pair
@@ -182,7 +182,7 @@ impl AvailableDevices {
 }
 
 pub(super) fn choose(
-    asked: &Asked,
+    asked: &AskedDevices,
     available: &AvailableDevices,
     called: &dyn Fn(&Key) -> String,
 ) -> Result<Chosen, UserError> {

@@ -62,23 +62,23 @@ fn at(id: DeviceId, card: usize) -> (DeviceId, Identity) {
     (id, identity)
 }
 
-fn chosen(asked: Asked, available: &AvailableDevices) -> Result<Chosen, String> {
+fn chosen(asked: AskedDevices, available: &AvailableDevices) -> Result<Chosen, String> {
     choose(&asked, available, &Key::flag).map_err(|error| crate::error::describe(&error.into()))
 }
 
-fn gpus(data: &str, model: &str) -> Asked {
-    Asked {
+fn gpus(data: &str, model: &str) -> AskedDevices {
+    AskedDevices {
         data_gpu: Some(data.into()),
         model_gpu: Some(model.into()),
-        ..Asked::default()
+        ..AskedDevices::default()
     }
 }
 
-fn pair(data: &str, model: &str) -> Asked {
-    Asked {
+fn pair(data: &str, model: &str) -> AskedDevices {
+    AskedDevices {
         data_device: data.parse().ok(),
         model_device: model.parse().ok(),
-        ..Asked::default()
+        ..AskedDevices::default()
     }
 }
 
@@ -88,13 +88,13 @@ fn vulkan(index: usize) -> DeviceId {
 
 #[test]
 fn by_itself_the_best_gpu_trains_and_software_never_does() {
-    let one = chosen(Asked::default(), &machine(1)).unwrap();
+    let one = chosen(AskedDevices::default(), &machine(1)).unwrap();
     assert_eq!(one.devices, Devices::Single(vulkan(0)));
     assert_eq!(one.why, "the best GPU found");
-    let none = chosen(Asked::default(), &machine(0)).unwrap();
+    let none = chosen(AskedDevices::default(), &machine(0)).unwrap();
     assert_eq!(none.devices, Devices::Single(DeviceId::CPU));
     assert_eq!(none.why, "no GPU was found");
-    let cpu_only = chosen(Asked::default(), &AvailableDevices::default()).unwrap();
+    let cpu_only = chosen(AskedDevices::default(), &AvailableDevices::default()).unwrap();
     assert_eq!(cpu_only.why, "the only device of this build");
 }
 
@@ -154,16 +154,16 @@ fn the_cpu_may_prepare_for_a_gpu_or_for_itself() {
 #[test]
 fn what_is_missing_is_an_error_with_a_hint() {
     let refused =
-        |asked: Asked, available: &AvailableDevices| chosen(asked, available).unwrap_err();
-    let device = |name: &str| Asked {
+        |asked: AskedDevices, available: &AvailableDevices| chosen(asked, available).unwrap_err();
+    let device = |name: &str| AskedDevices {
         device: name.parse().ok(),
-        ..Asked::default()
+        ..AskedDevices::default()
     };
-    let one_alone = Asked {
+    let one_alone = AskedDevices {
         data_gpu: Some("0".into()),
-        ..Asked::default()
+        ..AskedDevices::default()
     };
-    let both_ways = Asked {
+    let both_ways = AskedDevices {
         data_device: "cpu".parse().ok(),
         model_device: "cpu".parse().ok(),
         ..gpus("0", "1")

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use super::drm::Card;
-use super::{Device, DeviceProbe, read_number, read_text};
+use super::{DeviceProbe, ProbedDevice, read_number, read_text};
 use crate::event::{DeviceSample, Nanos};
 
 #[derive(Debug)]
 pub(super) struct AmdGpu {
-    device: Device,
+    device: ProbedDevice,
     card: Card,
     pcie: Option<PcieBandwidth>,
 }
 
 impl AmdGpu {
-    pub(super) fn new(device: Device, card: Card) -> AmdGpu {
+    pub(super) fn new(device: ProbedDevice, card: Card) -> AmdGpu {
         let pcie_bw = card.device.join("pcie_bw");
         AmdGpu {
             device,
@@ -26,7 +26,7 @@ impl AmdGpu {
 }
 
 impl DeviceProbe for AmdGpu {
-    fn device(&self) -> &Device {
+    fn device(&self) -> &ProbedDevice {
         &self.device
     }
 

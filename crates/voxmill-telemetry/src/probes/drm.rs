@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::amd::AmdGpu;
-use super::intel::{IntelGpu, Layout};
-use super::{Device, DeviceProbe, line_after, read_text};
+use super::intel::{CounterLayout, IntelGpu};
+use super::{DeviceProbe, ProbedDevice, line_after, read_text};
 
 /// One card's directories.
 #[derive(Clone, Debug)]
@@ -49,14 +49,14 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
             card: path,
             device,
         };
-        let describe = |vendor: &str, id: String| Device {
+        let describe = |vendor: &str, id: String| ProbedDevice {
             id: id.into(),
             name: match fact("PCI_ID=") {
                 Some(pci) => format!("{vendor} GPU {}", pci.to_lowercase()),
                 None => format!("{vendor} GPU"),
             },
             pci_address: fact("PCI_SLOT_NAME=").and_then(|address| address.parse().ok()),
-            ..Device::default()
+            ..ProbedDevice::default()
         };
         match driver {
             "amdgpu" => {
@@ -66,8 +66,8 @@ pub(super) fn find(sys: &Path) -> Vec<Box<dyn DeviceProbe>> {
             }
             "i915" | "xe" => {
                 let layout = match driver {
-                    "xe" => Layout::Xe,
-                    _ => Layout::I915,
+                    "xe" => CounterLayout::Xe,
+                    _ => CounterLayout::I915,
                 };
                 let device = describe("Intel", format!("intel{intel}"));
                 intel += 1;

@@ -8,27 +8,27 @@ use std::path::PathBuf;
 
 use super::drm::Card;
 use super::rate::Counter;
-use super::{Device, DeviceProbe, read_number};
+use super::{DeviceProbe, ProbedDevice, read_number};
 use crate::event::{DeviceSample, Nanos};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum CounterLayout {
     I915,
     Xe,
 }
 
 #[derive(Debug)]
 pub(super) struct IntelGpu {
-    device: Device,
+    device: ProbedDevice,
     card: Card,
-    layout: Layout,
+    layout: CounterLayout,
     asleep_ms: Counter,
     /// The card's, or the package's where the card's is not measured.
     energy_microjoules: Counter,
 }
 
 impl IntelGpu {
-    pub(super) fn new(device: Device, card: Card, layout: Layout) -> IntelGpu {
+    pub(super) fn new(device: ProbedDevice, card: Card, layout: CounterLayout) -> IntelGpu {
         IntelGpu {
             device,
             card,
@@ -41,8 +41,8 @@ impl IntelGpu {
     /// The first of some files that holds a number: newer kernels first.
     fn first(&self, paths: &[&str]) -> Option<u64> {
         let root: &PathBuf = match self.layout {
-            Layout::I915 => &self.card.card,
-            Layout::Xe => &self.card.device,
+            CounterLayout::I915 => &self.card.card,
+            CounterLayout::Xe => &self.card.device,
         };
         paths.iter().find_map(|path| read_number(&root.join(path)))
     }
@@ -53,19 +53,19 @@ impl IntelGpu {
 }
 
 impl DeviceProbe for IntelGpu {
-    fn device(&self) -> &Device {
+    fn device(&self) -> &ProbedDevice {
         &self.device
     }
 
     fn sample(&mut self, now: Nanos) -> Result<DeviceSample, String> {
         self.card.check()?;
         let (asleep, clock, temperature) = match self.layout {
-            Layout::I915 => (
+            CounterLayout::I915 => (
                 self.first(&["gt/gt0/rc6_residency_ms", "power/rc6_residency_ms"]),
                 self.first(&["gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz"]),
                 self.sensor("temp1_input"),
             ),
-            Layout::Xe => (
+            CounterLayout::Xe => (
                 self.first(&["tile0/gt0/gtidle/idle_residency_ms"]),
                 self.first(&["tile0/gt0/freq0/act_freq"]),
                 self.sensor("temp2_input"),

@@ -59,7 +59,7 @@ impl Default for Roots {
 
 /// What is known of a device once and for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Device {
+pub struct ProbedDevice {
     /// What its samples are called: `nvidia0`, `amd0`, `intel0`, counted for each vendor.
     pub id: DeviceLabel,
     pub name: String,
@@ -71,7 +71,7 @@ pub struct Device {
 }
 
 /// `NVIDIA GeForce RTX 4090, 0000:01:00.0, PCIe 4 x16`
-impl fmt::Display for Device {
+impl fmt::Display for ProbedDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         if let Some(address) = &self.pci_address {
@@ -89,7 +89,7 @@ impl fmt::Display for Device {
 
 /// A device that can be asked again and again.
 trait DeviceProbe: fmt::Debug + Send {
-    fn device(&self) -> &Device;
+    fn device(&self) -> &ProbedDevice;
 
     /// What the driver reports now; the error is why it will not report anything any more.
     fn sample(&mut self, now: Nanos) -> Result<DeviceSample, String>;
@@ -117,7 +117,7 @@ impl Probes {
     }
 
     /// The devices that still answer.
-    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+    pub fn devices(&self) -> impl Iterator<Item = &ProbedDevice> {
         self.devices.iter().map(|probe| probe.device())
     }
 

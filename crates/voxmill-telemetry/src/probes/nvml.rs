@@ -12,7 +12,7 @@ use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSen
 use nvml_wrapper::error::NvmlError;
 
 use super::topology::PciAddress;
-use super::{Device, DeviceProbe};
+use super::{DeviceProbe, ProbedDevice};
 use crate::event::{DeviceSample, Nanos};
 
 /// All cards of the library; one note where the library is there but does not work.
@@ -61,7 +61,7 @@ fn is_absence(error: &NvmlError) -> bool {
 struct NvidiaGpu {
     nvml: Arc<Nvml>,
     index: u32,
-    device: Device,
+    device: ProbedDevice,
 }
 
 impl std::fmt::Debug for NvidiaGpu {
@@ -75,7 +75,7 @@ impl std::fmt::Debug for NvidiaGpu {
 impl NvidiaGpu {
     fn new(nvml: Arc<Nvml>, index: u32) -> Result<NvidiaGpu, NvmlError> {
         let gpu = nvml.device_by_index(index)?;
-        let device = Device {
+        let device = ProbedDevice {
             id: format!("nvidia{index}").into(),
             name: gpu.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
             pci_address: pci_address(&gpu),
@@ -110,7 +110,7 @@ impl NvidiaGpu {
 }
 
 impl DeviceProbe for NvidiaGpu {
-    fn device(&self) -> &Device {
+    fn device(&self) -> &ProbedDevice {
         &self.device
     }
 

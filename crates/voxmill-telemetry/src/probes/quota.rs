@@ -17,7 +17,7 @@ impl GroupProbe {
     /// `None` at the first sample, and where no quota is set.
     pub(super) fn sample(&mut self, now: Nanos, proc: &Path, top: &Path) -> Option<GroupCpu> {
         let group = read_text(&proc.join("self/cgroup")).and_then(|text| tightest(&text, top));
-        let used = group.as_ref().and_then(Group::used_nanos);
+        let used = group.as_ref().and_then(ControlGroup::used_nanos);
         let used = self.used.per_second(now, used)? / 1e9;
         Some(GroupCpu {
             // There are many samples in a log, and nobody needs it closer.
@@ -28,40 +28,40 @@ impl GroupProbe {
 }
 
 #[derive(Debug, PartialEq)]
-struct Group {
+struct ControlGroup {
     /// In cores.
     quota: f64,
-    usage: Usage,
+    usage: UsageFile,
 }
 
 #[derive(Debug, PartialEq)]
-enum Usage {
+enum UsageFile {
     /// `cpu.stat` of version 2, microseconds.
     Stat(PathBuf),
     /// `cpuacct.usage` of version 1, nanoseconds.
     Account(PathBuf),
 }
 
-impl Group {
+impl ControlGroup {
     fn used_nanos(&self) -> Option<u64> {
         match &self.usage {
-            Usage::Stat(path) => {
+            UsageFile::Stat(path) => {
                 let text = read_text(path)?;
                 let micros: u64 = line_after(&text, "usage_usec ")?.trim().parse().ok()?;
                 micros.checked_mul(1_000)
             }
-            Usage::Account(path) => read_number(path),
+            UsageFile::Account(path) => read_number(path),
         }
     }
 }
 
-fn tightest(groups: &str, top: &Path) -> Option<Group> {
+fn tightest(groups: &str, top: &Path) -> Option<ControlGroup> {
     let found = groups.lines().flat_map(|line| of_line(line, top));
     found.min_by(|a, b| a.quota.total_cmp(&b.quota))
 }
 
 /// `number:controllers:/path`
-fn of_line(line: &str, top: &Path) -> Vec<Group> {
+fn of_line(line: &str, top: &Path) -> Vec<ControlGroup> {
     let mut parts = line.trim().splitn(3, ':');
     let (number, controllers, path) = (parts.next(), parts.next(), parts.next());
     let Some(path) = path.and_then(|path| path.strip_prefix('/')) else {
@@ -75,9 +75,9 @@ fn of_line(line: &str, top: &Path) -> Vec<Group> {
                 let max = read_text(&folder.join("cpu.max"))?;
                 // `max 100000` is no quota, and no number.
                 let (quota, period) = max.trim().split_once(' ')?;
-                Some(Group {
+                Some(ControlGroup {
                     quota: cores(quota.parse().ok()?, period.parse().ok()?)?,
-                    usage: Usage::Stat(folder.join("cpu.stat")),
+                    usage: UsageFile::Stat(folder.join("cpu.stat")),
                 })
             })
             .collect();
@@ -93,9 +93,9 @@ fn of_line(line: &str, top: &Path) -> Vec<Group> {
             let period = read_number(&folder.join("cpu.cfs_period_us"))?;
             let below = folder.strip_prefix(&cpu).ok()?;
             let account = top.join("cpuacct").join(below).join("cpuacct.usage");
-            Some(Group {
+            Some(ControlGroup {
                 quota: cores(quota, period)?,
-                usage: Usage::Account(account),
+                usage: UsageFile::Account(account),
             })
         })
         .collect()

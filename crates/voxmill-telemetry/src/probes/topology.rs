@@ -45,5 +45,5 @@ pub use address::{InvalidPciAddress, PciAddress};
 pub use driver::driver;
 pub use gpus::{GpuFacts, Source, Vendor, gpus};
 pub use links::{Link, Links, links};
-pub use pair::{Pair, best_pair};
+pub use pair::{GpuPair, best_pair};
 pub use pcie::PcieLink;

@@ -40,7 +40,7 @@ struct NumberedLane {
 
 /// What the inbox asked for.
 #[derive(Clone, Copy)]
-struct Asked {
+struct AskedFlush {
     /// When; rare events that come later have a later time.
     at: Nanos,
     flushes: u64,
@@ -91,7 +91,7 @@ impl Collector {
     }
 
     /// Sleeps until the next tick or until there is a reason not to, and takes what is in the inbox.
-    fn sleep(&mut self, flushed: u64) -> Asked {
+    fn sleep(&mut self, flushed: u64) -> AskedFlush {
         let deadline = Instant::now() + TICK;
         let mut inbox = self.shared.inbox();
         while !inbox.stop && !inbox.hurry && inbox.flushes_asked == flushed {
@@ -127,7 +127,7 @@ impl Collector {
             lane,
         };
         self.lanes.extend(inbox.lanes.drain(..).map(numbered));
-        Asked {
+        AskedFlush {
             at: self.start.elapsed().into(),
             flushes: inbox.flushes_asked,
             stop: inbox.stop,
@@ -385,7 +385,7 @@ mod tests {
         });
         let recorder = super::super::Recorder {
             start: Instant::now(),
-            running: Some(Arc::new(super::super::Running {
+            running: Some(Arc::new(super::super::CollectorThread {
                 shared,
                 thread: std::sync::Mutex::new(Some(thread)),
             })),

@@ -20,7 +20,7 @@ const MOST_ROOM: usize = 66;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS as usize;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
+#[serde(into = "WrittenHistogram", try_from = "WrittenHistogram")]
 pub struct Histogram {
     /// By bucket, up to the last that is not empty.
     counts: Vec<u64>,
@@ -218,7 +218,7 @@ impl Histogram {
 
 /// The form in the log: runs of buckets that are not empty, each `[first bucket, count, count, …]`.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct WrittenHistogram {
     #[serde(default)]
     sum: u64,
     /// In digits: JSON readers, and serde behind a tag, stop at 64 bits.
@@ -239,8 +239,8 @@ fn is_finest(coarse: &u32) -> bool {
     *coarse == 0
 }
 
-impl From<Histogram> for Written {
-    fn from(histogram: Histogram) -> Written {
+impl From<Histogram> for WrittenHistogram {
+    fn from(histogram: Histogram) -> WrittenHistogram {
         let mut buckets: Vec<Vec<u64>> = Vec::new();
         let mut first = 0;
         for run in histogram.runs() {
@@ -249,7 +249,7 @@ impl From<Histogram> for Written {
             }
             first += run.len() as u64;
         }
-        Written {
+        WrittenHistogram {
             sum: histogram.sum,
             squares: histogram.sum_of_squares.to_string(),
             min: histogram.min,
@@ -274,10 +274,10 @@ enum BadHistogram {
     BadSquares(String),
 }
 
-impl TryFrom<Written> for Histogram {
+impl TryFrom<WrittenHistogram> for Histogram {
     type Error = BadHistogram;
 
-    fn try_from(written: Written) -> Result<Histogram, BadHistogram> {
+    fn try_from(written: WrittenHistogram) -> Result<Histogram, BadHistogram> {
         let coarse = written.coarse;
         if coarse > Histogram::COARSEST {
             return Err(BadHistogram::TooCoarse(coarse));

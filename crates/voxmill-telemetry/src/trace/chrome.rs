@@ -13,7 +13,7 @@ pub(super) const HEAD: &[u8] = b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n
 
 /// The groups that a trace viewer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Process {
+pub(super) enum TraceProcess {
     Run = 1,
     Slots = 2,
     Levels = 3,
@@ -22,7 +22,7 @@ pub(super) enum Process {
 
 /// Something that took time.
 pub(super) struct Slice<'a> {
-    pub(super) process: Process,
+    pub(super) process: TraceProcess,
     pub(super) thread: u32,
     pub(super) name: &'a str,
     pub(super) category: &'a str,
@@ -52,7 +52,7 @@ impl From<Option<u64>> for Args {
 
 /// One entry of the list. Times are in microseconds.
 #[derive(Serialize)]
-struct Entry<'a, A> {
+struct TraceEntry<'a, A> {
     ph: &'a str,
     pid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,9 +70,9 @@ struct Entry<'a, A> {
     args: A,
 }
 
-impl<'a, A> Entry<'a, A> {
-    fn new(ph: &'a str, process: Process, name: &'a str, args: A) -> Entry<'a, A> {
-        Entry {
+impl<'a, A> TraceEntry<'a, A> {
+    fn new(ph: &'a str, process: TraceProcess, name: &'a str, args: A) -> TraceEntry<'a, A> {
+        TraceEntry {
             ph,
             pid: process as u32,
             tid: None,
@@ -118,23 +118,28 @@ impl<W: Write> ChromeWriter<W> {
         Ok(self.out)
     }
 
-    pub(super) fn process(&mut self, process: Process, name: &str) -> io::Result<()> {
+    pub(super) fn process(&mut self, process: TraceProcess, name: &str) -> io::Result<()> {
         let named = BTreeMap::from([("name", name)]);
-        self.entry(&Entry::new("M", process, "process_name", named))?;
+        self.entry(&TraceEntry::new("M", process, "process_name", named))?;
         let place = BTreeMap::from([("sort_index", process as u32)]);
-        self.entry(&Entry::new("M", process, "process_sort_index", place))
+        self.entry(&TraceEntry::new("M", process, "process_sort_index", place))
     }
 
-    pub(super) fn thread(&mut self, process: Process, thread: u32, name: &str) -> io::Result<()> {
+    pub(super) fn thread(
+        &mut self,
+        process: TraceProcess,
+        thread: u32,
+        name: &str,
+    ) -> io::Result<()> {
         let named = BTreeMap::from([("name", name)]);
-        self.entry(&Entry {
+        self.entry(&TraceEntry {
             tid: Some(thread),
-            ..Entry::new("M", process, "thread_name", named)
+            ..TraceEntry::new("M", process, "thread_name", named)
         })?;
         let place = BTreeMap::from([("sort_index", thread)]);
-        self.entry(&Entry {
+        self.entry(&TraceEntry {
             tid: Some(thread),
-            ..Entry::new("M", process, "thread_sort_index", place)
+            ..TraceEntry::new("M", process, "thread_sort_index", place)
         })
     }
 
@@ -146,12 +151,12 @@ impl<W: Write> ChromeWriter<W> {
             self.around.clear();
         }
         let (start, end) = self.fit(slice.start, slice.end);
-        self.entry(&Entry {
+        self.entry(&TraceEntry {
             tid: Some(slice.thread),
             cat: Some(slice.category),
             ts: Some(micros(start)),
             dur: Some(micros(end.since(start))),
-            ..Entry::new("X", slice.process, slice.name, slice.args)
+            ..TraceEntry::new("X", slice.process, slice.name, slice.args)
         })
     }
 
@@ -174,15 +179,15 @@ impl<W: Write> ChromeWriter<W> {
 
     pub(super) fn counter(
         &mut self,
-        process: Process,
+        process: TraceProcess,
         name: &str,
         at: Nanos,
         series: &[(&str, f64)],
     ) -> io::Result<()> {
         let series: BTreeMap<&str, f64> = series.iter().copied().collect();
-        self.entry(&Entry {
+        self.entry(&TraceEntry {
             ts: Some(micros(at)),
-            ..Entry::new("C", process, name, series)
+            ..TraceEntry::new("C", process, name, series)
         })
     }
 
@@ -194,7 +199,7 @@ impl<W: Write> ChromeWriter<W> {
         series: [(&str, u64); 2],
     ) -> io::Result<()> {
         let series = series.map(|(name, value)| (name, value as f64));
-        self.counter(Process::Levels, name, at, &series)
+        self.counter(TraceProcess::Levels, name, at, &series)
     }
 
     pub(super) fn instant(
@@ -204,12 +209,12 @@ impl<W: Write> ChromeWriter<W> {
         at: Nanos,
         event: &Event,
     ) -> io::Result<()> {
-        self.entry(&Entry {
+        self.entry(&TraceEntry {
             tid: Some(thread),
             ts: Some(micros(at)),
             // On its thread only: it is a mark among many, not a line through all lanes.
             s: Some("t"),
-            ..Entry::new("i", Process::Run, name, event)
+            ..TraceEntry::new("i", TraceProcess::Run, name, event)
         })
     }
 

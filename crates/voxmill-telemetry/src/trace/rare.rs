@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::chrome::{Args, ChromeWriter, Process, Slice};
+use super::chrome::{Args, ChromeWriter, Slice, TraceProcess};
 use crate::event::{DeviceSample, Event, HostSample, Nanos, Stamped, Step};
 
 /// What is not of single items: steps have a thread, levels and samples are counters, and the rest
@@ -74,7 +74,7 @@ fn write_step<W: Write>(
     for (start, end, name) in parts {
         if start < end {
             out.slice(&Slice {
-                process: Process::Run,
+                process: TraceProcess::Run,
                 thread,
                 name: &name,
                 category: "step",
@@ -137,7 +137,7 @@ fn write_readings<W: Write>(
     for (what, unit, value) in readings {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             let name = format!("{of} {what}");
-            out.counter(Process::Devices, &name, at, &[(unit, value)])?;
+            out.counter(TraceProcess::Devices, &name, at, &[(unit, value)])?;
         }
     }
     Ok(())

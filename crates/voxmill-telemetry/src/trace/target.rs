@@ -14,7 +14,7 @@ const MOST_LINKS: usize = 40;
 
 /// An open file that a trace goes to.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct TraceFile {
     pub(super) file: File,
     /// `None` for a device or a pipe, which is written into as it is.
     rename: Option<Rename>,
@@ -27,9 +27,9 @@ struct Rename {
     to: PathBuf,
 }
 
-impl Target {
+impl TraceFile {
     /// Opening a named pipe waits for its reader, as it does in every program.
-    pub(super) fn open(path: &Path) -> Result<Target, TraceError> {
+    pub(super) fn open(path: &Path) -> Result<TraceFile, TraceError> {
         let failed = |source| TraceError::Create {
             path: path.to_owned(),
             source,
@@ -40,18 +40,18 @@ impl Target {
             }),
             Ok(found) if !found.is_file() => {
                 let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
-                Ok(Target { file, rename: None })
+                Ok(TraceFile { file, rename: None })
             }
             // One that may not be written may not be replaced either.
             Ok(_) => {
                 OpenOptions::new().write(true).open(path).map_err(failed)?;
-                Target::next_to(path.canonicalize().map_err(failed)?)
+                TraceFile::next_to(path.canonicalize().map_err(failed)?)
             }
-            Err(_) => Target::next_to(resolve_links(path).map_err(failed)?),
+            Err(_) => TraceFile::next_to(resolve_links(path).map_err(failed)?),
         }
     }
 
-    fn next_to(to: PathBuf) -> Result<Target, TraceError> {
+    fn next_to(to: PathBuf) -> Result<TraceFile, TraceError> {
         let partial = partial_of(&to);
         let opened = remove_stale(&partial).and_then(|()| File::create_new(&partial));
         let file = opened.map_err(|source| TraceError::Create {
@@ -61,7 +61,7 @@ impl Target {
         // Nobody can hold it before us; others now see that it is not stale.
         is_locked(&file);
         let rename = Some(Rename { partial, to });
-        Ok(Target { file, rename })
+        Ok(TraceFile { file, rename })
     }
 
     /// Everything is written: gives the trace its name.
@@ -79,7 +79,7 @@ impl Target {
     }
 }
 
-impl Drop for Target {
+impl Drop for TraceFile {
     fn drop(&mut self) {
         if let Some(Rename { partial, .. }) = &self.rename {
             // Half a trace is of no use, and the disk may be full.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn written(path: &Path) {
-        let mut target = Target::open(path).unwrap();
+        let mut target = TraceFile::open(path).unwrap();
         target.file.write_all(b"trace").unwrap();
         target.done().unwrap();
     }
@@ -161,7 +161,7 @@ mod tests {
     fn an_older_trace_is_replaced_only_when_the_new_one_is_whole() {
         let (_folder, path) = trace_path();
         fs::write(&path, "older").unwrap();
-        drop(Target::open(&path).unwrap());
+        drop(TraceFile::open(&path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "older");
         assert!(!partial_of(&path).exists());
         written(&path);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = Target::open(folder.path()).unwrap_err();
+        let refused = TraceFile::open(folder.path()).unwrap_err();
         assert!(matches!(refused, TraceError::IsAFolder { .. }), "{refused}");
     }
 
@@ -184,7 +184,7 @@ mod tests {
             written(&path);
         }
         fs::write(partial_of(&path), "somebody's own").unwrap();
-        assert!(Target::open(&path).is_err());
+        assert!(TraceFile::open(&path).is_err());
         let kept = fs::read_to_string(partial_of(&path)).unwrap();
         assert_eq!(kept, "somebody's own");
     }
@@ -193,8 +193,8 @@ mod tests {
     #[cfg(unix)]
     fn two_runs_cannot_write_the_same_trace() {
         let (_folder, path) = trace_path();
-        let first = Target::open(&path).unwrap();
-        assert!(Target::open(&path).is_err());
+        let first = TraceFile::open(&path).unwrap();
+        assert!(TraceFile::open(&path).is_err());
         first.done().unwrap();
         assert!(path.exists());
     }
@@ -216,7 +216,7 @@ mod tests {
             fs::write(at("far/trace.json"), "older").unwrap();
         }
         symlink("round.json", at("round.json")).unwrap();
-        assert!(Target::open(&at("round.json")).is_err());
+        assert!(TraceFile::open(&at("round.json")).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Abbreviations that stand for words: titles, companies, streets, states, references.
 
 use super::dates::month_of;
-use super::reader::{Expects, Reader, capitalised, leading_word, starts_upper};
+use super::reader::{EnglishReader, Expects, capitalised, leading_word, starts_upper};
 use super::roman;
 use super::tables::{AbbreviationWhen, TABLES};
 use crate::reject_if;
@@ -9,7 +9,7 @@ use crate::reject_if;
 /// Longest key of the table; longer words need no look-up.
 const LONGEST: usize = 6;
 
-impl<'a> Reader<'a> {
+impl<'a> EnglishReader<'a> {
     /// Says what an abbreviation stands for, if `word` is one here.
     pub(super) fn read_abbreviation(&mut self, word: &'a str) -> Option<()> {
         reject_if(word.len() > LONGEST || !word.is_ascii())?;

@@ -1,14 +1,14 @@
 //! Addresses of the web and of mail, read so that a listener could type them.
 
 use super::numbers;
-use super::reader::{Reader, leading_digits, leading_word};
+use super::reader::{EnglishReader, leading_digits, leading_word};
 use super::tables::TABLES;
 use crate::reject_if;
 
 /// Longer runs without a space are not read as addresses.
 const LONGEST: usize = 256;
 
-impl Reader<'_> {
+impl EnglishReader<'_> {
     /// `https://example.com/a`, `www.example.org`, `name@example.com`, `example.com`.
     pub(super) fn read_web_address(&mut self) -> Option<()> {
         let rest = self.rest();

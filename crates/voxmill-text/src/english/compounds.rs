@@ -1,7 +1,7 @@
 //! Several numbers that are read as one: telephone numbers, versions, fractions.
 
 use super::numbers;
-use super::reader::{Reader, byte_at, leading_digits};
+use super::reader::{EnglishReader, byte_at, leading_digits};
 use crate::reject_if;
 
 /// Groups of digits read at once; a longer chain is read in pieces, so that one that is refused
@@ -12,7 +12,7 @@ const MOST_GROUPS: usize = 16;
 const SHORTEST_NUMBER: usize = 9;
 const LONGEST_NUMBER: usize = 15;
 
-impl<'a> Reader<'a> {
+impl<'a> EnglishReader<'a> {
     /// `555-1234`, `1-800-555-0199`, `123-45-6789`: telephone numbers and the like.
     pub(super) fn read_digit_groups(&mut self) -> Option<()> {
         let text = self.rest();

@@ -2,7 +2,7 @@
 
 use super::figures::Figure;
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
+use super::reader::{EnglishReader, Expects, byte_at, leading_digits, leading_word, starts_upper};
 use super::tables::{Month, TABLES};
 use crate::reject_if;
 
@@ -20,7 +20,7 @@ pub(super) fn month_of(word: &str) -> Option<Month> {
     TABLES.months.get(&*word.to_ascii_lowercase()).copied()
 }
 
-impl Reader<'_> {
+impl EnglishReader<'_> {
     /// `12/25/1999`, `25.12.1999`, `1999-12-25`: month, day, year. Where the first number cannot be
     /// a month the day comes first.
     pub(super) fn read_numeric_date(&mut self) -> Option<()> {

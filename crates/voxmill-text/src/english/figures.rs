@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::numbers;
 use super::reader::{
-    Expects, Reader, byte_at, capitalised, leading_digits, leading_word, starts_upper,
+    EnglishReader, Expects, byte_at, capitalised, leading_digits, leading_word, starts_upper,
 };
 use super::tables::{LabelReading, TABLES, YearLead};
 use crate::reject_if;
@@ -77,7 +77,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EnglishReader<'a> {
     /// Says the number at the place reached, with whatever belongs to it.
     pub(super) fn read_figure(&mut self) {
         if self.read_numeric_date().is_some()

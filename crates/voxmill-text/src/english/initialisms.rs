@@ -5,7 +5,7 @@
 //! vowel, or when no English word begins or ends like it. Everything else is a word that someone
 //! wrote large.
 
-use super::reader::{Reader, byte_at, leading_word};
+use super::reader::{EnglishReader, byte_at, leading_word};
 use super::tables::{SpelledWhen, TABLES};
 use crate::reject_if;
 
@@ -26,7 +26,7 @@ enum Ending {
     Possessive,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EnglishReader<'a> {
     /// Says a word that begins with a capital by its letters, if that is how it is read.
     pub(super) fn say_capitals(&mut self, word: &str) -> bool {
         let (stem, ending) = split_ending(word);

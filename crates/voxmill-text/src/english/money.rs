@@ -2,7 +2,7 @@
 
 use super::figures::Figure;
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_word};
+use super::reader::{EnglishReader, Expects, byte_at, leading_word};
 use super::tables::{Currency, TABLES};
 
 /// Words for large amounts, which stand between the number and the currency when spoken.
@@ -11,7 +11,7 @@ const LARGE: [&str; 5] = ["hundred", "thousand", "million", "billion", "trillion
 /// What an amount before it describes: two five dollar bills.
 const COUNTED_MONEY: [&str; 6] = ["bill", "bills", "note", "notes", "coin", "coins"];
 
-impl<'a> Reader<'a> {
+impl<'a> EnglishReader<'a> {
     /// A currency sign or code at the beginning of `text` that an amount follows, with the bytes
     /// before the amount.
     fn currency_before_amount(text: &'a str) -> Option<(&'static Currency, usize)> {

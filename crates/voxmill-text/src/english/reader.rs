@@ -5,16 +5,16 @@
 //! `money`, `words`, …), each as a method that either takes its piece of text and says it, or leaves
 //! everything untouched and returns `None`.
 
-use super::spoken::Spoken;
+use super::spoken::SpokenWords;
 use super::tables::TABLES;
 use crate::is_letter;
 
-pub(super) struct Reader<'a> {
+pub(super) struct EnglishReader<'a> {
     /// The whole cleaned text.
     pub(super) text: &'a str,
     /// Everything before this byte has been said.
     pub(super) at: usize,
-    pub(super) out: Spoken,
+    pub(super) out: SpokenWords,
     /// The words just read, as written, latest first.
     pub(super) recent: [&'a str; 3],
     /// What the last thing read makes of a number that follows.
@@ -36,10 +36,10 @@ pub(super) enum Expects {
 }
 
 pub(super) fn read(text: &str) -> String {
-    let mut reader = Reader {
+    let mut reader = EnglishReader {
         text,
         at: 0,
-        out: Spoken::with_capacity(text.len() + text.len() / 4),
+        out: SpokenWords::with_capacity(text.len() + text.len() / 4),
         recent: [""; 3],
         expects: Expects::Nothing,
         glue: false,
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> String {
     reader.out.finish()
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EnglishReader<'a> {
     fn step(&mut self, c: char) {
         match c {
             ' ' => self.at += 1,

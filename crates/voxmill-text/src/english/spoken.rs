@@ -2,7 +2,7 @@
 
 /// Words and marks in the order of speech.
 #[derive(Debug)]
-pub(super) struct Spoken {
+pub(super) struct SpokenWords {
     text: String,
     /// Held back until the next word, so that of several marks in a row the strongest stays.
     mark: Option<char>,
@@ -13,9 +13,9 @@ fn strength(mark: char) -> Option<usize> {
     ",—:;.!?".find(mark)
 }
 
-impl Spoken {
+impl SpokenWords {
     pub(super) fn with_capacity(bytes: usize) -> Self {
-        Spoken {
+        SpokenWords {
             text: String::with_capacity(bytes),
             mark: None,
         }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_strongest_of_several_marks_stays() {
-        let mut spoken = Spoken::with_capacity(0);
+        let mut spoken = SpokenWords::with_capacity(0);
         spoken.mark(',');
         spoken.word("one");
         spoken.hyphenated("way");

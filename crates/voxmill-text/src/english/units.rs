@@ -1,11 +1,11 @@
 //! What follows a number and belongs to it: units, and letters glued to it.
 
 use super::figures::Figure;
-use super::reader::{Reader, byte_at, leading_digits, leading_word};
+use super::reader::{EnglishReader, byte_at, leading_digits, leading_word};
 use super::tables::{TABLES, Unit, UnitWhen};
 use crate::reject_if;
 
-impl Reader<'_> {
+impl EnglishReader<'_> {
     /// A unit at `offset`: its row, and the bytes up to its end, without a dot.
     fn unit_at(&self, offset: usize) -> Option<(&'static Unit, usize)> {
         let text = &self.rest()[offset..];

@@ -2,12 +2,12 @@
 
 use super::dates::month_of;
 use super::numbers;
-use super::reader::{Expects, Reader, byte_at, leading_digits, leading_word, starts_upper};
+use super::reader::{EnglishReader, Expects, byte_at, leading_digits, leading_word, starts_upper};
 use super::roman;
 use super::tables::TABLES;
 use crate::reject_if;
 
-impl Reader<'_> {
+impl EnglishReader<'_> {
     /// Reads the word at the place reached, up to a hyphen or the end of its letters.
     pub(super) fn read_word(&mut self) {
         let word = leading_word(self.rest());

@@ -17,16 +17,16 @@ pub(super) struct Numeral {
     pub(super) words: String,
     /// Index of the first character after it.
     pub(super) end: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NumeralKind,
 }
 
 impl Numeral {
-    fn new(words: String, end: usize, kind: Kind) -> Numeral {
+    fn new(words: String, end: usize, kind: NumeralKind) -> Numeral {
         Numeral { words, end, kind }
     }
 }
 
-pub(super) enum Kind {
+pub(super) enum NumeralKind {
     Integer(String),
     Decimal {
         whole: String,
@@ -73,7 +73,7 @@ fn groups(chars: &[char], at: usize, separators: &[char]) -> (Vec<String>, usize
 }
 
 fn other(words: String, end: usize) -> Option<Numeral> {
-    Some(Numeral::new(words, end, Kind::Other))
+    Some(Numeral::new(words, end, NumeralKind::Other))
 }
 
 /// Eleven digits from a zero, in any grouping: mobile numbers are read 4-3-2-2, as Iranians do,
@@ -133,7 +133,11 @@ fn postal_code(chars: &[char], at: usize) -> Option<Numeral> {
 fn date(chars: &[char], at: usize) -> Option<Numeral> {
     ['/', '-', '.'].into_iter().find_map(|separator| {
         let (all, end) = groups(chars, at, &[separator]);
-        Some(Numeral::new(calendar::date(&all)?, end, Kind::Moment))
+        Some(Numeral::new(
+            calendar::date(&all)?,
+            end,
+            NumeralKind::Moment,
+        ))
     })
 }
 
@@ -156,7 +160,7 @@ fn clock(chars: &[char], at: usize) -> Option<Numeral> {
             parts.push(format!("{} {name}", cardinal(part)));
         }
     }
-    Some(Numeral::new(parts.join(" و "), end, Kind::Moment))
+    Some(Numeral::new(parts.join(" و "), end, NumeralKind::Moment))
 }
 
 /// Three or more groups that are no date: a version or address with dots is read with «نقطه», a
@@ -198,7 +202,7 @@ fn number(chars: &[char], at: usize) -> Numeral {
         _ => String::new(),
     };
     if places.is_empty() {
-        let integer = || Numeral::new(as_written(&whole), end, Kind::Integer(whole.clone()));
+        let integer = || Numeral::new(as_written(&whole), end, NumeralKind::Integer(whole.clone()));
         return mixed(chars, &whole, end).unwrap_or_else(integer);
     }
     if matches!(chars[end], '/' | '⁄') {
@@ -206,7 +210,7 @@ fn number(chars: &[char], at: usize) -> Numeral {
     }
     let after = end + 1 + places.len();
     let words = decimal(&whole, &places);
-    Numeral::new(words, after, Kind::Decimal { whole, places })
+    Numeral::new(words, after, NumeralKind::Decimal { whole, places })
 }
 
 fn integer(chars: &[char], at: usize) -> (String, usize) {
@@ -246,7 +250,7 @@ fn mixed(chars: &[char], whole: &str, end: usize) -> Option<Numeral> {
 fn slash(chars: &[char], end: usize, left: String, right: String) -> Numeral {
     let after = end + 1 + right.len();
     let typographic = chars[end] == '⁄';
-    let named = |words| Numeral::new(words, after, Kind::Other);
+    let named = |words| Numeral::new(words, after, NumeralKind::Other);
     if !typographic && let Some(words) = calendar::year_and_month(&left, &right) {
         return named(words);
     }
@@ -258,7 +262,7 @@ fn slash(chars: &[char], end: usize, left: String, right: String) -> Numeral {
     if right.len() <= 3 && left.len() <= 4 && !typographic && !zero_is_heard {
         let words = decimal(&left, &right);
         let (whole, places) = (left, right);
-        return Numeral::new(words, after, Kind::Decimal { whole, places });
+        return Numeral::new(words, after, NumeralKind::Decimal { whole, places });
     }
     named(format!("{}, {}", as_written(&left), as_written(&right)))
 }
@@ -293,21 +297,21 @@ fn precedes_decimal_word(chars: &[char], at: usize) -> bool {
 
 /// For ranges: whether the second number is larger. ۱۳۹۸-۹۹ counts, the century being left out; a
 /// code that begins with a zero does not.
-pub(super) fn ascends(first: &Kind, second: &Kind) -> bool {
-    let value = |kind: &Kind| match kind {
-        Kind::Integer(digits) if digits.len() > 1 && digits.starts_with('0') => None,
-        Kind::Integer(digits) => digits.parse::<f64>().ok(),
-        Kind::Decimal { whole, places } => format!("{whole}.{places}").parse().ok(),
-        Kind::Moment | Kind::Other => None,
+pub(super) fn ascends(first: &NumeralKind, second: &NumeralKind) -> bool {
+    let value = |kind: &NumeralKind| match kind {
+        NumeralKind::Integer(digits) if digits.len() > 1 && digits.starts_with('0') => None,
+        NumeralKind::Integer(digits) => digits.parse::<f64>().ok(),
+        NumeralKind::Decimal { whole, places } => format!("{whole}.{places}").parse().ok(),
+        NumeralKind::Moment | NumeralKind::Other => None,
     };
-    if let (Kind::Integer(first), Kind::Integer(second)) = (first, second)
+    if let (NumeralKind::Integer(first), NumeralKind::Integer(second)) = (first, second)
         && first.len() == 4
         && second.len() == 2
     {
         return &first[2..] < second.as_str();
     }
     match (first, second) {
-        (Kind::Moment, Kind::Moment) => true,
+        (NumeralKind::Moment, NumeralKind::Moment) => true,
         _ => value(first)
             .zip(value(second))
             .is_some_and(|(first, second)| first < second),

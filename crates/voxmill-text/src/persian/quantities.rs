@@ -2,7 +2,7 @@
 
 use super::calendar::is_month;
 use super::numbers::{as_written, cardinal, digit_by_digit, ordinal};
-use super::numerals::{Kind, Numeral, ascends, digits, follows, numeral};
+use super::numerals::{Numeral, NumeralKind, ascends, digits, follows, numeral};
 use super::tables::{Currency, TABLES, Unit};
 use super::{ZWNJ, is_letter, is_persian};
 use crate::reject_if;
@@ -57,7 +57,7 @@ fn quantity(chars: &[char], at: usize) -> Found {
             let run = digits(chars, at + 1);
             let abroad = c == '+' && run.len() >= SHORTEST_NUMBER_ABROAD;
             let (words, end) = match numeral(chars, at + 1).kind {
-                Kind::Integer(_) if abroad => (digit_by_digit(&run), at + 1 + run.len()),
+                NumeralKind::Integer(_) if abroad => (digit_by_digit(&run), at + 1 + run.len()),
                 _ => phrase(chars, at + 1, None),
             };
             Some((format!("{name} {words}"), end))
@@ -181,8 +181,9 @@ fn amount(chars: &[char], number: Numeral, currency: &Currency) -> (String, usiz
 }
 
 /// «پنج دلار و پنجاه سنت» for 5.50.
-fn in_hundredths(kind: &Kind, currency: &Currency) -> Option<String> {
-    let (Kind::Decimal { whole, places }, Some(hundredth)) = (kind, currency.hundredth) else {
+fn in_hundredths(kind: &NumeralKind, currency: &Currency) -> Option<String> {
+    let (NumeralKind::Decimal { whole, places }, Some(hundredth)) = (kind, currency.hundredth)
+    else {
         return None;
     };
     reject_if(places.len() != 2)?;
@@ -199,7 +200,7 @@ fn in_hundredths(kind: &Kind, currency: &Currency) -> Option<String> {
 /// The number with whatever is written behind it and belongs to it.
 fn with_unit(chars: &[char], number: Numeral) -> (String, usize) {
     let end = number.end;
-    if let Kind::Integer(digits) = &number.kind
+    if let NumeralKind::Integer(digits) = &number.kind
         && let Some(found) = as_ordinal(chars, &number.words, digits, end)
     {
         return found;
@@ -209,7 +210,7 @@ fn with_unit(chars: &[char], number: Numeral) -> (String, usize) {
     let Some(&c) = chars.get(start) else {
         return (words, end);
     };
-    if matches!(number.kind, Kind::Moment)
+    if matches!(number.kind, NumeralKind::Moment)
         && let Some((half, after)) = half_of_day(chars, start)
     {
         return (format!("{words} {half}"), after);

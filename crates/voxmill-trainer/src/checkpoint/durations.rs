@@ -93,18 +93,18 @@ pub(super) fn load(
 ) -> Result<(), CheckpointError> {
     let loaded = SafeTensors::deserialize(bytes)
         .map_err(|why| why.to_string())
-        .and_then(|tensors| Loaded(tensors).alignments());
+        .and_then(|tensors| LoadedDurations(tensors).alignments());
     let (known, pending) = loaded.map_err(|why| CheckpointError::damaged(path, why))?;
     (into.known, into.pending) = (known, pending);
     untrusted::check_alignments(into).map_err(|why| CheckpointError::damaged(path, why))
 }
 
-type Known = Vec<(usize, Vec<u32>)>;
+type KnownDurations = Vec<(usize, Vec<u32>)>;
 
-struct Loaded<'a>(SafeTensors<'a>);
+struct LoadedDurations<'a>(SafeTensors<'a>);
 
-impl Loaded<'_> {
-    fn alignments(&self) -> Result<(Known, Vec<PendingDurations>), String> {
+impl LoadedDurations<'_> {
+    fn alignments(&self) -> Result<(KnownDurations, Vec<PendingDurations>), String> {
         let is_known = |name: &str| KNOWN.contains(&name) || PENDING.contains(&name);
         let mut names = self.0.names().into_iter();
         if let Some(name) = names.find(|name| !is_known(name) && *name != BATCHES) {
@@ -171,11 +171,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::tests::{facts, snapshot};
-    use super::super::{ALIGNMENTS, CheckpointFolder, Checkpoints, Facts, JSON};
+    use super::super::{ALIGNMENTS, CheckpointFacts, CheckpointFolder, Checkpoints, JSON};
     use super::*;
 
     /// What is found in a checkpoint with these alignments, the checkpoint's JSON, and the bytes of their file.
-    fn stored(facts: &Facts) -> (StoredAlignments, Value, u64) {
+    fn stored(facts: &CheckpointFacts) -> (StoredAlignments, Value, u64) {
         let folder = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::new(folder.path(), 1);
         let path = checkpoints.write(snapshot(facts)).unwrap().path;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ownership::remove_file;
 use super::{
-    ALIGNMENTS, Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFolder, Facts, JSON, Snapshot,
-    StoredAlignments, TRAINING, VOICE, WITHOUT_ALIGNMENTS, durations, untrusted, weights,
+    ALIGNMENTS, Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFacts, CheckpointFolder, JSON,
+    Snapshot, StoredAlignments, TRAINING, VOICE, WITHOUT_ALIGNMENTS, durations, untrusted, weights,
 };
 
 /// `checkpoint.json`
@@ -26,7 +26,7 @@ pub(super) struct StoredFacts {
     own_blake3: Option<String>,
     files: BTreeMap<String, StoredFile>,
     #[serde(flatten)]
-    pub(super) facts: Facts,
+    pub(super) facts: CheckpointFacts,
 }
 
 /// As long as a hash.

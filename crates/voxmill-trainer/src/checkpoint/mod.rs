@@ -121,7 +121,7 @@ pub struct Best {
 
 /// All of a checkpoint that is not a tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct CheckpointFacts {
     pub voice: VoiceFacts,
     pub progress: Progress,
     /// The run's settings, as its program wrote them.
@@ -185,7 +185,7 @@ impl PrepareOn {
 
 /// A run on its device, between two steps.
 #[derive(Debug)]
-pub(crate) struct State<'a> {
+pub(crate) struct RunState<'a> {
     pub(crate) model: &'a Voice,
     pub(crate) optimizer: &'a OptimizerState,
     /// Running sums of true and of predicted frames.
@@ -198,14 +198,14 @@ pub(crate) struct State<'a> {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     begun: Instant,
-    facts: Facts,
+    facts: CheckpointFacts,
     voice: Vec<HostTensor>,
     training: Vec<HostTensor>,
 }
 
 impl Snapshot {
     /// Waits for the device and copies all that training changes.
-    pub(crate) fn of(facts: Facts, state: &State<'_>) -> Self {
+    pub(crate) fn of(facts: CheckpointFacts, state: &RunState<'_>) -> Self {
         let begun = Instant::now();
         let [voice, training] = weights::tensors(state);
         Self {
@@ -224,7 +224,7 @@ impl Snapshot {
 /// What a run resumes with.
 #[derive(Debug)]
 pub(crate) struct Restored {
-    pub(crate) facts: Facts,
+    pub(crate) facts: CheckpointFacts,
     pub(crate) model: Voice,
     pub(crate) optimizer: OptimizerState,
     pub(crate) lengths: [f32; 2],
@@ -289,7 +289,7 @@ impl CheckpointFolder {
         &self.path
     }
 
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &CheckpointFacts {
         &self.stored.facts
     }
 

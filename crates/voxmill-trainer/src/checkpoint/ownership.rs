@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::files::{BEST, UNFINISHED, remove};
-use super::{CheckpointError, Checkpoints, Facts, JSON, untrusted};
+use super::{CheckpointError, CheckpointFacts, Checkpoints, JSON, untrusted};
 
-/// The name in [`Facts::settings`] of what tells a run from all others. Checkpoints from before there was one
+/// The name in [`CheckpointFacts::settings`] of what tells a run from all others. Checkpoints from before there was one
 /// have none, and are anybody's.
 pub const RUN_ID: &str = "run_id";
 
-impl Facts {
+impl CheckpointFacts {
     pub fn run_id(&self) -> Option<&str> {
         self.settings.get(RUN_ID)?.as_str()
     }

@@ -11,13 +11,13 @@ use super::*;
 use crate::device::cpu as device;
 use crate::test_data::small_voice;
 
-pub(super) fn facts(step: u64, best: Option<Best>) -> Facts {
+pub(super) fn facts(step: u64, best: Option<Best>) -> CheckpointFacts {
     let mut voice = small_voice();
     // Numbers whose decimals are long.
     voice.length_scale = 1.0 + 1.0 / 3.0;
     let style = (1..9).map(|n| (n as f32 * 0.37).sin() / 3.0).collect();
     voice.speakers.insert("one".to_owned(), style);
-    Facts {
+    CheckpointFacts {
         voice,
         progress: Progress {
             step,
@@ -62,14 +62,17 @@ fn trained() -> (Voice, OptimizerState) {
     (model, state)
 }
 
-fn save_facts(checkpoints: &Checkpoints, facts: &Facts) -> Result<PathBuf, CheckpointError> {
+fn save_facts(
+    checkpoints: &Checkpoints,
+    facts: &CheckpointFacts,
+) -> Result<PathBuf, CheckpointError> {
     let written = checkpoints.write(snapshot(facts));
     written.map(|written| written.path)
 }
 
-pub(super) fn snapshot(facts: &Facts) -> Snapshot {
+pub(super) fn snapshot(facts: &CheckpointFacts) -> Snapshot {
     let (model, optimizer) = trained();
-    let state = State {
+    let state = RunState {
         model: &model,
         optimizer: &optimizer,
         lengths: [1234.5, 1e-3],
@@ -171,7 +174,7 @@ fn alignments_keep_their_keys_in_the_file() {
     for key in ["alignments", "settling"] {
         assert!(json.as_object_mut().unwrap().remove(key).is_some());
     }
-    let old: Facts = serde_json::from_value(json).unwrap();
+    let old: CheckpointFacts = serde_json::from_value(json).unwrap();
     assert_eq!(old.alignments.known, []);
     assert_eq!(old.alignments.settling, Settling::default());
 }
@@ -339,7 +342,7 @@ fn a_checkpoint_is_about_as_large_as_predicted() {
     assert!(is_near, "{bytes} and {expected}");
 }
 
-fn of_run(step: u64, id: &str) -> Facts {
+fn of_run(step: u64, id: &str) -> CheckpointFacts {
     let mut facts = facts(step, None);
     facts.settings[RUN_ID] = json!(id);
     facts

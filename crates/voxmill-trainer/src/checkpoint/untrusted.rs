@@ -5,7 +5,9 @@ use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use super::{ALIGNMENTS, CheckpointError, Facts, Progress, StoredAlignments, TRAINING, VoiceFacts};
+use super::{
+    ALIGNMENTS, CheckpointError, CheckpointFacts, Progress, StoredAlignments, TRAINING, VoiceFacts,
+};
 use crate::model::{ModelShape, ModelSize, Vocabulary};
 use crate::prepare::LANGUAGES;
 
@@ -90,7 +92,7 @@ pub(super) fn hash(
 }
 
 /// Whether facts fit each other and this program, or what does not.
-pub(super) fn check(facts: &Facts) -> Result<(), String> {
+pub(super) fn check(facts: &CheckpointFacts) -> Result<(), String> {
     check_voice(&facts.voice)?;
     check_progress(&facts.progress)?;
     check_alignments(&facts.alignments)

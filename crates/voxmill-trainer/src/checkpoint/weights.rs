@@ -6,7 +6,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::{CheckpointError, Facts, Restored, State, VoiceFacts};
+use super::{CheckpointError, CheckpointFacts, Restored, RunState, VoiceFacts};
 use crate::device::read;
 use crate::model::{Voice, Weight};
 use crate::optimizer::{Moments, OptimizerState};
@@ -36,7 +36,7 @@ impl HostTensor {
 const LOSS_SCALE: &str = "loss_scale";
 
 /// The weights to speak with, which are their running mean; and all that training resumes from besides.
-pub(super) fn tensors(state: &State<'_>) -> [Vec<HostTensor>; 2] {
+pub(super) fn tensors(state: &RunState<'_>) -> [Vec<HostTensor>; 2] {
     let (mut voice, mut training) = (Vec::new(), Vec::new());
     let weights = state.model.weights().into_iter();
     for (weight, moments) in weights.zip(state.optimizer.by_weight()) {
@@ -172,7 +172,7 @@ pub(super) fn load_voice(
 pub(super) fn load_training(
     [training, voice]: [(PathBuf, Vec<u8>); 2],
     device: &Device,
-    facts: Facts,
+    facts: CheckpointFacts,
 ) -> Result<Restored, CheckpointError> {
     let loaded = Loaded::new(&training.0, &training.1)?;
     let means = Loaded::new(&voice.0, &voice.1)?;

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use super::{CheckpointError, Checkpoints, Snapshot, Written};
 use crate::device::without_panic;
 
-type Outcome = Result<Written, NotWritten>;
+type WriteOutcome = Result<Written, NotWritten>;
 
 /// A checkpoint that is not there, and why.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct CheckpointWriter {
     checkpoints: Checkpoints,
     /// `None` once it is to end.
     snapshots: Option<Sender<Snapshot>>,
-    outcomes: Receiver<Outcome>,
+    outcomes: Receiver<WriteOutcome>,
     thread: Option<JoinHandle<()>>,
     /// The step that is being written, or whose outcome nobody has taken yet.
     under_way: Option<u64>,
@@ -63,7 +63,7 @@ impl CheckpointWriter {
     }
 
     /// What became of the checkpoint before, once it has; nothing where none is under way.
-    pub(crate) fn outcome(&mut self) -> Option<Outcome> {
+    pub(crate) fn outcome(&mut self) -> Option<WriteOutcome> {
         self.under_way?;
         match self.outcomes.try_recv() {
             Err(TryRecvError::Empty) => None,
@@ -72,13 +72,13 @@ impl CheckpointWriter {
     }
 
     /// The same, waited for.
-    pub(crate) fn wait(&mut self) -> Option<Outcome> {
+    pub(crate) fn wait(&mut self) -> Option<WriteOutcome> {
         self.under_way?;
         let came = self.outcomes.recv().ok();
         self.take(came)
     }
 
-    fn take(&mut self, came: Option<Outcome>) -> Option<Outcome> {
+    fn take(&mut self, came: Option<WriteOutcome>) -> Option<WriteOutcome> {
         let step = self.under_way.take()?;
         let ended = || {
             let why = "the thread that writes it has ended";

@@ -12,20 +12,20 @@ const ALIGNMENT: usize = 128;
 /// Which weight lies where.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Packing {
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<WeightGroup>,
     weights: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct WeightGroup {
     /// Whether they are matrices, which are pulled towards zero.
     pub(super) matrices: bool,
     length: usize,
-    slots: Vec<Slot>,
+    slots: Vec<PackedWeight>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Slot {
+struct PackedWeight {
     /// Its place in the model's order.
     weight: usize,
     from: usize,
@@ -35,13 +35,13 @@ struct Slot {
 impl Packing {
     /// Of weights with these shapes, in the model's order.
     pub(super) fn new(shapes: &[Vec<usize>]) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<WeightGroup> = Vec::new();
         for (weight, shape) in shapes.iter().enumerate() {
             let (matrices, length) = (shape.len() > 1, shape.iter().product());
             let has_room =
-                |group: &Group| group.matrices == matrices && group.length + length <= MOST;
+                |group: &WeightGroup| group.matrices == matrices && group.length + length <= MOST;
             let at = groups.iter().position(has_room).unwrap_or_else(|| {
-                groups.push(Group {
+                groups.push(WeightGroup {
                     matrices,
                     length: 0,
                     slots: Vec::new(),
@@ -49,7 +49,7 @@ impl Packing {
                 groups.len() - 1
             });
             let group = &mut groups[at];
-            group.slots.push(Slot {
+            group.slots.push(PackedWeight {
                 weight,
                 from: group.length,
                 length,
@@ -89,7 +89,7 @@ impl Packing {
         factors: &[f32],
     ) -> Vec<Option<Tensor<1>>> {
         let groups = self.groups.iter().zip(packed);
-        let times = |(group, packed): (&Group, Option<Tensor<1>>)| {
+        let times = |(group, packed): (&WeightGroup, Option<Tensor<1>>)| {
             let packed = packed?;
             // What lies between two weights belongs to the one before.
             let ends = group.slots.iter().skip(1).map(|slot| slot.from);
@@ -153,7 +153,7 @@ mod tests {
             vec![1],
         ];
         let packing = Packing::new(&shapes);
-        let weights = |group: &Group| group.slots.iter().map(|slot| slot.weight).collect();
+        let weights = |group: &WeightGroup| group.slots.iter().map(|slot| slot.weight).collect();
         let groups: Vec<Vec<usize>> = packing.groups.iter().map(weights).collect();
         assert_eq!(groups, [vec![0, 2], vec![1, 4], vec![3]]);
         for group in &packing.groups {

@@ -79,9 +79,9 @@ fn step(
     state: OptimizerState,
     gradients: FlatGradients,
 ) -> (Voice, OptimizerState, Taken) {
-    let control: fn(Tensor<1>) -> Control = match way {
-        Way::Cpu => Control::new,
-        Way::Device => |on_device| Control {
+    let control: fn(Tensor<1>) -> StepControl = match way {
+        Way::Cpu => StepControl::new,
+        Way::Device => |on_device| StepControl {
             on_device,
             on_host: None,
         },

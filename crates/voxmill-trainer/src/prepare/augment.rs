@@ -44,7 +44,7 @@ pub(super) struct Augmenter {
 
 /// What happens to a row of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Change {
+pub(super) struct Augmentation {
     gain_db: f64,
     snr_db: Option<f64>,
     noise_from: usize,
@@ -77,16 +77,16 @@ impl Augmenter {
     }
 
     /// Of each row. Depends on the seed, the epoch and the clip, and on nothing else.
-    pub(super) fn draw(&self, batch: &Batch) -> Vec<Change> {
+    pub(super) fn draw(&self, batch: &Batch) -> Vec<Augmentation> {
         let rows = batch.clips.iter().zip(&batch.reference_counts);
         let changes = rows.map(|(clip, &frames)| match clip {
             Some(clip) => self.change(batch.position.epoch, *clip, frames as usize),
-            None => Change::default(),
+            None => Augmentation::default(),
         });
         changes.collect()
     }
 
-    fn change(&self, epoch: u64, clip: usize, frames: usize) -> Change {
+    fn change(&self, epoch: u64, clip: usize, frames: usize) -> Augmentation {
         let clip = clip.to_string();
         let number = |purpose: &str| draw(self.seed, epoch, &clip, purpose);
         let range = |whole: usize, most: usize, what: &str, n: u32| {
@@ -99,7 +99,7 @@ impl Augmenter {
         let times = 0..self.augment.time_masks;
         let channels = 0..self.augment.channel_masks;
         let snr = self.augment.noise_snr_db.map(f64::from);
-        Change {
+        Augmentation {
             gain_db: f64::from(self.augment.gain_db) * (2.0 * unit(number("gain")) - 1.0),
             snr_db: snr.map(|snr| snr + NOISE_RANGE_DB * unit(number("noise"))),
             noise_from: below(number("noise place"), room) as usize,
@@ -117,7 +117,7 @@ impl Augmenter {
         &self,
         mel: Tensor<3>,
         spans: &Spans,
-        changes: &[Change],
+        changes: &[Augmentation],
         statistics: MelStatistics,
     ) -> Tensor<3> {
         let [rows, time, channels] = mel.dims();
@@ -127,7 +127,8 @@ impl Augmenter {
         };
         let mut changed = denormalise(statistics, mel);
         if self.augment.noise_snr_db.is_some() {
-            let below = |row: &Change| row.snr_db.map_or(0.0, |db| 10f64.powf(-db / 20.0) as f32);
+            let below =
+                |row: &Augmentation| row.snr_db.map_or(0.0, |db| 10f64.powf(-db / 20.0) as f32);
             let below = column(changes.iter().map(below).collect());
             changed = self.with_noise(changed, spans, changes, below);
         }
@@ -153,7 +154,7 @@ impl Augmenter {
         &self,
         log_mel: Tensor<3>,
         spans: &Spans,
-        changes: &[Change],
+        changes: &[Augmentation],
         below_voice: Tensor<3>,
     ) -> Tensor<3> {
         let [rows, time, channels] = log_mel.dims();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{Check, Outcome, Unit};
+use super::{CheckOutcome, MeasuredUnit, SelftestCheck};
 use crate::device::{self, Coming, Reader, is_cpu, memory_in_use};
 
 /// Rows and columns of the matrices that keep a device at work.
@@ -37,10 +37,10 @@ fn products_that_take(device: &Device, least: Duration) -> usize {
 }
 
 /// Whether asking for a number returns before the device has computed it.
-pub(super) fn reads(device: &Device) -> Vec<Check> {
+pub(super) fn reads(device: &Device) -> Vec<SelftestCheck> {
     let name = "reads that are not waited for";
     if is_cpu(device) {
-        return vec![Check::not_measurable(name, IN_STEP)];
+        return vec![SelftestCheck::not_measurable(name, IN_STEP)];
     }
     let products = products_that_take(device, Duration::from_millis(200));
     let reader = Reader::start();
@@ -58,19 +58,19 @@ pub(super) fn reads(device: &Device) -> Vec<Check> {
         1e3 * done.as_secs_f64()
     );
     let outcome = match asked < done / 2 {
-        true => Outcome::Passed(seen),
-        false => Outcome::Failed(format!("the host waits for the device: {seen}")),
+        true => CheckOutcome::Passed(seen),
+        false => CheckOutcome::Failed(format!("the host waits for the device: {seen}")),
     };
-    vec![Check { name, outcome }]
+    vec![SelftestCheck { name, outcome }]
 }
 
 /// Equal pieces of work, the host one piece ahead as in training, each stamped when it is done: the device's time line is
 /// made of such stamps. A read that reaches the queue after the next piece waits for that too, so a stamp may be a piece
 /// late; that charges time to a neighbour, and never happens where the device is idle. More would be wrong.
-pub(super) fn stamps(device: &Device) -> Vec<Check> {
+pub(super) fn stamps(device: &Device) -> Vec<SelftestCheck> {
     let name = "completion stamps";
     if is_cpu(device) {
-        return vec![Check::not_measurable(name, IN_STEP)];
+        return vec![SelftestCheck::not_measurable(name, IN_STEP)];
     }
     const PIECES: usize = 8;
     let products = products_that_take(device, Duration::from_millis(100));
@@ -98,20 +98,20 @@ pub(super) fn stamps(device: &Device) -> Vec<Check> {
         1e3 * piece
     );
     let outcome = match came.is_sorted() && latest < 1.25 {
-        true => Outcome::Passed(seen),
-        false => Outcome::Failed(seen),
+        true => CheckOutcome::Passed(seen),
+        false => CheckOutcome::Failed(seen),
     };
-    vec![Check { name, outcome }]
+    vec![SelftestCheck { name, outcome }]
 }
 
 /// How long work took by the device's own clock, compared with the host's. The host sees it from outside: the device's
 /// figure may only be smaller.
 #[cfg(feature = "gpu")]
-pub(super) fn clock(device: &Device) -> Vec<Check> {
+pub(super) fn clock(device: &Device) -> Vec<SelftestCheck> {
     use burn_cubecl::cubecl::{future::block_on, profile::TimingMethod};
     let name = "device clock";
     if is_cpu(device) {
-        return vec![Check::not_measurable(
+        return vec![SelftestCheck::not_measurable(
             name,
             "the CPU has no clock of its own",
         )];
@@ -123,14 +123,14 @@ pub(super) fn clock(device: &Device) -> Vec<Check> {
     let by_host = begin.elapsed();
     let duration = match profiled {
         Ok((_, duration)) => duration,
-        Err(why) => return vec![Check::not_measurable(name, why.to_string())],
+        Err(why) => return vec![SelftestCheck::not_measurable(name, why.to_string())],
     };
     if duration.timing_method() == TimingMethod::System {
         let why = "the backend has none: it reports the host's";
-        return vec![Check::not_measurable(name, why)];
+        return vec![SelftestCheck::not_measurable(name, why)];
     }
     let Some(ticks) = block_on(duration.resolve()) else {
-        return vec![Check::not_measurable(
+        return vec![SelftestCheck::not_measurable(
             name,
             "it was read and reported nothing",
         )];
@@ -142,20 +142,20 @@ pub(super) fn clock(device: &Device) -> Vec<Check> {
         1e3 * by_host.as_secs_f64()
     );
     let outcome = match by_device > by_host / 4 && by_device <= by_host {
-        true => Outcome::Passed(seen),
-        false => Outcome::Failed(seen),
+        true => CheckOutcome::Passed(seen),
+        false => CheckOutcome::Failed(seen),
     };
-    vec![Check { name, outcome }]
+    vec![SelftestCheck { name, outcome }]
 }
 
 #[cfg(not(feature = "gpu"))]
-pub(super) fn clock(_: &Device) -> Vec<Check> {
+pub(super) fn clock(_: &Device) -> Vec<SelftestCheck> {
     let why = "the CPU has no clock of its own";
-    vec![Check::not_measurable("device clock", why)]
+    vec![SelftestCheck::not_measurable("device clock", why)]
 }
 
 /// Whether pools report memory that is taken, and report it as free again.
-pub(super) fn memory(device: &Device) -> Vec<Check> {
+pub(super) fn memory(device: &Device) -> Vec<SelftestCheck> {
     let name = "memory report";
     let in_use = || {
         let synced = device.sync().map_err(|why| why.to_string());
@@ -174,8 +174,8 @@ pub(super) fn memory(device: &Device) -> Vec<Check> {
         Ok(Some([before, during, after]))
     };
     let outcome = match taken() {
-        Err(why) => Outcome::Failed(why),
-        Ok(None) => Outcome::NotMeasurable("the backend reports no pools".to_owned()),
+        Err(why) => CheckOutcome::Failed(why),
+        Ok(None) => CheckOutcome::NotMeasurable("the backend reports no pools".to_owned()),
         Ok(Some([before, during, after])) => {
             let mb = |bytes: u64| bytes / 1_000_000;
             let seen = format!(
@@ -188,20 +188,20 @@ pub(super) fn memory(device: &Device) -> Vec<Check> {
             // The library may keep what a kernel of its own needs; it may not lose a block.
             let (block, slack) = (BLOCK as u64, BLOCK as u64 / 8);
             match during + slack >= before + block && after <= before + slack {
-                true => Outcome::Passed(seen),
-                false => Outcome::Failed(seen),
+                true => CheckOutcome::Passed(seen),
+                false => CheckOutcome::Failed(seen),
             }
         }
     };
-    vec![Check { name, outcome }]
+    vec![SelftestCheck { name, outcome }]
 }
 
 /// Bytes a second, to the device and back: the best of some rounds, compared value by value.
-pub(super) fn transfer(device: &Device) -> Vec<Check> {
+pub(super) fn transfer(device: &Device) -> Vec<SelftestCheck> {
     const ROUNDS: usize = 3;
     if is_cpu(device) {
         let why = "tensors of the CPU are the host's memory";
-        return vec![Check::not_measurable("transfer", why)];
+        return vec![SelftestCheck::not_measurable("transfer", why)];
     }
     let values: Vec<f32> = (0..BLOCK / size_of::<f32>()).map(|at| at as f32).collect();
     let (mut to, mut back) = (f64::INFINITY, f64::INFINITY);
@@ -210,7 +210,10 @@ pub(super) fn transfer(device: &Device) -> Vec<Check> {
         let begin = Instant::now();
         let there = Tensor::<1>::from_data(data, device);
         if let Err(why) = device.sync() {
-            return vec![Check::failed("transfer to the device", why.to_string())];
+            return vec![SelftestCheck::failed(
+                "transfer to the device",
+                why.to_string(),
+            )];
         }
         to = to.min(begin.elapsed().as_secs_f64());
         let begin = Instant::now();
@@ -218,14 +221,14 @@ pub(super) fn transfer(device: &Device) -> Vec<Check> {
         back = back.min(begin.elapsed().as_secs_f64());
         if here != values {
             let why = "what came back is not what was sent";
-            return vec![Check::failed("transfer from the device", why)];
+            return vec![SelftestCheck::failed("transfer from the device", why)];
         }
     }
-    let rate = |name, seconds: f64| Check {
+    let rate = |name, seconds: f64| SelftestCheck {
         name,
-        outcome: Outcome::Measured {
+        outcome: CheckOutcome::Measured {
             value: BLOCK as f64 / seconds,
-            unit: Unit::BytesPerSecond,
+            unit: MeasuredUnit::BytesPerSecond,
         },
     };
     vec![
@@ -235,22 +238,22 @@ pub(super) fn transfer(device: &Device) -> Vec<Check> {
 }
 
 #[cfg(not(feature = "gpu"))]
-pub(super) fn kernels(_: &Device) -> Vec<Check> {
+pub(super) fn kernels(_: &Device) -> Vec<SelftestCheck> {
     let why = "the CPU launches none";
-    vec![Check::not_measurable("kernels of a step", why)]
+    vec![SelftestCheck::not_measurable("kernels of a step", why)]
 }
 
 #[cfg(feature = "gpu")]
-pub(super) fn kernels(device: &Device) -> Vec<Check> {
+pub(super) fn kernels(device: &Device) -> Vec<SelftestCheck> {
     let name = "kernels of a step";
     if is_cpu(device) {
-        return vec![Check::not_measurable(name, "the CPU launches none")];
+        return vec![SelftestCheck::not_measurable(name, "the CPU launches none")];
     }
     let launched = super::launches::of_a_tiny_step(device);
     let sum: usize = launched.iter().flat_map(|phase| phase.values()).sum();
-    let outcome = Outcome::Measured {
+    let outcome = CheckOutcome::Measured {
         value: sum as f64,
-        unit: Unit::Kernels,
+        unit: MeasuredUnit::Kernels,
     };
-    vec![Check { name, outcome }]
+    vec![SelftestCheck { name, outcome }]
 }

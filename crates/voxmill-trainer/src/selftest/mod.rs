@@ -13,13 +13,13 @@ use crate::device::{Device, without_panic};
 
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Check {
+pub struct SelftestCheck {
     pub name: &'static str,
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// How far the device is from the CPU, and the most that passes.
     Compared {
         off: f64,
@@ -28,7 +28,7 @@ pub enum Outcome {
     /// A number that is neither right nor wrong.
     Measured {
         value: f64,
-        unit: Unit,
+        unit: MeasuredUnit,
     },
     Passed(String),
     Failed(String),
@@ -36,38 +36,40 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum MeasuredUnit {
     BytesPerSecond,
     Kernels,
     Bits,
 }
 
-impl Outcome {
+impl CheckOutcome {
     pub fn is_failure(&self) -> bool {
         match self {
             // What is not a number is not close to anything.
-            Outcome::Compared { off, most } => off.is_nan() || off > most,
-            Outcome::Failed(_) => true,
-            Outcome::Measured { .. } | Outcome::Passed(_) | Outcome::NotMeasurable(_) => false,
+            CheckOutcome::Compared { off, most } => off.is_nan() || off > most,
+            CheckOutcome::Failed(_) => true,
+            CheckOutcome::Measured { .. }
+            | CheckOutcome::Passed(_)
+            | CheckOutcome::NotMeasurable(_) => false,
         }
     }
 }
 
-impl Check {
-    fn compared(name: &'static str, off: f32, most: f64) -> Check {
+impl SelftestCheck {
+    fn compared(name: &'static str, off: f32, most: f64) -> SelftestCheck {
         let off = f64::from(off);
-        let outcome = Outcome::Compared { off, most };
-        Check { name, outcome }
+        let outcome = CheckOutcome::Compared { off, most };
+        SelftestCheck { name, outcome }
     }
 
-    fn failed(name: &'static str, why: impl Into<String>) -> Check {
-        let outcome = Outcome::Failed(why.into());
-        Check { name, outcome }
+    fn failed(name: &'static str, why: impl Into<String>) -> SelftestCheck {
+        let outcome = CheckOutcome::Failed(why.into());
+        SelftestCheck { name, outcome }
     }
 
-    fn not_measurable(name: &'static str, why: impl Into<String>) -> Check {
-        let outcome = Outcome::NotMeasurable(why.into());
-        Check { name, outcome }
+    fn not_measurable(name: &'static str, why: impl Into<String>) -> SelftestCheck {
+        let outcome = CheckOutcome::NotMeasurable(why.into());
+        SelftestCheck { name, outcome }
     }
 }
 
@@ -78,10 +80,10 @@ pub const FRAMES: &str = "frames of samples";
 pub const PRODUCT_BITS: &str = "precision of products";
 
 /// Some checks that are made together, and the name under which a panic in them is reported.
-type Group = (&'static str, fn(&Device) -> Vec<Check>);
+type CheckGroup = (&'static str, fn(&Device) -> Vec<SelftestCheck>);
 
 /// What a wrong voice would come of.
-const PARITY: [Group; 6] = [
+const PARITY: [CheckGroup; 6] = [
     ("matrix products", parity::products),
     (PRODUCT_BITS, parity::product_bits),
     ("parts of the model", parity::parts),
@@ -91,7 +93,7 @@ const PARITY: [Group; 6] = [
 ];
 
 /// What feeding and measuring rest on.
-const MACHINERY: [Group; 6] = [
+const MACHINERY: [CheckGroup; 6] = [
     ("reads that are not waited for", machinery::reads),
     ("completion stamps", machinery::stamps),
     ("device clock", machinery::clock),
@@ -102,23 +104,27 @@ const MACHINERY: [Group; 6] = [
 
 /// Compares what the device computes with the CPU: a few seconds on a GPU whose kernels are compiled. `report` is given
 /// each check as soon as it is made.
-pub fn parity(device: &Device, report: &mut dyn FnMut(&Check)) -> Vec<Check> {
+pub fn parity(device: &Device, report: &mut dyn FnMut(&SelftestCheck)) -> Vec<SelftestCheck> {
     run(&PARITY, device, report)
 }
 
 /// All checks there are.
-pub fn all(device: &Device, report: &mut dyn FnMut(&Check)) -> Vec<Check> {
+pub fn all(device: &Device, report: &mut dyn FnMut(&SelftestCheck)) -> Vec<SelftestCheck> {
     let mut checks = parity(device, report);
     checks.extend(run(&MACHINERY, device, report));
     checks
 }
 
-fn run(groups: &[Group], device: &Device, report: &mut dyn FnMut(&Check)) -> Vec<Check> {
+fn run(
+    groups: &[CheckGroup],
+    device: &Device,
+    report: &mut dyn FnMut(&SelftestCheck),
+) -> Vec<SelftestCheck> {
     let device = device.clone().inner();
     let mut checks = Vec::new();
     for (name, group) in groups {
         let made = without_panic(|| group(&device));
-        let made = made.unwrap_or_else(|why| vec![Check::failed(name, why)]);
+        let made = made.unwrap_or_else(|why| vec![SelftestCheck::failed(name, why)]);
         made.iter().for_each(&mut *report);
         checks.extend(made);
     }
@@ -139,7 +145,7 @@ mod tests {
             let failed: Vec<_> = (checks.iter())
                 .filter(|check| check.outcome.is_failure())
                 .collect();
-            assert_eq!(failed, [] as [&Check; 0], "{device:?}");
+            assert_eq!(failed, [] as [&SelftestCheck; 0], "{device:?}");
         }
     }
 
@@ -150,8 +156,8 @@ mod tests {
             let checks = run(&MACHINERY, &device, &mut |_| {});
             println!("{device:?}: {checks:#?}");
             assert!(checks.len() >= MACHINERY.len());
-            let not_measurable = |check: &&Check| match &check.outcome {
-                Outcome::NotMeasurable(why) => !why.is_empty(),
+            let not_measurable = |check: &&SelftestCheck| match &check.outcome {
+                CheckOutcome::NotMeasurable(why) => !why.is_empty(),
                 _ => false,
             };
             let open = checks.iter().filter(not_measurable).count();
@@ -164,19 +170,24 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_a_failure() {
-        let passes = |off| !Check::compared("", off, 1e-3).outcome.is_failure();
+        let passes = |off| !SelftestCheck::compared("", off, 1e-3).outcome.is_failure();
         assert!(passes(0.0) && passes(9e-4));
         assert!(!passes(2e-3) && !passes(f32::NAN) && !passes(f32::INFINITY));
     }
 
     #[test]
     fn a_panic_fails_its_group_and_the_next_one_is_still_made() {
-        let groups: [Group; 2] = [
+        let groups: [CheckGroup; 2] = [
             ("breaks", |_| panic!("the driver is gone")),
-            ("works", |_| vec![Check::compared("works", 0.0, 0.0)]),
+            ("works", |_| {
+                vec![SelftestCheck::compared("works", 0.0, 0.0)]
+            }),
         ];
         let checks = run(&groups, &cpu(), &mut |_| {});
-        assert_eq!(checks[0], Check::failed("breaks", "the driver is gone"));
+        assert_eq!(
+            checks[0],
+            SelftestCheck::failed("breaks", "the driver is gone")
+        );
         assert!(!checks[1].outcome.is_failure());
     }
 }

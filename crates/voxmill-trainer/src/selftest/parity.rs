@@ -5,7 +5,7 @@ use voxmill_audio::{AudioSettings, LogMel};
 use voxmill_data::batch::Batch;
 use voxmill_data::draw::{draw, unit};
 
-use super::{Check, FRAMES, Outcome, PRODUCT_BITS, Unit};
+use super::{CheckOutcome, FRAMES, MeasuredUnit, PRODUCT_BITS, SelftestCheck};
 use crate::device::{Device, cpu, read};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
@@ -84,21 +84,21 @@ const PRODUCTS: [[usize; 3]; 10] = [
 ];
 
 /// In every layout that a backward pass asks for.
-pub(super) fn products(device: &Device) -> Vec<Check> {
+pub(super) fn products(device: &Device) -> Vec<SelftestCheck> {
     let name = "matrix products";
     let mut furthest = 0.0;
     for [rows, inner, columns] in PRODUCTS {
         let [here, there] = [&cpu(), device].map(|on| product(on, rows, inner, columns));
         let off = apart(&here, &there);
-        let check = Check::compared(name, off, SAME_SUMS);
+        let check = SelftestCheck::compared(name, off, SAME_SUMS);
         if check.outcome.is_failure() {
             let shapes = format!("{rows} × {inner} times {inner} × {columns}");
             let why = format!("{shapes} is off by {off:.2} of its largest value");
-            return vec![Check::failed(name, why)];
+            return vec![SelftestCheck::failed(name, why)];
         }
         furthest = off.max(furthest);
     }
-    vec![Check::compared(name, furthest, SAME_SUMS)]
+    vec![SelftestCheck::compared(name, furthest, SAME_SUMS)]
 }
 
 fn product(device: &Device, rows: usize, inner: usize, columns: usize) -> Vec<f32> {
@@ -121,7 +121,7 @@ fn product(device: &Device, rows: usize, inner: usize, columns: usize) -> Vec<f3
 
 /// Of how many bits after the leading one a factor may have without being rounded: 23 in 32 bits, 10 in TF32, which a
 /// library may choose for tensors of 32 bits.
-pub(super) fn product_bits(device: &Device) -> Vec<Check> {
+pub(super) fn product_bits(device: &Device) -> Vec<SelftestCheck> {
     const BITS: usize = 23;
     // As large as the model's own products: those have kernels of their own.
     const ROWS: usize = 2_048;
@@ -136,17 +136,17 @@ pub(super) fn product_bits(device: &Device) -> Vec<Check> {
     let sums = read(sums.narrow(1, 0, 1));
     let kept = |row: usize| sums[row] == INNER as f32 * (1.0 + last(row));
     let lost = (0..BITS).find(|&row| !kept(row));
-    let outcome = Outcome::Measured {
+    let outcome = CheckOutcome::Measured {
         value: lost.unwrap_or(BITS) as f64,
-        unit: Unit::Bits,
+        unit: MeasuredUnit::Bits,
     };
-    vec![Check {
+    vec![SelftestCheck {
         name: PRODUCT_BITS,
         outcome,
     }]
 }
 
-pub(super) fn parts(device: &Device) -> Vec<Check> {
+pub(super) fn parts(device: &Device) -> Vec<SelftestCheck> {
     let compute = |device: &Device| -> Vec<(&'static str, Vec<f32>)> {
         let model = voice_on(device);
         let batch = prepared(device, batch());
@@ -174,12 +174,14 @@ pub(super) fn parts(device: &Device) -> Vec<Check> {
     let (here, there) = (compute(&cpu()), compute(device));
     let parts = here.into_iter().zip(there);
     parts
-        .map(|((name, here), (_, there))| Check::compared(name, apart(&here, &there), SAME_SUMS))
+        .map(|((name, here), (_, there))| {
+            SelftestCheck::compared(name, apart(&here, &there), SAME_SUMS)
+        })
         .collect()
 }
 
 /// Of one step: the gradient of each weight, their norm, and what AdamW makes of them.
-pub(super) fn gradients(device: &Device) -> Vec<Check> {
+pub(super) fn gradients(device: &Device) -> Vec<SelftestCheck> {
     struct Step {
         gradients: Vec<Vec<f32>>,
         norm: Vec<f32>,
@@ -222,9 +224,9 @@ pub(super) fn gradients(device: &Device) -> Vec<Check> {
         }
     });
     vec![
-        Check::compared("gradients", furthest, SAME_GRADIENTS),
-        Check::compared("gradient norm", apart(&here.norm, &there.norm), SAME_SUMS),
-        Check::compared(
+        SelftestCheck::compared("gradients", furthest, SAME_GRADIENTS),
+        SelftestCheck::compared("gradient norm", apart(&here.norm, &there.norm), SAME_SUMS),
+        SelftestCheck::compared(
             "optimizer step",
             turned(&here.moved, &there.moved),
             SAME_STEP,
@@ -248,7 +250,7 @@ pub(crate) fn turned(a: &[f32], b: &[f32]) -> f32 {
     off / length(&mut a.iter().copied())
 }
 
-pub(super) fn steps(device: &Device) -> Vec<Check> {
+pub(super) fn steps(device: &Device) -> Vec<SelftestCheck> {
     let losses = |device: &Device| -> Vec<f32> {
         let mut model = voice_on(device);
         let mut state = OptimizerState::new(&model, device);
@@ -265,7 +267,7 @@ pub(super) fn steps(device: &Device) -> Vec<Check> {
         (0..STEPS).map(step).collect()
     };
     let (here, there) = (losses(&cpu()), losses(device));
-    vec![Check::compared(
+    vec![SelftestCheck::compared(
         "losses of five steps",
         apart(&here, &there),
         SAME_LOSSES,
@@ -273,20 +275,24 @@ pub(super) fn steps(device: &Device) -> Vec<Check> {
 }
 
 /// Frames as matrix products are where products in TF32 would show.
-pub(super) fn frames(device: &Device) -> Vec<Check> {
+pub(super) fn frames(device: &Device) -> Vec<SelftestCheck> {
     let settings = AudioSettings::default();
     let clip = speech_like(22_050);
     let mut real = Vec::new();
     match LogMel::new(&settings) {
         Ok(mut log_mel) => log_mel.log_mel(&clip, &mut real),
-        Err(why) => return vec![Check::failed(FRAMES, why.to_string())],
+        Err(why) => return vec![SelftestCheck::failed(FRAMES, why.to_string())],
     };
     let framing = settings.framing();
     let frames = framing.frames_of_clip(clip.len());
     let mut row = framing.lay_out(&clip, 0..frames);
     row.resize(framing.row_width(frames), 0.0);
     let made = read(FramesOnDevice::new(&settings, device).of_samples(row, 1, frames));
-    vec![Check::compared(FRAMES, worst(&real, &made), SAME_FRAMES)]
+    vec![SelftestCheck::compared(
+        FRAMES,
+        worst(&real, &made),
+        SAME_FRAMES,
+    )]
 }
 
 #[cfg(test)]

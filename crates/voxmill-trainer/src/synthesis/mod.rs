@@ -11,7 +11,7 @@ use voxmill_text::language::Language;
 use voxmill_text::symbols::{self, SymbolTable};
 use voxmill_text::{FrontEnd, TextError, sentences};
 
-pub use voice::{Spoken, TrainedVoice};
+pub use voice::{SpokenMel, TrainedVoice};
 
 /// Between two sentences.
 const PAUSE_SECONDS: f64 = 0.25;

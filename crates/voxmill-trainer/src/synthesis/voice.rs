@@ -19,7 +19,7 @@ pub struct TrainedVoice {
 
 /// Speech as log-mel frames.
 #[derive(Clone, Debug)]
-pub struct Spoken {
+pub struct SpokenMel {
     /// Log-mel, frame after frame.
     pub mel: Vec<f32>,
     pub channels: usize,
@@ -27,7 +27,7 @@ pub struct Spoken {
     pub durations: Vec<u32>,
 }
 
-impl Spoken {
+impl SpokenMel {
     pub fn frames(&self) -> usize {
         self.mel.len() / self.channels.max(1)
     }
@@ -76,7 +76,7 @@ impl TrainedVoice {
     }
 
     /// Speaks tokens (at least one) in a style; `rate` above 1 is faster.
-    pub fn speak(&self, tokens: &[u16], language: Language, style: &[f32], rate: f64) -> Spoken {
+    pub fn speak(&self, tokens: &[u16], language: Language, style: &[f32], rate: f64) -> SpokenMel {
         let count = tokens.len();
         let device = &self.device;
         let ids: Vec<i32> = tokens.iter().map(|&id| i32::from(id)).collect();
@@ -92,7 +92,7 @@ impl TrainedVoice {
         let durations = Durations::new(durations, count);
         let spans = Spans::new(&[frames], frames as usize, device);
         let mel = (self.model).decode(encoded.states, &durations, &spans, &style);
-        Spoken {
+        SpokenMel {
             mel: read(denormalise(self.facts.mel_statistics, mel)),
             channels: self.facts.vocabulary.mel_channels,
             durations: durations.row(0).to_vec(),

@@ -43,12 +43,12 @@ pub(super) struct Alignments {
 #[derive(Debug)]
 struct PendingScores {
     clips: Vec<Option<usize>>,
-    state: State,
+    state: DurationState,
 }
 
 /// The durations of each row.
 #[derive(Debug)]
-enum State {
+enum DurationState {
     Reading(Coming<Vec<Vec<u32>>>),
     Found(Vec<Vec<u32>>),
 }
@@ -62,7 +62,7 @@ impl Alignments {
         };
         let pending = stored.pending.into_iter().map(|found| PendingScores {
             clips: found.clips,
-            state: State::Found(found.durations),
+            state: DurationState::Found(found.durations),
         });
         Self {
             reader,
@@ -118,7 +118,7 @@ impl Alignments {
         !self.assumes && self.settling.is_due(batch.position.epoch)
     }
 
-    fn push(&mut self, clips: Vec<Option<usize>>, state: State) {
+    fn push(&mut self, clips: Vec<Option<usize>>, state: DurationState) {
         self.of_this_step += 1;
         self.pending.push(PendingScores { clips, state });
     }
@@ -127,7 +127,7 @@ impl Alignments {
     pub(super) fn found(&mut self, batch: &ReadyBatch, durations: &Durations) {
         if self.reader.is_some() {
             let found = rows(durations, &batch.prepared.lengths);
-            self.push(batch.clips.clone(), State::Found(found));
+            self.push(batch.clips.clone(), DurationState::Found(found));
         }
     }
 
@@ -136,7 +136,7 @@ impl Alignments {
         let reader = self.reader.as_ref().expect("no alignment is known without");
         let lengths = batch.prepared.lengths.clone();
         let coming = reader.read(scores, move |scores, _| search(scores, &lengths));
-        self.push(batch.clips.clone(), State::Reading(coming));
+        self.push(batch.clips.clone(), DurationState::Reading(coming));
     }
 
     /// How many batches of the step under way have come by.
@@ -209,14 +209,15 @@ impl Alignments {
 impl PendingScores {
     /// Those of each row, waited for; panics where the device could not make the scores.
     fn durations(&mut self) -> &mut Vec<Vec<u32>> {
-        if let State::Reading(_) = self.state
-            && let State::Reading(coming) = mem::replace(&mut self.state, State::Found(Vec::new()))
+        if let DurationState::Reading(_) = self.state
+            && let DurationState::Reading(coming) =
+                mem::replace(&mut self.state, DurationState::Found(Vec::new()))
         {
-            self.state = State::Found(coming.wait());
+            self.state = DurationState::Found(coming.wait());
         }
         match &mut self.state {
-            State::Found(durations) => durations,
-            State::Reading(_) => unreachable!("it was waited for"),
+            DurationState::Found(durations) => durations,
+            DurationState::Reading(_) => unreachable!("it was waited for"),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::options::TrainOptions;
 use super::report::PendingReports;
 use super::styles::Styles;
 use super::unsaved::Unsaved;
-use crate::checkpoint::{CheckpointError, CheckpointFolder, Facts, Progress, VoiceFacts};
+use crate::checkpoint::{CheckpointError, CheckpointFacts, CheckpointFolder, Progress, VoiceFacts};
 use crate::device::Reader;
 use crate::device::{Precision, is_cpu};
 use crate::model::Voice;
@@ -103,7 +103,7 @@ impl Trainer {
         from: &CheckpointFolder,
     ) -> Result<Self, CheckpointError> {
         let restored = from.restore(&options.device_with_gradients(device))?;
-        let Facts {
+        let CheckpointFacts {
             voice, progress, ..
         } = restored.facts;
         let (model, optimizer) = (restored.model, restored.optimizer);

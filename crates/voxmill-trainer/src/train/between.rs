@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::report::{NotSaved, Observer, Saved, StepReport, Stopped, Summary, Validation};
-use super::{Feed, RunContext, Start, TrainError, Trainer, caught, validate};
-use crate::checkpoint::{Best, Facts, NotWritten, Snapshot, State, Written};
+use super::{Began, Feed, RunContext, TrainError, Trainer, caught, validate};
+use crate::checkpoint::{Best, CheckpointFacts, NotWritten, RunState, Snapshot, Written};
 use crate::optimizer::{LossScale, with_mean_weights};
 use crate::synthesis::TrainedVoice;
 
@@ -51,7 +51,7 @@ impl Trainer {
     pub(super) fn finish<F: Feed>(
         mut self,
         outcome: Result<Stopped, TrainError>,
-        start: Start,
+        start: Began,
         mut run: RunContext<'_, F>,
     ) -> Result<Summary, TrainError> {
         let device = self.device.clone();
@@ -257,7 +257,7 @@ impl Trainer {
         self.forget_unsaved_best();
         self.refresh_voice();
         self.progress.feed = run.feed.position();
-        let facts = Facts {
+        let facts = CheckpointFacts {
             voice: self.voice.clone(),
             progress: self.progress.clone(),
             settings: self.settings.clone(),
@@ -266,7 +266,7 @@ impl Trainer {
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };
-        let state = State {
+        let state = RunState {
             model: &self.model,
             optimizer: &self.optimizer,
             lengths: self.lengths.read(),

@@ -26,7 +26,7 @@ pub(super) struct Fitting {
 
 /// A shape that does not fit as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct BatchParts {
     pub shape: Shape,
     pub parts: usize,
     /// In the device's words.
@@ -39,7 +39,7 @@ impl Trainer {
         &mut self,
         batch: &ReadyBatch,
         task: &StepTask,
-    ) -> Result<(BatchGradients, Option<Split>), TrainError> {
+    ) -> Result<(BatchGradients, Option<BatchParts>), TrainError> {
         if is_cpu(&self.device) {
             return Ok((self.gradients_in_parts(batch, 1, task), None));
         }
@@ -62,7 +62,7 @@ impl Trainer {
                     if task.step > 0 {
                         self.fitting.parts.insert(kind, parts);
                     }
-                    let split = first_error.map(|why| Split {
+                    let split = first_error.map(|why| BatchParts {
                         shape: batch.shape,
                         parts: batch.split(parts).len(),
                         why,

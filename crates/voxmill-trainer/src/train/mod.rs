@@ -30,8 +30,8 @@ use burn::tensor::Device;
 use serde_json::Value;
 use voxmill_data::batch_plan::Position;
 
-pub use fitting::Split;
-pub use options::{Limits, TrainOptions};
+pub use fitting::BatchParts;
+pub use options::{RunLimits, TrainOptions};
 pub use report::{
     Losses, NotSaved, Observer, Saved, Shown, StepParts, StepReport, Stopped, Summary, Validation,
 };
@@ -151,14 +151,14 @@ struct RunContext<'a, F> {
 
 /// Where this start of the run began.
 #[derive(Clone, Copy, Debug)]
-struct Start {
+struct Began {
     step: u64,
     /// Of training before it.
     seconds: f64,
     at: Instant,
 }
 
-impl Start {
+impl Began {
     fn new(progress: &Progress) -> Self {
         Self {
             step: progress.step,

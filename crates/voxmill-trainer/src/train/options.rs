@@ -10,12 +10,12 @@ use crate::schedule::{Schedule, prior_weight};
 
 /// When to stop; whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct RunLimits {
     pub steps: Option<u64>,
     pub seconds: Option<f64>,
 }
 
-impl Limits {
+impl RunLimits {
     pub(super) fn reached(&self, step: u64, seconds: f64) -> Option<Stopped> {
         if self.steps.is_some_and(|most| step >= most) {
             return Some(Stopped::MaxSteps);
@@ -41,7 +41,7 @@ pub struct TrainOptions {
     pub seed: u64,
     pub optimizer: AdamW,
     pub schedule: Schedule,
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// Batches whose gradients add up to one step.
     pub accumulate: usize,
     /// Steps between readings of the losses.

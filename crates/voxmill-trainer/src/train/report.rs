@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use voxmill_data::batch_plan::{Position, Shape};
 
 use super::timeline::{DeviceLine, DeviceTimes, HostTimes};
-use super::{FeedError, Split};
+use super::{BatchParts, FeedError};
 use crate::checkpoint::{CheckpointError, Progress, VoiceFacts};
 use crate::device::read;
 use crate::device::{Coming, Reader};
@@ -53,7 +53,7 @@ pub struct StepReport {
     pub frames: u64,
     pub rate: f64,
     /// Shapes that were found in this step not to fit as a whole.
-    pub splits: Vec<Split>,
+    pub splits: Vec<BatchParts>,
     pub losses: Losses,
     pub gradient_norm: f64,
     /// Whether the step changed the weights: it does not if its gradients are not finite.
@@ -211,13 +211,13 @@ pub(super) struct PendingReports {
 
 /// What is known of a batch before the device is through with it.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SubmittedBatch {
     pub(super) host: HostTimes,
     /// The stage that the host waited for, if any.
     pub(super) late: Option<String>,
 }
 
-impl Asked {
+impl SubmittedBatch {
     /// Nothing more was to come.
     pub(super) fn for_nothing(now: Instant) -> Self {
         let host = HostTimes {
@@ -230,7 +230,7 @@ impl Asked {
 
 #[derive(Debug)]
 struct PendingBatch {
-    asked: Asked,
+    asked: SubmittedBatch,
     numbers: Coming<(Vec<f64>, Instant)>,
     /// With the last batch of a step.
     report: Option<StepReport>,
@@ -271,7 +271,11 @@ impl PendingReports {
 
     /// A batch of a step that has more: the device has been asked for its passes, and is through with them when the
     /// numbers of `mark` are there.
-    pub(super) fn push_batch(&mut self, mark: impl FnOnce() -> Option<Tensor<1>>, asked: Asked) {
+    pub(super) fn push_batch(
+        &mut self,
+        mark: impl FnOnce() -> Option<Tensor<1>>,
+        asked: SubmittedBatch,
+    ) {
         let read = self.reader.as_ref().and_then(|reader| {
             let mark = mark()?;
             Some(reader.read(mark, |_, came| (Vec::new(), came)))
@@ -290,7 +294,7 @@ impl PendingReports {
         losses: Tensor<1>,
         taken: Taken,
         loss_scale: Option<Tensor<1>>,
-        asked: Asked,
+        asked: SubmittedBatch,
         report: StepReport,
     ) {
         // 0 is for none.

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use super::gradients::{BatchGradients, StepSum, StepTask};
 use super::lengths::lengths_of;
-use super::report::{Asked, StepParts, StepReport, Stopped, Summary};
+use super::report::{StepParts, StepReport, Stopped, SubmittedBatch, Summary};
 use super::timeline::HostTimes;
-use super::{Fed, Feed, RunContext, Start, TrainError, Trainer, caught};
+use super::{Began, Fed, Feed, RunContext, TrainError, Trainer, caught};
 use crate::align::Durations;
 use crate::device::is_cpu;
 use crate::loss::{pass, pass_with};
@@ -29,7 +29,7 @@ impl Trainer {
         stop: &AtomicBool,
     ) -> Result<Summary, TrainError> {
         let (options, device) = (self.options.clone(), self.device.clone());
-        let start = Start::new(&self.progress);
+        let start = Began::new(&self.progress);
         self.reports.begin(start.at);
         let outcome = 'run: loop {
             let step = self.progress.step;
@@ -57,11 +57,11 @@ impl Trainer {
                     Some(Ok(fed)) => fed,
                     Some(Err(error)) => break 'run Err(TrainError::Feed(error)),
                     None if sum.is_empty() => break 'run Ok(Stopped::FeedEnded),
-                    None => break (Asked::for_nothing(asked), None),
+                    None => break (SubmittedBatch::for_nothing(asked), None),
                 };
                 let began = Instant::now();
                 let (host, late) = (HostTimes { asked, began }, run.feed.late());
-                let asked = Asked { host, late };
+                let asked = SubmittedBatch { host, late };
 
                 // Forward, align, backward. Nothing here reads from the device but the alignment search, and the
                 // first batch of each shape.

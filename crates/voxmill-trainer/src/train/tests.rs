@@ -38,7 +38,7 @@ pub(crate) fn options(steps: u64) -> TrainOptions {
             warmup_steps: 3,
             decay: Decay::Constant,
         },
-        limits: Limits {
+        limits: RunLimits {
             steps: Some(steps),
             seconds: None,
         },

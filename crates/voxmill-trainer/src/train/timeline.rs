@@ -113,7 +113,7 @@ mod tests {
     type Shares = [f64; 2];
 
     /// A device that is a queue with a worker, as a GPU is.
-    trait Device {
+    trait SimulatedDevice {
         fn now(&self) -> Instant;
         /// The next batch; comes at its own pace, two ahead at most.
         fn batch(&mut self);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     /// The training loop's dealings with its device: `behind` steps are left on it when the next batch is asked for.
-    fn measured(device: &mut impl Device, behind: usize, steps: usize) -> Shares {
+    fn measured(device: &mut impl SimulatedDevice, behind: usize, steps: usize) -> Shares {
         let mut hosts = VecDeque::new();
         let (mut line, mut sum) = (None, DeviceTimes::default());
         for step in 0..steps {
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    impl Device for Simulated {
+    impl SimulatedDevice for Simulated {
         fn now(&self) -> Instant {
             self.now
         }
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    impl Device for Sleeping {
+    impl SimulatedDevice for Sleeping {
         fn now(&self) -> Instant {
             Instant::now()
         }

@@ -17,7 +17,7 @@ use super::{paint, print_lines, print_result, should_run, status};
 use crate::advice;
 use crate::exit::Exit;
 use crate::interrupt;
-use child::{Child, Ended};
+use child::{Child, SizeEnded};
 use voxmill_settings::args::ScaleArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{ScaleSettings, for_train};
@@ -81,7 +81,7 @@ fn measure(
     let scratch = tempfile::tempdir().context("cannot make a folder for temporary files")?;
     // The program's own name and the verb come first.
     let typed = for_train(std::env::args_os().skip(2));
-    let progress = Progress::new(settings.sizes.len());
+    let progress = SweepProgress::new(settings.sizes.len());
     let flag = advice::flag(settings.swept.setting());
     let mut tried = Vec::new();
     let mut available = None;
@@ -94,7 +94,7 @@ fn measure(
         let swept = (flag.as_str(), size);
         let mut child = Child::start(&typed, swept, steps, &folder)?;
         let ended = child.wait(stop, || progress.show(number, &of))?;
-        let Some(Ended { outcome, memory }) = ended else {
+        let Some(SizeEnded { outcome, memory }) = ended else {
             break;
         };
         available = available.max(memory);
@@ -109,18 +109,18 @@ fn measure(
 }
 
 /// A bar on a terminal, a line for each size everywhere.
-struct Progress {
+struct SweepProgress {
     sizes: usize,
     bar: ProgressBar,
 }
 
-impl Progress {
-    fn new(sizes: usize) -> Progress {
+impl SweepProgress {
+    fn new(sizes: usize) -> SweepProgress {
         let target = ProgressDrawTarget::stderr();
         let bar = ProgressBar::with_draw_target(Some(sizes as u64), target);
         let style = ProgressStyle::with_template("{bar:20} {pos}/{len} sizes  {msg}  {elapsed}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Progress { sizes, bar }
+        SweepProgress { sizes, bar }
     }
 
     fn show(&self, number: usize, of: &str) {

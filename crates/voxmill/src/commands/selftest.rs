@@ -1,12 +1,12 @@
 //! `voxmill selftest`: a device compared with the CPU, before anyone trusts it with a voice.
 
 use anyhow::Context as _;
-use voxmill_report::results::selftest::{DeviceCheck, SelfTest, Unit, VERSION, Verdict};
+use voxmill_report::results::selftest::{CheckVerdict, DeviceCheck, SelfTest, Unit, VERSION};
 use voxmill_report::terminal::{check_text, self_test_summary};
 use voxmill_settings::AvailableDevices;
 use voxmill_settings::args::SelftestArgs;
 use voxmill_trainer::device;
-use voxmill_trainer::selftest::{self, Check, Outcome};
+use voxmill_trainer::selftest::{self, CheckOutcome, SelftestCheck};
 
 use super::{paint, print_output, print_result, status};
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &SelftestArgs) -> anyhow::Result<Exit> {
     status!("comparing {id} ({called}) with the CPU; the first kernels of a GPU take a while");
     // For a person each line comes as soon as it is known.
     let mut shown = Ok(());
-    let mut show = |check: &Check| {
+    let mut show = |check: &SelftestCheck| {
         if !args.json && shown.is_ok() {
             shown = print_output(&check_text(&result_of(check), paint()));
         }
@@ -55,39 +55,39 @@ pub(crate) fn run(args: &SelftestArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn result_of(check: &Check) -> DeviceCheck {
-    let result = DeviceCheck::new(check.name, Verdict::Pass);
+fn result_of(check: &SelftestCheck) -> DeviceCheck {
+    let result = DeviceCheck::new(check.name, CheckVerdict::Pass);
     match &check.outcome {
-        &Outcome::Compared { off, most } => DeviceCheck {
+        &CheckOutcome::Compared { off, most } => DeviceCheck {
             verdict: match check.outcome.is_failure() {
-                true => Verdict::Fail,
-                false => Verdict::Pass,
+                true => CheckVerdict::Fail,
+                false => CheckVerdict::Pass,
             },
             value: Some(off),
             limit: Some(most),
             unit: Some(Unit::Difference),
             ..result
         },
-        &Outcome::Measured { value, unit } => DeviceCheck {
+        &CheckOutcome::Measured { value, unit } => DeviceCheck {
             value: Some(value),
             unit: Some(match unit {
-                selftest::Unit::BytesPerSecond => Unit::BytesPerSecond,
-                selftest::Unit::Kernels => Unit::Kernels,
-                selftest::Unit::Bits => Unit::Bits,
+                selftest::MeasuredUnit::BytesPerSecond => Unit::BytesPerSecond,
+                selftest::MeasuredUnit::Kernels => Unit::Kernels,
+                selftest::MeasuredUnit::Bits => Unit::Bits,
             }),
             ..result
         },
-        Outcome::Passed(note) => DeviceCheck {
+        CheckOutcome::Passed(note) => DeviceCheck {
             note: Some(note.clone()),
             ..result
         },
-        Outcome::Failed(note) => DeviceCheck {
-            verdict: Verdict::Fail,
+        CheckOutcome::Failed(note) => DeviceCheck {
+            verdict: CheckVerdict::Fail,
             note: Some(note.clone()),
             ..result
         },
-        Outcome::NotMeasurable(note) => DeviceCheck {
-            verdict: Verdict::NotMeasurable,
+        CheckOutcome::NotMeasurable(note) => DeviceCheck {
+            verdict: CheckVerdict::NotMeasurable,
             note: Some(note.clone()),
             ..result
         },

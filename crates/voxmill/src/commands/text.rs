@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
-use voxmill_report::results::text::{self as result, Text};
+use voxmill_report::results::text::{self as result, TextResult};
 use voxmill_report::terminal::front_end_text;
 use voxmill_text::symbols::SymbolTable;
 use voxmill_text::{LanguageSource, Utterance, Word};
@@ -63,17 +63,17 @@ pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
     if any { Ok(()) } else { Err(nothing().into()) }
 }
 
-fn result(raw: &str, utterance: &Utterance) -> Text {
+fn result(raw: &str, utterance: &Utterance) -> TextResult {
     let table = SymbolTable::built_in();
     let symbol = |&id: &u16| table.symbol(id).unwrap_or("?").to_owned();
-    let word = |word: &Word| result::Word {
+    let word = |word: &Word| result::SpokenWord {
         text: word.text.clone(),
         pronunciation: word.pronunciation.clone(),
         source: word.source.name().to_owned(),
     };
     let unknown = utterance.unknown_words();
     let problems = utterance.problems.iter();
-    Text {
+    TextResult {
         text: raw.to_owned(),
         composed: utterance.nfc.clone(),
         language: utterance.language.code().to_owned(),

@@ -1,6 +1,6 @@
 //! The folders that the settings name, and what their manifests say.
 
-use voxmill_data::manifest::{Limits, Links, MIN_SECONDS, Manifest, Split};
+use voxmill_data::manifest::{FollowedLinks, Limits, MIN_SECONDS, Manifest, Split};
 use voxmill_data::{Dataset, DatasetFolder};
 
 use super::errors::of_manifest;
@@ -19,8 +19,8 @@ pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFold
     let mut train = DatasetFolder::new(path, given, settings.cache_dir.clone());
     train.demo = settings.train_data.is_none();
     let links = match settings.follow_links {
-        true => Links::Everywhere,
-        false => Links::Inside,
+        true => FollowedLinks::Everywhere,
+        false => FollowedLinks::Inside,
     };
     train.links = links;
     let Some(val) = &settings.val_data else {

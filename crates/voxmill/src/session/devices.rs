@@ -118,7 +118,7 @@ impl PrepareRecipe {
     }
 
     /// To be called on the thread that prepares.
-    fn begin(&self) -> Preparing {
+    fn begin(&self) -> BatchPreparing {
         let mut preparer = self.preparation.preparer();
         if let Some(lane) = &self.lane {
             preparer = preparer.in_lane(Arc::clone(lane));
@@ -126,7 +126,7 @@ impl PrepareRecipe {
         if self.copies {
             preparer = preparer.copying();
         }
-        Preparing {
+        BatchPreparing {
             preparer,
             gate: self.gate.clone(),
         }
@@ -135,12 +135,12 @@ impl PrepareRecipe {
 
 /// Prepares one batch after another, each admitted to the data device before it comes there.
 #[derive(Debug)]
-struct Preparing {
+struct BatchPreparing {
     preparer: Preparer,
     gate: Option<MemoryGate>,
 }
 
-impl Preparing {
+impl BatchPreparing {
     fn prepare(&mut self, batch: Batch) -> Result<ReadyBatch, DataGpuFull> {
         let Some(gate) = &mut self.gate else {
             return Ok(self.preparer.prepare(batch));
@@ -156,7 +156,7 @@ impl Preparing {
 /// each thread has pools of its own there, and a limit holds for all of them.
 #[derive(Debug)]
 pub(crate) struct Alongside {
-    preparing: Option<Preparing>,
+    preparing: Option<BatchPreparing>,
     data: Device,
 }
 
@@ -165,7 +165,7 @@ impl Alongside {
     pub(crate) fn prepare(&mut self, batch: Batch) -> Result<ReadyBatch, DataGpuFull> {
         const LONGEST: Duration = Duration::from_secs(10);
         const INTERVAL: Duration = Duration::from_millis(20);
-        let Preparing { preparer, gate } = self.preparing.as_mut().expect("until the drop");
+        let BatchPreparing { preparer, gate } = self.preparing.as_mut().expect("until the drop");
         let begin = Instant::now();
         while let Some(gate) = gate {
             match gate.admit(&batch) {

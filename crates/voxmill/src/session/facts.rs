@@ -9,7 +9,7 @@ use voxmill_data::Loader;
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
-use voxmill_trainer::train::{Limits, TrainOptions};
+use voxmill_trainer::train::{RunLimits, TrainOptions};
 
 use super::{RunPlan, Session};
 use voxmill_settings::{ResolvedSetting, TrainSettings, cores};
@@ -50,7 +50,7 @@ pub(crate) fn options(
             warmup_steps: o.warmup_steps,
             decay: o.decay,
         },
-        limits: Limits {
+        limits: RunLimits {
             steps,
             seconds: settings.stop_at.minutes.map(|minutes| minutes * 60.0),
         },

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
-use voxmill_report::results::selftest::{DeviceCheck, SelfTest, Verdict};
+use voxmill_report::results::selftest::{CheckVerdict, DeviceCheck, SelfTest};
 use voxmill_report::terminal::{Paint, check_text};
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
@@ -140,7 +140,7 @@ const OTHERWISE: &str = "try another driver or backend, or --device cpu";
 
 /// Whether frames may be computed on it, or what it computes wrongly.
 fn verdict(id: DeviceId, checks: &[DeviceCheck]) -> Result<bool, UserError> {
-    let failed = (checks.iter()).filter(|check| check.verdict == Verdict::Fail);
+    let failed = (checks.iter()).filter(|check| check.verdict == CheckVerdict::Fail);
     let (frames, wrong): (Vec<_>, Vec<_>) = failed.partition(|check| check.name == FRAMES);
     if wrong.is_empty() {
         return Ok(frames.is_empty());
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn a_device_that_computes_something_else_is_refused_by_what_is_wrong() {
         let checks = [
-            DeviceCheck::new("style", Verdict::Pass),
-            DeviceCheck::new("gradients", Verdict::Fail),
+            DeviceCheck::new("style", CheckVerdict::Pass),
+            DeviceCheck::new("gradients", CheckVerdict::Fail),
         ];
         let refused = verdict(GPU, &checks).expect_err("gradients are wrong");
         let text = refused.to_string();
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn wrong_frames_alone_leave_the_model_alone() {
-        for (frames, may) in [(Verdict::Fail, false), (Verdict::Pass, true)] {
+        for (frames, may) in [(CheckVerdict::Fail, false), (CheckVerdict::Pass, true)] {
             let checks = [
-                DeviceCheck::new("style", Verdict::Pass),
+                DeviceCheck::new("style", CheckVerdict::Pass),
                 DeviceCheck::new(FRAMES, frames),
             ];
             assert_eq!(verdict(GPU, &checks).ok(), Some(may));

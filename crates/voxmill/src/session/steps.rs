@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::shape::StepShape;
-use voxmill_trainer::train::{Split, StepReport};
+use voxmill_trainer::train::{BatchParts, StepReport};
 
 use voxmill_settings::checks::need::StepClips;
 
-pub(crate) fn split_warning(split: &Split, clips: StepClips) -> String {
+pub(crate) fn split_warning(split: &BatchParts, clips: StepClips) -> String {
     let smaller = clips.in_parts(split.parts);
     format!(
         "batches of {} clips of {} frames do not fit ({}): they are trained in {} parts, which add up to the same step; --batch-size {} with --grad-accum {} does without",

@@ -33,7 +33,7 @@ fn resolve_with(
     read_header: impl Fn(&Path) -> Result<AudioHeader, BadAudio>,
 ) -> Vec<String> {
     let rows = read_rows(folder.path(), None).unwrap();
-    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
+    let audio = AudioFolder::list(&rows, FollowedLinks::Inside).unwrap();
     let resolve = |row: Result<_, QuarantineEntry>| match row
         .and_then(|row| audio.resolve(row, &read_header))
     {
@@ -49,7 +49,7 @@ fn resolve_with(
 /// The only row, resolved.
 fn resolve_one(folder: &Path) -> Result<ResolvedClip, QuarantineEntry> {
     let rows = read_rows(folder, None).unwrap();
-    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
+    let audio = AudioFolder::list(&rows, FollowedLinks::Inside).unwrap();
     let row = rows.rows[0].clone().unwrap();
     audio.resolve(row, |_| Ok(HEADER))
 }
@@ -179,7 +179,7 @@ fn links_are_followed_everywhere_where_the_user_says_so() {
     symlink(elsewhere.path().join("x.wav"), wavs.join("outside.wav")).unwrap();
     symlink(elsewhere.path(), wavs.join("sub")).unwrap();
     let rows = read_rows(folder.path(), None).unwrap();
-    let audio = AudioFolder::list(&rows, Links::Everywhere).unwrap();
+    let audio = AudioFolder::list(&rows, FollowedLinks::Everywhere).unwrap();
     for row in rows.rows {
         assert!(audio.resolve(row.unwrap(), |_| Ok(HEADER)).is_ok());
     }
@@ -190,8 +190,13 @@ fn a_dataset_without_an_audio_folder_is_an_error() {
     let folder = dataset(&["x"]);
     let wavs = folder.path().join("wavs");
     fs::remove_dir(&wavs).unwrap();
-    let list =
-        || AudioFolder::list(&read_rows(folder.path(), None).unwrap(), Links::Inside).unwrap_err();
+    let list = || {
+        AudioFolder::list(
+            &read_rows(folder.path(), None).unwrap(),
+            FollowedLinks::Inside,
+        )
+        .unwrap_err()
+    };
     assert!(list().to_string().ends_with("which holds metadata.csv"));
     fs::write(&wavs, "").unwrap();
     assert!(matches!(list(), ManifestError::Io { .. }));

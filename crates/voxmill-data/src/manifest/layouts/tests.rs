@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::super::{AudioFolder, BadAudio, Links, ManifestError, read_rows};
+use super::super::{AudioFolder, BadAudio, FollowedLinks, ManifestError, read_rows};
 use super::*;
 use voxmill_audio::AudioHeader;
 
@@ -20,7 +20,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 /// Ids, texts and speakers of the rows whose audio is found.
 fn read(folder: &Path) -> Vec<(String, String, String)> {
     let rows = read_rows(folder, None).unwrap();
-    let audio = AudioFolder::list(&rows, Links::Inside).unwrap();
+    let audio = AudioFolder::list(&rows, FollowedLinks::Inside).unwrap();
     let header = |_: &Path| -> Result<AudioHeader, BadAudio> {
         Ok(AudioHeader {
             sample_rate: 8_000,

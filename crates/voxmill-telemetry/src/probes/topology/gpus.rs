@@ -1,5 +1,7 @@
 //! The GPUs that a run could use: NVIDIA's by their library, the others by sysfs.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -38,8 +40,9 @@ impl Vendor {
     }
 }
 
-/// Where the facts come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who reported a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     Nvml,
     Sysfs,

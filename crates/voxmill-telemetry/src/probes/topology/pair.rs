@@ -7,7 +7,7 @@ use super::{GpuFacts, Link, Links};
 
 /// Two GPUs by their places in the list that they were chosen from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct GpuPair {
     pub data: usize,
     pub model: usize,
     /// `None` where it is not known.
@@ -22,7 +22,7 @@ pub struct Pair {
 /// for the weakest, for most of those share the host's.
 ///
 /// `None` where there are no two different devices.
-pub fn best_pair(gpus: &[GpuFacts], links: &Links) -> Option<Pair> {
+pub fn best_pair(gpus: &[GpuFacts], links: &Links) -> Option<GpuPair> {
     let memory = |place: usize| gpus[place].memory_total_bytes;
     let places = 0..gpus.len();
     let pairs: Vec<(usize, usize, Option<Link>)> = places
@@ -48,7 +48,7 @@ pub fn best_pair(gpus: &[GpuFacts], links: &Links) -> Option<Pair> {
             data,
         )
     })?;
-    Some(Pair {
+    Some(GpuPair {
         data,
         model,
         link,
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    fn chosen(memory: &[Option<u64>], links: &[((usize, usize), Link)]) -> Option<Pair> {
+    fn chosen(memory: &[Option<u64>], links: &[((usize, usize), Link)]) -> Option<GpuPair> {
         let gpus: Vec<GpuFacts> = (0..).zip(memory).map(|(p, &m)| gpu(p, m)).collect();
         best_pair(&gpus, &links.iter().copied().collect())
     }

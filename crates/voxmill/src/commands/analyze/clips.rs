@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rayon::prelude::*;
 use rustix::fs::{Advice, fadvise};
-use voxmill_analysis::data_side::{Audio, Disk, SlowClip, Text};
+use voxmill_analysis::data_side::{Audio, Disk, SlowClip, TextTimes};
 use voxmill_analysis::timing::Spread;
 use voxmill_data::draw::draw;
 use voxmill_data::manifest::Clip;
@@ -22,7 +22,7 @@ const SAMPLE: usize = 200;
 /// How many of the slowest clips are listed.
 const SLOWEST: usize = 5;
 
-pub(super) fn text(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Text> {
+pub(super) fn text(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<TextTimes> {
     let read = |clip: &Clip| {
         // What cannot be read is reported by `prepare`; its time counts all the same.
         let _ = recipe
@@ -41,7 +41,7 @@ pub(super) fn text(clips: &[&Clip], recipe: &Recipe) -> anyhow::Result<Text> {
         .context("cannot start threads")?;
     let began = Instant::now();
     pool.install(|| clips.par_iter().for_each(|clip| read(clip)));
-    Ok(Text {
+    Ok(TextTimes {
         ms_per_clip,
         total_seconds: began.elapsed().as_secs_f64(),
     })

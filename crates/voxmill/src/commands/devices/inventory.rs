@@ -36,7 +36,7 @@ pub(super) fn gpus(
             no_card: None,
         })
         .collect();
-    let mut others: Vec<(Group, Gpu)> = Vec::new();
+    let mut others: Vec<(SameCard, Gpu)> = Vec::new();
     for (backend, found) in backends {
         let mut places = [0, 0];
         for device in found.as_deref().unwrap_or_default() {
@@ -48,10 +48,10 @@ pub(super) fn gpus(
                         gpus[card].ids.push(device.id);
                         continue;
                     }
-                    None => (Group::At(at), NoCard::NotListed(at)),
+                    None => (SameCard::At(at), NoCard::NotListed(at)),
                 },
-                Err(why) if device.is_software => (Group::Software(*place), why),
-                Err(why) => (Group::Counted(library(*backend), *place), why),
+                Err(why) if device.is_software => (SameCard::Software(*place), why),
+                Err(why) => (SameCard::Counted(library(*backend), *place), why),
             };
             add(&mut others, group, device, why);
         }
@@ -62,7 +62,7 @@ pub(super) fn gpus(
 
 /// What is one device though it is no card of the machine's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Group {
+enum SameCard {
     At(PciAddress),
     /// The n-th of those that one library lists, whatever it speaks to the driver.
     Counted(Library, usize),
@@ -82,7 +82,7 @@ fn library(backend: Backend) -> Library {
     }
 }
 
-fn add(others: &mut Vec<(Group, Gpu)>, group: Group, device: &FoundDevice, why: NoCard) {
+fn add(others: &mut Vec<(SameCard, Gpu)>, group: SameCard, device: &FoundDevice, why: NoCard) {
     let mut same = others.iter_mut();
     match same.find(|(other, _)| *other == group) {
         Some((_, gpu)) => gpu.ids.push(device.id),

@@ -6,7 +6,7 @@ mod report;
 
 use voxmill_report::terminal::devices_text;
 use voxmill_telemetry::probes::Roots;
-use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
+use voxmill_telemetry::probes::topology::{self, GpuFacts, GpuPair, Links};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
 use super::print_result;
@@ -27,7 +27,7 @@ struct Devices {
     links: Links,
     gpus: Vec<Gpu>,
     /// The best pair of cards that a run can use, where there are two.
-    pair: Option<Pair>,
+    pair: Option<GpuPair>,
     /// What a run uses by default.
     usual: DeviceId,
     copied: Option<Copied>,

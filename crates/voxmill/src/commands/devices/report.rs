@@ -2,14 +2,14 @@
 
 use voxmill_report::results::devices as result;
 use voxmill_settings::NoCard;
-use voxmill_telemetry::probes::topology::{GpuFacts, Source};
+use voxmill_telemetry::probes::topology::GpuFacts;
 use voxmill_trainer::device::{Backend, DeviceError};
 
 use super::Devices;
 use super::copy::Copied;
 use super::inventory::Gpu;
 
-pub(super) fn result(devices: &Devices) -> result::Devices {
+pub(super) fn result(devices: &Devices) -> result::DevicesResult {
     let host = &devices.host;
     let places = 0..devices.cards.len();
     let links = places.flat_map(|b| (0..b).map(move |a| [a, b]));
@@ -18,7 +18,7 @@ pub(super) fn result(devices: &Devices) -> result::Devices {
         let slow = link.is_slow();
         Some(result::GpuLink { gpus, link, slow })
     });
-    result::Devices {
+    result::DevicesResult {
         version: result::VERSION,
         cpu: result::Cpu {
             device: Backend::Cpu.name().to_owned(),
@@ -46,8 +46,8 @@ pub(super) fn result(devices: &Devices) -> result::Devices {
     }
 }
 
-fn gpu(devices: &Devices, gpu: &Gpu) -> result::Gpu {
-    let seen = result::Gpu {
+fn gpu(devices: &Devices, gpu: &Gpu) -> result::GpuFound {
+    let seen = result::GpuFound {
         names: gpu.ids.iter().map(ToString::to_string).collect(),
         software: gpu.is_software,
         card: gpu.card,
@@ -55,13 +55,13 @@ fn gpu(devices: &Devices, gpu: &Gpu) -> result::Gpu {
             Some(NoCard::Software) | None => None,
             Some(why) => Some(why.to_string()),
         },
-        ..result::Gpu::default()
+        ..result::GpuFound::default()
     };
     let Some(card) = gpu.card else {
         return seen;
     };
     let facts: &GpuFacts = &devices.cards[card];
-    result::Gpu {
+    result::GpuFound {
         model: Some(facts.name.clone()),
         vendor: Some(facts.vendor.name().to_owned()),
         pci_address: facts.pci.map(|pci| pci.to_string()),
@@ -71,20 +71,17 @@ fn gpu(devices: &Devices, gpu: &Gpu) -> result::Gpu {
         driver: devices.drivers[card].clone(),
         numa_node: facts.numa_node,
         pcie: facts.pcie,
-        told_by: Some(match facts.source {
-            Source::Nvml => result::Source::Nvml,
-            Source::Sysfs => result::Source::Sysfs,
-        }),
+        told_by: Some(facts.source),
         ..seen
     }
 }
 
-fn backend(devices: &Devices, backend: Backend) -> result::Backend {
+fn backend(devices: &Devices, backend: Backend) -> result::BackendFound {
     let found = devices.backends.iter().find(|(other, _)| *other == backend);
     let found = found.map(|(_, found)| found.as_ref());
     let is_cpu = backend == Backend::Cpu;
     let error = found.and_then(Result::err);
-    result::Backend {
+    result::BackendFound {
         name: backend.name().to_owned(),
         compiled_in: is_cpu || found.is_some(),
         devices: match found {
@@ -123,6 +120,7 @@ mod tests {
     use super::*;
     use crate::machine::Host;
     use voxmill_report::terminal::devices_text;
+    use voxmill_telemetry::probes::topology::Source;
     use voxmill_telemetry::probes::topology::{
         Link, Links, PciAddress, PcieLink, Vendor, best_pair,
     };

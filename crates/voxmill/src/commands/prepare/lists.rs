@@ -5,25 +5,25 @@ use std::path::Path;
 use rayon::prelude::*;
 use voxmill_data::cache::Cache;
 use voxmill_data::manifest::{
-    Clip, Manifest, Measured, QualityList, Quarantine, Suspicious, TableError, find_suspicious,
+    Clip, Manifest, MeasuredClip, QualityList, Quarantine, Suspicious, TableError, find_suspicious,
 };
 
 use crate::commands::status;
 use crate::session::errors::OWN_FOLDER;
 use voxmill_data::Recipe;
-use voxmill_data::build::Known;
+use voxmill_data::build::KnownClip;
 use voxmill_settings::error::UserError;
 
 /// By clip number: from this run where the clip was made, else from the cache's index.
 pub(super) fn all_known<'a>(
     clips: &[Clip],
     cache: &Cache,
-    made: &[(usize, Known)],
+    made: &[(usize, KnownClip)],
     stale: impl Iterator<Item = &'a usize>,
-) -> Vec<Option<Known>> {
+) -> Vec<Option<KnownClip>> {
     let of_entry = |clip: &Clip| {
         let entry = cache.entry(&clip.id)?;
-        Some(Known {
+        Some(KnownClip {
             language: entry.language,
             tokens: entry.token_count,
             frames: entry.frames,
@@ -31,7 +31,7 @@ pub(super) fn all_known<'a>(
             quality: None,
         })
     };
-    let mut known: Vec<Option<Known>> = clips.iter().map(of_entry).collect();
+    let mut known: Vec<Option<KnownClip>> = clips.iter().map(of_entry).collect();
     // A stale clip that was not made (bad, or not reached) may have an old entry: that is not what it is now.
     for &clip in stale {
         known[clip] = None;
@@ -46,7 +46,7 @@ pub(super) fn all_known<'a>(
 /// a damaged shard stays without: the next run computes it again.
 pub(super) fn measure(
     clips: &[Clip],
-    known: &mut [Option<Known>],
+    known: &mut [Option<KnownClip>],
     cache: &Cache,
     recipe: &Recipe,
     file: &Path,
@@ -77,18 +77,18 @@ pub(super) fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::
 /// Finds the clips that a person should listen to, and lists them in `file`.
 pub(super) fn write_suspicious(
     manifest: &Manifest,
-    known: &[Option<Known>],
+    known: &[Option<KnownClip>],
     recipe: &Recipe,
     min_snr: Option<f64>,
     file: &Path,
 ) -> anyhow::Result<Vec<Suspicious>> {
-    let measured: Vec<Measured> = manifest
+    let measured: Vec<MeasuredClip> = manifest
         .clips
         .par_iter()
         .zip(known)
         .filter_map(|(clip, known)| {
             let known = (*known)?;
-            Some(Measured {
+            Some(MeasuredClip {
                 unread: recipe.unread(clip, known.language),
                 clip: &clip.id,
                 speaker: manifest.speaker(clip),

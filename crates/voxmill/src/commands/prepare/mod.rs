@@ -84,7 +84,7 @@ fn prepare(
         let spent = prepared.iter().map(|folder| folder.report.cache.bytes);
         let spent: u64 = spent.sum();
         let budget = settings.data.cache_budget;
-        let preparing = Preparing {
+        let preparing = PrepareRun {
             settings,
             recipe,
             folder: &folder,
@@ -103,7 +103,7 @@ fn prepare(
     }
     if settings.json && !prepared.is_empty() {
         let datasets = prepared.iter().map(|folder| folder.report.clone());
-        print_json(&result::Prepared {
+        print_json(&result::PrepareResult {
             version: result::VERSION,
             datasets: datasets.collect(),
         })?;
@@ -125,7 +125,7 @@ fn prepare(
     }
 }
 
-struct Preparing<'a> {
+struct PrepareRun<'a> {
     settings: &'a PrepareSettings,
     recipe: &'a Recipe,
     folder: &'a DatasetFolder,
@@ -144,7 +144,7 @@ struct Prepared {
 
 /// What writing brought.
 #[derive(Default)]
-struct Work {
+struct WrittenWork {
     built: Built,
     /// Clip numbers with the reason to make them.
     stale: BTreeMap<usize, String>,
@@ -156,11 +156,11 @@ struct Work {
     interrupted: bool,
 }
 
-impl Work {
-    fn interrupted() -> Work {
-        Work {
+impl WrittenWork {
+    fn interrupted() -> WrittenWork {
+        WrittenWork {
             interrupted: true,
-            ..Work::default()
+            ..WrittenWork::default()
         }
     }
 }
@@ -171,7 +171,7 @@ fn print_warnings(warnings: &[Warning]) {
     }
 }
 
-impl Preparing<'_> {
+impl PrepareRun<'_> {
     fn run(&self) -> anyhow::Result<Prepared> {
         let begin = Instant::now();
         let mut manifest = scan(self.folder, &self.settings.data)?;
@@ -189,20 +189,20 @@ impl Preparing<'_> {
 
         let cache = Cache::open(&self.folder.cache_dir()).map_err(of_cache)?;
         let mut work = match self.prints(&manifest, &cache) {
-            None => Work::interrupted(),
+            None => WrittenWork::interrupted(),
             Some(prints) => {
                 let staleness = Staleness::find(&manifest.clips, &prints, &cache, self.recipe);
                 let damage = cache.warnings();
                 let all_there = staleness.nothing_to_write() && !self.settings.gc;
                 if all_there && damage.is_empty() {
-                    Work::default()
+                    WrittenWork::default()
                 } else {
                     match self.write(&manifest, &prints, &cache) {
                         // What is damaged is not needed here; a folder that cannot be written is still good.
                         Err(error) if all_there => {
                             print_warnings(&damage);
                             status!("warning: the cache is not repaired: {error:#}");
-                            Work::default()
+                            WrittenWork::default()
                         }
                         written => written?,
                     }
@@ -282,7 +282,7 @@ impl Preparing<'_> {
         manifest: &Manifest,
         prints: &Fingerprints,
         found: &Cache,
-    ) -> anyhow::Result<Work> {
+    ) -> anyhow::Result<WrittenWork> {
         let settings = self.settings;
         let dir = self.folder.cache_dir();
         std::fs::create_dir_all(&dir).map_err(|error| {
@@ -292,7 +292,7 @@ impl Preparing<'_> {
         })?;
         let mut writer = match self.lock(&dir) {
             Err(CacheError::Locked { .. }) if self.stop.load(Ordering::Relaxed) => {
-                return Ok(Work::interrupted());
+                return Ok(WrittenWork::interrupted());
             }
             writer => writer.map_err(of_cache)?,
         };
@@ -335,7 +335,7 @@ impl Preparing<'_> {
             let ids: HashSet<&str> = manifest.clips.iter().map(|clip| &*clip.id).collect();
             collected = Some(writer.gc(|id| ids.contains(id)).map_err(of_cache)?);
         }
-        Ok(Work {
+        Ok(WrittenWork {
             built,
             stale,
             collected,

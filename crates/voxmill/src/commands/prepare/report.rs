@@ -7,12 +7,12 @@ use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_data::cache::{Cache, Collected, Warning};
 use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious, source_formats};
 use voxmill_report::results::prepare::{
-    Batches, CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles,
+    CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles, PlannedBatches,
     PreparedDataset, RepairedFacts, SourceGroup, TimeFacts,
 };
 
 use voxmill_data::DatasetFolder;
-use voxmill_data::build::Known;
+use voxmill_data::build::KnownClip;
 use voxmill_settings::PrepareSettings;
 
 pub(super) struct FolderFacts<'a> {
@@ -20,7 +20,7 @@ pub(super) struct FolderFacts<'a> {
     pub(super) manifest: &'a Manifest,
     pub(super) rows: usize,
     /// By clip number; `None` for a clip that turned out bad or was not reached.
-    pub(super) known: &'a [Option<Known>],
+    pub(super) known: &'a [Option<KnownClip>],
     pub(super) suspicious: &'a [Suspicious],
     pub(super) suspicious_ids: HashSet<&'a str>,
     pub(super) settings: &'a PrepareSettings,
@@ -53,18 +53,18 @@ pub(super) fn counts_by(names: impl Iterator<Item = String>) -> BTreeMap<String,
 
 impl FolderFacts<'_> {
     /// By its length after trimming: those too long by their header alone are filtered already.
-    fn is_too_long(&self, known: &Known) -> bool {
+    fn is_too_long(&self, known: &KnownClip) -> bool {
         known.frames > self.settings.data.max_mel_frames
     }
 
-    fn usable(&self) -> impl Iterator<Item = (&Clip, Known)> {
+    fn usable(&self) -> impl Iterator<Item = (&Clip, KnownClip)> {
         let clips = self.manifest.clips.iter().zip(self.known);
         let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
         clips.filter(|(clip, known)| !self.is_too_long(known) && !self.is_dropped(clip, known))
     }
 
     /// Left out by `--drop-suspicious` or `--min-snr`, as `train` would.
-    fn is_dropped(&self, clip: &Clip, known: &Known) -> bool {
+    fn is_dropped(&self, clip: &Clip, known: &KnownClip) -> bool {
         let data = &self.settings.data;
         let snr = known.quality.map(|quality| f64::from(quality.snr_db));
         let noisy = (data.min_snr).is_some_and(|min| snr.is_some_and(|snr| snr < min));
@@ -218,7 +218,7 @@ fn percentiles(values: impl Iterator<Item = f64>) -> Percentiles {
 }
 
 /// The plan of the training clips that are not too long, as `train` makes it from the cache.
-fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
+fn batches(facts: &FolderFacts) -> anyhow::Result<Option<PlannedBatches>> {
     let settings = facts.settings;
     let clips: Vec<_> = (facts.usable())
         .filter(|(clip, _)| clip.split == Split::Train)
@@ -243,7 +243,7 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<Batches>> {
         clips: bucket.clips.len(),
         batches: bucket.batches(),
     });
-    Ok(Some(Batches {
+    Ok(Some(PlannedBatches {
         batch_size,
         per_epoch: plan.batches_per_epoch(),
         shapes: shapes.collect(),

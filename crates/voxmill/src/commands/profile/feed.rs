@@ -23,7 +23,7 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::prepare::ReadyBatch;
 use voxmill_trainer::train::{Fed, Feed, FeedError};
 
-use super::phases::{Phases, Source};
+use super::phases::{BatchSource, Phases};
 use crate::session::feed::{after, in_memory, next_of};
 use voxmill_data::Loader;
 
@@ -49,7 +49,7 @@ pub(super) struct ProfileFeed<'a> {
     given: u64,
     /// Batches of the floor and of interference, which take the same ones of those kept.
     given_ready: [usize; 2],
-    source: Option<Source>,
+    source: Option<BatchSource>,
     announced: &'static str,
     /// For the floor: first one of each shape, then the last ones of the run.
     kept: Vec<ReadyBatch>,
@@ -114,12 +114,12 @@ impl<'a> ProfileFeed<'a> {
     }
 
     /// Once at the beginning of each source.
-    fn change_source(&mut self, source: Source) -> Result<(), FeedError> {
+    fn change_source(&mut self, source: BatchSource) -> Result<(), FeedError> {
         if let Some(drain) = self.drain.take() {
             let pipeline = drain.stop();
             self.pipeline = Some(pipeline.ok_or("the thread that discards batches panicked")?);
         }
-        let workers_rest = matches!(source, Source::Floor | Source::OneByOne);
+        let workers_rest = matches!(source, BatchSource::Floor | BatchSource::OneByOne);
         match (&mut self.pipeline, workers_rest) {
             (Some(pipeline), true) if self.rest.is_none() => {
                 self.rest = Some(Rest::begin(pipeline.control()));
@@ -132,7 +132,7 @@ impl<'a> ProfileFeed<'a> {
             _ => {}
         }
         match source {
-            Source::OneByOne if self.without_overlap.is_none() => {
+            BatchSource::OneByOne if self.without_overlap.is_none() => {
                 // Its stages would be taken for those of the run.
                 let off = Recorder::off();
                 let begin = ResumePoint::default();
@@ -140,15 +140,16 @@ impl<'a> ProfileFeed<'a> {
                 let running = self.one_by_one.start_with(begin, None, prepare, off)?;
                 self.without_overlap = Some(running);
             }
-            Source::Run if self.pipeline.is_none() => {
+            BatchSource::Run if self.pipeline.is_none() => {
                 // Behind the batches without overlap: clips that these have read must not be found in memory.
-                let before = self.phases.steps_from(Source::OneByOne) * self.accumulate;
+                let before = self.phases.steps_from(BatchSource::OneByOne) * self.accumulate;
                 let from = ResumePoint::at(before);
                 let (prepare, recorder) = (self.prepare.clone(), self.recorder.clone());
                 self.pipeline = Some(self.batches.start_with(from, None, prepare, recorder)?);
             }
-            Source::Interference => self.drain = self.pipeline.take().map(Drain::start),
-            Source::Shapes | Source::OneByOne | Source::Run | Source::Floor => {}
+            BatchSource::Interference => self.drain = self.pipeline.take().map(Drain::start),
+            BatchSource::Shapes | BatchSource::OneByOne | BatchSource::Run | BatchSource::Floor => {
+            }
         }
         self.source = Some(source);
         Ok(())
@@ -166,19 +167,19 @@ impl<'a> ProfileFeed<'a> {
         }
         self.late = None;
         let pipeline = match source {
-            Source::OneByOne => self.without_overlap.as_mut(),
-            Source::Run => self.pipeline.as_mut(),
-            Source::Shapes => match self.shapes.pop() {
+            BatchSource::OneByOne => self.without_overlap.as_mut(),
+            BatchSource::Run => self.pipeline.as_mut(),
+            BatchSource::Shapes => match self.shapes.pop() {
                 Some(number) => return self.of_new_shape(number),
                 None => None,
             },
-            Source::Interference | Source::Floor => None,
+            BatchSource::Interference | BatchSource::Floor => None,
         };
         let Some(pipeline) = pipeline else {
-            if let (Source::Interference, Some(drain)) = (source, &self.drain) {
+            if let (BatchSource::Interference, Some(drain)) = (source, &self.drain) {
                 drain.one_more();
             }
-            let given = &mut self.given_ready[usize::from(source == Source::Floor)];
+            let given = &mut self.given_ready[usize::from(source == BatchSource::Floor)];
             let number = *given % self.kept.len().max(1);
             *given += 1;
             return Some(Ok(in_memory(self.kept.get(number)?.clone())));

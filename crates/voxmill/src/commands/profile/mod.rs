@@ -15,7 +15,7 @@ use voxmill_analysis::profile::Profile;
 use voxmill_data::LoaderSettings;
 use voxmill_report::terminal::profile_text;
 use voxmill_trainer::checkpoint::Checkpoints;
-use voxmill_trainer::train::{Limits, Stopped, TrainOptions, Trainer};
+use voxmill_trainer::train::{RunLimits, Stopped, TrainOptions, Trainer};
 
 use super::{paint, print_result, should_run, status};
 use crate::advice::profile;
@@ -121,7 +121,7 @@ fn measure(
     let shapes = shapes.div_ceil(accumulate);
     let phases = Phases::new(steps, warm_up, settings.feeding.overlap, shapes);
     let options = TrainOptions {
-        limits: Limits {
+        limits: RunLimits {
             steps: Some(phases.steps()),
             seconds: None,
         },

@@ -8,7 +8,7 @@ use voxmill_analysis::run::phase;
 
 /// Where a step's batches come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum BatchSource {
     /// One batch of each shape.
     Shapes,
     /// The pipeline without overlap.
@@ -20,28 +20,28 @@ pub(super) enum Source {
     Floor,
 }
 
-impl Source {
+impl BatchSource {
     fn phase(self) -> &'static str {
         match self {
-            Source::Shapes => phase::WARM_UP,
-            Source::OneByOne => phase::NO_OVERLAP,
-            Source::Run => phase::RUN,
-            Source::Interference => phase::INTERFERENCE,
-            Source::Floor => phase::FLOOR,
+            BatchSource::Shapes => phase::WARM_UP,
+            BatchSource::OneByOne => phase::NO_OVERLAP,
+            BatchSource::Run => phase::RUN,
+            BatchSource::Interference => phase::INTERFERENCE,
+            BatchSource::Floor => phase::FLOOR,
         }
     }
 }
 
 /// Steps of one phase, one after another.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct StepPart {
     phase: &'static str,
-    source: Source,
+    source: BatchSource,
     steps: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Phases(Vec<Part>);
+pub(super) struct Phases(Vec<StepPart>);
 
 /// Steps of the run in a block, and how many rounds these make. Fewer rounds say little about what a repeat gives.
 const BLOCK: u64 = 5;
@@ -58,24 +58,24 @@ impl Phases {
         let rounds = (steps / BLOCK).clamp(LEAST_ROUNDS, MOST_ROUNDS);
         let rounds = rounds.min(steps).max(1);
         let mut phases = Phases::default();
-        phases.add(Source::Shapes, 0, shapes);
+        phases.add(BatchSource::Shapes, 0, shapes);
         for round in 0..rounds {
             let share = |all: u64| all * (round + 1) / rounds - all * round / rounds;
             let side = |all: u64| share(all.max(LEAST * rounds));
-            let mut blocks = vec![(Source::Run, share(steps))];
+            let mut blocks = vec![(BatchSource::Run, share(steps))];
             if overlap {
-                blocks.push((Source::Interference, side(steps / 4)));
+                blocks.push((BatchSource::Interference, side(steps / 4)));
             }
-            blocks.push((Source::Floor, side(steps / 4)));
+            blocks.push((BatchSource::Floor, side(steps / 4)));
             if overlap {
-                blocks.push((Source::OneByOne, side(steps / 8)));
+                blocks.push((BatchSource::OneByOne, side(steps / 8)));
             }
             if round % 2 == 1 {
                 blocks.reverse();
             }
             for (source, steps) in blocks {
                 let settle = match source {
-                    Source::Run if round == 0 => warm_up.max(SETTLE),
+                    BatchSource::Run if round == 0 => warm_up.max(SETTLE),
                     _ => SETTLE,
                 };
                 phases.add(source, settle, steps);
@@ -85,8 +85,8 @@ impl Phases {
     }
 
     /// A block behind the others.
-    fn add(&mut self, source: Source, settle: u64, steps: u64) {
-        let part = |phase, steps| Part {
+    fn add(&mut self, source: BatchSource, settle: u64, steps: u64) {
+        let part = |phase, steps| StepPart {
             phase,
             source,
             steps,
@@ -97,7 +97,7 @@ impl Phases {
     }
 
     /// How many steps have their batches from there.
-    pub(super) fn steps_from(&self, source: Source) -> u64 {
+    pub(super) fn steps_from(&self, source: BatchSource) -> u64 {
         let of_source = self.0.iter().filter(|part| part.source == source);
         of_source.map(|part| part.steps).sum()
     }
@@ -113,8 +113,8 @@ impl Phases {
     }
 
     /// Behind the last step: the floor.
-    pub(super) fn source(&self, step: u64) -> Source {
-        self.at(step).map_or(Source::Floor, |part| part.source)
+    pub(super) fn source(&self, step: u64) -> BatchSource {
+        self.at(step).map_or(BatchSource::Floor, |part| part.source)
     }
 
     /// The phase of a step; at the last one of a warm-up already that of the next.
@@ -127,7 +127,7 @@ impl Phases {
         Some(next.map_or(phase::WARM_UP, |next| next.phase))
     }
 
-    fn at(&self, step: u64) -> Option<&Part> {
+    fn at(&self, step: u64) -> Option<&StepPart> {
         let mut before = 0;
         self.0.iter().find(|part| {
             before += part.steps;
@@ -149,14 +149,14 @@ mod tests {
         for side in [phase::NO_OVERLAP, phase::FLOOR, phase::INTERFERENCE] {
             assert_eq!(count(Some(side)), 16, "{side}");
         }
-        assert_eq!(phases.steps_from(Source::OneByOne), 16 + 8);
-        assert_eq!(phases.source(1), Source::Shapes);
-        assert_eq!(phases.source(9), Source::Run);
+        assert_eq!(phases.steps_from(BatchSource::OneByOne), 16 + 8);
+        assert_eq!(phases.source(1), BatchSource::Shapes);
+        assert_eq!(phases.source(9), BatchSource::Run);
         assert_eq!(phases.of(9), Some(phase::WARM_UP));
         assert_eq!(phases.to_announce(12), Some(phase::WARM_UP));
         assert_eq!(phases.to_announce(13), Some(phase::RUN), "a step early");
         assert_eq!(phases.of(14), None);
-        assert_eq!(phases.source(1_000), Source::Floor);
+        assert_eq!(phases.source(1_000), BatchSource::Floor);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) struct Child {
 }
 
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct SizeEnded {
     pub(super) outcome: SizeOutcome,
     /// Bytes that were free for it, its own among them.
     pub(super) memory: Option<u64>,
@@ -106,7 +106,7 @@ impl Child {
         &mut self,
         stop: &AtomicBool,
         look: impl Fn(),
-    ) -> anyhow::Result<Option<Ended>> {
+    ) -> anyhow::Result<Option<SizeEnded>> {
         let status = loop {
             if stop.load(Ordering::Relaxed) {
                 self.end();
@@ -138,7 +138,7 @@ impl Child {
                     .unwrap_or_else(|| unexplained(status, &stderr)),
             ),
         };
-        Ok(Some(Ended { outcome, memory }))
+        Ok(Some(SizeEnded { outcome, memory }))
     }
 
     /// The error that the child itself reported, if any.

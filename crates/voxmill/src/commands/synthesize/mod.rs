@@ -21,7 +21,7 @@ use crate::session::errors::{front_end, of_checkpoint};
 use crate::session::run_folder::{self, CheckpointPath};
 use player::Player;
 use progress::SentenceProgress;
-use speakers::{Speakers, check_languages};
+use speakers::{SpeakerStyles, check_languages};
 use voxmill_settings::args::SynthesizeArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{Output, SynthesizeSettings, TextSource};
@@ -56,7 +56,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
         return Err(UserError::new(what, hint).into());
     }
     warn_of_other_front_end(settings, &found);
-    let speakers = Speakers::choose(&settings.voice, &voice)?;
+    let speakers = SpeakerStyles::choose(&settings.voice, &voice)?;
     let front_end = front_end(settings.text.clone())?;
     let iterations = settings.griffin_lim_iterations as usize;
     let synthesizer = Synthesizer::new(&front_end, &voice.facts().audio, iterations)?;
@@ -178,12 +178,12 @@ fn line(file: &SpokenFile) -> String {
 struct Speaking<'a> {
     settings: &'a SynthesizeSettings,
     voice: &'a TrainedVoice,
-    speakers: Speakers,
+    speakers: SpeakerStyles,
     synthesizer: Synthesizer<'a>,
 }
 
 /// A text as a wav file in memory.
-struct Spoken {
+struct SpokenWav {
     wav: Vec<u8>,
     seconds: f64,
     model_time: Duration,
@@ -235,7 +235,7 @@ impl Speaking<'_> {
         })
     }
 
-    fn speak(&mut self, text: &str) -> anyhow::Result<Spoken> {
+    fn speak(&mut self, text: &str) -> anyhow::Result<SpokenWav> {
         let facts = self.voice.facts();
         let reading = (self.synthesizer).read(self.voice, text, self.settings.language)?;
         let Reading {
@@ -266,7 +266,7 @@ impl Speaking<'_> {
             return Err(UserError::new(what, hint).into());
         }
         let rate = facts.audio.sample_rate;
-        Ok(Spoken {
+        Ok(SpokenWav {
             wav: wav_bytes(&speech.samples, rate),
             seconds: speech.samples.len() as f64 / f64::from(rate),
             model_time: speech.model_time,

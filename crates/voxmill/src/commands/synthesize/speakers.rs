@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use voxmill_audio::Featurizer;
-use voxmill_settings::Voice;
+use voxmill_settings::VoiceChoice;
 use voxmill_settings::error::UserError;
 use voxmill_text::language::Language;
 use voxmill_trainer::synthesis::{Reading, TrainedVoice};
@@ -13,14 +13,17 @@ use crate::commands::status;
 
 /// The styles to speak in.
 #[derive(Debug)]
-pub(super) struct Speakers {
+pub(super) struct SpeakerStyles {
     usual: Vec<f32>,
     /// Where nobody is named: the style of whoever speaks a language best, by its code.
     by_language: BTreeMap<String, Vec<f32>>,
 }
 
-impl Speakers {
-    pub(super) fn choose(wanted: &Voice, voice: &TrainedVoice) -> anyhow::Result<Speakers> {
+impl SpeakerStyles {
+    pub(super) fn choose(
+        wanted: &VoiceChoice,
+        voice: &TrainedVoice,
+    ) -> anyhow::Result<SpeakerStyles> {
         let facts = voice.facts();
         let named = |name: &str| {
             voice.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
@@ -30,20 +33,20 @@ impl Speakers {
                 UserError::new(what, hint)
             })
         };
-        let always = |usual| Speakers {
+        let always = |usual| SpeakerStyles {
             usual,
             by_language: BTreeMap::new(),
         };
         match wanted {
-            Voice::Reference(path) => {
+            VoiceChoice::Reference(path) => {
                 let style = style_of_recording(path, voice)?;
                 if let Some(warning) = never_heard(&facts.speakers, &style) {
                     status!("warning: {warning}");
                 }
                 Ok(always(style))
             }
-            Voice::Speaker(name) => Ok(always(named(name)?)),
-            Voice::Main => {
+            VoiceChoice::Speaker(name) => Ok(always(named(name)?)),
+            VoiceChoice::Main => {
                 // A checkpoint of the first steps may not have heard everybody yet.
                 let any = facts.speakers.keys().next().unwrap_or(&facts.main_speaker);
                 let known = facts.speakers.contains_key(&facts.main_speaker);
@@ -53,7 +56,7 @@ impl Speakers {
                     let style = voice.style_named(speaker)?;
                     Some((code.clone(), style.to_vec()))
                 });
-                Ok(Speakers {
+                Ok(SpeakerStyles {
                     usual,
                     by_language: by_language.collect(),
                 })

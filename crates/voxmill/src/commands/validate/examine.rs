@@ -9,16 +9,16 @@ use voxmill_report::results::validate::{DatasetFacts, MeasuredBusy};
 use voxmill_trainer::checkpoint::checkpoint_bytes;
 
 use super::File;
-use super::probe::{Machine, folder_room};
+use super::probe::{ProbedMachine, folder_room};
 use crate::session::data::{Data, loader_settings, training_loader};
 use crate::session::recorded;
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{
-    self, Check, DataFacts, DiskFacts, Facts, Length, Lengths, Level, Needs, Suggestion, Where,
+    self, Check, ClipLengths, DataFacts, DiskFacts, Facts, Length, Level, Needs, Suggestion, Where,
 };
 use voxmill_settings::config::edit::Edit;
-use voxmill_settings::config::file::{ConfigFile, Faults, Place};
+use voxmill_settings::config::file::{ConfigFile, FileProblems, Place};
 use voxmill_settings::config::keys::{self, Key, Role};
 use voxmill_settings::error::{UserError, failure};
 use voxmill_settings::{Repairs, TrainSettings};
@@ -52,12 +52,12 @@ impl Examined {
     }
 }
 
-pub(super) fn examine(args: &TrainArgs, file: Option<&File>, machine: &Machine) -> Examined {
+pub(super) fn examine(args: &TrainArgs, file: Option<&File>, machine: &ProbedMachine) -> Examined {
     let mut found = Examined::default();
     let path = file.map_or(Path::new(""), |file| &file.path);
     let (config, faults) = match file {
         Some(file) => ConfigFile::examine(&file.text, path),
-        None => (Some(ConfigFile::default()), Faults::default()),
+        None => (Some(ConfigFile::default()), FileProblems::default()),
     };
     let more = faults.more;
     for fault in faults.described {
@@ -117,7 +117,7 @@ fn without_meaning(config: &ConfigFile) -> Vec<Check> {
 fn settings(
     args: &TrainArgs,
     config: &ConfigFile,
-    machine: &Machine,
+    machine: &ProbedMachine,
     checks: &mut Vec<Check>,
 ) -> Option<TrainSettings> {
     let mut repairs = Repairs::new();
@@ -184,7 +184,7 @@ fn check_data(
     settings: &TrainSettings,
     args: &TrainArgs,
     file: bool,
-    machine: &Machine,
+    machine: &ProbedMachine,
     found: &mut Examined,
 ) {
     let devices = settings.devices.devices;
@@ -241,7 +241,7 @@ struct Planned {
     data: Data,
     batches: Loader,
     found_in_cache: usize,
-    lengths: Option<Lengths>,
+    lengths: Option<ClipLengths>,
 }
 
 impl Planned {
@@ -294,7 +294,7 @@ impl Planned {
     fn disk(
         &self,
         settings: &TrainSettings,
-        machine: &Machine,
+        machine: &ProbedMachine,
         epoch_seconds: Option<f64>,
     ) -> DiskFacts {
         let parameters = checks::need::parameters(settings);
@@ -367,7 +367,7 @@ impl Planned {
 }
 
 /// The lengths of all clips, those included that limits leave out: the headers are read once more.
-fn lengths(settings: &TrainSettings, folder: &DatasetFolder) -> Option<Lengths> {
+fn lengths(settings: &TrainSettings, folder: &DatasetFolder) -> Option<ClipLengths> {
     let limits = Limits {
         audio: settings.data.audio.clone(),
         ..Limits::default()
@@ -393,7 +393,7 @@ fn lengths(settings: &TrainSettings, folder: &DatasetFolder) -> Option<Lengths> 
             characters: u32::try_from(characters).unwrap_or(u32::MAX),
         }
     };
-    Some(Lengths {
+    Some(ClipLengths {
         longest: at(last),
         usual: at(usual),
     })

@@ -7,7 +7,7 @@ use voxmill_report::results::validate::ChangedLine;
 
 use super::File;
 use super::examine::{Examined, examine};
-use super::probe::Machine;
+use super::probe::ProbedMachine;
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
 use voxmill_settings::config::edit::{Edit, apply};
@@ -36,7 +36,7 @@ pub(super) fn fix(
     output: Option<&Path>,
     args: &TrainArgs,
     first: &Examined,
-    machine: &Machine,
+    machine: &ProbedMachine,
 ) -> anyhow::Result<Fixed> {
     let path = place_of_copy(file, output)?;
     let mut copy = File {
@@ -84,23 +84,28 @@ pub(super) fn fix(
 /// What hides or decides other things is fixed first, and all is checked again after it: a batch
 /// size that was misspelt, or worked out for a quarter of the clips, would be the wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum FixStage {
     Faults,
     Errors,
     Limits,
     Warnings,
 }
 
-const STAGES: [Stage; 4] = [Stage::Faults, Stage::Errors, Stage::Limits, Stage::Warnings];
+const STAGES: [FixStage; 4] = [
+    FixStage::Faults,
+    FixStage::Errors,
+    FixStage::Limits,
+    FixStage::Warnings,
+];
 
 /// What a stage asks for, each setting once; notes are left to the person.
 fn edits(
     found: &Examined,
-    stage: Stage,
+    stage: FixStage,
     ahead: usize,
     done: &mut HashSet<&'static str>,
 ) -> Vec<Edit> {
-    if stage == Stage::Faults {
+    if stage == FixStage::Faults {
         let mut edits = found.file_fixes.clone();
         for edit in &mut edits {
             if let Edit::Rename { line, .. } | Edit::CommentOut { line } = edit {
@@ -111,13 +116,13 @@ fn edits(
     }
     let limits = [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH];
     let of_stage = |check: &&Check| match stage {
-        Stage::Faults => false,
-        Stage::Errors => check.level == Level::Error,
-        Stage::Limits => {
+        FixStage::Faults => false,
+        FixStage::Errors => check.level == Level::Error,
+        FixStage::Limits => {
             let key = check.key.is_some_and(|key| limits.contains(&key));
             key && check.level == Level::Warning
         }
-        Stage::Warnings => check.level == Level::Warning,
+        FixStage::Warnings => check.level == Level::Warning,
     };
     let mut edits = Vec::new();
     // A flag beats the file: writing there would change nothing.

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::session::voice::take_size_of_other_voice;
 use examine::examine;
 use fix::Fixed;
-use probe::Machine;
+use probe::ProbedMachine;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::args::ValidateArgs;
 use voxmill_settings::config::file::ConfigFile;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
     if file.as_ref().is_none_or(is_whole) {
         take_size_of_other_voice(&mut train)?;
     }
-    let machine = Machine::detect();
+    let machine = ProbedMachine::detect();
     let examined = examine(&train, file.as_ref(), &machine);
     let fixed = match (&file, args.result.fix) {
         (Some(file), true) => {

@@ -18,7 +18,7 @@ use voxmill_settings::checks::ReadSpeed;
 
 /// The machine, looked at once for the file and its corrected copy.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct ProbedMachine {
     pub(super) host: Host,
     pub(super) available: AvailableDevices,
     /// Whether a backend of this build can use them or not.
@@ -26,10 +26,10 @@ pub(super) struct Machine {
     reading: OnceCell<Option<ReadSpeed>>,
 }
 
-impl Machine {
-    pub(super) fn detect() -> Machine {
+impl ProbedMachine {
+    pub(super) fn detect() -> ProbedMachine {
         let roots = Roots::default();
-        Machine {
+        ProbedMachine {
             host: Host::detect(&roots),
             available: AvailableDevices::detect(),
             cards: topology::gpus(&roots),

@@ -2,13 +2,13 @@
 
 use voxmill_report::results::validate::{
     self as result, CheckResult, DiskSpeed, FixedCopy, MachineFacts, SettingLine, SettingPlace,
-    Validation,
+    ValidateResult,
 };
 
 use super::File;
 use super::examine::Examined;
 use super::fix::Fixed;
-use super::probe::Machine;
+use super::probe::ProbedMachine;
 use voxmill_settings::checks::{Check, DiskFacts, Level, Suggestion, Where};
 use voxmill_settings::config::keys::Key;
 
@@ -17,10 +17,10 @@ pub(super) fn result(
     examined: &Examined,
     fixed: Option<&Fixed>,
     last: &Examined,
-    here: &Machine,
-) -> Validation {
+    here: &ProbedMachine,
+) -> ValidateResult {
     let host = &here.host;
-    Validation {
+    ValidateResult {
         version: result::VERSION,
         ready: last.is_ready(),
         passed: last.is_ready() && last.count(Level::Warning) == 0,

@@ -22,7 +22,7 @@ use voxmill_trainer::device::without_panic;
 use voxmill_trainer::schedule::PRIOR_STEPS;
 use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{
-    FeedError, Limits, NotSaved, Observer, Saved, StepReport, Stopped, Summary, TrainError,
+    FeedError, NotSaved, Observer, RunLimits, Saved, StepReport, Stopped, Summary, TrainError,
     Validation,
 };
 
@@ -64,7 +64,7 @@ pub(super) struct Starting<'a> {
     pub(super) output: &'a RunOutput,
     pub(super) parameters: usize,
     pub(super) progress: &'a Progress,
-    pub(super) limits: Limits,
+    pub(super) limits: RunLimits,
     pub(super) began: Instant,
     pub(super) recorder: Recorder,
     pub(super) control: Control,

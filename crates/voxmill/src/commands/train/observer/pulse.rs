@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use voxmill_pipeline::control::Control;
-use voxmill_report::dashboard::{Budget, BufferLevel, DashboardState};
+use voxmill_report::dashboard::{BudgetUsage, BufferLevel, DashboardState};
 use voxmill_report::format::clock;
 
 use super::Starting;
@@ -60,7 +60,7 @@ impl Pulse {
                 capacity: stage.capacity,
             })
             .collect();
-        state.budget = snapshot.budgets.first().map(|budget| Budget {
+        state.budget = snapshot.budgets.first().map(|budget| BudgetUsage {
             used_bytes: budget.in_use,
             limit_bytes: budget.limit,
         });

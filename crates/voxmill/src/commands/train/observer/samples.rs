@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use voxmill_audio::{Featurizer, ITERATIONS, wav_bytes};
 use voxmill_report::picture::{Labels, Mel, labelled_mel_png};
-use voxmill_report::tensorboard::{EventWriter, Sound};
+use voxmill_report::tensorboard::{EventWriter, WavFile};
 use voxmill_trainer::synthesis::{Synthesizer, TrainedVoice};
 use voxmill_trainer::train::FeedError;
 
@@ -97,7 +97,7 @@ impl<'a> Samples<'a> {
             };
             match written() {
                 Ok((wav, samples)) => tensorboard.write(screen, |writer| {
-                    let sound = Sound {
+                    let sound = WavFile {
                         wav: &wav,
                         sample_rate_hz: audio.sample_rate,
                         samples,
@@ -171,7 +171,7 @@ impl Sample {
         step: u64,
         number: usize,
     ) -> Result<(), voxmill_report::tensorboard::EventFileError> {
-        let sound = Sound {
+        let sound = WavFile {
             wav: &self.wav,
             sample_rate_hz: self.sample_rate_hz,
             samples: self.samples,

@@ -7,7 +7,7 @@ use voxmill_report::format::whole_percent;
 use anyhow::Context as _;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
-use voxmill_trainer::train::{Limits, Saved, StepReport, Validation};
+use voxmill_trainer::train::{RunLimits, Saved, StepReport, Validation};
 
 use super::pulse::{Lines, Pulse};
 use super::totals::{Pace, Totals};
@@ -26,7 +26,7 @@ pub(in crate::commands::train) struct Screen {
     dashboard: Option<Dashboard>,
     /// Where there is no dashboard.
     lines: Option<Lines>,
-    limits: Limits,
+    limits: RunLimits,
     last_line: Option<Instant>,
     /// Lines of warnings that were printed before the dashboard opened.
     warned_before: usize,
@@ -37,7 +37,7 @@ impl Screen {
     pub(super) fn open(
         settings: &TrainSettings,
         run: &Path,
-        limits: Limits,
+        limits: RunLimits,
         pulse: Pulse,
     ) -> anyhow::Result<Screen> {
         let dashboard = dashboard(settings, run, limits, pulse.clone())?;
@@ -126,7 +126,7 @@ impl Screen {
 
     /// The time that is left by the limits, at the pace so far.
     fn time_left(&self, progress: &Progress, totals: &Totals) -> Option<Duration> {
-        let Limits { seconds, steps } = self.limits;
+        let RunLimits { seconds, steps } = self.limits;
         let by_time = seconds.map(|most| (most - progress.seconds).max(0.0));
         let per_step = totals.began.elapsed().as_secs_f64() / totals.steps.max(1) as f64;
         let by_steps = steps.map(|most| most.saturating_sub(progress.step) as f64 * per_step);
@@ -227,7 +227,7 @@ fn show_start_warnings(dashboard: &Dashboard) -> usize {
 fn dashboard(
     settings: &TrainSettings,
     run: &Path,
-    limits: Limits,
+    limits: RunLimits,
     pulse: Pulse,
 ) -> anyhow::Result<Option<Dashboard>> {
     let on_a_terminal = commands::can_redraw();

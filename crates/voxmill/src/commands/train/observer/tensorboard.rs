@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_pipeline::control::Control;
 use voxmill_report::picture::{Mel, alignment_png, two_mels_png};
-use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment, Start};
+use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment, RunStart};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::train::{StepReport, Validation};
 
@@ -31,7 +31,7 @@ impl TensorBoard {
     ) -> Result<TensorBoard, UserError> {
         let folder = settings.tensorboard_log_dir.as_deref().unwrap_or(run);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let start = Start {
+        let start = RunStart {
             wall_seconds: moment(0).wall_seconds,
             host: host.trim(),
             process_id: std::process::id(),
