@@ -11,5 +11,13 @@
 mod block_kernels;
 mod block_op;
 mod launch;
+mod look_up_kernels;
+mod look_up_op;
+mod stand_in_op;
+mod update_kernels;
+mod update_op;
 
 pub(crate) use block_op::{BlockInputs, block};
+pub(crate) use look_up_op::look_up;
+pub(crate) use stand_in_op::stand_in;
+pub(crate) use update_op::{AdamNumbers, PLACED_AT_ONCE, adam, place};

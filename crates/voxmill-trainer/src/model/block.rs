@@ -45,6 +45,11 @@ impl Block {
         }
     }
 
+    #[cfg(feature = "gpu")]
+    pub(super) fn products_mut(&mut self) -> impl Iterator<Item = &mut Dense> {
+        (self.film.iter_mut()).chain([&mut self.widen, &mut self.narrow])
+    }
+
     /// rows × time × channels in and out; zeros beyond a row's end come out.
     pub(super) fn forward(
         &self,
@@ -88,6 +93,8 @@ impl Block {
             (self.film.as_ref().zip(style)).map(|(film, style)| film.forward_rows(style.clone()));
         let has_style = film.is_some();
         let film = film.unwrap_or_else(|| Tensor::zeros([1, 1], (&input.device().inner(), dtype)));
+        let (widen, widen_bias) = self.widen.weights_in(dtype);
+        let (narrow, narrow_bias) = self.narrow.weights_in(dtype);
         gpu::block(gpu::BlockInputs {
             input: input.into_dispatch(),
             mask: spans.mask().into_dispatch(),
@@ -95,10 +102,10 @@ impl Block {
             norm_gain: self.norm.gain.val().into_dispatch(),
             norm_bias: self.norm.bias.val().into_dispatch(),
             film: film.into_dispatch(),
-            widen: self.widen.weight.val().cast(dtype).into_dispatch(),
-            widen_bias: self.widen.bias.val().cast(dtype).into_dispatch(),
-            narrow: self.narrow.weight.val().cast(dtype).into_dispatch(),
-            narrow_bias: self.narrow.bias.val().cast(dtype).into_dispatch(),
+            widen: widen.into_dispatch(),
+            widen_bias: widen_bias.into_dispatch(),
+            narrow: narrow.into_dispatch(),
+            narrow_bias: narrow_bias.into_dispatch(),
             has_style,
             recompute: self.recompute,
         })

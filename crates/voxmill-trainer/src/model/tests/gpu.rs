@@ -3,6 +3,9 @@
 
 use super::*;
 use crate::device::{read, test_gpu};
+use crate::optimizer::{AdamW, OptimizerState};
+use crate::selftest::launches::counted;
+use crate::selftest::parity;
 
 struct Case {
     /// Valid frames of each row.
@@ -113,4 +116,64 @@ fn a_block_and_the_gradient_of_each_input_agree_on_gpu() {
             agree(&format!("case {n}"), &names, &expected, &made, 1e-4);
         }
     }
+}
+
+/// Ids that come often, once and never; durations of zero, rows without any, frames beyond a row's end.
+#[test]
+fn rows_that_are_looked_up_and_their_gradients_agree_on_gpu() {
+    let durations = Durations::new(vec![2, 0, 3, 0, 0, 0, 1, 5, 1], 3);
+    let on = |device: &Device| {
+        let tracking = device.clone().autodiff();
+        let table = tracked_on(random("table", [11, 37], device), &tracking);
+        let ids = [3, 3, 10, 0, 3, 7, 7, 3];
+        let ids = Tensor::<1, Int>::from_ints(ids, device);
+        let param = Param::from_tensor(table.clone());
+        let found = look_up(&param, ids);
+        let tokens = tracked_on(random("tokens", [3, 3, 37], device), &tracking);
+        let expanded = expand(tokens.clone(), &durations, 9);
+        let of_found = (found.clone() * random("of found", [8, 37], &tracking)).sum();
+        let of_expanded = expanded.clone() * random("of expanded", [3, 9, 37], &tracking);
+        let grads = (of_found + of_expanded.sum()).backward();
+        vec![
+            read(found),
+            read(expanded),
+            read(param.val().grad(&grads).unwrap()),
+            read(tokens.grad(&grads).unwrap()),
+        ]
+    };
+    let names = ["found", "expanded", "table", "tokens"];
+    agree("rows", &names, &on(&device()), &on(&test_gpu()), 1e-6);
+}
+
+/// They are what a cast at each use would make, to the bit; and a step casts few buffers instead of each weight.
+#[test]
+fn copies_in_16_bits_are_made_once_a_step_on_gpu() {
+    let gpu = test_gpu();
+    let Some(half) = Precision::half_of(&gpu) else {
+        println!("this GPU has no 16 bits");
+        return;
+    };
+    let batch = parity::prepared(&gpu, parity::batch());
+    let even = Durations::new([vec![4; 10], vec![0; 10], vec![1; 10]].concat(), 10);
+    let model = parity::voice_on(&gpu).computing_in(half);
+    let state = OptimizerState::new(&model, &gpu);
+    let forward = |model: &Voice| pass_with(model, &batch, even.clone(), false, parity::COUNTS).0;
+    let fresh = FlatGradients::collect(&model, forward(&model).losses.total().backward());
+    let (model, ..) = AdamW::default().step(model, state, fresh, 1e-2);
+    let run = |model: &Voice| {
+        let (made, launched) = counted(&gpu, || forward(model));
+        let losses = read(made.losses.together(&made.losses.total()));
+        let gradients = FlatGradients::collect(model, made.losses.total().backward());
+        let gradients = gradients.by_weight().into_iter().flatten();
+        let gradients: Vec<Vec<f32>> = gradients.map(read).collect();
+        (losses, gradients, launched.values().sum::<usize>())
+    };
+    let cast_at_each_use = model.clone().with_casts(None);
+    let ((losses, gradients, with), (expected, expected_gradients, without)) =
+        (run(&model), run(&cast_at_each_use));
+    assert_eq!(losses, expected);
+    assert_eq!(gradients, expected_gradients);
+    let products = model.weights().len() / 2;
+    println!("{with} kernels forward, {without} without copies");
+    assert!(with + products < without, "{with}, {without}");
 }
