@@ -16,7 +16,8 @@ pub(super) enum Workload {
     Model,
     /// The model trains in one half of the CPU, batches are prepared in the other.
     TwoLanes,
-    /// The model trains on a GPU: the host only makes batches and searches alignments.
+    /// The model trains on a GPU: the host only makes batches, and the threads that search
+    /// alignments are others.
     Workers,
 }
 
@@ -57,7 +58,7 @@ pub(super) fn divide(
             cores.saturating_sub(1).max(1),
             "all cores but one: the model is on a GPU",
             1,
-            "the model is on a GPU; this one searches alignments",
+            "the model is on a GPU; the workers have the rest",
         ),
     };
     Threads {
@@ -66,6 +67,12 @@ pub(super) fn divide(
         compute: compute.unwrap_or(usual_compute),
         compute_why,
     }
+}
+
+/// Threads for what is read and computed of all clips before the first step, when nobody else is at work: those of the
+/// workers and of the model together, but no more than there are cores or the model computes on anyway.
+pub(super) fn scanning(cores: usize, workers: usize, compute: usize) -> usize {
+    (workers + compute).min(cores.max(compute)).max(1)
 }
 
 /// Whether there are more threads than the rule above gives.
@@ -107,6 +114,18 @@ mod tests {
         assert_eq!(of(8, Workload::TwoLanes), (2, 4));
         assert_eq!(of(8, Workload::Workers), (7, 1));
         assert_eq!(of(1, Workload::Workers), (1, 1));
+    }
+
+    #[test]
+    fn a_scan_takes_the_threads_of_all_and_no_more_than_there_are_cores() {
+        for cores in 1..=64 {
+            for workload in [Workload::Model, Workload::Workers] {
+                let threads = divide(cores, workload, None, None);
+                assert_eq!(scanning(cores, threads.workers, threads.compute), cores);
+            }
+        }
+        assert_eq!(scanning(8, 2, 1), 3, "fewer were asked for");
+        assert_eq!(scanning(2, 1, 4), 4, "more were asked for");
     }
 
     #[test]

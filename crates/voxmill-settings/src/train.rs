@@ -162,6 +162,11 @@ impl TrainSettings {
         Self::resolve_on(args, cores(), &AvailableDevices::detect_closed())
     }
 
+    /// Threads for what goes through all clips before the first step.
+    pub fn scan_threads(&self) -> usize {
+        threads::scanning(cores(), self.feeding.workers, self.compute_threads)
+    }
+
     /// On a machine with this many cores and these devices.
     pub(crate) fn resolve_on(
         args: TrainArgs,

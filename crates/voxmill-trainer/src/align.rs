@@ -71,6 +71,25 @@ impl Durations {
         tokens
     }
 
+    /// For tokens and frames of all rows one after another: the token of each frame, −1 beyond a row's end; and the first
+    /// frame of each token with the one after its last.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn rows_of_frames(&self, frames: usize) -> (Vec<i32>, Vec<i32>) {
+        let mut of_frame = vec![-1; self.rows() * frames];
+        let mut of_token = Vec::with_capacity(2 * self.frames.len());
+        for row in 0..self.rows() {
+            let (first, end) = (row * frames, (row + 1) * frames);
+            let mut begin = first;
+            for (token, &lasts) in self.row(row).iter().enumerate() {
+                let after = (begin + lasts as usize).min(end);
+                of_frame[begin..after].fill((row * self.tokens + token) as i32);
+                of_token.extend([begin as i32, after as i32]);
+                begin = after;
+            }
+        }
+        (of_frame, of_token)
+    }
+
     /// The token of each frame of a row, in order.
     pub(crate) fn tokens_of_frames(&self, row: usize) -> impl Iterator<Item = usize> {
         let lasting = self.row(row).iter().enumerate();

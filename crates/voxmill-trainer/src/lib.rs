@@ -7,6 +7,8 @@ pub mod align;
 pub mod checkpoint;
 mod cpu;
 pub mod device;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod loss;
 pub mod memory;
 pub mod model;

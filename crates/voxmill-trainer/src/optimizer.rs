@@ -14,6 +14,8 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "gpu")]
+use crate::gpu;
 use crate::model::Voice;
 use crate::{cpu, device};
 pub(crate) use loss_scale::{LEAST as LEAST_LOSS_SCALE, LossScale};
@@ -430,6 +432,8 @@ impl Update {
         });
         let (groups, moments): (Vec<_>, Vec<_>) = updated.unzip();
         let model = with_weights(model, packed.packing.unpack(&groups));
+        #[cfg(feature = "gpu")]
+        let model = casting_once(model, &packed.packing, &groups);
         let state = OptimizerState {
             moments,
             packed: Some(PackedWeights { groups, ..packed }),
@@ -467,6 +471,18 @@ impl Update {
             };
             return cpu::adam(numbers, weight, gradient, moments);
         }
+        #[cfg(feature = "gpu")]
+        if !device::is_cpu(&weight.device()) {
+            let numbers = gpu::AdamNumbers {
+                beta_1,
+                beta_2,
+                rate: self.rate,
+                shrink: 1.0 - self.rate * weight_decay,
+                epsilon: EPSILON,
+            };
+            let control = self.control.on_device.clone();
+            return gpu::adam(numbers, control, weight, gradient, moments);
+        }
         let gradient = gradient * self.control.part(1);
         let first = moments.first.clone() * beta_1 + gradient.clone() * (1.0 - beta_1);
         let second = moments.second.clone() * beta_2 + gradient.square() * (1.0 - beta_2);
@@ -485,6 +501,16 @@ impl Update {
         };
         (choose(weight, moved), moments)
     }
+}
+
+/// With 16 bits, the weights' copies are made here: a cast for each buffer instead of one for each use of each weight.
+#[cfg(feature = "gpu")]
+fn casting_once(model: Voice, packing: &Packing, groups: &[Tensor<1>]) -> Voice {
+    let casts = model.half().map(|half| {
+        let groups = groups.iter().map(|group| group.clone().cast(half.dtype()));
+        packing.unpack(&groups.collect::<Vec<_>>())
+    });
+    model.with_casts(casts)
 }
 
 /// The model with these weights, in its order, in place of its own; they take gradients as those did.
@@ -506,9 +532,10 @@ pub(crate) fn with_mean_weights(model: &Voice, state: &OptimizerState) -> Voice 
         .by_weight()
         .into_iter()
         .map(|moments| moments.mean_weight);
-    with_weights(model.clone(), means.collect())
-        .valid()
-        .computing_in(device::Precision::Single)
+    let model = with_weights(model.clone(), means.collect());
+    #[cfg(feature = "gpu")]
+    let model = model.with_casts(None);
+    model.valid().computing_in(device::Precision::Single)
 }
 
 #[cfg(test)]

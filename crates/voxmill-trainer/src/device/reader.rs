@@ -60,6 +60,10 @@ impl Reader {
         tensor: Tensor<D>,
         make: impl FnOnce(TensorData, Instant) -> T + Send + 'static,
     ) -> Coming<T> {
+        // Where kernels are fused, what a thread asked for lies in a queue of its own, and a read by another thread cuts
+        // that queue wherever it stands by then: other kernels in every step. Cut here, there is nothing left to cut.
+        // What fails is reported where it is read.
+        let _ = tensor.device().flush();
         let (sender, coming) = channel();
         let job = Box::new(move || {
             let read = without_panic(|| tensor.try_into_data().map_err(|why| why.to_string()));

@@ -9,6 +9,8 @@ use super::init::Init;
 use super::spans::{Spans, by_hand};
 use crate::cpu::{self, BlockInputs};
 use crate::device::widened;
+#[cfg(feature = "gpu")]
+use crate::{device::is_cpu, gpu};
 
 #[derive(Module, Debug)]
 pub(super) struct Block {
@@ -43,6 +45,11 @@ impl Block {
         }
     }
 
+    #[cfg(feature = "gpu")]
+    pub(super) fn products_mut(&mut self) -> impl Iterator<Item = &mut Dense> {
+        (self.film.iter_mut()).chain([&mut self.widen, &mut self.narrow])
+    }
+
     /// rows × time × channels in and out; zeros beyond a row's end come out.
     pub(super) fn forward(
         &self,
@@ -50,6 +57,10 @@ impl Block {
         spans: &Spans,
         style: Option<&Tensor<2>>,
     ) -> Tensor<3> {
+        #[cfg(feature = "gpu")]
+        if !is_cpu(&input.device()) {
+            return self.forward_on_gpu(input, spans, style);
+        }
         let [scale, shift] = self.scale_and_shift(&input, style);
         if !by_hand(&input) {
             return self.forward_by_operations(input, spans, scale, shift);
@@ -66,6 +77,36 @@ impl Block {
             narrow: self.narrow.weight.val().into_dispatch(),
             narrow_bias: self.narrow.bias.val().into_dispatch(),
             lengths: spans.lengths().clone(),
+            recompute: self.recompute,
+        })
+    }
+
+    #[cfg(feature = "gpu")]
+    fn forward_on_gpu(
+        &self,
+        input: Tensor<3>,
+        spans: &Spans,
+        style: Option<&Tensor<2>>,
+    ) -> Tensor<3> {
+        let dtype = input.dtype();
+        let film =
+            (self.film.as_ref().zip(style)).map(|(film, style)| film.forward_rows(style.clone()));
+        let has_style = film.is_some();
+        let film = film.unwrap_or_else(|| Tensor::zeros([1, 1], (&input.device().inner(), dtype)));
+        let (widen, widen_bias) = self.widen.weights_in(dtype);
+        let (narrow, narrow_bias) = self.narrow.weights_in(dtype);
+        gpu::block(gpu::BlockInputs {
+            input: input.into_dispatch(),
+            mask: spans.mask().into_dispatch(),
+            taps: self.convolution.val().into_dispatch(),
+            norm_gain: self.norm.gain.val().into_dispatch(),
+            norm_bias: self.norm.bias.val().into_dispatch(),
+            film: film.into_dispatch(),
+            widen: widen.into_dispatch(),
+            widen_bias: widen_bias.into_dispatch(),
+            narrow: narrow.into_dispatch(),
+            narrow_bias: narrow_bias.into_dispatch(),
+            has_style,
             recompute: self.recompute,
         })
     }

@@ -1,17 +1,30 @@
 //! The plain layers: a matrix with a bias, and the norm of a frame's channels.
 
+#[cfg(feature = "gpu")]
+use burn::module::ParamId;
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use super::init::Init;
 use crate::cpu::NORM_EPSILON;
 use crate::device::widened;
+#[cfg(feature = "gpu")]
+use crate::gpu;
 
 #[derive(Module, Debug)]
 pub(super) struct Dense {
     /// inputs × outputs
     pub(super) weight: Param<Tensor<2>>,
     pub(super) bias: Param<Tensor<1>>,
+    /// Both in 16 bits, made once a step of the weights as they are now; of no other use.
+    #[module(skip)]
+    casts: Option<Casts>,
+}
+
+#[derive(Clone, Debug)]
+struct Casts {
+    weight: Tensor<2>,
+    bias: Tensor<1>,
 }
 
 impl Dense {
@@ -20,7 +33,31 @@ impl Dense {
         Self {
             weight: init.normal("weight", [inputs, outputs], deviation),
             bias: init.constant([outputs], 0.0),
+            casts: None,
         }
+    }
+
+    /// Takes copies of its weights in 16 bits, flat, by their ids; or none.
+    #[cfg(feature = "gpu")]
+    pub(super) fn take_casts(&mut self, cast: &impl Fn(ParamId) -> Option<Tensor<1>>) {
+        let casts = cast(self.weight.id).zip(cast(self.bias.id));
+        self.casts = casts.map(|(weight, bias)| Casts {
+            weight: weight.reshape(self.weight.shape()),
+            bias,
+        });
+    }
+
+    /// Matrix and bias in this precision.
+    pub(super) fn weights_in(&self, dtype: DType) -> (Tensor<2>, Tensor<1>) {
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        #[cfg(feature = "gpu")]
+        if let Some(casts) = (self.casts.as_ref()).filter(|casts| casts.weight.dtype() == dtype) {
+            return (
+                gpu::stand_in(weight, casts.weight.clone()),
+                gpu::stand_in(bias, casts.bias.clone()),
+            );
+        }
+        (weight.cast(dtype), bias.cast(dtype))
     }
 
     /// Every frame by itself, as one product.
@@ -33,8 +70,8 @@ impl Dense {
 
     /// In the precision of the rows. The weights' gradients come back in the weights' own.
     pub(super) fn forward_rows(&self, rows: Tensor<2>) -> Tensor<2> {
-        let dtype = rows.dtype();
-        rows.matmul(self.weight.val().cast(dtype)) + self.bias.val().cast(dtype).unsqueeze()
+        let (weight, bias) = self.weights_in(rows.dtype());
+        rows.matmul(weight) + bias.unsqueeze()
     }
 }
 

@@ -15,6 +15,11 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "gpu")]
+use std::collections::HashMap;
+
+#[cfg(feature = "gpu")]
+use burn::module::ParamId;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use voxmill_text::symbols::SymbolTable;
@@ -30,6 +35,8 @@ pub(crate) use reference::WIDTH as REFERENCE_WIDTH;
 
 use crate::align::{Durations, PLACES};
 use crate::device::{Precision, tracked_on, widened};
+#[cfg(feature = "gpu")]
+use crate::{device::is_cpu, gpu};
 
 /// What must be known, apart from the shape, to build the model's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -125,6 +132,46 @@ impl Voice {
     pub(crate) fn computing_in(self, precision: Precision) -> Self {
         let half = (precision != Precision::Single).then_some(precision);
         Self { half, ..self }
+    }
+
+    /// The 16 bits that it computes in, if any.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn half(&self) -> Option<Precision> {
+        self.half
+    }
+
+    /// With copies of all weights in 16 bits, flat and in the model's order, for products to take instead of casting
+    /// the weights at each use; or without. Whoever changes the weights changes the copies.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn with_casts(mut self, casts: Option<Vec<Tensor<1>>>) -> Self {
+        #[derive(Default)]
+        struct Order(Vec<ParamId>);
+        impl ModuleVisitor for Order {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.0.push(param.id);
+            }
+        }
+        let mut order = Order::default();
+        self.visit(&mut order);
+        let casts: HashMap<ParamId, Tensor<1>> = order
+            .0
+            .into_iter()
+            .zip(casts.into_iter().flatten())
+            .collect();
+        let blocks = (self.encoder.iter_mut())
+            .chain(&mut self.duration_blocks)
+            .chain(&mut self.decoder);
+        let heads = [
+            &mut self.mean_head,
+            &mut self.duration_head,
+            &mut self.decoder_input,
+            &mut self.decoder_output,
+        ];
+        let products = blocks.flat_map(Block::products_mut);
+        for dense in products.chain(heads).chain(self.reference.products_mut()) {
+            dense.take_casts(&|id| casts.get(&id).cloned());
+        }
+        self
     }
 
     /// The path and shape of each weight, in the model's order.
@@ -230,7 +277,6 @@ impl Voice {
     ) -> Encoded {
         let [rows, count] = tokens.dims();
         // Looked up in the weights' own precision: a row's gradient is a sum over where it is used.
-        let look_up = |table: &Param<Tensor<2>>, ids: Tensor<1, Int>| table.val().select(0, ids);
         let embedded = look_up(&self.token_embedding, tokens.reshape([-1]));
         let d = embedded.dims()[1];
         let language = look_up(&self.language_embedding, languages).reshape([rows, 1, d]);
@@ -277,11 +323,24 @@ impl Voice {
     }
 }
 
+/// The table's row for each id.
+fn look_up(table: &Param<Tensor<2>>, ids: Tensor<1, Int>) -> Tensor<2> {
+    #[cfg(feature = "gpu")]
+    if !is_cpu(&ids.device()) {
+        return gpu::look_up(table.val(), ids, None);
+    }
+    table.val().select(0, ids)
+}
+
 /// Each token's channels for as many frames as it lasts. A token's gradient is the sum over its frames,
 /// so this is done in at least 32 bits.
 pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) -> Tensor<3> {
     if spans::by_hand(&tokens) {
         return crate::cpu::expand(tokens, durations, frames);
+    }
+    #[cfg(feature = "gpu")]
+    if !is_cpu(&tokens.device()) {
+        return expand_on_gpu(tokens, durations, frames);
     }
     let [rows, _, channels] = tokens.dims();
     let device = tokens.device();
@@ -294,4 +353,16 @@ pub(crate) fn expand(tokens: Tensor<3>, durations: &Durations, frames: usize) ->
         .mask()
         .cast(tokens.dtype());
     tokens.gather(1, owners) * mask
+}
+
+#[cfg(feature = "gpu")]
+fn expand_on_gpu(tokens: Tensor<3>, durations: &Durations, frames: usize) -> Tensor<3> {
+    let [rows, count, channels] = tokens.dims();
+    let device = tokens.device().inner();
+    let (ids, places) = durations.rows_of_frames(frames);
+    let table = tokens.reshape([rows * count, channels]);
+    let ids = Tensor::from_ints(ids.as_slice(), &device);
+    let places = Tensor::from_ints(places.as_slice(), &device);
+    let expanded = gpu::look_up(table, ids, Some(places));
+    expanded.reshape([rows, frames, channels])
 }

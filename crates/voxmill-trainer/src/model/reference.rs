@@ -36,6 +36,12 @@ impl ReferenceEncoder {
         }
     }
 
+    #[cfg(feature = "gpu")]
+    pub(super) fn products_mut(&mut self) -> impl Iterator<Item = &mut Dense> {
+        let in_blocks = self.blocks.iter_mut().flat_map(Block::products_mut);
+        in_blocks.chain([&mut self.input, &mut self.output])
+    }
+
     pub(super) fn forward(&self, reference: Tensor<3>, spans: &Spans) -> Tensor<2> {
         let dtype = reference.dtype();
         let mut frames = self.input.forward(reference);

@@ -1,5 +1,7 @@
 //! The model compared with itself: padding, the two ways to compute it, and its gradients.
 
+#[cfg(feature = "wgpu")]
+mod gpu;
 mod half;
 
 use burn::module::{Module as _, ModuleMapper, Param};

@@ -3,11 +3,14 @@
 
 use burn::tensor::{Device, Tensor};
 
+#[cfg(feature = "gpu")]
+use crate::gpu;
+
 /// Numbers of a buffer at most: devices limit what they bind, and the update makes a few more of its size on the way.
 const MOST: usize = 1 << 24;
 /// Every weight begins at a multiple of so many numbers: there a backend can use it where it lies. 512 bytes are what
-/// CUDA wants, the most of all.
-const ALIGNMENT: usize = 128;
+/// CUDA wants, the most of all, and so many they are in 16 bits.
+const ALIGNMENT: usize = 256;
 
 /// Which weight lies where.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,6 +73,10 @@ impl Packing {
     ) -> Vec<Tensor<1>> {
         let groups = self.groups.iter().map(|group| {
             let zeros = Tensor::zeros([group.length], device);
+            #[cfg(feature = "gpu")]
+            if !crate::device::is_cpu(device) {
+                return placed(group, zeros, &mut parts);
+            }
             group.slots.iter().fold(zeros, |packed, slot| {
                 let range = slot.from..slot.from + slot.length;
                 match parts[slot.weight].take() {
@@ -120,6 +127,17 @@ impl Packing {
             .map(|part| part.expect("a place for each weight"));
         parts.collect()
     }
+}
+
+#[cfg(feature = "gpu")]
+fn placed(group: &Group, packed: Tensor<1>, parts: &mut [Option<Tensor<1>>]) -> Tensor<1> {
+    let parts = group.slots.iter().filter_map(|slot| {
+        let part = parts[slot.weight].take()?;
+        Some((slot.from, part))
+    });
+    let parts: Vec<_> = parts.collect();
+    let few = parts.chunks(gpu::PLACED_AT_ONCE);
+    few.fold(packed, |packed, few| gpu::place(packed, few.to_vec()))
 }
 
 #[cfg(test)]

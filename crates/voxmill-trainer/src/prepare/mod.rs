@@ -88,6 +88,13 @@ impl ReadyBatch {
         device::without_panic(|| device::read(Tensor::cat(sums.to_vec(), 0))).map(|_| ())
     }
 
+    /// The same batch, to be asked for once by the thread that trains with it. Where kernels are fused, each use of a
+    /// tensor that another thread has made is a question to the thread that launches them, and waits for the answer;
+    /// uses of this copy are not.
+    pub(crate) fn adopted(self) -> ReadyBatch {
+        self.clone()
+    }
+
     /// The same rows in this many batches, of equal size but for the last ones; at least one row in each.
     pub(crate) fn split(&self, parts: usize) -> Vec<ReadyBatch> {
         let rows = self.clips.len();

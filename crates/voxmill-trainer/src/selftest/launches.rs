@@ -14,7 +14,7 @@ use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
 use crate::test_data::small_voice;
 
 /// How often each kernel was launched.
-pub(super) type ByKernel = BTreeMap<String, usize>;
+pub(crate) type ByKernel = BTreeMap<String, usize>;
 
 /// Launches of all threads: a backend that fuses kernels launches them on a thread of its own. So nothing else may use a
 /// GPU meanwhile.
@@ -40,7 +40,7 @@ impl LaunchObserver for Launches {
 }
 
 /// What some work gives, and the kernels that it launched.
-fn counted<T>(device: &Device, work: impl FnOnce() -> T) -> (T, ByKernel) {
+pub(crate) fn counted<T>(device: &Device, work: impl FnOnce() -> T) -> (T, ByKernel) {
     let launches = Arc::new(Launches::default());
     let observation = LaunchObservation::new(Arc::clone(&launches) as _);
     let made = work();

@@ -5,7 +5,7 @@
 //! and tuned kernels differ from machine to machine, so this is checked where the run is, not only where it was built.
 
 #[cfg(feature = "gpu")]
-mod launches;
+pub(crate) mod launches;
 mod machinery;
 pub(crate) mod parity;
 

@@ -127,6 +127,7 @@ impl Trainer {
 
     /// Forward, align, backward over the next batch of a step, which is then released.
     fn add_batch(&mut self, sum: &mut StepSum, batch: ReadyBatch) -> Result<(), TrainError> {
+        let batch = batch.adopted();
         sum.expect(&batch);
         let (gradients, split) = self.gradients_of_batch(&batch, &sum.task)?;
         sum.add(gradients);

@@ -18,7 +18,7 @@ pub(super) fn validate(
     let mut all = Counts::default();
     let mut shown = None;
     for batch in batches {
-        let batch = batch?;
+        let batch = batch?.adopted();
         let counts = batch.counts;
         if counts.frames == 0 {
             continue;

@@ -15,6 +15,7 @@ use voxmill_trainer::checkpoint::PrepareOn;
 
 use super::dataset::{folders, scan};
 use super::errors::{front_end, of_loader};
+use super::on_all_threads;
 use super::unwanted::unwanted;
 use crate::commands::status;
 use voxmill_settings::TrainSettings;
@@ -44,6 +45,10 @@ impl Data {
         settings: &TrainSettings,
         frozen: Option<&[String]>,
     ) -> anyhow::Result<Data> {
+        on_all_threads(settings, || Self::scanned(settings, frozen))
+    }
+
+    fn scanned(settings: &TrainSettings, frozen: Option<&[String]>) -> anyhow::Result<Data> {
         let mut all = folders(&settings.data)?.into_iter();
         let folder = all.next().context("there is always a folder to train on")?;
         let mut train = scan(&folder, &settings.data)?;
@@ -145,7 +150,9 @@ impl Data {
         // Bad clips are reported and recorded by whoever observes the run.
         let off = Recorder::off();
         let (clips, recipe) = (manifest.clips.clone(), self.recipe.clone());
-        FeatureStore::open(clips, recipe, home, hold, off)
+        on_all_threads(settings, || {
+            FeatureStore::open(clips, recipe, home, hold, off)
+        })
     }
 
     /// Batches of the held-out clips, where there are any and they are wanted. `store` has the training clips.

@@ -59,14 +59,31 @@ pub(crate) fn frozen_before(resumed: Option<&Resumed>) -> Option<&[String]> {
     resumed.map(|resumed| &*resumed.checkpoint.facts().quarantine)
 }
 
-/// The threads that a verb computes on: headers, texts and the model share one pool, for they are never
-/// at work at the same time.
+/// The threads that the model computes on, and what else a verb does before and between its steps.
 pub(crate) fn compute_pool(threads: usize) -> anyhow::Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|number| format!("compute-{number}"))
         .build()
         .context("cannot start compute threads")
+}
+
+/// Runs what goes through all clips before the first step on all threads that the run may have: where the model is on a
+/// GPU, the threads that it computes on are few.
+pub(crate) fn on_all_threads<T: Send>(
+    settings: &TrainSettings,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let threads = settings.scan_threads();
+    if threads <= rayon::current_num_threads() {
+        return work();
+    }
+    let named = rayon::ThreadPoolBuilder::new().thread_name(|number| format!("scan-{number}"));
+    match named.num_threads(threads).build() {
+        Ok(pool) => pool.install(work),
+        // On those that there are.
+        Err(_) => work(),
+    }
 }
 
 /// A run whose data and devices are open.

@@ -15,6 +15,7 @@ use voxmill_trainer::train::Trainer;
 
 use super::data::Data;
 use super::errors::{of_checkpoint, with_cause};
+use super::on_all_threads;
 use super::run_folder::CheckpointPath;
 use crate::commands::status;
 use voxmill_data::FeatureStore;
@@ -37,7 +38,8 @@ pub(crate) fn new_voice(
     store: &FeatureStore,
 ) -> anyhow::Result<VoiceFacts> {
     let sample = store.sample_clips(Split::Train, STATISTICS_CLIPS, settings.data.batches.seed);
-    let sampled = store.mel_statistics(&sample)?.ok_or_else(|| {
+    let sampled = on_all_threads(settings, || store.mel_statistics(&sample))?;
+    let sampled = sampled.ok_or_else(|| {
         let what = "none of the sampled clips could be decoded";
         let hint = "`voxmill prepare` on the same folder says why";
         UserError::new(what, hint)
