@@ -38,6 +38,11 @@ pub enum LogError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write the log {}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error(
+        "{lines} lines of the log {} were dropped: it could not be written for longer than they can be kept",
+        path.display()
+    )]
+    Dropped { path: PathBuf, lines: u64 },
     #[error("{} is not a log, and is left as it is: its first line is no event", path.display())]
     NotALog { path: PathBuf },
     #[error("another process writes the log {}", path.display())]

@@ -18,7 +18,6 @@ pub struct LogWriter {
     path: PathBuf,
     file: File,
     pending: Vec<u8>,
-    lost_lines: u64,
 }
 
 impl LogWriter {
@@ -53,47 +52,61 @@ impl LogWriter {
             path,
             file,
             pending,
-            lost_lines: 0,
         })
+    }
+
+    /// Into a file that is open already, whatever it is.
+    #[cfg(test)]
+    pub(crate) fn into_open(path: impl Into<PathBuf>, file: File) -> LogWriter {
+        LogWriter {
+            path: path.into(),
+            file,
+            pending: Vec::new(),
+        }
     }
 
     /// The line is safe from a kill of this process after [`LogWriter::flush`].
     pub fn write(&mut self, stamped: &Stamped) -> Result<(), LogError> {
-        let before = self.pending.len();
-        if let Err(cause) = serde_json::to_writer(&mut self.pending, stamped) {
-            self.pending.truncate(before);
-            self.lost_lines += 1;
-            return Err(self.failed(cause.into()));
-        }
-        self.pending.push(b'\n');
+        self.keep(stamped)?;
         if self.pending.len() >= ENOUGH_TO_WRITE {
             self.flush()?;
         }
         Ok(())
     }
 
+    /// For the next [`LogWriter::flush`], whatever it takes in memory until then.
+    pub(crate) fn keep(&mut self, stamped: &Stamped) -> Result<(), LogError> {
+        let before = self.pending.len();
+        if let Err(cause) = serde_json::to_writer(&mut self.pending, stamped) {
+            self.pending.truncate(before);
+            return Err(self.failed(cause.into()));
+        }
+        self.pending.push(b'\n');
+        Ok(())
+    }
+
+    /// Bytes that are not in the file yet.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// What could not be written stays for the next attempt, which continues in the middle of a line where this one
+    /// ended there.
     pub fn flush(&mut self) -> Result<(), LogError> {
-        let mut left = self.pending.as_slice();
+        let mut done = 0;
         let written = loop {
-            if left.is_empty() {
+            if done == self.pending.len() {
                 break Ok(());
             }
-            match self.file.write(left) {
+            match self.file.write(&self.pending[done..]) {
                 Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => left = &left[count..],
+                Ok(count) => done += count,
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) => break Err(cause),
             }
         };
-        // One that is cut in the middle is lost as well.
-        self.lost_lines += left.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        self.pending.clear();
+        self.pending.drain(..done);
         written.map_err(|cause| self.failed(cause))
-    }
-
-    /// Lines that were given to this writer and are not in the file, after an error.
-    pub fn lost_lines(&self) -> u64 {
-        self.lost_lines
     }
 
     /// Safe from a power cut too.

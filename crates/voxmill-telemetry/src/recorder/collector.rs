@@ -4,10 +4,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::faults::FaultLimit;
-use super::log_file::LogFile;
+use super::log_file::{LogFile, Logged};
 use super::seconds::Seconds;
 use super::{ItemEvent, LaneShared, RecordError, Shared, lock};
 use crate::event::{Event, Nanos, Stamped};
+use crate::log::LogError;
 use crate::trace::Trace;
 
 /// How often lanes are emptied while there are any.
@@ -76,7 +77,6 @@ impl Collector {
             let asked = self.sleep(flushed);
             self.empty_lanes(asked.stop);
             let whole = asked.stop || asked.flushes > flushed;
-            self.reopen_log(asked.at, asked.stop);
             self.write(asked.at, whole, asked.lost);
             flushed = asked.flushes;
             if asked.stop {
@@ -99,6 +99,7 @@ impl Collector {
                 && self.seconds.is_empty()
                 && self.rare.is_empty()
                 && self.faults.is_empty()
+                && !self.log.as_ref().is_some_and(LogFile::is_behind)
                 && inbox.lanes.is_empty()
                 && inbox.rare.is_empty();
             if nothing {
@@ -190,24 +191,36 @@ impl Collector {
         self.write_lines(&lines, whole, now);
     }
 
-    /// A log that could not be written may be writable again: somebody made room on the disk.
-    fn reopen_log(&mut self, now: Nanos, at_once: bool) {
-        let Some(lost) = self.log.as_mut().and_then(|log| log.reopen(now, at_once)) else {
-            return;
-        };
-        // After everything that is written, before everything that is to come.
-        self.write_lines(&[lost_line(self.horizon, lost)], false, now);
-    }
-
     /// The statistics fold the very lines that the log gets.
     fn write_lines(&mut self, lines: &[Stamped], sync: bool, now: Nanos) {
         if !lines.is_empty() {
             let mut stats = lock(&self.shared.stats);
             lines.iter().for_each(|line| stats.absorb(line));
         }
-        let written = (self.log.as_mut()).map_or(Ok(()), |log| log.write(lines, sync, now));
-        if let Err(error) = written {
-            self.fail(error.into());
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        match log.write(lines, sync, now) {
+            Logged::Fine => {}
+            Logged::Behind(error) | Logged::NotSynced(error) => self.fail(error.into()),
+            Logged::CaughtUp { after, dropped: 0 } => {
+                let seconds = after.seconds();
+                let note = format!(
+                    "the log could not be written for {seconds:.0} s; its lines were kept and are written now"
+                );
+                let mut inbox = self.shared.inbox();
+                inbox.problems.retain(|known| !is_unwritten(known));
+                inbox.notes.push(note);
+            }
+            Logged::CaughtUp { dropped, .. } => {
+                let error = log.dropped(dropped);
+                let mut inbox = self.shared.inbox();
+                inbox.problems.retain(|known| !is_unwritten(known));
+                inbox.problems.push(error.into());
+                drop(inbox);
+                // After everything that was kept, before everything that is to come.
+                self.write_lines(&[lost_line(self.horizon, dropped)], sync, now);
+            }
         }
     }
 
@@ -224,6 +237,11 @@ impl Collector {
     fn fail(&self, error: RecordError) {
         self.shared.inbox().fail(error);
     }
+}
+
+/// Whether it says that lines wait for room.
+fn is_unwritten(problem: &RecordError) -> bool {
+    matches!(problem, RecordError::Log(error) if matches!(**error, LogError::Write { .. }))
 }
 
 fn lost_line(at: Nanos, events: u64) -> Stamped {
@@ -262,7 +280,7 @@ mod tests {
     use super::super::LaneStage;
     use super::*;
     use crate::event::{GateReason, Wait};
-    use crate::log::{RunLog, replay};
+    use crate::log::{LogWriter, RunLog, replay};
 
     const MILLI: u64 = 1_000_000;
 
@@ -351,28 +369,109 @@ mod tests {
         assert_eq!(replay(&path).unwrap().0, [lock(&shared.stats).clone()]);
     }
 
+    /// A disk without room, which is read to make some.
+    #[cfg(unix)]
+    fn full(most_kept: usize) -> (Collector, Arc<Shared>, std::os::unix::net::UnixStream) {
+        use std::os::fd::OwnedFd;
+        use std::os::unix::net::UnixStream;
+        let (ours, disk) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        disk.set_nonblocking(true).unwrap();
+        let path = std::path::PathBuf::from("events.jsonl");
+        let file = std::fs::File::from(OwnedFd::from(ours));
+        let writer = LogWriter::into_open(&path, file);
+        let log = LogFile::with(path, writer, most_kept);
+        let shared = Arc::new(Shared::default());
+        let collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
+        (collector, shared, disk)
+    }
+
+    /// Gates of every millisecond until one does not fit; how many.
+    #[cfg(unix)]
+    fn fill(collector: &mut Collector, shared: &Shared) -> u64 {
+        for at in 1..1_000_000 {
+            collector.rare = vec![gate(at)];
+            collector.write(Nanos(at * MILLI), false, 0);
+            collector.write(Nanos(at * MILLI), true, 0);
+            if shared.inbox().problem().is_some() {
+                return at;
+            }
+        }
+        panic!("there is always room");
+    }
+
+    #[cfg(unix)]
+    fn on(disk: &mut std::os::unix::net::UnixStream) -> Vec<u8> {
+        use std::io::Read as _;
+        let mut bytes = Vec::new();
+        // It says that there is no more for now.
+        let _ = disk.read_to_end(&mut bytes);
+        bytes
+    }
+
+    #[cfg(unix)]
+    fn read(bytes: &[u8]) -> RunLog {
+        RunLog::collect(crate::log::LogReader::new("events.jsonl", bytes)).unwrap()
+    }
+
     #[test]
-    #[cfg(target_os = "linux")]
-    fn a_log_that_could_not_be_written_continues_when_there_is_room_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("events.jsonl");
-        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-        let (mut collector, shared) = logging(&path);
-        let mut happens = |at_ms, gates: &[u64]| {
-            collector.rare = gates.iter().copied().map(gate).collect();
-            collector.reopen_log(Nanos(at_ms * MILLI), false);
-            collector.write(Nanos(at_ms * MILLI), true, 0);
+    #[cfg(unix)]
+    fn lines_that_find_no_room_are_written_when_there_is_some() {
+        let (mut collector, shared, mut disk) = full(1 << 20);
+        let filled = fill(&mut collector, &shared);
+        for at in filled + 1..=filled + 50 {
+            collector.rare = vec![gate(at)];
+            collector.write(Nanos(at * MILLI), true, 0);
+        }
+        let mut written = on(&mut disk);
+        assert!(read(&written).events().count() < filled as usize + 50);
+        let at = Nanos((filled + 60) * MILLI);
+        collector.write(at, false, 0);
+        assert!(shared.inbox().problem().is_some(), "it is tried once a second");
+        collector.write(Nanos((filled + 2000) * MILLI), false, 0);
+        written.extend(on(&mut disk));
+        let log = read(&written);
+        let times: Vec<u64> = log.events().map(|line| line.at.0 / MILLI).collect();
+        assert_eq!(times, Vec::from_iter(1..=filled + 50), "each once, in order");
+        assert_eq!(log.flaws, Default::default());
+        assert!(shared.inbox().problem().is_none(), "nothing is missing");
+        let notes = shared.inbox().notes.join("\n");
+        assert!(notes.contains("could not be written for"), "{notes}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn lines_that_find_no_room_in_memory_either_are_counted() {
+        let (mut collector, shared, mut disk) = full(2_000);
+        let filled = fill(&mut collector, &shared);
+        for at in filled + 1..=filled + 100 {
+            collector.rare = vec![gate(at)];
+            collector.write(Nanos(at * MILLI), true, 0);
+        }
+        let mut written = on(&mut disk);
+        collector.rare = vec![gate(filled + 2000)];
+        collector.write(Nanos((filled + 2000) * MILLI), true, 0);
+        collector.rare = vec![gate(filled + 2001)];
+        collector.write(Nanos((filled + 2001) * MILLI), true, 0);
+        written.extend(on(&mut disk));
+        let log = read(&written);
+        let lost: Vec<u64> = { log.events() }
+            .filter_map(|line| match line.event {
+                Event::Lost { events, .. } => Some(events),
+                _ => None,
+            })
+            .collect();
+        let [lost] = lost[..] else {
+            panic!("{lost:?}");
         };
-        happens(1000, &[500, 600]);
-        assert!(shared.inbox().problem().is_some());
-        std::fs::remove_file(&path).unwrap();
-        happens(2000, &[1500]);
-        assert!(!path.exists(), "it is tried once a minute");
-        happens(61_500, &[61_400]);
-        assert_eq!(lines(&path), [(2000, "lost"), (61_400, "event")]);
-        assert_eq!(replay(&path).unwrap().0[0].lost, 3);
-        assert_eq!(lock(&shared.stats).lost, 3);
-        assert_eq!(shared.inbox().problems.len(), 1, "the gap stays known");
+        assert!(lost > 50, "{lost}");
+        let there = log.events().count() as u64 - 1;
+        assert_eq!(there + lost, filled + 102, "each is there or counted");
+        let times: Vec<u64> = log.events().map(|line| line.at.0).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        let problem = shared.inbox().problem().unwrap().to_string();
+        let said = format!("{lost} lines of the log events.jsonl were dropped");
+        assert!(problem.contains(&said), "{problem}");
     }
 
     #[test]
