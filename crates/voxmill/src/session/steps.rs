@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::shape::StepShape;
-use voxmill_trainer::train::{Split, StepReport};
+use voxmill_trainer::train::{Losses, Split, StepReport};
 
 use voxmill_settings::checks::need::StepClips;
 
@@ -22,13 +22,19 @@ pub(crate) fn split_warning(split: &Split, clips: StepClips) -> String {
     )
 }
 
-pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
-    let losses = report.losses;
+/// By the names that the log has for them.
+pub(crate) fn losses(losses: &Losses) -> BTreeMap<String, f64> {
     let values = [
         ("loss", losses.total),
         ("mel", losses.mel),
         ("mean", losses.mean),
         ("duration", losses.duration),
+    ];
+    values.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
+    let values = [
         ("gradient_norm", report.gradient_norm),
         ("learning_rate", report.rate),
         ("frames", report.frames as f64),
@@ -56,6 +62,7 @@ pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
         parts: BTreeMap::new(),
         values: (values.into_iter().chain(scale).chain(padded))
             .map(|(name, value)| (name.to_owned(), value))
+            .chain(losses(&report.losses))
             .collect(),
     }
 }
