@@ -8,8 +8,8 @@ use voxmill_analysis::data_side::DataSide;
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::scaling::Scaling;
 use voxmill_report::results::{
-    devices::Devices, prepare::Prepared, schema, selftest::SelfTest, synthesize::Synthesized,
-    text::Text, train::Trained, validate::Validation,
+    devices::Devices, prepare::Prepared, runs::RunList, schema, selftest::SelfTest,
+    synthesize::Synthesized, text::Text, train::Trained, validate::Validation,
 };
 
 const REWRITE: &str = "VOXMILL_WRITE_SCHEMAS=1 cargo test -p voxmill-report --test schemas";
@@ -19,12 +19,13 @@ type Verb = (&'static str, fn(&str) -> Schema);
 
 #[test]
 fn the_schemas_in_docs_are_generated_from_the_types() {
-    let schemas: [Verb; 11] = [
+    let schemas: [Verb; 12] = [
         ("analyze", schema::<DataSide>),
         ("compare", schema::<Comparison>),
         ("devices", schema::<Devices>),
         ("prepare", schema::<Prepared>),
         ("profile", schema::<Profile>),
+        ("runs", schema::<RunList>),
         ("scale", schema::<Scaling>),
         ("selftest", schema::<SelfTest>),
         ("synthesize", schema::<Synthesized>),

@@ -59,6 +59,14 @@ pub struct Stamped {
     pub event: Event,
 }
 
+impl Stamped {
+    /// As this version records it.
+    pub(crate) fn modernised(at: Nanos, event: Event) -> Stamped {
+        let event = event.modernised();
+        Stamped { at, event }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {

@@ -163,7 +163,7 @@ impl Diagnosis<'_> {
     }
 
     fn slow_transfer(&self) -> Finding {
-        let measure = "share of the time that batches were being brought to the device";
+        let measure = "share of the time in which batches were transferred to the device";
         let change = "let the workers compute the frames";
         cause(Cause::SlowTransfer)
             .because(measure, self.stage_busy(StageId::Prepare), 0.75)
@@ -221,7 +221,7 @@ fn cause(cause: Cause) -> Finding {
         Cause::ModelTooSmall => {
             "the model is done with a batch before this machine can prepare the next"
         }
-        Cause::NoOverlap => "one thing is done after another (--no-overlap)",
+        Cause::NoOverlap => "the stages run one after another (--no-overlap)",
         _ => "see the evidence",
     };
     Finding::new(cause, Level::Note, 0.0, words)

@@ -111,8 +111,8 @@ fn measures(page: &mut Page, comparison: &Comparison) {
             .iter()
             .any(|side| side.best_held_out_mel.is_some())
         {
-            row("best held-out mel", &|side| match side.best_held_out_mel {
-                Some((step, mel)) => format!("{} at step {}", loss(mel), count(step)),
+            row("held-out mel", &|side| match side.best_held_out_mel {
+                Some((step, mel)) => format!("{} at {}", loss(mel), count(step)),
                 None => "not known".to_owned(),
             });
         }
@@ -142,7 +142,7 @@ fn measures(page: &mut Page, comparison: &Comparison) {
 
 fn one_against(page: &mut Page, against: &Against, number: usize, first: &str) {
     let (this, first) = (heading(number, &against.run), heading(1, first));
-    page.heading(&format!("{this} against {first}"));
+    page.heading(&format!("{this} compared with {first}"));
     let mut table = Table::new(2).left(["", ""]).right(["change", INTERVAL]);
     for difference in &against.differences {
         let (name, unit) = match (difference.measure, against.steps_matched) {
@@ -314,7 +314,7 @@ fn verdicts(page: &mut Page, comparison: &Comparison) {
             (Some(Verdict::Worse), Some(Change { value, low, .. })) => (
                 Mark::Bad,
                 format!(
-                    "too slow: {run} takes {} time a step against {first}, at least {}: above {limit}",
+                    "too slow: {run} takes {} time a step compared with {first}, at least {}: above {limit}",
                     percents(value),
                     percents(low)
                 ),
@@ -322,7 +322,7 @@ fn verdicts(page: &mut Page, comparison: &Comparison) {
             (Some(Verdict::Uncertain), Some(Change { value, low, .. })) => (
                 Mark::Warn,
                 format!(
-                    "not certain: {run} takes {} time a step against {first}, above {limit}, but it may be {}",
+                    "not certain: {run} takes {} time a step compared with {first}, above {limit}, but it may be {}",
                     percents(value),
                     percents(low)
                 ),

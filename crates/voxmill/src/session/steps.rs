@@ -40,6 +40,8 @@ pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
         ("frames", report.frames as f64),
         ("clips", report.clips.len() as f64),
     ];
+    let epoch = report.positions.last();
+    let epoch = epoch.map(|position| ("epoch", position.epoch as f64 + 1.0));
     let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
     let (shape, padded) = match &report.shapes[..] {
         [] => (None, None),
@@ -60,7 +62,7 @@ pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
         ended: Some(ended),
         phase: None,
         parts: BTreeMap::new(),
-        values: (values.into_iter().chain(scale).chain(padded))
+        values: (values.into_iter().chain(epoch).chain(scale).chain(padded))
             .map(|(name, value)| (name.to_owned(), value))
             .chain(losses(&report.losses))
             .collect(),

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use voxmill_data::Loader;
-use voxmill_report::format::counted;
+use voxmill_report::format::{counted, size};
 use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId};
 
 use crate::commands::status;
 use crate::session::data::loader_settings;
-use crate::session::memory::megabytes;
 use crate::session::{RunPlan, Session};
 use voxmill_settings as settings;
 use voxmill_settings::checks::{self, Level};
@@ -68,7 +67,7 @@ impl Opening<'_> {
             counted(feeding.workers as u64, "worker"),
             feeding.buffered_batches,
             self.plan.needs.slots_ahead(),
-            show_bytes(feeding.ram_budget),
+            size(feeding.ram_budget),
         );
         let train = &self.session.data.train;
         let filtered = train.filtered.total() + self.plan.loader.too_long();
@@ -168,7 +167,7 @@ impl Opening<'_> {
         }
         let on = |device: DeviceId, needs: u64, limit: Option<u64>| {
             let limit = limit.map(|limit| format!(" of at most {}", show_bytes(limit)));
-            let needs = megabytes(needs);
+            let needs = size(needs);
             format!("{needs} on {device}{}", limit.unwrap_or_default())
         };
         let (limits, needs) = (settings.devices.limits, &self.plan.needs);

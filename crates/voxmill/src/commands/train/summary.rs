@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use voxmill_report::format::counted;
+use voxmill_report::format::{counted, size};
 use voxmill_report::results::train::{self, BestStep, Trained};
 use voxmill_trainer::checkpoint::Best;
 use voxmill_trainer::train::{Stopped, Summary};
@@ -13,7 +13,7 @@ use super::observer::{RunObserver, short_time};
 use super::output::RunOutput;
 use crate::commands::{print_json, status};
 use crate::session::Session;
-use crate::session::memory::{DeviceWatch, megabytes};
+use crate::session::memory::DeviceWatch;
 use voxmill_settings::TrainSettings;
 
 pub(super) fn reason(stopped: Stopped) -> &'static str {
@@ -97,7 +97,7 @@ pub(super) fn print(
         status!("devices   {}", of_pair(settings, busy));
     }
     let at_most: Vec<String> = (peaks.iter())
-        .map(|(device, peak)| format!("{} at most on {device}", megabytes(*peak)))
+        .map(|(device, peak)| format!("{} at most on {device}", size(*peak)))
         .collect();
     if !at_most.is_empty() {
         status!("memory    {}", at_most.join(", "));
@@ -112,7 +112,7 @@ pub(super) fn print(
         let first = totals.first_validation.filter(|_| summary.first_step == 0);
         let first = first.map_or(String::new(), |first| format!(", {first:.4} after step 1"));
         status!(
-            "held out  mel error {:.4} at step {}{first}",
+            "held out  best mel {:.4} at step {}{first}",
             best.loss,
             best.step
         );
