@@ -66,6 +66,9 @@ pub struct Side {
     pub warm_up_steps: u64,
     /// All starts, with all that is done before, between and after steps.
     pub total_seconds: f64,
+    /// The lowest mel error on the held-out clips, and its step.
+    #[serde(default)]
+    pub best_held_out_mel: Option<(u64, f64)>,
     pub step_ms: Spread,
     pub frames_per_second: f64,
     pub busy: f64,
@@ -88,6 +91,9 @@ pub struct Against {
     pub steps_matched: Matched,
     pub differences: Vec<Difference>,
     pub loss: Option<Loss>,
+    /// `None` where the two were not validated at a step in common.
+    #[serde(default)]
+    pub held_out: Option<HeldOut>,
     /// With a limit: whether the step time is within it.
     pub verdict: Option<Verdict>,
 }
@@ -164,6 +170,17 @@ pub struct LossAt {
     pub judgement: Judgement,
 }
 
+/// The mel error on the held-out clips, at the last step at which both were validated. One number each: how much is
+/// noise cannot be known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldOut {
+    pub step: u64,
+    pub first: f64,
+    pub this: f64,
+    /// Other clips give another error. `None` where it is not known.
+    pub same_clips: Option<bool>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -230,6 +247,7 @@ fn side(candidate: &Candidate, warm: &[Step]) -> Side {
         last_step: run.steps.last().map_or(0, |step| step.step),
         warm_up_steps: (run.steps.len() - warm.len()) as u64,
         total_seconds: run.run_time().seconds(),
+        best_held_out_mel: run.best_validation(),
         step_ms: Spread::of(warm.iter().map(step_time)),
         frames_per_second: or_zero(sums.frames_per_second()),
         busy: or_zero(sums.busy()),
@@ -282,6 +300,7 @@ fn against(
             &first.run.steps,
             same_dataset(candidate, first),
         ),
+        held_out: held_out(candidate, first),
         verdict: fail_above
             .zip(step_time)
             .map(|(limit, change)| verdict(change, limit)),
@@ -377,6 +396,31 @@ fn same_dataset(one: &Candidate, other: &Candidate) -> Option<bool> {
         true => Some(false),
         false => known.into_iter().flatten().next(),
     }
+}
+
+/// What decides which clips are held out, besides the dataset.
+const HELD_OUT_BY: [&str; 3] = ["val_data", "val_fraction", "seed"];
+
+fn held_out(this: &Candidate, first: &Candidate) -> Option<HeldOut> {
+    let mel = |run: &Candidate, step: &u64| {
+        let mel = *run.run.validations.get(step)?.losses.get("mel")?;
+        mel.is_finite().then_some(mel)
+    };
+    let mut steps = this.run.validations.keys().rev();
+    let found = steps.find_map(|step| Some((*step, mel(first, step)?, mel(this, step)?)));
+    let (step, first_mel, this_mel) = found?;
+    let settings = this.settings.as_ref().zip(first.settings.as_ref());
+    let same = settings.map(|(a, b)| HELD_OUT_BY.iter().all(|key| a.get(*key) == b.get(*key)));
+    Some(HeldOut {
+        step,
+        first: first_mel,
+        this: this_mel,
+        same_clips: match (same_dataset(this, first), same) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        },
+    })
 }
 
 fn loss(steps: &[Step], base: &[Step], same_dataset: Option<bool>) -> Option<Loss> {

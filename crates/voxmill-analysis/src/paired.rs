@@ -113,6 +113,69 @@ mod tests {
         }
     }
 
+    /// The order of `profile`: forwards and backwards, the floor on batches of the run's last block. The pace goes on from
+    /// step to step, and other programs come in bursts.
+    fn bursts(draws: &mut Draws, rounds: u64, ratio: f64) -> [Vec<Step>; 2] {
+        let mut phases = [Vec::new(), Vec::new()];
+        let (mut number, mut pace, mut burst) = (0, 0.0_f64, 0);
+        let mut batches: Vec<u64> = Vec::new();
+        for round in 0..rounds {
+            // The run, two blocks that are not looked at, the floor.
+            let order = [Some((0, 5)), None, Some((1, 2 + round % 2)), None];
+            let mut order = order.to_vec();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for block in order {
+                number += 1;
+                let steps = block.map_or(2, |(_, steps)| steps);
+                if let Some((0, _)) = block {
+                    batches = (0..5).map(|_| draws.below(8) as u64).collect();
+                }
+                for n in 0..steps {
+                    number += 1;
+                    pace = 0.9 * pace + 0.1 * (draws.below(2_001) as f64 / 1_000.0 - 1.0);
+                    burst = match draws.below(25) {
+                        0 => 3,
+                        _ => u64::saturating_sub(burst, 1),
+                    };
+                    let slowed = if burst > 0 { 2.0 } else { 1.0 };
+                    let Some((phase, _)) = block else { continue };
+                    let of_floor = 2 * (round % 2) + n;
+                    let batch = batches[(if phase == 0 { n } else { of_floor } % 5) as usize];
+                    let factor = if phase == 0 { ratio } else { 1.0 };
+                    let took = (100.0 + 20.0 * batch as f64) * factor * pace.exp() * slowed;
+                    phases[phase].push(Step {
+                        step: number,
+                        shape: format!("{}x{}x20", 8 - batch / 2, 100 + 20 * batch)
+                            .parse()
+                            .ok(),
+                        service: Nanos((took * 1e6) as u64),
+                        ..Step::default()
+                    });
+                }
+            }
+        }
+        phases
+    }
+
+    #[test]
+    fn intervals_hold_on_a_machine_with_bursts_of_other_work() {
+        let mut draws = Draws::new(11);
+        for rounds in [4, 8, 16] {
+            let all = (0..400).filter_map(|_| {
+                let [ours, theirs] = bursts(&mut draws, rounds, 1.0);
+                paired_ratio(&ours, &theirs)
+            });
+            let all: Vec<Ratio> = all.collect();
+            let covered = all.iter().filter(|ratio| !ratio.differs_from(1.0)).count();
+            let covered = covered as f64 / all.len() as f64;
+            let logs: Vec<f64> = all.iter().map(|ratio| ratio.value.ln()).collect();
+            assert!(covered >= 0.85, "{rounds}: {covered}");
+            assert!(mean(&logs).abs() < 0.02, "{rounds}: {}", mean(&logs));
+        }
+    }
+
     /// Why steps are paired: what slows a whole round is no difference between its phases.
     #[test]
     fn an_interval_from_unpaired_steps_is_wider() {

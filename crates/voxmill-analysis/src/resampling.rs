@@ -77,7 +77,7 @@ impl Sums {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     pub value: f64,
-    /// Nine in ten resamples lie within.
+    /// The 90 % interval, by resampling.
     pub low: f64,
     pub high: f64,
 }

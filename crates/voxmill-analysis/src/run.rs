@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use voxmill_telemetry::device::{DeviceIdentity, DeviceLabel};
-use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step};
+use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step, Validated};
 use voxmill_telemetry::log::{Flaws, LogError, LogReader};
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::stats::{HostStats, Stats};
@@ -57,6 +57,9 @@ pub mod fact {
     pub const PRECISION: &str = "precision";
     /// The checkpoint whose weights were the first ones, of a run that fine-tunes.
     pub const INIT_FROM: &str = "init from";
+    /// Where the run ends by its limits, in steps and in seconds of training.
+    pub const LAST_STEP: &str = "last step";
+    pub const MOST_SECONDS: &str = "most seconds";
 }
 
 /// One run, all its starts. Steps that were done again after a crash count once, as they were done last.
@@ -66,6 +69,8 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Steps of other phases, in their order.
     pub phases: BTreeMap<String, Vec<Step>>,
+    /// Losses on the held-out clips, by step; those of earlier versions are in no log.
+    pub validations: BTreeMap<u64, Validated>,
     /// Of the last start, outside the other phases.
     pub stats: Stats,
     /// Items that took long, with the end of the second that they were in.
@@ -175,6 +180,14 @@ impl Run {
         }
     }
 
+    /// The held-out mel error where it was lowest, and its step.
+    pub fn best_validation(&self) -> Option<(u64, f64)> {
+        let mel = |found: &Validated| Some((found.step, *found.losses.get("mel")?));
+        let all = self.validations.values().filter_map(mel);
+        all.filter(|(_, mel)| mel.is_finite())
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     pub fn name(&self) -> &str {
         (self.stats.started.as_ref()).map_or("", |started| &started.name)
     }
@@ -208,7 +221,7 @@ impl Run {
         devices.find(|known| known.device.as_str() == device)
     }
 
-    /// Whether the log tells which of the driver's devices are the run's.
+    /// Whether the log says which of the driver's devices are the run's.
     pub fn knows_its_devices(&self) -> bool {
         let started = self.stats.started.as_ref();
         started.is_some_and(|started| !started.devices.is_empty())
@@ -312,6 +325,9 @@ impl RunReader {
                     return;
                 }
                 self.steps.insert(step.step, step.clone());
+            }
+            Event::Validated(found) => {
+                run.validations.insert(found.step, found.clone());
             }
             Event::RunEnded { .. } => {
                 if let Some(since) = self.own_since.take() {

@@ -243,7 +243,7 @@ pub(crate) fn by_shape(steps: &[Step]) -> Shapes {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     pub value: f64,
-    /// The 90 % interval: nine in ten repeats lie within.
+    /// The 90 % interval: a repeat lies within it nine times in ten.
     pub low: f64,
     pub high: f64,
 }

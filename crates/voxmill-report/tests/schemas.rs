@@ -8,7 +8,7 @@ use voxmill_analysis::data_side::DataSide;
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::scaling::Scaling;
 use voxmill_report::results::{
-    devices::DevicesResult, prepare::PrepareResult, schema, selftest::SelfTest,
+    devices::DevicesResult, prepare::PrepareResult, runs::RunList, schema, selftest::SelfTest,
     synthesize::Synthesized, text::TextResult, train::Trained, validate::ValidateResult,
 };
 
@@ -19,12 +19,13 @@ type Verb = (&'static str, fn(&str) -> Schema);
 
 #[test]
 fn the_schemas_in_docs_are_generated_from_the_types() {
-    let schemas: [Verb; 11] = [
+    let schemas: [Verb; 12] = [
         ("analyze", schema::<DataSide>),
         ("compare", schema::<Comparison>),
         ("devices", schema::<DevicesResult>),
         ("prepare", schema::<PrepareResult>),
         ("profile", schema::<Profile>),
+        ("runs", schema::<RunList>),
         ("scale", schema::<Scaling>),
         ("selftest", schema::<SelfTest>),
         ("synthesize", schema::<Synthesized>),

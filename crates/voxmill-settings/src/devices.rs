@@ -22,6 +22,7 @@ use super::resolver::Resolver;
 use crate::config::keys::{self, Key};
 use crate::config::value::{FromValue, Value};
 use crate::error::UserError;
+use crate::note::Note;
 use choose::{AskedDevices, choose};
 
 /// What is typed where a device is asked for: `auto`, `cpu`, `vulkan:0`.
@@ -45,6 +46,37 @@ impl FromValue for DeviceChoice {
             DeviceChoice::Auto => "auto".to_owned(),
             DeviceChoice::Is(id) => id.to_string(),
         }
+    }
+}
+
+/// The device flags of `train`, for a verb that has no other settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceFlags {
+    pub device: Option<DeviceChoice>,
+    pub data_gpu: Option<String>,
+    pub model_gpu: Option<String>,
+    pub data_device: Option<DeviceChoice>,
+    pub model_device: Option<DeviceChoice>,
+}
+
+impl DeviceFlags {
+    /// What a run with these flags would use, with what there is to say about it; `None` where none is given.
+    pub fn choose(
+        &self,
+        available: &AvailableDevices,
+    ) -> Result<Option<(Devices, Vec<Note>)>, UserError> {
+        if *self == DeviceFlags::default() {
+            return Ok(None);
+        }
+        let asked = AskedDevices {
+            device: self.device.and_then(DeviceChoice::id),
+            data_gpu: self.data_gpu.clone(),
+            model_gpu: self.model_gpu.clone(),
+            data_device: self.data_device,
+            model_device: self.model_device,
+        };
+        let chosen = choose(&asked, available, &|key| key.flag())?;
+        Ok(Some((chosen.devices, chosen.notes)))
     }
 }
 
@@ -123,7 +155,7 @@ impl DeviceSettings {
         };
         r.record(&keys::DEVICE, (name, origin));
 
-        let limits = limits(r, &chosen.devices, device_is_typed)?;
+        let limits = limits(r, &chosen.devices)?;
         let is_pair = chosen.devices.is_pair();
         let place: String = r.pick(&keys::PREPARE_ON);
         let mut places = PrepareOn::ALL.into_iter();
@@ -260,11 +292,7 @@ fn skipped(r: &mut Resolver, keys: &[&'static Key], device_is_typed: bool) -> bo
 }
 
 /// Limits act where there is a device to limit, and only with --enable-memory-isolation.
-fn limits(
-    r: &mut Resolver,
-    devices: &Devices,
-    device_is_typed: bool,
-) -> anyhow::Result<MemoryLimits> {
+fn limits(r: &mut Resolver, devices: &Devices) -> anyhow::Result<MemoryLimits> {
     let data = r.optional(&keys::DATA_GPU_MEMORY);
     let model = r.optional(&keys::MODEL_GPU_MEMORY);
     let isolation: bool = r.pick(&keys::ENABLE_MEMORY_ISOLATION);
@@ -277,19 +305,15 @@ fn limits(
     let Some(first) = asked.first() else {
         return Ok(MemoryLimits::default());
     };
+    // Flags and files of a machine with GPUs serve on one without.
     if *devices == Devices::Single(DeviceId::CPU) {
-        if skipped(r, &asked, device_is_typed) {
-            return Ok(MemoryLimits::default());
-        }
-        let refused = UserError::new(
-            format!(
-                "{} limits the memory of a device, and this run trains on the CPU alone",
-                r.label(first)
-            ),
-            "leave it out; --ram-budget bounds the memory of clips and batches",
+        let limits: Vec<String> = asked.iter().map(|key| r.label(key)).collect();
+        let note = format!(
+            "the CPU alone trains, so there is no GPU whose memory could be limited; ignored: {}",
+            limits.join(", ")
         );
-        let out = |refused: UserError, key: &&'static Key| refused.fix(key, None);
-        return Err(asked.iter().fold(refused, out).into());
+        r.add_note(first, note);
+        return Ok(MemoryLimits::default());
     }
     let (first, isolated) = (r.label(first), &keys::ENABLE_MEMORY_ISOLATION);
     let (what, hint, key, value) = if !devices.is_pair() && data.is_some() {

@@ -33,7 +33,8 @@ use std::fmt;
 
 pub use data::DataSettings;
 pub use devices::{
-    AvailableDevices, DeviceChoice, DeviceSettings, Devices, Identities, NoCard, USABLE_SHARE,
+    AvailableDevices, DeviceChoice, DeviceFlags, DeviceSettings, Devices, Identities, NoCard,
+    USABLE_SHARE,
 };
 pub use optimization::{
     Optimization, for_each_size, steps_between_checkpoints, steps_between_samples,

@@ -92,7 +92,7 @@ pub struct Optimization {
     pub weight_decay: f64,
     /// Of all gradients together.
     pub gradient_clip_norm: f64,
-    /// Batches whose gradients make one step.
+    /// Gradient accumulation: batches to one step.
     pub gradient_accumulation_steps: NonZero<u32>,
     /// `None`: validation and synthesis take the weights as they are.
     pub ema_decay: Option<f64>,

@@ -299,6 +299,24 @@ fn memory_limits_need_a_device_and_isolation() {
     assert_eq!(both.devices.limits.model, Some(1 << 30));
 }
 
+/// A file or a script of a machine with GPUs serves on one without.
+#[test]
+fn memory_limits_without_a_gpu_are_ignored_with_a_note_from_flag_and_file_alike() {
+    let file = "data:\n  model_gpu_memory: 1GB\n  enable_memory_isolation: true\n";
+    let flags = "--model-gpu-memory 1GB --enable-memory-isolation";
+    for settings in [
+        train_with(file, ""),
+        train_with(file, "--device cpu"),
+        train(flags),
+        train(&format!("{flags} --device cpu")),
+    ] {
+        let settings = settings.unwrap();
+        assert_eq!(settings.devices.limits.model, None);
+        let is_note = |note: &Note| note.text.contains("no GPU whose memory could be limited");
+        assert!(settings.notes.iter().any(is_note), "{:?}", settings.notes);
+    }
+}
+
 #[test]
 fn a_file_for_two_gpus_serves_when_the_flag_says_cpu() {
     let file = "data:\n  data_gpu: 0\n  model_gpu: 1\n";

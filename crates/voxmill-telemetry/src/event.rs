@@ -59,6 +59,14 @@ pub struct Stamped {
     pub event: Event,
 }
 
+impl Stamped {
+    /// As this version records it.
+    pub(crate) fn modernised(at: Nanos, event: Event) -> Stamped {
+        let event = event.modernised();
+        Stamped { at, event }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -113,6 +121,8 @@ pub enum Event {
         bytes: u64,
         took: Nanos,
     },
+    /// The loss on the held-out clips was measured.
+    Validated(Validated),
     /// Events came faster than they could be taken, or lines could not be written for a while (a
     /// full disk). They are not in the sums.
     Lost {
@@ -124,7 +134,7 @@ pub enum Event {
 
 impl Event {
     /// The kinds that this version knows, as the log names them.
-    pub const KINDS: [&str; 17] = [
+    pub const KINDS: [&str; 18] = [
         "run_started",
         "run_ended",
         "buffer_level",
@@ -141,6 +151,7 @@ impl Event {
         "fault",
         "more_faults",
         "checkpoint",
+        "validated",
         "lost",
     ];
 
@@ -413,6 +424,18 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(with = "any_float")]
     pub values: BTreeMap<String, f64>,
+}
+
+/// The losses on the held-out clips after a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Validated {
+    pub step: u64,
+    /// By the names that a step's values have.
+    #[serde(with = "any_float")]
+    pub losses: BTreeMap<String, f64>,
+    /// No earlier one was as low.
+    pub better: bool,
+    pub took: Nanos,
 }
 
 mod whole_milliseconds {

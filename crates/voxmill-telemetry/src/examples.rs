@@ -243,6 +243,13 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
             bytes: number(),
             took: nanos(),
         }),
+        each!(Validated {
+            step: number(),
+            losses: btree_map(name(), float(), 0..3),
+            better: any::<bool>(),
+            took: nanos(),
+        })
+        .prop_map(Event::Validated),
         each!(Event::Lost {
             stage: name(),
             events: number(),

@@ -5,6 +5,7 @@
 //! a clock of its own. A line that a killed process left half written is not counted as damage, and
 //! neither keeps the rest from being read.
 
+mod follow;
 mod writer;
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use voxmill_untrusted::file;
 use crate::event::{Event, RunStarted, Stamped};
 use crate::stats::Stats;
 
+pub use follow::LogFollower;
 pub use writer::LogWriter;
 pub(crate) use writer::is_locked;
 
@@ -147,10 +149,9 @@ impl<R: BufRead> LogReader<R> {
             }
             match serde_json::from_slice::<Stamped>(&self.bytes) {
                 Ok(Stamped { at, event }) => {
-                    let event = event.modernised();
-                    let stamped = Stamped { at, event };
+                    let stamped = Stamped::modernised(at, event);
                     self.settle(matches!(stamped.event, Event::RunStarted(_)));
-                    self.check_version(&stamped)?;
+                    check_version(&stamped, &self.path, self.line)?;
                     return Ok(Some(stamped));
                 }
                 Err(cause) => self.doubt(&cause),
@@ -207,18 +208,18 @@ impl<R: BufRead> LogReader<R> {
             None => {}
         }
     }
+}
 
-    fn check_version(&self, stamped: &Stamped) -> Result<(), LogError> {
-        match &stamped.event {
-            Event::RunStarted(started) if started.log_version > LOG_VERSION => {
-                Err(LogError::NewerVersion {
-                    path: self.path.clone(),
-                    line: self.line,
-                    found: started.log_version,
-                })
-            }
-            _ => Ok(()),
+fn check_version(stamped: &Stamped, path: &Path, line: u64) -> Result<(), LogError> {
+    match &stamped.event {
+        Event::RunStarted(started) if started.log_version > LOG_VERSION => {
+            Err(LogError::NewerVersion {
+                path: path.to_owned(),
+                line,
+                found: started.log_version,
+            })
         }
+        _ => Ok(()),
     }
 }
 

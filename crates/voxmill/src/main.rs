@@ -61,6 +61,9 @@ fn main() {
         args::Verb::Validate(args) => commands::validate::run(*args),
         args::Verb::Selftest(args) => commands::selftest::run(&args),
         args::Verb::Devices(args) => commands::devices::run(&args).map(|()| Exit::Done),
+        args::Verb::Runs(args) => commands::runs::run(&args).map(|()| Exit::Done),
+        args::Verb::Watch(args) => commands::watch::run(&args).map(|()| Exit::Done),
+        args::Verb::Completions(args) => commands::completions::run(&args).map(|()| Exit::Done),
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };
     let exit = outcome.unwrap_or_else(|error| {

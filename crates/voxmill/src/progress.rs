@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use voxmill_report::format::{clock, count, counted};
+
 use crate::commands::{can_redraw, status};
 
 /// Shorter work shows nothing: a bar that flashes by is noise.
@@ -78,6 +80,68 @@ impl ClipProgress {
             self.done as f64 / seconds,
             self.audio_seconds / seconds
         )
+    }
+
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The same for other things that take their time.
+#[derive(Debug)]
+pub(crate) struct CountProgress {
+    total: usize,
+    what: &'static str,
+    done: usize,
+    begin: Instant,
+    last_shown: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl CountProgress {
+    pub(crate) fn new(total: usize, what: &'static str) -> Self {
+        let now = Instant::now();
+        let bar = can_redraw().then(|| {
+            let hidden = ProgressDrawTarget::hidden();
+            let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
+            let style = ProgressStyle::with_template("{bar:30} {msg}  ETA {eta}");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        CountProgress {
+            total,
+            what,
+            done: 0,
+            begin: now,
+            last_shown: now,
+            bar,
+        }
+    }
+
+    pub(crate) fn one(&mut self) {
+        self.done += 1;
+        if self.begin.elapsed() < QUIET {
+            return;
+        }
+        let all = counted(self.total as u64, self.what);
+        let line = format!("{} of {all}", count(self.done));
+        match &self.bar {
+            Some(bar) => {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
+                bar.set_message(line);
+                bar.set_position(self.done as u64);
+            }
+            None if self.last_shown.elapsed() >= BETWEEN_LINES => {
+                self.last_shown = Instant::now();
+                let left = (self.total - self.done) as f64 / self.done as f64;
+                let left = clock(self.begin.elapsed().mul_f64(left));
+                status!("{line}  ETA {left}");
+            }
+            None => {}
+        }
     }
 
     pub(crate) fn finish(self) {

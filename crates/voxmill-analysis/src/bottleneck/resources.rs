@@ -117,7 +117,7 @@ impl Diagnosis<'_> {
             ),
             (
                 Cause::SlowTransfer,
-                "batches are brought to the device",
+                "batches are transferred to the device",
                 "bringing batches to the device",
                 share(StageId::Prepare),
             ),

@@ -181,7 +181,7 @@ impl Diagnosis<'_> {
     }
 
     fn slow_transfer(&self) -> Finding {
-        let measure = "share of the time that batches were being brought to the device";
+        let measure = "share of the time in which batches were transferred to the device";
         let change = "let the workers compute the frames";
         cause(Cause::SlowTransfer)
             .because(measure, self.stage_busy(StageId::Prepare), 0.75)
@@ -247,7 +247,7 @@ fn cause(cause: Cause) -> Finding {
             "the model is done with a batch before this machine can prepare the next"
         }
         Cause::NoOverlap => {
-            let words = format!("one thing is done after another ({})", Setting::NoOverlap);
+            let words = format!("the stages run one after another ({})", Setting::NoOverlap);
             return Finding::new(cause, Level::Note, 0.0, words);
         }
         _ => "see the evidence",

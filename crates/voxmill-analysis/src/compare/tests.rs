@@ -1,6 +1,6 @@
 //! Synthetic runs: the same, slower, of other shapes, of other lengths, cut, started twice.
 
-use voxmill_telemetry::event::{Event, Nanos, RunStarted, Stamped};
+use voxmill_telemetry::event::{Event, Nanos, RunStarted, Stamped, Validated};
 
 use super::*;
 
@@ -351,4 +351,45 @@ fn a_loss_on_another_dataset_is_neither_better_nor_worse() {
     assert_eq!(told(&lower), (Some(false), Judgement::NotMeasured));
     lower.settings = on("a").settings;
     assert_eq!(told(&lower), (Some(true), Judgement::Better));
+}
+
+#[test]
+fn held_out_losses_are_compared_at_a_common_step_and_on_the_same_clips() {
+    let validated = |step, mel: f64| {
+        let found = Validated {
+            step,
+            losses: [("mel".to_owned(), mel)].into(),
+            ..Validated::default()
+        };
+        (step, found)
+    };
+    let with = |validations: &[(u64, Validated)], seed: &str| {
+        let mut run = USUAL.run();
+        run.run.validations = validations.iter().cloned().collect();
+        let settings = [("train_data", "d"), ("seed", seed)];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        run.settings = Some(settings.into());
+        run
+    };
+    let first = with(&[validated(20, 0.5), validated(40, 0.4)], "1");
+    let second = with(
+        &[
+            validated(20, 0.45),
+            validated(40, f64::NAN),
+            validated(60, 0.3),
+        ],
+        "1",
+    );
+    let found = later(first.clone(), second).held_out.unwrap();
+    assert_eq!((found.step, found.first, found.this), (20, 0.5, 0.45));
+    assert_eq!(found.same_clips, Some(true));
+    let other = with(&[validated(20, 0.45)], "2");
+    let found = later(first.clone(), other).held_out.unwrap();
+    assert_eq!(
+        found.same_clips,
+        Some(false),
+        "another seed holds others out"
+    );
+    assert_eq!(first.run.best_validation(), Some((40, 0.4)));
+    assert!(later(first, USUAL.run()).held_out.is_none());
 }

@@ -18,7 +18,7 @@ pub struct Padded {
 }
 
 impl Padded {
-    /// 1 − valid / padded. 0: no padding at all; 0.5: half of the work is thrown away.
+    /// 1 − valid / padded. 0: no padding at all; 0.5: half of the work is discarded.
     pub fn waste(self) -> f64 {
         match self.padded {
             0 => 0.0,

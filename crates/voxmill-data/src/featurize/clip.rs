@@ -24,7 +24,7 @@ impl ClipFeaturizer {
         })
     }
 
-    /// Computes a clip's features to measure the effort; the features are thrown away.
+    /// Computes a clip's features to measure the effort; the features are discarded.
     pub fn try_out(&mut self, path: &Path) -> Result<Effort, AudioError> {
         self.stamp(path)?;
         self.featurize(path)?;

@@ -1,4 +1,4 @@
-//! The screen of `voxmill train`: where the run stands, how the loss falls, who waits for whom.
+//! The screen of `voxmill train` and `voxmill watch`: where the run stands, how the loss falls, who waits for whom.
 //!
 //! `state` is what is known, `render` draws it, both without a terminal.
 
@@ -6,10 +6,12 @@ mod curve;
 mod panels;
 mod render;
 mod state;
+mod watched;
 
 pub use curve::Curve;
 pub use render::render;
 pub use state::{
     BestValidation, BudgetUsage, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
-    StepTimes, View,
+    StepTimes, View, Watching,
 };
+pub use watched::{WatchedRun, ended};

@@ -12,7 +12,8 @@ use voxmill_untrusted::shown::is_obeyed;
 
 use super::curve::Curve;
 use super::panels;
-use super::state::{CURVES, DashboardState, Goal};
+use super::state::{CURVES, DashboardState, Goal, Watching};
+use super::watched::ended;
 use crate::format::{clock, count, loss};
 
 /// Below it, only the header and the curves are shown.
@@ -25,7 +26,7 @@ const VALIDATION: &str = "held-out mel";
 pub fn render(state: &DashboardState, frame: &mut Frame<'_>) {
     render_all(state, frame);
     if state.view.help {
-        render_help(frame);
+        render_help(state, frame);
     }
     // Ids, names and paths are shown as they are: whatever got into a cell is looked at once more.
     for cell in &mut frame.buffer_mut().content {
@@ -75,7 +76,11 @@ fn panel_lines(state: &DashboardState) -> u16 {
 
 fn render_header(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
     let facts = [&state.model_size, &state.device, &state.mode];
-    let mut spans = vec![Span::from(" voxmill train ").reversed(), Span::from(" ")];
+    let verb = match state.watching {
+        None => " voxmill train ",
+        Some(_) => " voxmill watch ",
+    };
+    let mut spans = vec![Span::from(verb).reversed(), Span::from(" ")];
     spans.push(Span::from(state.run_name.clone()).bold());
     for fact in facts.into_iter().filter(|fact| !fact.is_empty()) {
         spans.push(Span::from(" · ").dim());
@@ -93,7 +98,8 @@ fn render_progress(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
         Goal::Time(time) => format!("{}/{}", clock(state.elapsed), clock(time)),
         _ => clock(state.elapsed),
     };
-    let mut label = format!(" {step}  epoch {}  {time}", state.epoch);
+    let epoch = state.epoch.map(|epoch| format!("  epoch {epoch}"));
+    let mut label = format!(" {step}{}  {time}", epoch.unwrap_or_default());
     if let Some(left) = state.time_left {
         label += &format!("  ETA {}", clock(left));
     }
@@ -112,10 +118,24 @@ fn render_progress(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn render_keys(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
-    let line = if state.stopping {
+    let line = if let Some(watching) = state.watching {
+        let keys = "↑↓: messages   1-5: curves   p: pause   ?: help";
+        let step = state.step;
+        match watching {
+            _ if state.view.paused => Line::from(PAUSED).yellow(),
+            Watching::Running => Line::from(format!(" q: leave   {keys}")).dim(),
+            Watching::Ended(outcome) => {
+                Line::from(format!(" {}   q: leave   ?: help", ended(outcome, step))).yellow()
+            }
+            Watching::Killed => {
+                let killed = "the run was killed: its log has no end   q: leave   ?: help";
+                Line::from(format!(" {killed}")).yellow()
+            }
+        }
+    } else if state.stopping {
         Line::from(" stopping: a checkpoint is being saved. Ctrl-C again: stop at once").yellow()
     } else if state.view.paused {
-        Line::from(" paused: the picture stands still, the run goes on. p: show it again").yellow()
+        Line::from(PAUSED).yellow()
     } else {
         Line::from(" q: save and stop   ↑↓: messages   1-5: curves   p: pause   ?: help").dim()
     };
@@ -352,9 +372,15 @@ fn render_messages(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(panel(&title, lines.collect()), area);
 }
 
-const HELP: [&str; 9] = [
+const PAUSED: &str = " paused: the picture stands still, the run goes on. p: show it again";
+
+const STOP_KEYS: [&str; 2] = [
     "q, Ctrl-C      save a checkpoint and stop",
     "Ctrl-C again   stop at once",
+];
+const LEAVE_KEYS: [&str; 1] = ["q, Ctrl-C      leave; the run goes on"];
+
+const HELP: [&str; 7] = [
     "↑ ↓ PgUp PgDn  scroll the messages",
     "Home, End      oldest and newest message",
     "1 2 3 4 5      show or hide a curve: total,",
@@ -364,9 +390,18 @@ const HELP: [&str; 9] = [
     "?, Esc         this help; back to the start view",
 ];
 
-fn render_help(frame: &mut Frame<'_>) {
+fn render_help(state: &DashboardState, frame: &mut Frame<'_>) {
     let area = frame.area();
-    let (width, height) = (52.min(area.width), (HELP.len() as u16 + 2).min(area.height));
+    let keys: &[&str] = match state.watching {
+        None => &STOP_KEYS,
+        Some(_) => &LEAVE_KEYS,
+    };
+    let lines = keys.iter().chain(&HELP);
+    let lines: Vec<Line<'_>> = lines.map(|line| Line::from(format!(" {line}"))).collect();
+    let (width, height) = (
+        52.min(area.width),
+        (lines.len() as u16 + 2).min(area.height),
+    );
     let area = Rect {
         x: (area.width - width) / 2,
         y: (area.height - height) / 2,
@@ -374,8 +409,7 @@ fn render_help(frame: &mut Frame<'_>) {
         height,
     };
     frame.render_widget(Clear, area);
-    let lines = HELP.map(|line| Line::from(format!(" {line}")));
-    frame.render_widget(panel(" keys ", lines.to_vec()), area);
+    frame.render_widget(panel(" keys ", lines), area);
 }
 
 fn panel<'a>(title: &'a str, lines: Vec<Line<'a>>) -> Paragraph<'a> {

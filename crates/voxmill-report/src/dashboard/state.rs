@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use voxmill_telemetry::event::Outcome;
+
 use super::curve::Curve;
 use crate::format::wrap_at;
 
@@ -17,11 +19,13 @@ pub struct DashboardState {
 
     pub step: u64,
     pub goal: Goal,
-    pub epoch: u32,
+    pub epoch: Option<u32>,
     pub elapsed: Duration,
     pub time_left: Option<Duration>,
     /// Set by the shell as soon as a key asked for it, so that the person sees that it was heard.
     pub stopping: bool,
+    /// Of a run of another process; `None`: it is this one's own.
+    pub watching: Option<Watching>,
 
     pub total_loss: Curve,
     pub mel_loss: Curve,
@@ -78,6 +82,15 @@ pub enum Look {
     Help,
     /// Back to what is shown at the start.
     Reset,
+}
+
+/// How a run of another process stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watching {
+    Running,
+    Ended(Outcome),
+    /// Its log has no end, and nobody writes it.
+    Killed,
 }
 
 /// What ends the run, for the progress bar.

@@ -4,6 +4,7 @@
 
 pub mod devices;
 pub mod prepare;
+pub mod runs;
 pub mod selftest;
 pub mod synthesize;
 pub mod text;

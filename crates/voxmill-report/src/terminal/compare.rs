@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use voxmill_analysis::bottleneck::thresholds;
 use voxmill_analysis::compare::{
-    Against, Comparison, Differing, Judgement, LEAST_STEPS, Loss, Matched, Measure, RunState, Side,
-    Verdict,
+    Against, Comparison, Differing, HeldOut, Judgement, LEAST_STEPS, Loss, Matched, Measure,
+    RunState, Side, Verdict,
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
@@ -13,8 +13,8 @@ use voxmill_analysis::timing::WARM_UP_STEPS;
 use super::page::Page;
 use super::{Mark, Paint};
 use crate::format::{
-    Table, count, counted, elapsed, given_percent, percent, short_percent, signed, size, time,
-    truncate_left, whole,
+    Table, count, counted, elapsed, given_percent, loss, percent, short_percent, signed, size,
+    time, truncate_left, whole,
 };
 
 /// Runs in one table; more go into a further table.
@@ -106,6 +106,16 @@ fn measures(page: &mut Page, comparison: &Comparison) {
         row("throughput", &|side| {
             format!("{} frames/s", whole(side.frames_per_second))
         });
+        if comparison
+            .runs
+            .iter()
+            .any(|side| side.best_held_out_mel.is_some())
+        {
+            row("held-out mel", &|side| match side.best_held_out_mel {
+                Some((step, mel)) => format!("{} at {}", loss(mel), count(step)),
+                None => "not known".to_owned(),
+            });
+        }
         row("busy", &|side| percent(side.busy));
         row("stall", &|side| percent(side.stall));
         row("variation", &|side| percent(side.variation));
@@ -132,7 +142,7 @@ fn measures(page: &mut Page, comparison: &Comparison) {
 
 fn one_against(page: &mut Page, against: &Against, number: usize, first: &str) {
     let (this, first) = (heading(number, &against.run), heading(1, first));
-    page.heading(&format!("{this} against {first}"));
+    page.heading(&format!("{this} compared with {first}"));
     let mut table = Table::new(2).left(["", ""]).right(["change", INTERVAL]);
     for difference in &against.differences {
         let (name, unit) = match (difference.measure, against.steps_matched) {
@@ -158,6 +168,9 @@ fn one_against(page: &mut Page, against: &Against, number: usize, first: &str) {
     match &against.loss {
         Some(loss) => losses(page, loss),
         None => page.push("  loss: the two have no step with a loss in common"),
+    }
+    if let Some(found) = &against.held_out {
+        held_out(page, found);
     }
 }
 
@@ -214,6 +227,32 @@ fn losses(page: &mut Page, loss: &Loss) {
         let text =
             "at equal steps the two have not seen equally much: their batches differ in size";
         page.point("  ", Mark::Warn, text);
+    }
+}
+
+fn held_out(page: &mut Page, found: &HeldOut) {
+    let HeldOut {
+        step, first, this, ..
+    } = *found;
+    let step = count(step);
+    let values = format!("held-out mel at step {step}: {first:.4} → {this:.4}");
+    match found.same_clips {
+        Some(false) => {
+            let text = format!("{values}; other clips were held out, so neither is better");
+            page.point("  ", Mark::Warn, text);
+        }
+        _ if first.to_bits() == this.to_bits() => {
+            page.point(
+                "  ",
+                Mark::Good,
+                format!("{values}, the same to the last bit"),
+            );
+        }
+        _ => {
+            let word = if this < first { "lower" } else { "higher" };
+            let text = format!("{values}, {word}; of one value each, noise is not known");
+            page.point("  ", Mark::Open, text);
+        }
     }
 }
 
@@ -275,7 +314,7 @@ fn verdicts(page: &mut Page, comparison: &Comparison) {
             (Some(Verdict::Worse), Some(Change { value, low, .. })) => (
                 Mark::Bad,
                 format!(
-                    "too slow: {run} takes {} time a step against {first}, at least {}: above {limit}",
+                    "too slow: {run} takes {} time a step compared with {first}, at least {}: above {limit}",
                     percents(value),
                     percents(low)
                 ),
@@ -283,7 +322,7 @@ fn verdicts(page: &mut Page, comparison: &Comparison) {
             (Some(Verdict::Uncertain), Some(Change { value, low, .. })) => (
                 Mark::Warn,
                 format!(
-                    "not certain: {run} takes {} time a step against {first}, above {limit}, but it may be {}",
+                    "not certain: {run} takes {} time a step compared with {first}, above {limit}, but it may be {}",
                     percents(value),
                     percents(low)
                 ),

@@ -127,7 +127,7 @@ fn pairs(page: &mut Page, devices: &DevicesResult) {
         }
         (_, 1) => page.line(
             "pair",
-            "none: there is one GPU. It prepares and trains, with batches ready ahead; --data-device cpu with it as --model-device makes frames on the CPU",
+            "none: there is one GPU. It prepares and trains, with batches ready ahead; --data-device cpu with it as --model-device computes frames on the CPU",
         ),
         _ => page.line(
             "pair",

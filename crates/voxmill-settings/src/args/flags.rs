@@ -57,6 +57,7 @@ impl Args for Flags {
             Arg::new(SHOW_SETTINGS)
                 .long("show-settings")
                 .action(ArgAction::SetTrue)
+                .hide_short_help(true)
                 .help("Print each setting with its value and where it came from, and stop"),
         ];
         let settings = settings.map(|arg| arg.help_heading("Settings"));
@@ -77,7 +78,8 @@ fn flags(key: &'static Key, usage: &Usage) -> Vec<Arg> {
         .aliases(key.flag_alias)
         .help(key.help(usage))
         .help_heading(usage.heading)
-        .hide(key.hidden);
+        .hide(key.hidden)
+        .hide_short_help(!key.common);
     let arg = match key.short {
         Some(letter) => arg.short(letter),
         None => arg,
@@ -105,6 +107,7 @@ fn flags(key: &'static Key, usage: &Usage) -> Vec<Arg> {
             .long(long)
             .help(help)
             .help_heading(usage.heading)
+            .hide_short_help(true)
             .action(ArgAction::SetTrue)
     });
     std::iter::once(arg).chain(off).collect()

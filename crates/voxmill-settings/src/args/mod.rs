@@ -9,11 +9,12 @@ mod help;
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
-use crate::DeviceChoice;
 use crate::config::keys;
 use crate::config::value::{FromValue, Kind, Value};
+use crate::{DeviceChoice, DeviceFlags};
 
 pub use flags::Flags;
 
@@ -33,7 +34,8 @@ fn of<T: FromValue + Clone + Send + Sync + 'static>(
     version,
     about = "Trains text-to-speech voices and keeps the GPUs busy while it does",
     disable_help_subcommand = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    max_term_width = 100
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -43,19 +45,19 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Check a dataset, compute its features and keep them in a cache
-    #[command(after_help = help::PREPARE)]
+    #[command(after_help = help::SHORT, after_long_help = help::PREPARE)]
     Prepare(Box<PrepareArgs>),
     /// Train a voice
-    #[command(after_help = help::TRAIN)]
+    #[command(after_help = help::SHORT, after_long_help = help::TRAIN)]
     Train(Box<TrainArgs>),
     /// Measure where the time of a training goes, and say what is slow and what to change
-    #[command(after_help = help::PROFILE)]
+    #[command(after_help = help::SHORT, after_long_help = help::PROFILE)]
     Profile(Box<ProfileArgs>),
     /// Measure the data side alone: text, audio, disk, and what a model would wait for
-    #[command(after_help = help::ANALYZE)]
+    #[command(after_help = help::SHORT, after_long_help = help::ANALYZE)]
     Analyze(Box<AnalyzeArgs>),
     /// Check settings, dataset and machine against each other before training
-    #[command(after_help = help::VALIDATE)]
+    #[command(after_help = help::SHORT, after_long_help = help::VALIDATE)]
     Validate(Box<ValidateArgs>),
     /// Show the devices there are, how they are linked, and how fast batches get across
     #[command(after_help = help::DEVICES)]
@@ -64,17 +66,26 @@ pub enum Verb {
     #[command(after_help = help::SELFTEST)]
     Selftest(SelftestArgs),
     /// Speak a text with a trained voice
-    #[command(after_help = help::SYNTHESIZE)]
+    #[command(after_help = help::SHORT, after_long_help = help::SYNTHESIZE)]
     Synthesize(Box<SynthesizeArgs>),
+    /// List the runs: state, steps, best held-out error, size
+    #[command(after_help = help::RUNS)]
+    Runs(RunsArgs),
+    /// Show the dashboard of a run that another terminal trains, or of one that has ended
+    #[command(after_help = help::WATCH)]
+    Watch(WatchArgs),
     /// Compare runs: speed, stability, memory, loss, with the noise shown
     #[command(after_help = help::COMPARE)]
     Compare(CompareArgs),
     /// Measure several batch sizes, or numbers of workers: where more gains nothing, and what would not fit
-    #[command(after_help = help::SCALE)]
+    #[command(after_help = help::SHORT, after_long_help = help::SCALE)]
     Scale(Box<ScaleArgs>),
     /// Show what the text front-end makes of a sentence
     #[command(after_help = help::TEXT)]
     Text(TextArgs),
+    /// Write completions of verbs and flags for a shell
+    #[command(after_help = help::COMPLETIONS)]
+    Completions(CompletionsArgs),
 }
 
 #[derive(Debug, Default, Args)]
@@ -208,15 +219,99 @@ impl ValidateArgs {
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct DevicesArgs {
+    /// Show what a run with this device would use, such as cpu or vulkan:0
+    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::DEVICE.kind))]
+    pub device: Option<DeviceChoice>,
+    /// The GPU that prepares batches, or auto; needs --model-gpu
+    #[arg(long, value_name = "N", value_parser = of::<String>(keys::DATA_GPU.kind))]
+    pub data_gpu: Option<String>,
+    /// The GPU that trains, or auto; needs --data-gpu
+    #[arg(long, value_name = "N", value_parser = of::<String>(keys::MODEL_GPU.kind))]
+    pub model_gpu: Option<String>,
     /// Measure how fast batches get from this device to --model-device
-    #[arg(long, value_name = "DEVICE", requires = "model_device", value_parser = of::<DeviceChoice>(keys::DATA_DEVICE.kind))]
+    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::DATA_DEVICE.kind))]
     pub data_device: Option<DeviceChoice>,
     /// The device that trains; needs --data-device
-    #[arg(long, value_name = "DEVICE", requires = "data_device", value_parser = of::<DeviceChoice>(keys::MODEL_DEVICE.kind))]
+    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::MODEL_DEVICE.kind))]
     pub model_device: Option<DeviceChoice>,
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,
+}
+
+impl DevicesArgs {
+    pub fn flags(&self) -> DeviceFlags {
+        DeviceFlags {
+            device: self.device,
+            data_gpu: self.data_gpu.clone(),
+            model_gpu: self.model_gpu.clone(),
+            data_device: self.data_device,
+            model_device: self.model_device,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct WatchArgs {
+    /// The run's folder, or its name below --runs-dir [default: the run that trains now, else the newest]
+    #[arg(value_name = "RUN", value_parser = of::<PathBuf>(Kind::Path))]
+    pub run: Option<PathBuf>,
+    /// Where runs are kept [default: runs]
+    #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(keys::RUNS_DIR.kind))]
+    runs_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RunsArgs {
+    /// Where runs are kept [default: runs]
+    #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(keys::RUNS_DIR.kind))]
+    runs_dir: Option<PathBuf>,
+    /// Print the list as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl WatchArgs {
+    pub fn runs_dir(&self) -> PathBuf {
+        runs_dir(self.runs_dir.as_ref())
+    }
+}
+
+impl RunsArgs {
+    pub fn runs_dir(&self) -> PathBuf {
+        runs_dir(self.runs_dir.as_ref())
+    }
+}
+
+/// Where `train` writes runs, unless it is moved.
+pub fn runs_dir(typed: Option<&PathBuf>) -> PathBuf {
+    typed.cloned().unwrap_or_else(|| keys::RUNS_DIR.default())
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CompletionsArgs {
+    #[arg(value_name = "SHELL")]
+    pub shell: CompletedShell,
+}
+
+/// Those that `voxmill completions` writes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompletedShell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// What the shell reads to complete verbs and flags.
+pub fn completions(shell: CompletedShell) -> Vec<u8> {
+    let shell = match shell {
+        CompletedShell::Bash => Shell::Bash,
+        CompletedShell::Zsh => Shell::Zsh,
+        CompletedShell::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "voxmill", &mut script);
+    script
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -295,7 +390,7 @@ pub struct SweepArgs {
     /// Batch sizes [default: by model size: 16,24,32 for tiny, 4,8,12 for big]
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["workers", "prefetch"], value_parser = of::<NonZero<u32>>(keys::BATCH_SIZE.kind))]
     pub batch_sizes: Vec<NonZero<u32>>,
-    /// Numbers of threads that make features, with the batch size as it is
+    /// Numbers of threads that compute features, at the given batch size
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "prefetch", value_parser = of::<usize>(keys::NUM_WORKERS.kind))]
     pub workers: Vec<usize>,
     /// Numbers of batches ahead on the device

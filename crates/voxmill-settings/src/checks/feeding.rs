@@ -17,7 +17,7 @@ all_of!(
 fn one_after_another(facts: &Facts<'_>) -> Option<Check> {
     let feeding = &facts.settings.feeding;
     (!feeding.overlap).then(|| {
-        facts.warning(&keys::NO_OVERLAP, "nothing is made ahead: the model waits for every batch")
+        facts.warning(&keys::NO_OVERLAP, "nothing is prepared ahead: the model waits for every batch")
             .costs("a step takes the time of its batch on top of its own; it is meant as a baseline to measure with")
             .suggest(&keys::NO_OVERLAP, false)
     })
@@ -123,7 +123,7 @@ fn frames_made_anew(facts: &Facts<'_>) -> Option<Check> {
     if !is_made_on_device(facts) {
         return None;
     }
-    let what = "frames are made on a device: the cache is not used for sound";
+    let what = "frames are computed on a device: the cache is not used for sound";
     let sound = span(data.audio_seconds);
     let costs = format!("every epoch decodes {sound} of sound again");
     let check = facts.note(&keys::PREPARE_ON, what);

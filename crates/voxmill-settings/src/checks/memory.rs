@@ -37,7 +37,7 @@ fn batch_beyond_budget(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
         return None;
     }
     let what = format!(
-        "one batch takes up to {} while it is made, and {} of ram_budget {} are for batches",
+        "one batch takes up to {} while it is prepared, and {} of ram_budget {} are for batches",
         size(data.making),
         size(data.batch_budget),
         given_size(budget)
@@ -86,7 +86,7 @@ fn model_beyond_memory(facts: &Facts<'_>, data: &DataFacts<'_>) -> Option<Check>
         false => Level::Warning,
     };
     let what = format!(
-        "the largest batch makes the run need up to {} on {model}, by calculation",
+        "with its largest batch the run needs up to {} on {model}, by calculation",
         size(need)
     );
     let costs = format!("{whose} is {}", size(usable));
@@ -180,7 +180,7 @@ fn limit_beyond_card(facts: &Facts<'_>) -> Vec<Check> {
             let check = facts.warning(key, what);
             let fits = (total as f64 * USABLE_SHARE) as u64 / 1_000_000 * 1_000_000;
             check
-                .costs("such a limit holds nothing back")
+                .costs("such a limit has no effect")
                 .suggest(key, given_size(fits))
         })
     });

@@ -252,19 +252,14 @@ fn two_gpus(
     let least = if same { 1 } else { 2 };
     if gpus.len() < least || highest >= gpus.len() {
         let cpu_only = available.backends.is_empty();
-        let here = if cpu_only {
-            " that this build can use"
-        } else {
-            ""
-        };
         let hint = match (gpus.len(), cpu_only) {
-            (0, true) => "this build has the CPU only: build with --features vulkan (or cuda), or leave both out: in single-device mode batches are made alongside the model; --device cpu overrides the file".to_owned(),
-            (0, false) => "leave both out: the CPU will be used; --device cpu overrides the file".to_owned(),
-            (1, _) => format!("leave both out: single-device mode uses {} and makes batches alongside the model", gpus[0]),
+            (0, true) => "this build has the CPU only (--features vulkan adds GPUs); to try the mode: --data-device cpu --model-device cpu".to_owned(),
+            (0, false) => "leave both out to train on the CPU; to try the mode on it: --data-device cpu --model-device cpu".to_owned(),
+            (1, _) => format!("leave both out: {0} alone prepares and trains; or --data-device cpu --model-device {0}", gpus[0]),
             (n, _) => format!("GPUs are numbered from 0 to {}", n - 1),
         };
         let what = format!(
-            "Insufficient GPUs for Multi-GPU Mode: found {}{here}, for {data_gpu} {data} and {model_gpu} {model}",
+            "Insufficient GPUs for Multi-GPU Mode: found {}, asked for {data_gpu} {data} and {model_gpu} {model}",
             gpus.len()
         );
         return Err(UserError::new(what, hint)

@@ -49,6 +49,7 @@ pub(super) fn write_rare<W: Write>(
         Event::Decision(decision) => format!("decision: {}", decision.subject),
         Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),
         Event::Checkpoint { position, .. } => format!("checkpoint {position}"),
+        Event::Validated(found) => format!("validated {}", found.step),
         Event::Lost { events, .. } => format!("{events} events lost"),
         // Sums of what is in the lanes, or of events that are here one by one.
         Event::StageSecond(_) | Event::SlotSecond(_) | Event::MoreFaults { .. } => return Ok(()),

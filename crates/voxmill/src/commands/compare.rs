@@ -10,9 +10,9 @@ use voxmill_telemetry::log::is_being_written;
 
 use super::{paint, print_result};
 use crate::exit::Exit;
-use crate::session::recorded::read_run;
+use crate::session::recorded::{below, read_run};
 use crate::session::run_folder::{EVENTS, settings_of};
-use voxmill_settings::args::CompareArgs;
+use voxmill_settings::args::{CompareArgs, runs_dir};
 use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
@@ -21,7 +21,9 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         let hint = "give two runs or more: voxmill compare runs/a runs/b";
         return Err(UserError::new(what, hint).into());
     }
-    let paths: Vec<PathBuf> = args.runs.iter().map(|run| in_runs(run)).collect();
+    let paths = args.runs.iter();
+    let paths = paths.map(|run| below(&runs_dir(None), run));
+    let paths: Vec<PathBuf> = paths.collect();
     let runs = paths.iter().zip(names(&paths));
     let candidates = runs.map(|(path, name)| candidate(path, name));
     let candidates = candidates.collect::<anyhow::Result<Vec<Candidate>>>()?;
@@ -32,18 +34,6 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         false => Exit::Done,
     })
 }
-
-/// A run may be named without the folder that runs are in.
-fn in_runs(path: &Path) -> PathBuf {
-    let below = Path::new(RUNS).join(path);
-    match !path.exists() && below.exists() {
-        true => below,
-        false => path.to_owned(),
-    }
-}
-
-/// Where `train` writes runs by default.
-const RUNS: &str = "runs";
 
 /// The last part of each path; where two are alike, the paths as they were typed.
 fn names(paths: &[PathBuf]) -> Vec<String> {

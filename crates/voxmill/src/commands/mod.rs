@@ -2,15 +2,18 @@
 
 pub(crate) mod analyze;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod devices;
 pub(crate) mod prepare;
 pub(crate) mod profile;
+pub(crate) mod runs;
 pub(crate) mod scale;
 pub(crate) mod selftest;
 pub(crate) mod synthesize;
 pub(crate) mod text;
 pub(crate) mod train;
 pub(crate) mod validate;
+pub(crate) mod watch;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};

@@ -121,6 +121,11 @@ impl Dashboard {
         self.shared.update(change);
     }
 
+    /// Whether nothing is drawn any more: a key or an error ended it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.drawer.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Gives the terminal back. An error says why nothing was drawn any more.
     /// `warnings` gets what was warned of meanwhile, which is on no other screen.
     pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> io::Result<()> {

@@ -47,7 +47,7 @@ pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
         LoaderError::Plan(_) => "`voxmill prepare` on the same folder says what is in it",
         LoaderError::Start(_) => "try fewer workers with --num-workers",
     };
-    let mut refused = UserError::new("the batches cannot be made", hint);
+    let mut refused = UserError::new("the batches cannot be prepared", hint);
     if let LoaderError::TooLittleMemory { needed, budget } = error {
         refused = refused.short_of_memory(needed, budget);
     }

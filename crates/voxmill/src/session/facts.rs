@@ -72,14 +72,14 @@ pub(crate) fn options(
 /// What a report wants to know of the run, by the names that the analysis looks for.
 pub(crate) fn facts(
     session: &Session,
-    plan: &RunPlan,
+    run_plan: &RunPlan,
     parameters: usize,
     began: Instant,
 ) -> BTreeMap<String, String> {
     let Session {
         settings, store, ..
     } = session;
-    let batches = &plan.loader;
+    let batches = &run_plan.loader;
     let (feeding, devices) = (&settings.feeding, settings.devices.devices);
     let plan = batches.plan();
     let audio = &settings.data.audio;
@@ -99,6 +99,7 @@ pub(crate) fn facts(
     let overlap = if feeding.overlap { "on" } else { "off" };
     let hop_seconds = audio.hop_length as f64 / f64::from(audio.sample_rate);
     let before = began.elapsed().as_secs_f64();
+    let limits = session.options(run_plan, false).limits;
     let mut facts = vec![
         (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
         (fact::WEIGHTS, parameters.to_string()),
@@ -126,6 +127,16 @@ pub(crate) fn facts(
     if let Some(path) = settings.start.init_from() {
         facts.push((fact::INIT_FROM, path.display().to_string()));
     }
+    facts.extend(
+        limits
+            .steps
+            .map(|steps| (fact::LAST_STEP, steps.to_string())),
+    );
+    facts.extend(
+        limits
+            .seconds
+            .map(|most| (fact::MOST_SECONDS, most.to_string())),
+    );
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
     let facts = facts.into_iter();
     facts

@@ -120,7 +120,7 @@ pub(crate) fn room_for_more(
         return Ok(more);
     }
     let what = format!(
-        "the run fits on {}, but not with a batch more that is kept there to be measured: that makes {}",
+        "the run fits on {}, but not with one more batch, which is kept there to be measured: together {}",
         devices.model(),
         given_megabytes(taken(1))
     );

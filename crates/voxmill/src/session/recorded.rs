@@ -1,6 +1,7 @@
 //! Runs that were recorded: their logs, and which of them is like the one asked for.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::{Run, fact};
@@ -31,18 +32,37 @@ pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
     })
 }
 
+/// The folders of runs, by their logs.
+pub(crate) fn all(runs_dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(runs_dir).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path());
+    folders
+        .filter(|path| path.join(run_folder::EVENTS).is_file())
+        .collect()
+}
+
+/// When its log got its last line: a run's name may be any.
+pub(crate) fn last_written(run: &Path) -> SystemTime {
+    let facts = run.join(run_folder::EVENTS).metadata();
+    facts
+        .and_then(|facts| facts.modified())
+        .unwrap_or(UNIX_EPOCH)
+}
+
+/// A run may be named without the folder that runs are in.
+pub(crate) fn below(runs_dir: &Path, run: &Path) -> PathBuf {
+    let below = runs_dir.join(run);
+    match !run.exists() && below.exists() {
+        true => below,
+        false => run.to_owned(),
+    }
+}
+
 /// The newest run that is like the one asked for: the same model, batches and device. What it measured is
 /// the best guess of what comes.
 pub(crate) fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)> {
-    let mut logs: Vec<PathBuf> = std::fs::read_dir(&settings.run_folder.runs_dir)
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.join(run_folder::EVENTS).is_file())
-        .collect();
-    // By the time of their last line: a run's name may be any.
-    let written = |run: &PathBuf| run.join(run_folder::EVENTS).metadata()?.modified();
-    logs.sort_by_key(|run| std::cmp::Reverse(written(run).ok()));
+    let mut logs = all(&settings.run_folder.runs_dir);
+    logs.sort_by_key(|run| std::cmp::Reverse(last_written(run)));
     let wanted = [
         (fact::MODEL_SIZE, settings.model_size.name().to_owned()),
         (

@@ -114,7 +114,7 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
             "there is no run with a checkpoint in `{}`",
             runs_dir.display()
         );
-        let hint = "`voxmill train` makes one; --runs-dir says where to look";
+        let hint = "`voxmill train` starts one; --runs-dir says where to look";
         UserError::new(what, hint).into()
     })
 }

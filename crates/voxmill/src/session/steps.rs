@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::shape::StepShape;
-use voxmill_trainer::train::{BatchParts, StepReport};
+use voxmill_trainer::train::{BatchParts, Losses, StepReport};
 
 use voxmill_settings::checks::need::StepClips;
 
@@ -22,18 +22,26 @@ pub(crate) fn split_warning(split: &BatchParts, clips: StepClips) -> String {
     )
 }
 
-pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
-    let losses = report.losses;
+/// By the names that the log has for them.
+pub(crate) fn losses(losses: &Losses) -> BTreeMap<String, f64> {
     let values = [
         ("loss", losses.total),
         ("mel", losses.mel),
         ("mean", losses.mean),
         ("duration", losses.duration),
+    ];
+    values.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
+    let values = [
         ("gradient_norm", report.gradient_norm),
         ("learning_rate", report.rate),
         ("frames", report.frames as f64),
         ("clips", report.clips.len() as f64),
     ];
+    let epoch = report.positions.last();
+    let epoch = epoch.map(|position| ("epoch", position.epoch as f64 + 1.0));
     let scale = report.loss_scale.map(|scale| ("loss_scale", scale));
     let (shape, padded) = match &report.shapes[..] {
         [] => (None, None),
@@ -54,8 +62,9 @@ pub(crate) fn step_event(report: &StepReport, ended: Nanos) -> Step {
         ended: Some(ended),
         phase: None,
         parts: BTreeMap::new(),
-        values: (values.into_iter().chain(scale).chain(padded))
+        values: (values.into_iter().chain(epoch).chain(scale).chain(padded))
             .map(|(name, value)| (name.to_owned(), value))
+            .chain(losses(&report.losses))
             .collect(),
     }
 }

@@ -42,7 +42,7 @@ fn two_runs_are_compared_with_each_other() {
             "throughput",
             "variation",
             "host memory",
-            "2 longer against 1 run",
+            "2 longer compared with 1 run",
             "max_steps",
             "--- stderr\n",
         ],

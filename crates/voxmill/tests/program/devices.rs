@@ -60,3 +60,11 @@ fn a_device_that_is_not_there_is_an_error_with_a_hint() {
     let alone = voxmill("devices --data-device cpu").output().unwrap();
     assert!(!alone.status.success());
 }
+
+#[test]
+fn the_device_flags_of_train_choose_here_too() {
+    assert_eq!(devices("--device cpu")["used"], "cpu");
+    let none = "--data-gpu 7 --model-gpu 8";
+    let refused = ["Insufficient GPUs for Multi-GPU Mode"];
+    expect_refusal(&mut voxmill(format!("devices {none}")), &refused);
+}

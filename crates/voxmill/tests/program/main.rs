@@ -28,6 +28,7 @@ mod text;
 mod train;
 mod two_devices;
 mod validate;
+mod watching;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -82,7 +82,7 @@ fn a_profile_explains_the_time_and_its_log_says_the_same_again() {
     let again = replay(folder).arg("--json").output().unwrap();
     assert!(again.stdout == output.stdout, "{}", transcript(&again));
     assert!(
-        !folder.contains("thrown-away") && !bench.folder().join("thrown-away").exists(),
+        !folder.contains("discarded") && !bench.folder().join("thrown-away").exists(),
         "the model is not kept"
     );
 }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use voxmill_telemetry::event::Outcome;
 
 use super::super::state::{BestValidation, BudgetUsage, BufferLevel, DeviceLoad, StepTimes};
 use super::*;
@@ -15,7 +16,7 @@ fn halfway() -> DashboardState {
         mode: "single-device buffered".to_owned(),
         step: 1_234,
         goal: Goal::Steps(2_000),
-        epoch: 3,
+        epoch: Some(3),
         elapsed: Duration::from_secs(370),
         time_left: Some(Duration::from_secs(229)),
         best_validation: Some(BestValidation {
@@ -97,6 +98,29 @@ fn before_the_first_step_nothing_is_known() {
     };
     state.stopping = true;
     insta::assert_snapshot!(screen(&state, 80, 24));
+}
+
+#[test]
+fn a_run_of_another_process_is_left_not_stopped() {
+    let mut state = halfway();
+    for (watching, says) in [
+        (Watching::Running, "q: leave"),
+        (
+            Watching::Ended(Outcome::Finished),
+            "the run finished at step 1,234",
+        ),
+        (Watching::Killed, "killed"),
+    ] {
+        state.watching = Some(watching);
+        let seen = screen(&state, 80, 24);
+        assert!(
+            seen.contains("voxmill watch") && seen.contains(says),
+            "{seen}"
+        );
+        assert!(!seen.contains("save and stop"), "{seen}");
+    }
+    state.look(super::super::Look::Help);
+    assert!(screen(&state, 80, 24).contains("leave; the run goes on"));
 }
 
 #[test]

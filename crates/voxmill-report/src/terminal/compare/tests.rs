@@ -17,6 +17,7 @@ fn side(name: &str, state: RunState) -> Side {
         last_step: 1_200,
         warm_up_steps: 3,
         total_seconds: 312.4,
+        best_held_out_mel: Some((1_000, 0.4377)),
         step_ms: Spread {
             count: 1_197,
             mean: 251.3,
@@ -82,6 +83,12 @@ fn against(run: &str, step_time: Change, verdict: Option<Verdict>) -> Against {
                 change: change(-0.002, -0.005, 0.001),
                 judgement: Judgement::NoDifference,
             }],
+        }),
+        held_out: Some(HeldOut {
+            step: 1_000,
+            first: 0.4402,
+            this: 0.4377,
+            same_clips: Some(true),
         }),
         verdict,
     }

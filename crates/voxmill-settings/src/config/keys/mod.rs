@@ -109,6 +109,8 @@ pub struct Key {
     /// A second flag that turns the setting off, and its help.
     pub negation: Option<(&'static str, &'static str)>,
     pub hidden: bool,
+    /// In the short help too.
+    pub(crate) common: bool,
     /// The flag may be given without a value.
     pub bare: bool,
     value_name: Option<&'static str>,
@@ -155,6 +157,7 @@ impl Key {
         short(letter: char) => short = Some(letter);
         or_flag(flag: &'static str) => flag_alias = Some(flag);
         hidden() => hidden = true;
+        common() => common = true;
         bare() => bare = true;
         of_a_call() => section = Section::Call;
         only(verbs: Verbs) => usual.verbs = verbs;
@@ -200,6 +203,7 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
         inverted: None,
         negation: None,
         hidden: false,
+        common: false,
         bare: false,
         value_name: None,
         note: "",

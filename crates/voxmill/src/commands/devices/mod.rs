@@ -9,12 +9,12 @@ use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, GpuPair, Links};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
-use super::print_result;
+use super::{print_result, status};
 use crate::machine::Host;
 use copy::Copied;
 use inventory::Gpu;
-use voxmill_settings::AvailableDevices;
 use voxmill_settings::args::DevicesArgs;
+use voxmill_settings::{AvailableDevices, Devices as Chosen};
 
 /// All that was found.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Devices {
     gpus: Vec<Gpu>,
     /// The best pair of cards that a run can use, where there are two.
     pair: Option<GpuPair>,
-    /// What a run uses by default.
+    /// What a run uses by default, or with the flags that were given.
     usual: DeviceId,
     copied: Option<Copied>,
 }
@@ -36,12 +36,14 @@ struct Devices {
 pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
     let available = AvailableDevices::detect();
     let mut devices = Devices::detect(&available);
-    if let (Some(data), Some(model)) = (&args.data_device, &args.model_device) {
-        let usual = available.usual();
-        let (data, model) = (data.id().unwrap_or(usual), model.id().unwrap_or(usual));
-        available.check("--data-device", data)?;
-        available.check("--model-device", model)?;
-        devices.copied = Some(copy::measure(data, model)?);
+    if let Some((chosen, notes)) = args.flags().choose(&available)? {
+        for note in notes {
+            status!("{note}");
+        }
+        devices.usual = chosen.model();
+        if let Chosen::Pair { data, model } = chosen {
+            devices.copied = Some(copy::measure(data, model)?);
+        }
     }
     let result = report::result(&devices);
     print_result(&result, args.json, devices_text)

@@ -27,7 +27,7 @@ use super::phases::{BatchSource, Phases};
 use crate::session::feed::{after, in_memory, next_of};
 use voxmill_data::Loader;
 
-/// Batches that are kept on the device for the floor, where its memory allows: enough to have every shape.
+/// Batches that are kept on the device for the floor, where its memory allows: those of a block of the run.
 pub(super) const KEPT: usize = 24;
 
 pub(super) struct ProfileFeed<'a> {
@@ -47,13 +47,14 @@ pub(super) struct ProfileFeed<'a> {
     drain: Option<Drain>,
     rest: Option<Rest>,
     given: u64,
-    /// Batches of the floor and of interference, which take the same ones of those kept.
+    /// Batches of the floor and of interference, which begin with the same ones of those kept.
     given_ready: [usize; 2],
     source: Option<BatchSource>,
     announced: &'static str,
-    /// For the floor: first one of each shape, then the last ones of the run.
+    /// For the floor: what the run had in its last block. Other batches of the same shapes would take another time.
     kept: Vec<ReadyBatch>,
-    of_shapes: usize,
+    /// The run's last step was measured: its batch is among those kept.
+    keeps_measured: bool,
     /// As many as the device has room for.
     keep: usize,
     late: Option<String>,
@@ -90,7 +91,7 @@ impl<'a> ProfileFeed<'a> {
             source: None,
             announced: "",
             kept: Vec::new(),
-            of_shapes: 0,
+            keeps_measured: false,
             keep,
             late: None,
             asleep,
@@ -179,17 +180,35 @@ impl<'a> ProfileFeed<'a> {
             if let (BatchSource::Interference, Some(drain)) = (source, &self.drain) {
                 drain.one_more();
             }
-            let given = &mut self.given_ready[usize::from(source == BatchSource::Floor)];
-            let number = *given % self.kept.len().max(1);
-            *given += 1;
-            return Some(Ok(in_memory(self.kept.get(number)?.clone())));
+            return self.of_kept(source, step);
         };
         let (fed, late) = next_of(pipeline)?;
         self.late = late;
-        if let Ok(fed) = &fed {
-            self.keep(&fed.ready);
+        // Those of steps that are not measured make room for those that are.
+        if let (Ok(fed), BatchSource::Run) = (&fed, source) {
+            let is_measured = self.phases.of(step).is_none();
+            if is_measured && !self.keeps_measured {
+                self.kept.clear();
+                self.given_ready = [0; 2];
+            }
+            self.keeps_measured = is_measured;
+            if self.kept.len() < self.keep {
+                self.kept.push(fed.ready.clone());
+            }
         }
         Some(fed)
+    }
+
+    /// To settle, the last one: measured are the others from the first on, and the next block goes on behind them.
+    fn of_kept(&mut self, source: BatchSource, step: u64) -> Option<Result<Fed, FeedError>> {
+        let is_measured = self.phases.of(step) == Some(source.phase());
+        let given = &mut self.given_ready[usize::from(source == BatchSource::Floor)];
+        let number = match is_measured {
+            true => *given % self.kept.len().max(1),
+            false => self.kept.len().checked_sub(1)?,
+        };
+        *given += usize::from(is_measured);
+        Some(Ok(in_memory(self.kept.get(number)?.clone())))
     }
 
     /// The batch of this number, whatever lies before it.
@@ -203,23 +222,7 @@ impl<'a> ProfileFeed<'a> {
             Err(error) => return Some(Err(error.into())),
         };
         let (fed, _) = next_of(&mut running)?;
-        Some(fed.map(|fed| {
-            if self.kept.len() < self.keep {
-                self.kept.push(fed.ready.clone());
-                self.of_shapes = self.kept.len();
-            }
-            in_memory(fed.ready)
-        }))
-    }
-
-    fn keep(&mut self, ready: &ReadyBatch) {
-        if self.kept.len() >= self.keep {
-            if self.of_shapes == self.kept.len() {
-                return;
-            }
-            self.kept.remove(self.of_shapes);
-        }
-        self.kept.push(ready.clone());
+        Some(fed.map(|fed| in_memory(fed.ready)))
     }
 }
 
@@ -394,21 +397,26 @@ fn ready(control: &Control) -> usize {
     last.map_or(0, |last| stages[last].buffered)
 }
 
-/// Workers are idle when their buffers are full, or nothing moves for a while.
+/// Workers are idle when none of them has worked for a moment. It is short: while the model waits, other programs take its
+/// cores and caches, and the floor would pay for that.
 fn until_idle(control: &Control) {
     const LONGEST: Duration = Duration::from_secs(30);
-    const INTERVAL: Duration = Duration::from_millis(50);
-    const STILL: u32 = 6;
-    let levels = || {
-        let stages = control.snapshot().stages;
-        let levels = stages.iter().map(|stage| stage.buffered);
-        levels.collect::<Vec<_>>()
+    const INTERVAL: Duration = Duration::from_millis(5);
+    const STILL: u32 = 2;
+    let done = || {
+        let mut stages = control.snapshot().stages;
+        // The last one is the model itself.
+        stages.pop();
+        let done = stages
+            .iter()
+            .map(|stage| (stage.items, stage.buffered, stage.working));
+        done.collect::<Vec<_>>()
     };
     let begin = Instant::now();
-    let (mut last, mut still) = (levels(), 0);
+    let (mut last, mut still) = (done(), 0);
     while still < STILL && begin.elapsed() < LONGEST {
         std::thread::sleep(INTERVAL);
-        let now = levels();
+        let now = done();
         still = if now == last { still + 1 } else { 0 };
         last = now;
     }

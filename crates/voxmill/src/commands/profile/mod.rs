@@ -150,7 +150,7 @@ fn measure(
     let clips = StepClips::of(settings);
     let mut observer = Profiling::new(recording.recorder(), phases, clips);
     // The trainer always saves at the end; this model is discarded.
-    let discarded = folder.join("thrown-away");
+    let discarded = folder.join("discarded");
     let checkpoints = Checkpoints::new(&discarded, 1);
     let outcome = training.run(&mut feed, &checkpoints, &mut observer, stop);
     observer.finish();

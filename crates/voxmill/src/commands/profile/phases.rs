@@ -14,14 +14,14 @@ pub(super) enum BatchSource {
     /// The pipeline without overlap.
     OneByOne,
     Run,
-    /// Batches that are on the device, the workers at work.
+    /// Batches of the run's last block, on the device, the workers at work.
     Interference,
-    /// The same, the workers at rest.
+    /// Batches of the run's last block, the workers at rest.
     Floor,
 }
 
 impl BatchSource {
-    fn phase(self) -> &'static str {
+    pub(super) fn phase(self) -> &'static str {
         match self {
             BatchSource::Shapes => phase::WARM_UP,
             BatchSource::OneByOne => phase::NO_OVERLAP,
@@ -51,6 +51,9 @@ const MOST_ROUNDS: u64 = 16;
 const LEAST: u64 = 2;
 /// Steps into a new block that still pay for the one before.
 const SETTLE: u64 = 1;
+/// The same where the model waited for the workers to come to rest: other programs had its cores meanwhile. With one step
+/// the floor came out slower than the run on a busy machine.
+const SETTLE_AT_REST: u64 = 3;
 
 impl Phases {
     /// `shapes`: steps that it takes to have trained on every shape once.
@@ -66,7 +69,8 @@ impl Phases {
             if overlap {
                 blocks.push((BatchSource::Interference, side(steps / 4)));
             }
-            blocks.push((BatchSource::Floor, side(steps / 4)));
+            // Together as many as one of the two blocks of the run that they lie next to: all of its batches again.
+            blocks.push((BatchSource::Floor, side(steps / 2)));
             if overlap {
                 blocks.push((BatchSource::OneByOne, side(steps / 8)));
             }
@@ -76,6 +80,7 @@ impl Phases {
             for (source, steps) in blocks {
                 let settle = match source {
                     BatchSource::Run if round == 0 => warm_up.max(SETTLE),
+                    BatchSource::Floor if round % 2 == 0 => SETTLE_AT_REST,
                     _ => SETTLE,
                 };
                 phases.add(source, settle, steps);
@@ -146,7 +151,8 @@ mod tests {
         let of: Vec<_> = (1..=phases.steps()).map(|step| phases.of(step)).collect();
         let count = |name| of.iter().filter(|phase| **phase == name).count();
         assert_eq!(count(None), 40);
-        for side in [phase::NO_OVERLAP, phase::FLOOR, phase::INTERFERENCE] {
+        assert_eq!(count(Some(phase::FLOOR)), 20);
+        for side in [phase::NO_OVERLAP, phase::INTERFERENCE] {
             assert_eq!(count(Some(side)), 16, "{side}");
         }
         assert_eq!(phases.steps_from(BatchSource::OneByOne), 16 + 8);

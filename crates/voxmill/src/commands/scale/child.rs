@@ -230,7 +230,7 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
             format!("memory ran out: {}", allocation.unwrap_or_default())
         }
         (Some(signal), _) => format!("it was ended by signal {signal}"),
-        (_, code) if code == Exit::Interrupted.code() => "somebody interrupted it".to_owned(),
+        (_, code) if code == Exit::Interrupted.code() => "it was interrupted".to_owned(),
         (_, code) => match panic {
             Some(what) => format!("it panicked: {what}"),
             None => format!("exit {code}: {}", last.unwrap_or("it printed nothing")),

@@ -83,7 +83,7 @@ fn style_of_recording(path: &Path, voice: &TrainedVoice) -> anyhow::Result<Vec<f
     let level = features.levels.rms_dbfs;
     if level < SILENT_DBFS {
         let what = format!("cannot take the voice from `{shown}`: it is silent ({level:.0} dBFS)");
-        let hint = "give a recording of some seconds in which somebody speaks";
+        let hint = "give a recording with some seconds of speech";
         return Err(UserError::new(what, hint).into());
     }
     Ok(voice.style_of(features.mel))

@@ -1,10 +1,9 @@
 //! What is printed before the first step.
 
 use std::path::Path;
-use voxmill_report::format::{given_megabytes, given_size};
+use voxmill_report::format::{counted, given_size, size};
 
 use voxmill_data::Loader;
-use voxmill_report::format::counted;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId};
@@ -67,7 +66,7 @@ impl Opening<'_> {
             counted(feeding.workers as u64, "worker"),
             feeding.buffered_batches,
             self.plan.needs.slots_ahead(),
-            given_size(feeding.ram_budget),
+            size(feeding.ram_budget),
         );
         let train = &self.session.data.train;
         let filtered = train.filtered.total() + self.plan.loader.too_long();
@@ -167,7 +166,7 @@ impl Opening<'_> {
         }
         let on = |device: DeviceId, needs: u64, limit: Option<u64>| {
             let limit = limit.map(|limit| format!(" of at most {}", given_size(limit)));
-            let needs = given_megabytes(needs);
+            let needs = size(needs);
             format!("{needs} on {device}{}", limit.unwrap_or_default())
         };
         let (limits, needs) = (settings.devices.limits, &self.plan.needs);

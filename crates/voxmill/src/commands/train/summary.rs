@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use voxmill_report::format::{given_megabytes, percent, whole};
 
-use voxmill_report::format::counted;
+use voxmill_report::format::{counted, percent, size, whole};
 use voxmill_report::results::train::{self, BestStep, Trained};
 use voxmill_trainer::checkpoint::Best;
 use voxmill_trainer::train::{Stopped, Summary};
@@ -98,7 +97,7 @@ pub(super) fn print(
         status!("devices   {}", of_pair(settings, busy));
     }
     let at_most: Vec<String> = (peaks.iter())
-        .map(|(device, peak)| format!("{} at most on {device}", given_megabytes(*peak)))
+        .map(|(device, peak)| format!("{} at most on {device}", size(*peak)))
         .collect();
     if !at_most.is_empty() {
         status!("memory    {}", at_most.join(", "));
@@ -113,7 +112,7 @@ pub(super) fn print(
         let first = totals.first_validation.filter(|_| summary.first_step == 0);
         let first = first.map_or(String::new(), |first| format!(", {first:.4} after step 1"));
         status!(
-            "held out  mel error {:.4} at step {}{first}",
+            "held out  best mel {:.4} at step {}{first}",
             best.loss,
             best.step
         );

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use voxmill_data::Loader;
 use voxmill_pipeline::control::Control;
-use voxmill_telemetry::event::Event;
+use voxmill_telemetry::event::{Event, Validated};
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::{Checkpoints, Progress, checkpoint_bytes};
 use voxmill_trainer::device::without_panic;
@@ -31,7 +31,7 @@ use super::output::RunOutput;
 use crate::session::errors::{of_checkpoint, of_training};
 use crate::session::memory::DeviceWatch;
 use crate::session::run_folder;
-use crate::session::steps::{split_warning, step_event};
+use crate::session::steps::{losses, split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
 use pulse::Pulse;
@@ -213,6 +213,12 @@ impl Observer for RunObserver<'_> {
     }
 
     fn validated(&mut self, found: &Validation, _: &Progress) -> Result<(), FeedError> {
+        self.recorder.record(Event::Validated(Validated {
+            step: found.step,
+            losses: losses(&found.losses),
+            better: found.better,
+            took: found.took.into(),
+        }));
         self.totals.first_validation.get_or_insert(found.losses.mel);
         self.tensorboard.validated(&self.screen, found);
         self.screen.validated(found);

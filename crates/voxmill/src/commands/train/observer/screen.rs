@@ -140,7 +140,7 @@ impl Screen {
         if let Some(dashboard) = &self.dashboard {
             dashboard.update(|state| {
                 state.step = state.step.max(last.step);
-                state.epoch = progress.position.epoch as u32 + 1;
+                state.epoch = Some(progress.position.epoch as u32 + 1);
                 state.learning_rate = Some(last.rate);
                 state.gradient_norm = Some(last.gradient_norm);
                 state.total_loss.push(last.step, last.losses.total);

@@ -1,0 +1,372 @@
+//! The dashboard of a run that another process trains, or trained: its log is all there is.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use voxmill_analysis::run::fact;
+use voxmill_telemetry::event::{
+    DecidedChange, Decision, Event, FaultAction, Nanos, Outcome, RunStarted, Stamped, Step,
+};
+
+use super::state::{
+    BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, StepTimes, Watching,
+};
+use crate::format::loss;
+
+/// Steps that "now" looks back on.
+const RECENT: usize = 200;
+
+/// A log as far as it was read.
+#[derive(Debug, Default)]
+pub struct WatchedRun {
+    pub state: DashboardState,
+    /// How the last start ended; `None` while it goes on, or where it was killed.
+    pub outcome: Option<Outcome>,
+    started: Option<RunStarted>,
+    /// Of the starts before the last one.
+    earlier: Duration,
+    /// Of the last start's newest event.
+    latest: Nanos,
+    steps: u64,
+    recent: VecDeque<Step>,
+    phase: Option<String>,
+}
+
+impl WatchedRun {
+    pub fn add(&mut self, stamped: &Stamped) {
+        if !matches!(stamped.event, Event::RunStarted(_)) {
+            self.latest = self.latest.max(stamped.at);
+        }
+        let state = &mut self.state;
+        match &stamped.event {
+            Event::RunStarted(started) => self.start(started),
+            Event::RunEnded { outcome } => {
+                self.outcome = Some(*outcome);
+                state.note(ended(*outcome, state.step));
+            }
+            Event::Step(step) => self.step(step),
+            Event::Validated(found) => {
+                if let Some(mel) = found.losses.get("mel").copied() {
+                    state.validation_loss.push(found.step, mel);
+                    let (step, best) = (
+                        found.step,
+                        BestValidation {
+                            loss: mel,
+                            step: found.step,
+                        },
+                    );
+                    if found.better {
+                        state.best_validation = Some(best);
+                    }
+                    let better = if found.better {
+                        "  the best so far"
+                    } else {
+                        ""
+                    };
+                    state.note(format!(
+                        "step {step:>5}  held-out mel {}{better}",
+                        loss(mel)
+                    ));
+                }
+            }
+            Event::Checkpoint { path, .. } => {
+                let name = path.rsplit('/').next().unwrap_or(path);
+                state.last_checkpoint = Some(name.to_owned());
+            }
+            Event::BufferLevel {
+                buffer,
+                items,
+                capacity,
+            } => {
+                let [items, capacity] = [*items, *capacity].map(|n| n as usize);
+                let known = state.buffers.iter_mut().find(|known| known.name == *buffer);
+                match known {
+                    Some(known) => (known.items, known.capacity) = (items, capacity),
+                    None => state.buffers.push(BufferLevel {
+                        name: buffer.clone(),
+                        items,
+                        capacity,
+                    }),
+                }
+            }
+            Event::BudgetLevel { bytes, limit, .. } => {
+                state.budget = Some(Budget {
+                    used_bytes: *bytes,
+                    limit_bytes: *limit,
+                });
+            }
+            Event::DeviceMemory(memory) => {
+                if let Some(device) = state.devices.first_mut()
+                    && self.started.as_ref().is_some_and(|started| {
+                        started.facts.get(fact::DEVICE).map(String::as_str)
+                            == Some(memory.device.as_str())
+                    })
+                {
+                    device.memory_bytes = Some(memory.bytes);
+                }
+            }
+            Event::HostSample(sample) => {
+                let cpu = sample.cpu_percent.map(|percent| percent / 100.0);
+                state.host_cpu_share = cpu.or(state.host_cpu_share);
+                state.resident_bytes = sample.process_memory.or(state.resident_bytes);
+            }
+            Event::PhaseBegan { phase } => self.phase = Some(phase.clone()),
+            Event::Decision(decision) => {
+                if let Some(text) = decided(decision) {
+                    state.note(text);
+                }
+            }
+            Event::Fault(fault) => {
+                let action = match fault.action {
+                    FaultAction::Retried => "tried again",
+                    FaultAction::Skipped => "skipped",
+                    FaultAction::Stopped => "the run stops",
+                    FaultAction::WentOnWithout => "the others continue without it",
+                };
+                let (stage, name, message) = (&fault.stage, &fault.name, &fault.message);
+                state.warn(format!("{stage}: {name}: {message} ({action})"));
+            }
+            Event::Lost { events, .. } => {
+                state.warn(format!(
+                    "{} missing from the log",
+                    crate::format::counted(*events, "event")
+                ));
+            }
+            Event::StageSecond(_)
+            | Event::SlotSecond(_)
+            | Event::GateOpened { .. }
+            | Event::DeviceSample(_)
+            | Event::MoreFaults { .. } => {}
+        }
+    }
+
+    fn start(&mut self, started: &RunStarted) {
+        self.earlier += self.latest.duration();
+        self.latest = Nanos(0);
+        self.outcome = None;
+        self.steps = 0;
+        self.recent.clear();
+        let fact = |name: &str| started.facts.get(name).cloned();
+        let number = |name: &str| fact(name)?.parse::<f64>().ok();
+        let state = &mut self.state;
+        state.model_size = fact(fact::MODEL_SIZE).unwrap_or_default();
+        state.device = fact(fact::DEVICE).unwrap_or_default();
+        state.mode = fact(fact::MODE).unwrap_or_default();
+        let seconds = number(fact::MOST_SECONDS).map(Duration::try_from_secs_f64);
+        state.goal = match (number(fact::LAST_STEP), seconds) {
+            (_, Some(Ok(time))) => Goal::Time(time),
+            (Some(steps), _) => Goal::Steps(steps as u64),
+            _ => Goal::Open,
+        };
+        state.buffers.clear();
+        if self.started.replace(started.clone()).is_some() {
+            state.note(format!("step {:>5}  started again", state.step));
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.steps += 1;
+        let state = &mut self.state;
+        state.step = step.step;
+        let value = |name: &str| step.values.get(name).copied();
+        state.epoch = value("epoch").map(|epoch| epoch as u32).or(state.epoch);
+        state.learning_rate = value("learning_rate").or(state.learning_rate);
+        state.gradient_norm = value("gradient_norm").or(state.gradient_norm);
+        let curves = [
+            ("loss", &mut state.total_loss),
+            ("mel", &mut state.mel_loss),
+            ("mean", &mut state.mean_loss),
+            ("duration", &mut state.duration_loss),
+        ];
+        for (name, curve) in curves {
+            if let Some(value) = value(name) {
+                curve.push(step.step, value);
+            }
+        }
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(step.clone());
+    }
+
+    /// How fast the last steps were; asked for once for each picture, not for each step.
+    fn pace(&mut self) {
+        let Some(now) = self.recent.back().map(|step| step.service.duration()) else {
+            return;
+        };
+        let sum = |of: fn(&Step) -> Nanos| self.recent.iter().map(|s| of(s).seconds()).sum::<f64>();
+        let (waited, service) = (sum(|step| step.waited), sum(|step| step.service));
+        let wall = (waited + service + sum(|step| step.overhead)).max(1e-9);
+        let frames = self.recent.iter();
+        let frames: f64 = frames.filter_map(|step| step.values.get("frames")).sum();
+        let mut times: Vec<Nanos> = self.recent.iter().map(|step| step.service).collect();
+        times.sort();
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].duration();
+        let state = &mut self.state;
+        state.step_times = Some(StepTimes {
+            now,
+            median: at(0.5),
+            p95: at(0.95),
+        });
+        state.stall_share = Some(waited / wall);
+        state.frames_per_second = (frames > 0.0).then_some(frames / wall);
+        let memory_bytes = state.devices.first().and_then(|device| device.memory_bytes);
+        state.devices = vec![DeviceLoad {
+            name: "model".to_owned(),
+            busy_share: Some(service / wall),
+            memory_bytes,
+        }];
+    }
+
+    /// The clock, and how the run stands. `is_written`: a process writes its log. `unix_seconds`: the date.
+    pub fn tick(&mut self, unix_seconds: f64, is_written: bool) {
+        self.pace();
+        let since = self.started.as_ref().map(|started| started.unix_seconds);
+        let watching = match self.outcome {
+            Some(outcome) => Watching::Ended(outcome),
+            None if is_written => Watching::Running,
+            None => Watching::Killed,
+        };
+        let session = match (watching, since) {
+            (Watching::Running, Some(since)) => {
+                let session = Duration::try_from_secs_f64(unix_seconds - since);
+                session.unwrap_or_default().max(self.latest.duration())
+            }
+            _ => self.latest.duration(),
+        };
+        self.state.watching = Some(watching);
+        self.state.tick(session, self.earlier, self.steps);
+        if watching != Watching::Running {
+            self.state.time_left = None;
+        }
+    }
+
+    /// What is measured in a profile now; `None` in a training.
+    pub fn phase(&self) -> Option<&str> {
+        self.phase.as_deref()
+    }
+
+    /// For a person without a dashboard, as `train` prints it.
+    pub fn line(&self) -> String {
+        let state = &self.state;
+        if self.steps == 0 {
+            let clock = crate::format::clock(state.elapsed);
+            return format!(
+                "step {:>5}  no steps of this session yet  {clock}",
+                state.step
+            );
+        }
+        let mut line = format!("step {:>5}", state.step);
+        if let Some(epoch) = state.epoch {
+            line += &format!("  epoch {epoch:>3}");
+        }
+        let curves = [("loss", &state.total_loss), ("mel", &state.mel_loss)];
+        for (name, curve) in curves {
+            if let Some(value) = curve.last() {
+                line += &format!("  {name} {value:.3}");
+            }
+        }
+        if let Some(times) = state.step_times {
+            line += &format!("  {:.0} ms/step", times.median.as_secs_f64() * 1e3);
+        }
+        if let Some(stall) = state.stall_share {
+            line += &format!("  stall {:.0} %", stall * 100.0);
+        }
+        if let Some(left) = state.time_left {
+            line += &format!("  ETA {}", crate::format::clock(left));
+        }
+        line
+    }
+}
+
+/// In words: `finished at step 1,200`.
+pub fn ended(outcome: Outcome, step: u64) -> String {
+    let how = match outcome {
+        Outcome::Finished => "finished",
+        Outcome::Interrupted => "was interrupted",
+        Outcome::Failed => "failed",
+    };
+    format!("the run {how} at step {}", crate::format::count(step))
+}
+
+fn decided(decision: &Decision) -> Option<String> {
+    let Decision {
+        subject, reason, ..
+    } = decision;
+    let (what, from, to) = match decision.change {
+        DecidedChange::Workers { from, to } | DecidedChange::WorkersBack { from, to } => {
+            ("workers", from, to)
+        }
+        DecidedChange::Capacity { from, to } | DecidedChange::CapacityBack { from, to } => {
+            ("buffer", from, to)
+        }
+        DecidedChange::Settled | DecidedChange::Reopened => return None,
+    };
+    Some(format!("{subject}: {what} {from} → {to}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64, event: Event) -> Stamped {
+        let at = Nanos(seconds * 1_000_000_000);
+        Stamped { at, event }
+    }
+
+    fn started(unix_seconds: f64) -> Event {
+        let facts = [
+            (fact::MODEL_SIZE, "tiny"),
+            (fact::DEVICE, "cpu"),
+            (fact::LAST_STEP, "100"),
+        ];
+        let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Event::RunStarted(RunStarted {
+            unix_seconds,
+            facts: facts.into(),
+            ..RunStarted::default()
+        })
+    }
+
+    fn step(step: u64) -> Event {
+        let values = [("loss", 2.0), ("frames", 800.0), ("epoch", 3.0)];
+        Event::Step(Step {
+            step,
+            waited: Nanos(100_000_000),
+            service: Nanos(900_000_000),
+            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..Step::default()
+        })
+    }
+
+    #[test]
+    fn the_clock_of_a_running_run_goes_on_and_that_of_an_ended_one_stands() {
+        let mut run = WatchedRun::default();
+        run.add(&at(0, started(1_000.0)));
+        (1..=10).for_each(|n| run.add(&at(n, step(n))));
+        run.tick(1_020.0, true);
+        assert_eq!(run.state.watching, Some(Watching::Running));
+        assert_eq!(run.state.elapsed.as_secs(), 20);
+        assert_eq!(run.state.time_left.unwrap().as_secs(), 180);
+        assert_eq!(run.state.epoch, Some(3));
+        assert!((run.state.stall_share.unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(run.state.frames_per_second, Some(800.0));
+        run.tick(1_030.0, false);
+        assert_eq!(run.state.watching, Some(Watching::Killed));
+        assert_eq!(run.state.elapsed.as_secs(), 10);
+        // Started again, and finished.
+        run.add(&at(0, started(2_000.0)));
+        run.add(&at(5, step(11)));
+        let outcome = Outcome::Finished;
+        run.add(&at(6, Event::RunEnded { outcome }));
+        run.tick(9_000.0, false);
+        assert_eq!(run.state.watching, Some(Watching::Ended(outcome)));
+        assert_eq!(run.state.elapsed.as_secs(), 16);
+        assert_eq!(run.state.time_left, None);
+        assert!(
+            run.line().starts_with("step    11  epoch   3  loss 2.000"),
+            "{}",
+            run.line()
+        );
+    }
+}
