@@ -208,7 +208,7 @@ impl Run {
         devices.find(|known| known.device.as_str() == device)
     }
 
-    /// Whether the log tells which of the driver's devices are the run's.
+    /// Whether the log says which of the driver's devices are the run's.
     pub fn knows_its_devices(&self) -> bool {
         let started = self.stats.started.as_ref();
         started.is_some_and(|started| !started.devices.is_empty())

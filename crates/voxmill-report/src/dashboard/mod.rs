@@ -10,6 +10,6 @@ mod state;
 pub use curve::Curve;
 pub use render::render;
 pub use state::{
-    BestValidation, BudgetUsage, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
+    BestValidation, BudgetLevel, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
     StepTimes, View,
 };
