@@ -21,7 +21,7 @@ use voxmill_text::phonemes::{Phone, edit_distance, parse_phones};
 use xtask::project_root;
 
 use crate::output_of;
-use alignment::Entry;
+use alignment::DictionaryEntry;
 
 const HELD_OUT_WORDS: usize = 2_000;
 
@@ -45,11 +45,11 @@ pub(crate) fn run(args: LetterToSoundArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let words = read_dictionary(&dictionary_path()?)?;
     let held_out = held_out(&words);
-    let entries: Vec<Entry> = words
+    let entries: Vec<DictionaryEntry> = words
         .iter()
         .filter(|(word, _)| is_alphabetic(word) && !held_out.contains(word.as_str()))
         .flat_map(|(word, pronunciations)| {
-            pronunciations.iter().map(|phones| Entry {
+            pronunciations.iter().map(|phones| DictionaryEntry {
                 letters: word.clone().into_bytes(),
                 phones: phones.clone(),
             })
@@ -275,11 +275,11 @@ mod tests {
             ("ox", "AA1 K S"),
         ];
         // Several times over, so that no pair is too rare to keep.
-        let entries: Vec<Entry> = table
+        let entries: Vec<DictionaryEntry> = table
             .iter()
             .cycle()
             .take(table.len() * 6)
-            .map(|(word, phones)| Entry {
+            .map(|(word, phones)| DictionaryEntry {
                 letters: word.as_bytes().to_vec(),
                 phones: parse_phones(phones).unwrap(),
             })

@@ -1,7 +1,7 @@
 //! The data side alone: what it costs to prepare batches, how many workers keep up with a model, and what
 //! each step would lose.
 
-use crate::setting::Setting;
+use crate::setting::AdvisedSetting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_format::{counted, percent, whole_percent};
@@ -241,7 +241,7 @@ fn feeding_verdict(data: &DataSide) -> (Grade, String) {
     let advice = match at.enough_workers {
         _ if grade == Grade::Good => String::new(),
         Some(workers) if workers <= at.workers => String::new(),
-        Some(workers) => format!("; {} {workers} would keep up", Setting::NumWorkers),
+        Some(workers) => format!("; {} {workers} would keep up", AdvisedSetting::NumWorkers),
         None if data.is_cached() => "; no number of workers that was tried keeps up, with all features from the cache: the disk or the cores are too slow for this step time".to_owned(),
         None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
     };

@@ -1,7 +1,7 @@
 //! One setting at several sizes: how much faster each is than the best before it, where that ends, and
 //! what would not fit.
 
-use crate::setting::Setting;
+use crate::setting::AdvisedSetting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::Step;
@@ -44,11 +44,11 @@ impl Swept {
         }
     }
 
-    pub fn setting(self) -> Setting {
+    pub fn setting(self) -> AdvisedSetting {
         match self {
-            Swept::BatchSize => Setting::BatchSize,
-            Swept::Workers => Setting::NumWorkers,
-            Swept::Prefetch => Setting::PrefetchBufferSize,
+            Swept::BatchSize => AdvisedSetting::BatchSize,
+            Swept::Workers => AdvisedSetting::NumWorkers,
+            Swept::Prefetch => AdvisedSetting::PrefetchBufferSize,
         }
     }
 }

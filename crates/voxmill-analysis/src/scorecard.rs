@@ -1,7 +1,7 @@
 //! Three tiers of goals, and which of them a run reaches. What cannot be measured here is marked so, and so is what says
 //! nothing of this program: on a machine that others use, and where there is nothing to overlap.
 
-use crate::setting::Setting;
+use crate::setting::AdvisedSetting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_format::{percent, whole_percent};
@@ -67,7 +67,7 @@ pub fn scorecard(profile: &Profile) -> Vec<Score> {
             rows.push(score(tier, goal, measured, note));
         }
         if let Some(gain) = gain {
-            let goal = format!("{gain} × as fast as {}", Setting::NoOverlap);
+            let goal = format!("{gain} × as fast as {}", AdvisedSetting::NoOverlap);
             rows.push(overlap(tier, goal, profile, gain));
         }
     }
@@ -110,12 +110,13 @@ fn overlap(tier: Tier, goal: String, profile: &Profile, gain: f64) -> Score {
 #[cfg(test)]
 mod tests {
     use crate::profile::profile;
-    use crate::setting::Setting;
+    use crate::setting::AdvisedSetting;
     use crate::synthetic::SyntheticRun;
 
     fn gains(run: &SyntheticRun) -> Vec<(Option<bool>, String)> {
         let scores = profile(&run.run()).scorecard.into_iter();
-        let gains = scores.filter(|score| score.goal.contains(&Setting::NoOverlap.to_string()));
+        let gains =
+            scores.filter(|score| score.goal.contains(&AdvisedSetting::NoOverlap.to_string()));
         gains.map(|score| (score.reached, score.note)).collect()
     }
 

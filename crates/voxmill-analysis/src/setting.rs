@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 macro_rules! settings {
     ($($name:ident = $key:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        pub enum Setting {
+        pub enum AdvisedSetting {
             $(#[serde(rename = $key)] $name,)*
         }
 
-        impl Setting {
-            pub const ALL: &[Setting] = &[$(Setting::$name,)*];
+        impl AdvisedSetting {
+            pub const ALL: &[AdvisedSetting] = &[$(AdvisedSetting::$name,)*];
 
             pub fn key(self) -> &'static str {
                 match self {
-                    $(Setting::$name => $key,)*
+                    $(AdvisedSetting::$name => $key,)*
                 }
             }
         }
@@ -49,7 +49,7 @@ settings! {
 }
 
 /// As it stands in a sentence: its key in backticks, until [`SettingNames::in_text`] puts the flag there.
-impl fmt::Display for Setting {
+impl fmt::Display for AdvisedSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.key())
     }
@@ -59,15 +59,15 @@ impl fmt::Display for Setting {
 #[derive(Clone, Copy, Debug)]
 pub struct SettingNames {
     /// `--num-workers`
-    pub flag: fn(Setting) -> String,
+    pub flag: fn(AdvisedSetting) -> String,
     /// With a value, as flag and as a line of the file: `--num-workers 4`, `data: { num_workers: 4 }`.
-    pub written: fn(Setting, &str) -> (String, String),
+    pub written: fn(AdvisedSetting, &str) -> (String, String),
 }
 
 impl SettingNames {
     /// Puts flags in place of settings.
     pub fn in_text(&self, text: &mut String) {
-        for &setting in Setting::ALL {
+        for &setting in AdvisedSetting::ALL {
             let written = setting.to_string();
             if text.contains(&written) {
                 *text = text.replace(&written, &(self.flag)(setting));

@@ -7,7 +7,7 @@
 //! is. It reads the clock for each item only when it records, as a pipeline does: the cost of
 //! telemetry is the clock's too.
 //!
-//! Modes take turns every 10 ms and each turn is compared with the turn of `off` beside it, so that
+//! Modes take turns every 10 ms and each turn is compared with the turn of `off` next to it, so that
 //! whatever else the machine does falls on all of them; the median of these is the worker's cost.
 //! The collecting thread's cost is its CPU time in a run of one mode: it is only felt where no core
 //! is free. Apart from that, the cost of one event is measured without any work in between.

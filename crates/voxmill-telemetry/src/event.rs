@@ -469,7 +469,7 @@ mod any_float {
 
     #[derive(Serialize, Deserialize)]
     #[serde(untagged)]
-    enum Value {
+    enum WrittenValue {
         Number(f64),
         /// `nan`, `inf`, `-inf`.
         Word(String),
@@ -481,8 +481,8 @@ mod any_float {
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_map(values.iter().map(|(name, &value)| {
             let written = match value.is_finite() {
-                true => Value::Number(value),
-                false => Value::Word(value.to_string().to_lowercase()),
+                true => WrittenValue::Number(value),
+                false => WrittenValue::Word(value.to_string().to_lowercase()),
             };
             (name, written)
         }))
@@ -491,10 +491,10 @@ mod any_float {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<String, f64>, D::Error> {
-        let values = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let values = BTreeMap::<String, WrittenValue>::deserialize(deserializer)?;
         let float = |value| match value {
-            Value::Number(number) => Ok(number),
-            Value::Word(word) => match word.as_str() {
+            WrittenValue::Number(number) => Ok(number),
+            WrittenValue::Word(word) => match word.as_str() {
                 "nan" | "inf" | "-inf" => word.parse().map_err(D::Error::custom),
                 _ => Err(D::Error::custom(format!("`{word}` is not a number"))),
             },

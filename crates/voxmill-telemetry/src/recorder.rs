@@ -131,9 +131,9 @@ impl Recorder {
         // The trace first: unlike a log, it leaves nothing behind when the other cannot be opened.
         let trace = options.trace.map(Trace::create).transpose()?;
         let log = options.log.map(LogFile::open).transpose()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RecorderShared {
             detailed: trace.is_some(),
-            ..Shared::default()
+            ..RecorderShared::default()
         });
         let collector = Collector::new(Arc::clone(&shared), start, log, trace);
         let thread = std::thread::Builder::new()
@@ -261,14 +261,14 @@ impl Recorder {
             .map_or(Ok(()), |running| running.finish())
     }
 
-    fn shared(&self) -> Option<&Arc<Shared>> {
+    fn shared(&self) -> Option<&Arc<RecorderShared>> {
         self.running.as_ref().map(|running| &running.shared)
     }
 }
 
 #[derive(Debug)]
 struct CollectorThread {
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -296,7 +296,7 @@ impl Drop for CollectorThread {
 
 /// What the recorder, its lanes and the collecting thread have in common.
 #[derive(Debug, Default)]
-struct Shared {
+struct RecorderShared {
     detailed: bool,
     inbox: Mutex<Inbox>,
     wake: Condvar,
@@ -305,7 +305,7 @@ struct Shared {
     stats: Mutex<Stats>,
 }
 
-impl Shared {
+impl RecorderShared {
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         lock(&self.inbox)
     }

@@ -2,7 +2,7 @@
 
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
-use voxmill_analysis::setting::{Setting, SettingNames};
+use voxmill_analysis::setting::{AdvisedSetting, SettingNames};
 use voxmill_settings::config::keys::{self, Key};
 
 pub(crate) const NAMES: SettingNames = SettingNames { flag, written };
@@ -13,39 +13,39 @@ pub(crate) fn profile(run: &Run) -> Profile {
     profile
 }
 
-pub(crate) fn flag(setting: Setting) -> String {
+pub(crate) fn flag(setting: AdvisedSetting) -> String {
     key(setting).flag()
 }
 
 /// As a flag, and as a line of the file in its section.
-fn written(setting: Setting, value: &str) -> (String, String) {
+fn written(setting: AdvisedSetting, value: &str) -> (String, String) {
     let key = key(setting);
     let in_file = format!("{}: {{ {}: {value} }}", key.section.name(), key.name);
     (key.flag_with(value), in_file)
 }
 
-fn key(setting: Setting) -> &'static Key {
+fn key(setting: AdvisedSetting) -> &'static Key {
     match setting {
-        Setting::BatchSize => &keys::BATCH_SIZE,
-        Setting::Buckets => &keys::BUCKETS,
-        Setting::BufferSize => &keys::BUFFER_SIZE,
-        Setting::CacheDir => &keys::CACHE_DIR,
-        Setting::CheckpointEvery => &keys::CHECKPOINT_EVERY,
-        Setting::ComputeThreads => &keys::COMPUTE_THREADS,
-        Setting::EnableCaching => &keys::ENABLE_CACHING,
-        Setting::EnableGradientCheckpointing => &keys::ENABLE_GRADIENT_CHECKPOINTING,
-        Setting::EvaluationInterval => &keys::EVALUATION_INTERVAL,
-        Setting::GradientAccumulationSteps => &keys::GRADIENT_ACCUMULATION_STEPS,
-        Setting::LogEvery => &keys::LOG_EVERY,
-        Setting::MaxMelFrames => &keys::MAX_MEL_FRAMES,
-        Setting::ModelSize => &keys::SIZE,
-        Setting::NoOverlap => &keys::NO_OVERLAP,
-        Setting::NumWorkers => &keys::NUM_WORKERS,
-        Setting::PadToFixedLength => &keys::PAD_TO_FIXED_LENGTH,
-        Setting::PrefetchBufferSize => &keys::PREFETCH_BUFFER_SIZE,
-        Setting::PrepareOn => &keys::PREPARE_ON,
-        Setting::RamBudget => &keys::RAM_BUDGET,
-        Setting::Unordered => &keys::UNORDERED,
+        AdvisedSetting::BatchSize => &keys::BATCH_SIZE,
+        AdvisedSetting::Buckets => &keys::BUCKETS,
+        AdvisedSetting::BufferSize => &keys::BUFFER_SIZE,
+        AdvisedSetting::CacheDir => &keys::CACHE_DIR,
+        AdvisedSetting::CheckpointEvery => &keys::CHECKPOINT_EVERY,
+        AdvisedSetting::ComputeThreads => &keys::COMPUTE_THREADS,
+        AdvisedSetting::EnableCaching => &keys::ENABLE_CACHING,
+        AdvisedSetting::EnableGradientCheckpointing => &keys::ENABLE_GRADIENT_CHECKPOINTING,
+        AdvisedSetting::EvaluationInterval => &keys::EVALUATION_INTERVAL,
+        AdvisedSetting::GradientAccumulationSteps => &keys::GRADIENT_ACCUMULATION_STEPS,
+        AdvisedSetting::LogEvery => &keys::LOG_EVERY,
+        AdvisedSetting::MaxMelFrames => &keys::MAX_MEL_FRAMES,
+        AdvisedSetting::ModelSize => &keys::SIZE,
+        AdvisedSetting::NoOverlap => &keys::NO_OVERLAP,
+        AdvisedSetting::NumWorkers => &keys::NUM_WORKERS,
+        AdvisedSetting::PadToFixedLength => &keys::PAD_TO_FIXED_LENGTH,
+        AdvisedSetting::PrefetchBufferSize => &keys::PREFETCH_BUFFER_SIZE,
+        AdvisedSetting::PrepareOn => &keys::PREPARE_ON,
+        AdvisedSetting::RamBudget => &keys::RAM_BUDGET,
+        AdvisedSetting::Unordered => &keys::UNORDERED,
     }
 }
 
@@ -55,14 +55,19 @@ mod tests {
 
     #[test]
     fn every_setting_that_advice_is_about_is_the_key_of_its_name_and_stands_in_its_own_section() {
-        for &setting in Setting::ALL {
+        for &setting in AdvisedSetting::ALL {
             assert_eq!(key(setting).name, setting.key());
         }
         for (setting, value, flag, section) in [
-            (Setting::NumWorkers, "4", "--num-workers 4", "data"),
-            (Setting::ModelSize, "small", "--model-size small", "model"),
+            (AdvisedSetting::NumWorkers, "4", "--num-workers 4", "data"),
             (
-                Setting::PadToFixedLength,
+                AdvisedSetting::ModelSize,
+                "small",
+                "--model-size small",
+                "model",
+            ),
+            (
+                AdvisedSetting::PadToFixedLength,
                 "false",
                 "--pad-to-fixed-length=false",
                 "data",
@@ -75,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_setting_in_a_sentence_becomes_its_flag() {
-        let mut text = format!("give {} more, not `featurize`", Setting::RamBudget);
+        let mut text = format!("give {} more, not `featurize`", AdvisedSetting::RamBudget);
         NAMES.in_text(&mut text);
         assert_eq!(text, "give --ram-budget more, not `featurize`");
     }

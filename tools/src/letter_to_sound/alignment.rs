@@ -17,7 +17,7 @@ const SPANS: [usize; 3] = [0, 1, 2];
 /// Phones plus "none", so that two of them index a table.
 const WIDTH: usize = PHONES.len() + 1;
 
-pub(crate) struct Entry {
+pub(crate) struct DictionaryEntry {
     /// Lower-case ASCII letters.
     pub(crate) letters: Vec<u8>,
     pub(crate) phones: Vec<Phone>,
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 
 /// Divides each word's phones among its letters. Words that cannot be divided, or only by a rare
 /// pair, are left out; the count of those comes second.
-pub(crate) fn align(entries: &[Entry]) -> (Vec<Vec<Pair>>, usize) {
+pub(crate) fn align(entries: &[DictionaryEntry]) -> (Vec<Vec<Pair>>, usize) {
     let mut weights = vec![1.0; 26 * WIDTH * WIDTH];
     for _ in 0..ROUNDS {
         let mut counts = vec![0.0; weights.len()];
@@ -67,7 +67,7 @@ fn pair_at(letter: u8, slot: usize) -> Pair {
 }
 
 /// Adds the expected number of times each pair is used in `entry` to `counts`.
-fn expect(entry: &Entry, weights: &[f64], counts: &mut [f64]) {
+fn expect(entry: &DictionaryEntry, weights: &[f64], counts: &mut [f64]) {
     let (n, m) = (entry.letters.len(), entry.phones.len());
     let columns = m + 1;
     let mut forward = vec![0.0; (n + 1) * columns];
@@ -117,7 +117,7 @@ fn normalize(counts: &mut [f64]) {
     }
 }
 
-fn best(entry: &Entry, weights: &[f64]) -> Option<Vec<Pair>> {
+fn best(entry: &DictionaryEntry, weights: &[f64]) -> Option<Vec<Pair>> {
     let (n, m) = (entry.letters.len(), entry.phones.len());
     let columns = m + 1;
     let mut score = vec![0.0; (n + 1) * columns];

@@ -14,7 +14,7 @@ use voxmill_telemetry::stage::StageId;
 
 use crate::profile::{Profile, StageTime};
 use crate::run::{Run, fact};
-use crate::setting::{Setting, SettingNames};
+use crate::setting::{AdvisedSetting, SettingNames};
 use crate::timing::Line;
 
 pub mod thresholds {
@@ -135,7 +135,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     pub what: String,
-    pub setting: Option<Setting>,
+    pub setting: Option<AdvisedSetting>,
     pub value: Option<String>,
     /// How it is typed, and how it stands in the file: filled in by [`name_settings`].
     pub flag: Option<String>,
@@ -156,7 +156,7 @@ impl<T: Into<String>> From<T> for Advice {
 }
 
 impl Advice {
-    fn set(setting: Setting, value: impl ToString, what: impl Into<String>) -> Advice {
+    fn set(setting: AdvisedSetting, value: impl ToString, what: impl Into<String>) -> Advice {
         Advice {
             setting: Some(setting),
             value: Some(value.to_string()),

@@ -11,7 +11,7 @@ use super::thresholds::{
 use super::{Advice, Cause, Diagnosis, Finding, Level};
 use crate::profile::DriverMemory;
 use crate::run::{CPU, fact};
-use crate::setting::Setting;
+use crate::setting::AdvisedSetting;
 
 /// Samples of a driver, one a second: fewer may all have hit the same moment of a step.
 const LEAST_SAMPLES: usize = 3;
@@ -56,8 +56,8 @@ impl Diagnosis<'_> {
             .because("threads for each core", asked / cores, 2.0)
             .advise(format!(
                 "leave {} and {} out: the cores are then shared out",
-                Setting::NumWorkers,
-                Setting::ComputeThreads
+                AdvisedSetting::NumWorkers,
+                AdvisedSetting::ComputeThreads
             ));
         Some(found)
     }
@@ -90,8 +90,8 @@ impl Diagnosis<'_> {
             .advise("`voxmill prepare` once: with a warm cache the workers have little to do")
             .advise(format!(
                 "fewer {}, or a {} that leaves them a core",
-                Setting::NumWorkers,
-                Setting::ComputeThreads
+                AdvisedSetting::NumWorkers,
+                AdvisedSetting::ComputeThreads
             ));
         if let Some((part, share)) = most {
             let measure = format!("share of the data side's work that is {part}");
@@ -148,16 +148,16 @@ impl Diagnosis<'_> {
         }
         let change = match self.run.fact(fact::PADDING) {
             Some("fixed") => Advice::set(
-                Setting::PadToFixedLength,
+                AdvisedSetting::PadToFixedLength,
                 false,
                 "pad to a few shapes instead of to the longest clip",
             ),
             _ => Advice::set(
-                Setting::Buckets,
+                AdvisedSetting::Buckets,
                 16,
                 format!(
                     "more shapes pad less; so do clips of like length ({})",
-                    Setting::MaxMelFrames
+                    AdvisedSetting::MaxMelFrames
                 ),
             ),
         };
@@ -185,9 +185,9 @@ impl Diagnosis<'_> {
             .because("share of the time between steps", gap, GAP)
             .advise(format!(
                 "larger {}, {} and {}",
-                Setting::CheckpointEvery,
-                Setting::EvaluationInterval,
-                Setting::LogEvery
+                AdvisedSetting::CheckpointEvery,
+                AdvisedSetting::EvaluationInterval,
+                AdvisedSetting::LogEvery
             ));
         Some(found)
     }
@@ -227,7 +227,7 @@ impl Diagnosis<'_> {
             what,
         )
         .because(measure, busy, DATA_BUSY)
-        .advise(Advice::set(Setting::PrepareOn, "host", change));
+        .advise(Advice::set(AdvisedSetting::PrepareOn, "host", change));
         Some(found)
     }
 
@@ -261,8 +261,8 @@ impl Diagnosis<'_> {
                 format!(
                     "fewer kernels: {} and {} launch more of them for the same clips; leave them out where the memory \
                      allows",
-                    Setting::GradientAccumulationSteps,
-                    Setting::EnableGradientCheckpointing
+                    AdvisedSetting::GradientAccumulationSteps,
+                    AdvisedSetting::EnableGradientCheckpointing
                 )
             }
         };
@@ -286,7 +286,7 @@ impl Diagnosis<'_> {
 
     fn twice_the_batch(&self, what: &str) -> Advice {
         let batch = self.run.number(fact::BATCH_SIZE).unwrap_or(16.0);
-        Advice::set(Setting::BatchSize, (batch * 2.0) as u64, what)
+        Advice::set(AdvisedSetting::BatchSize, (batch * 2.0) as u64, what)
     }
 
     pub(super) fn memory_hardly_used(&self) -> Option<Finding> {
@@ -337,8 +337,8 @@ impl Diagnosis<'_> {
             .because("bytes a second to and from swap", traffic, 0.0)
             .advise(format!(
                 "a smaller {} or {}, or end other programs",
-                Setting::RamBudget,
-                Setting::BufferSize
+                AdvisedSetting::RamBudget,
+                AdvisedSetting::BufferSize
             ));
         Some(found)
     }

@@ -134,7 +134,10 @@ fn memory_is_hardly_used_where_no_card_of_the_driver_is_full() {
     };
     let (what, advice) = found("cuda:0", &[("nvidia0", Some(20))]).unwrap();
     assert_eq!(what, "at most 20 % of cuda:0's memory was used");
-    let set = (advice.setting.map(Setting::key), advice.value.as_deref());
+    let set = (
+        advice.setting.map(AdvisedSetting::key),
+        advice.value.as_deref(),
+    );
     assert_eq!(set, (Some("batch_size"), Some("16")));
     let (what, _) = found("vulkan:1", &[("amd0", Some(10)), ("nvidia0", Some(25))]).unwrap();
     assert_eq!(
@@ -149,7 +152,7 @@ fn memory_is_hardly_used_where_no_card_of_the_driver_is_full() {
     assert_eq!(found("cuda:0", &[]), None, "no driver reports");
 }
 
-/// A log of this version tells which card the model is on.
+/// A log of this version says which card the model is on.
 #[test]
 fn memory_is_that_of_the_card_that_the_model_is_on() {
     let full = [("nvidia0", Some(90)), ("nvidia1", Some(20))];
@@ -192,7 +195,7 @@ fn a_busy_gpu_whose_kernels_run_a_part_of_the_time_is_launch_bound() {
         (Level::Warning, "launch-bound")
     );
     let set = &found.changes[0];
-    let set = (set.setting.map(Setting::key), set.value.as_deref());
+    let set = (set.setting.map(AdvisedSetting::key), set.value.as_deref());
     assert_eq!(set, (Some("batch_size"), Some("16")));
     let on_wgpu = SyntheticRun {
         facts: vec![("device", "wgpu:0")],
@@ -275,7 +278,7 @@ fn more_workers_are_as_many_as_the_model_needs() {
     ));
     // 8 clips of 17 ms are 136 ms of work, and a step takes 101.
     let advice = &found.changes[0];
-    assert_eq!(advice.setting.map(Setting::key), Some("num_workers"));
+    assert_eq!(advice.setting.map(AdvisedSetting::key), Some("num_workers"));
     assert_eq!(advice.value.as_deref(), Some("2"));
 }
 

@@ -4,7 +4,7 @@ use super::thresholds::{BYTES, HUGE, LOAD, STALL, TRAIN, TRANSFER};
 use super::{Advice, Cause, Diagnosis, Finding, Level};
 use crate::profile::{StageTime, data_work, part_of_featurize};
 use crate::run::fact;
-use crate::setting::Setting;
+use crate::setting::AdvisedSetting;
 use voxmill_format::percent;
 use voxmill_telemetry::event::Wait;
 use voxmill_telemetry::stage::StageId;
@@ -42,7 +42,11 @@ impl Diagnosis<'_> {
     fn why_late(&self, stage: &str) -> Finding {
         if self.run.fact(fact::OVERLAP) == Some("off") {
             let change = "let the stages run at the same time";
-            return cause(Cause::NoOverlap).advise(Advice::set(Setting::NoOverlap, false, change));
+            return cause(Cause::NoOverlap).advise(Advice::set(
+                AdvisedSetting::NoOverlap,
+                false,
+                change,
+            ));
         }
         if *stage == StageId::Prepare {
             return self.slow_transfer();
@@ -66,12 +70,12 @@ impl Diagnosis<'_> {
                 .because(measure, bytes, BYTES)
                 .advise(format!(
                     "give {} more, or leave it out: a quarter of the memory",
-                    Setting::RamBudget
+                    AdvisedSetting::RamBudget
                 ))
                 .advise(format!(
                     "or make batches smaller with {} and {}",
-                    Setting::BatchSize,
-                    Setting::GradientAccumulationSteps
+                    AdvisedSetting::BatchSize,
+                    AdvisedSetting::GradientAccumulationSteps
                 ));
         }
         // What a full buffer bridges, and what there is to bridge.
@@ -100,7 +104,7 @@ impl Diagnosis<'_> {
                 )
                 .advise(format!(
                     "or put the dataset or {} on a faster disk",
-                    Setting::CacheDir
+                    AdvisedSetting::CacheDir
                 ))
                 .advise(self.more_workers(featurize));
         }
@@ -138,11 +142,11 @@ impl Diagnosis<'_> {
                 .because(measure, for_each_core, 0.8 * step)
                 .advise(format!(
                     "a larger {} has more to do with each clip",
-                    Setting::ModelSize
+                    AdvisedSetting::ModelSize
                 ))
                 .advise(format!(
                     "keep features in the cache (leave {} out), so that there is less to do",
-                    Setting::EnableCaching
+                    AdvisedSetting::EnableCaching
                 ));
         }
         let few = (featurize.workers as f64) < self.cores;
@@ -177,7 +181,7 @@ impl Diagnosis<'_> {
             "a step's {rows:.0} clips take {:.0} ms of work, and a step {step_ms:.0} ms: {enough:.0} workers keep up",
             rows * featurize.ms.mean
         );
-        Advice::set(Setting::NumWorkers, enough as u64, what)
+        Advice::set(AdvisedSetting::NumWorkers, enough as u64, what)
     }
 
     fn slow_transfer(&self) -> Finding {
@@ -185,7 +189,7 @@ impl Diagnosis<'_> {
         let change = "let the workers compute the frames";
         cause(Cause::SlowTransfer)
             .because(measure, self.stage_busy(StageId::Prepare), 0.75)
-            .advise(Advice::set(Setting::PrepareOn, "host", change))
+            .advise(Advice::set(AdvisedSetting::PrepareOn, "host", change))
             .advise("see `voxmill devices` for how the devices are linked; one device has no transfer between two")
     }
 
@@ -195,12 +199,12 @@ impl Diagnosis<'_> {
             .because(measure, self.stage_busy(StageId::Collate), 0.75)
             .advise(format!(
                 "smaller batches ({} with {}) are put together faster",
-                Setting::BatchSize,
-                Setting::GradientAccumulationSteps
+                AdvisedSetting::BatchSize,
+                AdvisedSetting::GradientAccumulationSteps
             ))
             .advise(format!(
                 "fewer workers leave collating more of the CPU: {}",
-                Setting::NumWorkers
+                AdvisedSetting::NumWorkers
             ))
     }
 
@@ -213,7 +217,7 @@ impl Diagnosis<'_> {
         cause(Cause::SmallBuffer)
             .because(spare, busy, 0.75)
             .because(bridged, bridged_ms, 2.0 * longest_ms)
-            .advise(Advice::set(Setting::BufferSize, larger, what))
+            .advise(Advice::set(AdvisedSetting::BufferSize, larger, what))
     }
 
     fn huge_clip(&self, times: f64) -> Finding {
@@ -225,8 +229,8 @@ impl Diagnosis<'_> {
         let measure = "the slowest clip, as a multiple of p95";
         cause(Cause::HugeClip)
             .because(measure, times, HUGE)
-            .advise(format!("a few clips delay all clips after them{name}: leave them out with {}, or `voxmill prepare` once", Setting::MaxMelFrames))
-            .advise(Advice::set(Setting::Unordered, true, "or let others overtake them"))
+            .advise(format!("a few clips delay all clips after them{name}: leave them out with {}, or `voxmill prepare` once", AdvisedSetting::MaxMelFrames))
+            .advise(Advice::set(AdvisedSetting::Unordered, true, "or let others overtake them"))
     }
 }
 
@@ -247,7 +251,10 @@ fn cause(cause: Cause) -> Finding {
             "the model is done with a batch before this machine can prepare the next"
         }
         Cause::NoOverlap => {
-            let words = format!("the stages run one after another ({})", Setting::NoOverlap);
+            let words = format!(
+                "the stages run one after another ({})",
+                AdvisedSetting::NoOverlap
+            );
             return Finding::new(cause, Level::Note, 0.0, words);
         }
         _ => "see the evidence",

@@ -11,7 +11,7 @@ mod watched;
 pub use curve::Curve;
 pub use render::render;
 pub use state::{
-    BestValidation, BudgetUsage, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
+    BestValidation, BudgetLevel, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
     StepTimes, View, Watching,
 };
 pub use watched::{WatchedRun, ended};

@@ -42,7 +42,7 @@ pub struct DashboardState {
     pub frames_per_second: Option<f64>,
 
     pub buffers: Vec<BufferLevel>,
-    pub budget: Option<BudgetUsage>,
+    pub budget: Option<BudgetLevel>,
     pub devices: Vec<DeviceLoad>,
     /// Of all cores together.
     pub host_cpu_share: Option<f64>,
@@ -124,7 +124,7 @@ pub struct BufferLevel {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct BudgetUsage {
+pub struct BudgetLevel {
     pub used_bytes: u64,
     pub limit_bytes: u64,
 }

@@ -17,7 +17,7 @@ pub struct DevicesResult {
     /// Between GPUs of the machine, by their numbers.
     pub links: Vec<GpuLink>,
     /// The best two GPUs for the mode in which one prepares data for the other.
-    pub pair: Option<GpuPair>,
+    pub pair: Option<PairFound>,
     /// The device that a run uses by default.
     pub used: String,
     pub backends: Vec<BackendFound>,
@@ -71,7 +71,7 @@ pub struct GpuLink {
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct GpuPair {
+pub struct PairFound {
     pub data: usize,
     pub model: usize,
     pub link: Option<Link>,

@@ -29,7 +29,7 @@ pub struct DeviceCheck {
     pub value: Option<f64>,
     /// The most that passes.
     pub limit: Option<f64>,
-    pub unit: Option<Unit>,
+    pub unit: Option<CheckUnit>,
     /// What was seen, or why it failed or could not be measured.
     pub note: Option<String>,
 }
@@ -58,7 +58,7 @@ pub enum CheckVerdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum CheckUnit {
     /// A difference from the CPU, as a share of the largest value or step.
     Difference,
     BytesPerSecond,

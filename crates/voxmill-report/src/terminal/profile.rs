@@ -292,7 +292,7 @@ fn scorecard(page: &mut Page, profile: &Profile) {
 #[cfg(test)]
 mod tests {
     use voxmill_analysis::profile::profile;
-    use voxmill_analysis::setting::{Setting, SettingNames};
+    use voxmill_analysis::setting::{AdvisedSetting, SettingNames};
     use voxmill_analysis::synthetic::SyntheticRun;
 
     use super::super::tests::fits;
@@ -306,7 +306,7 @@ mod tests {
         },
     };
 
-    fn flag(setting: Setting) -> String {
+    fn flag(setting: AdvisedSetting) -> String {
         format!("--{}", setting.key().replace('_', "-"))
     }
 

@@ -3,7 +3,7 @@
 use super::page::Page;
 use super::{Mark, Paint};
 use crate::format::{count, counted, pad, size};
-use crate::results::selftest::{CheckVerdict, DeviceCheck, SelfTest, Unit};
+use crate::results::selftest::{CheckUnit, CheckVerdict, DeviceCheck, SelfTest};
 
 /// Columns of a check's name.
 const NAME: usize = 30;
@@ -40,13 +40,13 @@ pub fn check_text(check: &DeviceCheck, paint: Paint) -> String {
         CheckVerdict::NotMeasurable => (Mark::Open, "not measurable"),
     };
     let measured = check.value.zip(check.unit).map(|(value, unit)| match unit {
-        Unit::Difference => match check.limit {
+        CheckUnit::Difference => match check.limit {
             Some(limit) => format!("off by {value:.1e} (at most {limit:.0e})"),
             None => format!("off by {value:.1e}"),
         },
-        Unit::BytesPerSecond => format!("{}/s", size(value as u64)),
-        Unit::Kernels => count(value as u64),
-        Unit::Bits => format!("{value} bits after the leading one"),
+        CheckUnit::BytesPerSecond => format!("{}/s", size(value as u64)),
+        CheckUnit::Kernels => count(value as u64),
+        CheckUnit::Bits => format!("{value} bits after the leading one"),
     });
     let seen = measured.or_else(|| check.note.clone());
     let text = seen.map_or(word.to_owned(), |seen| format!("{word}: {seen}"));
@@ -64,7 +64,7 @@ mod tests {
         let compared = |name, verdict, value| DeviceCheck {
             value: Some(value),
             limit: Some(1e-3),
-            unit: Some(Unit::Difference),
+            unit: Some(CheckUnit::Difference),
             ..DeviceCheck::new(name, verdict)
         };
         let noted = |name, verdict, note: &str| DeviceCheck {
@@ -73,7 +73,7 @@ mod tests {
         };
         let rate = DeviceCheck {
             value: Some(12.5e9),
-            unit: Some(Unit::BytesPerSecond),
+            unit: Some(CheckUnit::BytesPerSecond),
             ..DeviceCheck::new("transfer to the device", CheckVerdict::Pass)
         };
         let result = SelfTest {

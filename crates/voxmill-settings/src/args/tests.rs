@@ -1,5 +1,9 @@
 //! The command line: what is taken, what is refused and in which words.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use clap::{CommandFactory as _, Parser as _};
 
 use super::*;
@@ -155,4 +159,67 @@ fn what_validate_is_given_reaches_the_settings_of_train() {
     assert_eq!(train.flags.get(&keys::NUM_WORKERS), Some(12_usize));
     assert_eq!(train.flags.get(&keys::KEEP), Some(9_usize));
     assert!(parse("validate --fix").is_err());
+}
+
+/// Flags of cargo and of espeak-ng, which messages name as well.
+const OF_OTHERS: [&str; 5] = ["features", "ipa", "locked", "path", "release"];
+
+#[test]
+fn every_flag_that_a_crate_names_is_a_flag_of_a_verb() {
+    let mut flags: BTreeSet<String> = OF_OTHERS.map(str::to_owned).into();
+    flags.extend(["help", "version"].map(str::to_owned));
+    for verb in Cli::command().get_subcommands() {
+        for argument in verb.get_arguments() {
+            let names = argument.get_long_and_visible_aliases();
+            flags.extend(names.into_iter().flatten().map(str::to_owned));
+            let aliases = argument.get_all_aliases();
+            flags.extend(aliases.into_iter().flatten().map(str::to_owned));
+        }
+    }
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut named = 0;
+    for source in sources(crates) {
+        let text = fs::read_to_string(&source).unwrap();
+        let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = shipped
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        for name in code.flat_map(flags_in) {
+            assert!(flags.contains(name), "--{name} in {}", source.display());
+            named += 1;
+        }
+    }
+    assert!(named > 50, "the sources were read: {named}");
+}
+
+/// Of all crates, without files of tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match path.is_dir() {
+            true if !matches!(name.as_ref(), "tests" | "benches" | "examples" | "data") => {
+                all.extend(sources(&path));
+            }
+            false if name.ends_with(".rs") && name != "tests.rs" => all.push(path),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// `num-workers` of `"fewer --num-workers"`.
+fn flags_in(line: &str) -> impl Iterator<Item = &str> {
+    let starts = line.match_indices("--").filter_map(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let rest = &line[at + 2..];
+        let is_flag = rest.starts_with(|c: char| c.is_ascii_lowercase());
+        let alone = before.is_none_or(|c| !c.is_alphanumeric() && c != '-');
+        (is_flag && alone).then_some(rest)
+    });
+    starts.map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        &rest[..end.unwrap_or(rest.len())]
+    })
 }

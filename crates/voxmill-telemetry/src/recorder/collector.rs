@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::faults::FaultLimit;
 use super::log_file::{LogFile, Logged};
 use super::seconds::Seconds;
-use super::{ItemEvent, LaneShared, RecordError, Shared, lock};
+use super::{ItemEvent, LaneShared, RecordError, RecorderShared, lock};
 use crate::event::{Event, Nanos, Stamped};
 use crate::log::LogError;
 use crate::trace::Trace;
@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(250);
 const GRACE: Nanos = Nanos(100_000_000);
 
 pub(super) struct Collector {
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
     start: Instant,
     log: Option<LogFile>,
     trace: Option<Trace>,
@@ -51,7 +51,7 @@ struct AskedFlush {
 
 impl Collector {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<RecorderShared>,
         start: Instant,
         log: Option<LogFile>,
         trace: Option<Trace>,
@@ -256,7 +256,7 @@ fn our_references(trace: &Option<Trace>) -> usize {
 }
 
 /// Whatever ends the thread, nobody waits for it in vain.
-struct ReportsItsEnd(Arc<Shared>);
+struct ReportsItsEnd(Arc<RecorderShared>);
 
 impl Drop for ReportsItsEnd {
     fn drop(&mut self) {
@@ -304,9 +304,9 @@ mod tests {
         }
     }
 
-    fn logging(path: &std::path::Path) -> (Collector, Arc<Shared>) {
+    fn logging(path: &std::path::Path) -> (Collector, Arc<RecorderShared>) {
         let log = LogFile::open(path.to_owned()).unwrap();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(RecorderShared::default());
         let collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
         (collector, shared)
     }
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_reported_to_whoever_waits() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(RecorderShared::default());
         let ends = ReportsItsEnd(Arc::clone(&shared));
         let thread = std::thread::spawn(move || {
             let _ends = ends;

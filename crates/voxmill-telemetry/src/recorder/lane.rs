@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::{Naming, Shared, lock};
+use super::{Naming, RecorderShared, lock};
 use crate::event::{Nanos, SlotState, Wait};
 
 /// Events in a lane before more are only counted: 2 MB.
@@ -170,7 +170,7 @@ impl fmt::Debug for LaneStage {
 pub(crate) struct LaneShared {
     pub(crate) stage: Arc<LaneStage>,
     pub(crate) worker: u32,
-    recorder: Arc<Shared>,
+    recorder: Arc<RecorderShared>,
     waiting: Mutex<Waiting>,
     /// The names of buffers whose levels this lane has recorded.
     buffers: Mutex<Vec<String>>,
@@ -184,7 +184,11 @@ struct Waiting {
 }
 
 impl LaneShared {
-    pub(super) fn new(stage: Arc<LaneStage>, worker: u32, recorder: Arc<Shared>) -> LaneShared {
+    pub(super) fn new(
+        stage: Arc<LaneStage>,
+        worker: u32,
+        recorder: Arc<RecorderShared>,
+    ) -> LaneShared {
         LaneShared {
             stage,
             worker,

@@ -23,9 +23,9 @@ const STAGES: [&str; 8] = [
 const SECONDS: u64 = 5;
 
 /// Numbers from 0 to 1 that look random and are the same each time.
-struct Draws(u64);
+struct SizeDraws(u64);
 
-impl Draws {
+impl SizeDraws {
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
         self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
@@ -49,7 +49,7 @@ fn line(at: Nanos, event: Event) -> usize {
 /// Every stage handles 10,000 items a second with 16 workers; times begin ten hours into a run,
 /// where they have the most digits.
 fn bytes_of_items(variation: f64) -> usize {
-    let mut draws = Draws(7);
+    let mut draws = SizeDraws(7);
     let mut seconds = Seconds::default();
     let naming: Naming = Arc::new(|item| format!("LJ{:03}-{:04}", item / 10_000, item % 10_000));
     let begin = 36_000;
@@ -89,7 +89,7 @@ fn bytes_of_items(variation: f64) -> usize {
 
 /// Steps, samples, levels, decisions and a flood of faults in one second.
 fn bytes_of_the_rest() -> usize {
-    let mut draws = Draws(11);
+    let mut draws = SizeDraws(11);
     let at = Nanos(36_000_123_456_789);
     let mut events = Vec::new();
     for _ in 0..20 {

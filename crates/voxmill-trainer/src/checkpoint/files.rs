@@ -144,7 +144,7 @@ pub struct Checkpoints {
     folder: PathBuf,
     /// How many of the newest to keep, apart from the best one.
     keep: usize,
-    /// What tells this run from others, where it is known.
+    /// What distinguishes this run from others, where it is known.
     pub(super) run: Option<String>,
     /// A disk that takes this long for each.
     #[cfg(test)]

@@ -185,7 +185,7 @@ impl PrepareOn {
 
 /// A run on its device, between two steps.
 #[derive(Debug)]
-pub(crate) struct RunState<'a> {
+pub(crate) struct TrainingState<'a> {
     pub(crate) model: &'a Voice,
     pub(crate) optimizer: &'a OptimizerState,
     /// Running sums of true and of predicted frames.
@@ -205,7 +205,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// Waits for the device and copies all that training changes.
-    pub(crate) fn of(facts: CheckpointFacts, state: &RunState<'_>) -> Self {
+    pub(crate) fn of(facts: CheckpointFacts, state: &TrainingState<'_>) -> Self {
         let begun = Instant::now();
         let [voice, training] = weights::tensors(state);
         Self {

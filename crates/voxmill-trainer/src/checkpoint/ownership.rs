@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::files::{BEST, UNFINISHED, remove};
 use super::{CheckpointError, CheckpointFacts, Checkpoints, JSON, untrusted};
 
-/// The name in [`CheckpointFacts::settings`] of what tells a run from all others. Checkpoints from before there was one
+/// The name in [`CheckpointFacts::settings`] of what distinguishes a run from all others. Checkpoints from before there was one
 /// have none, and are anybody's.
 pub const RUN_ID: &str = "run_id";
 

@@ -72,7 +72,7 @@ fn save_facts(
 
 pub(super) fn snapshot(facts: &CheckpointFacts) -> Snapshot {
     let (model, optimizer) = trained();
-    let state = RunState {
+    let state = TrainingState {
         model: &model,
         optimizer: &optimizer,
         lengths: [1234.5, 1e-3],

@@ -6,7 +6,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::{CheckpointError, CheckpointFacts, Restored, RunState, VoiceFacts};
+use super::{CheckpointError, CheckpointFacts, Restored, TrainingState, VoiceFacts};
 use crate::device::read;
 use crate::model::{Voice, Weight};
 use crate::optimizer::{Moments, OptimizerState};
@@ -36,7 +36,7 @@ impl HostTensor {
 const LOSS_SCALE: &str = "loss_scale";
 
 /// The weights to speak with, which are their running mean; and all that training resumes from besides.
-pub(super) fn tensors(state: &RunState<'_>) -> [Vec<HostTensor>; 2] {
+pub(super) fn tensors(state: &TrainingState<'_>) -> [Vec<HostTensor>; 2] {
     let (mut voice, mut training) = (Vec::new(), Vec::new());
     let weights = state.model.weights().into_iter();
     for (weight, moments) in weights.zip(state.optimizer.by_weight()) {

@@ -139,7 +139,7 @@ mod tests {
         let written = writer.wait().unwrap().unwrap();
         assert_eq!(written.step, 3);
         assert!(written.path.join(super::super::JSON).is_file());
-        assert!(writer.wait().is_none(), "it is told once");
+        assert!(writer.wait().is_none(), "it is reported once");
     }
 
     #[test]

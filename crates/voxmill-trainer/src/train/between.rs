@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::report::{NotSaved, Observer, Saved, StepReport, Stopped, Summary, Validation};
 use super::{Began, Feed, RunContext, TrainError, Trainer, caught, validate};
-use crate::checkpoint::{Best, CheckpointFacts, NotWritten, RunState, Snapshot, Written};
+use crate::checkpoint::{Best, CheckpointFacts, NotWritten, Snapshot, TrainingState, Written};
 use crate::optimizer::{LossScale, with_mean_weights};
 use crate::synthesis::TrainedVoice;
 
@@ -266,7 +266,7 @@ impl Trainer {
             prepare_on: self.options.prepare_on,
             precision: self.options.precision,
         };
-        let state = RunState {
+        let state = TrainingState {
             model: &self.model,
             optimizer: &self.optimizer,
             lengths: self.lengths.read(),

@@ -1,7 +1,7 @@
 //! `voxmill selftest`: a device compared with the CPU, before anyone trusts it with a voice.
 
 use anyhow::Context as _;
-use voxmill_report::results::selftest::{CheckVerdict, DeviceCheck, SelfTest, Unit, VERSION};
+use voxmill_report::results::selftest::{CheckUnit, CheckVerdict, DeviceCheck, SelfTest, VERSION};
 use voxmill_report::terminal::{check_text, self_test_summary};
 use voxmill_settings::AvailableDevices;
 use voxmill_settings::args::SelftestArgs;
@@ -65,15 +65,15 @@ fn result_of(check: &SelftestCheck) -> DeviceCheck {
             },
             value: Some(off),
             limit: Some(most),
-            unit: Some(Unit::Difference),
+            unit: Some(CheckUnit::Difference),
             ..result
         },
         &CheckOutcome::Measured { value, unit } => DeviceCheck {
             value: Some(value),
             unit: Some(match unit {
-                selftest::MeasuredUnit::BytesPerSecond => Unit::BytesPerSecond,
-                selftest::MeasuredUnit::Kernels => Unit::Kernels,
-                selftest::MeasuredUnit::Bits => Unit::Bits,
+                selftest::MeasuredUnit::BytesPerSecond => CheckUnit::BytesPerSecond,
+                selftest::MeasuredUnit::Kernels => CheckUnit::Kernels,
+                selftest::MeasuredUnit::Bits => CheckUnit::Bits,
             }),
             ..result
         },

@@ -81,7 +81,7 @@ pub(crate) fn write_whole(path: &Path, content: &str) -> io::Result<()> {
     written
 }
 
-/// What tells a run from all others, also from one in the same folder before it: 64 random bits.
+/// What distinguishes a run from all others, also from one in the same folder before it: 64 random bits.
 pub(crate) fn new_id() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
@@ -224,7 +224,7 @@ pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> Stri
 /// Checkpoints say the same, so that they are known wherever they are.
 const ID: &str = "# run ";
 
-/// What tells a run from all others, as its settings have it. Runs from before there was one have none.
+/// What distinguishes a run from all others, as its settings have it. Runs from before there was one have none.
 pub(crate) fn id_of(run: &Path) -> Option<String> {
     let text = ConfigFile::text_of(&run.join(SETTINGS)).ok()?;
     let id = text.lines().find_map(|line| line.strip_prefix(ID))?;

@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use voxmill_telemetry::event::Outcome;
 
-use super::super::state::{BestValidation, BudgetUsage, BufferLevel, DeviceLoad, StepTimes};
+use super::super::state::{BestValidation, BudgetLevel, BufferLevel, DeviceLoad, StepTimes};
 use super::*;
 
 /// A run in its third epoch.
@@ -44,7 +44,7 @@ fn halfway() -> DashboardState {
             capacity,
         })
         .to_vec(),
-        budget: Some(BudgetUsage {
+        budget: Some(BudgetLevel {
             used_bytes: 300 << 20,
             limit_bytes: 4 << 30,
         }),

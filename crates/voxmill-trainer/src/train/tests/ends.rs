@@ -163,13 +163,13 @@ fn a_feed_without_a_batch_is_an_error() {
 /// What a resumed run must find in the log is written between the two.
 #[test]
 fn a_checkpoint_is_announced_before_it_is_there() {
-    struct Watching(Checkpoints, Vec<(bool, usize)>);
-    impl Watching {
+    struct WatchedSaves(Checkpoints, Vec<(bool, usize)>);
+    impl WatchedSaves {
         fn look(&mut self, saved: bool) {
             self.1.push((saved, self.0.list().unwrap().len()));
         }
     }
-    impl Observer for Watching {
+    impl Observer for WatchedSaves {
         fn steps(&mut self, _: &[StepReport], _: &Progress) -> Result<(), FeedError> {
             Ok(())
         }
@@ -185,7 +185,7 @@ fn a_checkpoint_is_announced_before_it_is_there() {
     let (folder, mut every) = (tempdir(), options(3));
     every.checkpoint_every = Some(1);
     let (mut feed, saves) = (TestFeed::new(batches()), checkpoints(&folder));
-    let mut watching = Watching(saves.clone(), Vec::new());
+    let mut watching = WatchedSaves(saves.clone(), Vec::new());
     let stop = feed.stop();
     fresh(every)
         .run(&mut feed, &saves, &mut watching, &stop)

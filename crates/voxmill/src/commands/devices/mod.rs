@@ -18,7 +18,7 @@ use voxmill_settings::{AvailableDevices, Devices as Chosen};
 
 /// All that was found.
 #[derive(Debug)]
-struct Devices {
+struct FoundDevices {
     host: Host,
     backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
     cards: Vec<GpuFacts>,
@@ -35,7 +35,7 @@ struct Devices {
 
 pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
     let available = AvailableDevices::detect();
-    let mut devices = Devices::detect(&available);
+    let mut devices = FoundDevices::detect(&available);
     if let Some((chosen, notes)) = args.flags().choose(&available)? {
         for note in notes {
             status!("{note}");
@@ -49,15 +49,15 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
     print_result(&result, args.json, devices_text)
 }
 
-impl Devices {
-    fn detect(available: &AvailableDevices) -> Devices {
+impl FoundDevices {
+    fn detect(available: &AvailableDevices) -> FoundDevices {
         let roots = Roots::default();
         let cards = topology::gpus(&roots);
         let compiled = Backend::compiled().filter(|backend| *backend != Backend::Cpu);
         let backends: Vec<_> = compiled.map(|backend| (backend, found(backend))).collect();
         let links = topology::links(&cards, &roots);
         let driver = |card: &GpuFacts| topology::driver(&card.pci?, &roots);
-        Devices {
+        FoundDevices {
             host: Host::detect(&roots),
             gpus: inventory::gpus(&backends, &cards, |id| available.address(id)),
             pair: available.best_pair(),

@@ -5,11 +5,11 @@ use voxmill_settings::NoCard;
 use voxmill_telemetry::probes::topology::GpuFacts;
 use voxmill_trainer::device::{Backend, DeviceError};
 
-use super::Devices;
+use super::FoundDevices;
 use super::copy::Copied;
 use super::inventory::Gpu;
 
-pub(super) fn result(devices: &Devices) -> result::DevicesResult {
+pub(super) fn result(devices: &FoundDevices) -> result::DevicesResult {
     let host = &devices.host;
     let places = 0..devices.cards.len();
     let links = places.flat_map(|b| (0..b).map(move |a| [a, b]));
@@ -32,7 +32,7 @@ pub(super) fn result(devices: &Devices) -> result::DevicesResult {
             .map(|gpu| self::gpu(devices, gpu))
             .collect(),
         links: links.collect(),
-        pair: devices.pair.as_ref().map(|pair| result::GpuPair {
+        pair: devices.pair.as_ref().map(|pair| result::PairFound {
             data: pair.data,
             model: pair.model,
             link: pair.link,
@@ -46,7 +46,7 @@ pub(super) fn result(devices: &Devices) -> result::DevicesResult {
     }
 }
 
-fn gpu(devices: &Devices, gpu: &Gpu) -> result::GpuFound {
+fn gpu(devices: &FoundDevices, gpu: &Gpu) -> result::GpuFound {
     let seen = result::GpuFound {
         names: gpu.ids.iter().map(ToString::to_string).collect(),
         software: gpu.is_software,
@@ -76,7 +76,7 @@ fn gpu(devices: &Devices, gpu: &Gpu) -> result::GpuFound {
     }
 }
 
-fn backend(devices: &Devices, backend: Backend) -> result::BackendFound {
+fn backend(devices: &FoundDevices, backend: Backend) -> result::BackendFound {
     let found = devices.backends.iter().find(|(other, _)| *other == backend);
     let found = found.map(|(_, found)| found.as_ref());
     let is_cpu = backend == Backend::Cpu;
@@ -153,10 +153,10 @@ mod tests {
     fn machine(
         cards: Vec<GpuFacts>,
         backends: Vec<(Backend, Result<Vec<FoundDevice>, DeviceError>)>,
-    ) -> Devices {
+    ) -> FoundDevices {
         let links = [((0, 1), Link::Phb)].into_iter().take(cards.len() / 2);
         let links: Links = links.collect();
-        Devices {
+        FoundDevices {
             host: Host {
                 cpu: Some("AMD Ryzen 9 7950X 16-Core Processor".to_owned()),
                 cores: 32,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// The list of missing backends left out: it grows with the program.
-    fn seen(devices: &Devices) -> String {
+    fn seen(devices: &FoundDevices) -> String {
         let text = devices_text(&result(devices));
         let fits = |line: &str| line.chars().count() <= 80;
         assert!(text.lines().all(fits), "{text}");

@@ -78,7 +78,7 @@ fn prepare(
     recorder: &Recorder,
     stop: &AtomicBool,
 ) -> anyhow::Result<Exit> {
-    let mut prepared: Vec<Prepared> = Vec::new();
+    let mut prepared: Vec<PreparedSet> = Vec::new();
     let (mut failure, mut interrupted) = (None, false);
     for folder in folders(&settings.data)? {
         let spent = prepared.iter().map(|folder| folder.report.cache.bytes);
@@ -135,7 +135,7 @@ struct PrepareRun<'a> {
     stop: &'a AtomicBool,
 }
 
-struct Prepared {
+struct PreparedSet {
     report: PreparedDataset,
     /// Why nothing should be trained on it.
     refusal: Option<UserError>,
@@ -172,7 +172,7 @@ fn print_warnings(warnings: &[Warning]) {
 }
 
 impl PrepareRun<'_> {
-    fn run(&self) -> anyhow::Result<Prepared> {
+    fn run(&self) -> anyhow::Result<PreparedSet> {
         let begin = Instant::now();
         let mut manifest = scan(self.folder, &self.settings.data)?;
         let scan_time = begin.elapsed();
@@ -251,7 +251,7 @@ impl PrepareRun<'_> {
         }
         .result()?;
         let refusal = refusal(&manifest, usable).filter(|_| !interrupted);
-        Ok(Prepared {
+        Ok(PreparedSet {
             report,
             refusal,
             interrupted,

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use voxmill_pipeline::control::Control;
-use voxmill_report::dashboard::{BudgetUsage, BufferLevel, DashboardState};
+use voxmill_report::dashboard::{BudgetLevel, BufferLevel, DashboardState};
 use voxmill_report::format::clock;
 
 use super::Starting;
@@ -60,7 +60,7 @@ impl Pulse {
                 capacity: stage.capacity,
             })
             .collect();
-        state.budget = snapshot.budgets.first().map(|budget| BudgetUsage {
+        state.budget = snapshot.budgets.first().map(|budget| BudgetLevel {
             used_bytes: budget.in_use,
             limit_bytes: budget.limit,
         });
@@ -84,7 +84,7 @@ impl Pulse {
 }
 
 /// Prints a line where nothing else was printed for a while.
-pub(super) struct Lines {
+pub(super) struct PulseLines {
     shared: Arc<LastLine>,
     printer: Option<JoinHandle<()>>,
 }
@@ -96,8 +96,8 @@ struct LastLine {
     finished: AtomicBool,
 }
 
-impl Lines {
-    pub(super) fn start(pulse: Pulse) -> std::io::Result<Lines> {
+impl PulseLines {
+    pub(super) fn start(pulse: Pulse) -> std::io::Result<PulseLines> {
         let shared = Arc::new(LastLine {
             began: Instant::now(),
             at: AtomicU64::new(0),
@@ -115,7 +115,7 @@ impl Lines {
                 }
             }
         })?;
-        Ok(Lines {
+        Ok(PulseLines {
             shared,
             printer: Some(printer),
         })
@@ -133,7 +133,7 @@ impl LastLine {
     }
 }
 
-impl Drop for Lines {
+impl Drop for PulseLines {
     fn drop(&mut self) {
         self.shared.finished.store(true, Ordering::Release);
         if let Some(printer) = self.printer.take() {

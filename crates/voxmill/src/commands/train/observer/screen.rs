@@ -9,7 +9,7 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::train::{RunLimits, Saved, StepReport, Validation};
 
-use super::pulse::{Lines, Pulse};
+use super::pulse::{Pulse, PulseLines};
 use super::totals::{Pace, Totals};
 use crate::commands;
 use crate::dashboard::{BestValidation, Dashboard, DeviceLoad, Goal, StepTimes};
@@ -25,7 +25,7 @@ const BETWEEN_LINES: Duration = Duration::from_secs(5);
 pub(in crate::commands::train) struct Screen {
     dashboard: Option<Dashboard>,
     /// Where there is no dashboard.
-    lines: Option<Lines>,
+    lines: Option<PulseLines>,
     limits: RunLimits,
     last_line: Option<Instant>,
     /// Lines of warnings that were printed before the dashboard opened.
@@ -44,7 +44,7 @@ impl Screen {
         let warned_before = dashboard.as_ref().map_or(0, show_start_warnings);
         let lines = match dashboard {
             Some(_) => None,
-            None => Some(Lines::start(pulse)?),
+            None => Some(PulseLines::start(pulse)?),
         };
         Ok(Screen {
             dashboard,
