@@ -6,7 +6,7 @@
 use voxmill_data::batch_plan::Shape;
 
 use crate::device::Precision;
-use crate::model::{DECODER_WIDTH, DURATION_WIDTH, ENCODER_WIDTH, ModelShape, REFERENCE_WIDTH};
+use crate::model::ModelShape;
 use crate::train::excerpts_per_speaker;
 
 const FLOAT: u64 = 4;
@@ -46,11 +46,8 @@ pub struct StepForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recompute {
     Nothing,
-    /// Whole blocks, which then keep only their inputs: the CPU's own ones in 32 bits.
+    /// Whole blocks, which then keep only their inputs.
     Blocks,
-    /// What the library holds for cheap: all but products, sums over channels, casts, and what mixes
-    /// with masks.
-    Cheap,
 }
 
 impl StepForm {
@@ -61,23 +58,24 @@ impl StepForm {
         let s = &self.shape;
         let (d, dr) = (s.channels as u64, s.reference_channels as u64);
         let (wide, own) = (FLOAT, self.activation());
-        let blocks = |count: usize, width: usize, widen: usize, channels: u64| {
-            count as u64 * self.kept_by_block(width, widen) * channels
+        let blocks = |count: usize, widen: usize, channels: u64| {
+            count as u64 * self.kept_by_block(widen) * channels
         };
-        let per_token = blocks(s.encoder_blocks, ENCODER_WIDTH, s.encoder_widen, d)
-            + blocks(2, DURATION_WIDTH, 1, d)
+        let per_token = blocks(s.encoder_blocks, s.encoder_widen, d)
+            + blocks(2, 1, d)
             + own * 4 * d
             + wide * 4 * mels;
         // Scores of the alignment: every frame with every token, three times on the way. Like all that
         // losses are made of they are 32 bits wide.
-        let per_frame = blocks(s.decoder_blocks, DECODER_WIDTH, s.decoder_widen, d)
+        let per_frame = blocks(s.decoder_blocks, s.decoder_widen, d)
             + own * 8 * d
             + wide * (10 * mels + 3 * tokens);
-        let per_reference = blocks(s.reference_blocks, REFERENCE_WIDTH, 4, dr) + wide * 6 * dr;
+        let per_reference = blocks(s.reference_blocks, 4, dr) + wide * 6 * dr;
         let kept = tokens * per_token + frames * per_frame + references * per_reference;
-        // One block at a time also has what it makes in the backward pass.
-        let (widen, width) = (s.decoder_widen.max(s.encoder_widen), DECODER_WIDTH);
-        let passing = frames.max(tokens) * wide * kept_whole(width, widen) * d;
+        // One block at a time also has what it makes in the backward pass: what was not kept, the gradients between its
+        // products, and in 32 bits what the norm and the convolution need.
+        let widen = s.decoder_widen.max(s.encoder_widen) as u64;
+        let passing = frames.max(tokens) * d * (own * (6 + 4 * widen) + 2 * wide);
         let values = (frames + references) * (mels + 1) + 2 * tokens;
         // In 16 bits every weight has a second copy, for as long as the backward pass needs it.
         let copies = if own == HALF { HALF } else { 0 };
@@ -98,26 +96,14 @@ impl StepForm {
         }
     }
 
-    /// Bytes for each channel of each frame.
-    fn kept_by_block(&self, width: usize, widen: usize) -> u64 {
+    /// Bytes for each channel of each frame: the input, and what goes into each of the two products.
+    fn kept_by_block(&self, widen: usize) -> u64 {
         let own = self.activation();
-        // How much more it is where it stays 32 bits wide.
-        let wider = FLOAT - own;
         match self.recompute {
-            // Norms are computed in 32 bits: what they subtract from, divide and multiply.
-            Recompute::Nothing => own * kept_whole(width, widen) + 3 * wider,
+            Recompute::Nothing => own * (3 + widen as u64),
             Recompute::Blocks => 2 * own,
-            // The input twice (once for the convolution, in 32 bits), the norm's result, what the
-            // products give, and the output.
-            Recompute::Cheap => own * (7 + 3 * widen as u64) + wider,
         }
     }
-}
-
-/// A convolution keeps what each of its taps saw; norm, style and residual keep some ten more, and the
-/// two products what is between them.
-fn kept_whole(width: usize, widen: usize) -> u64 {
-    (width + 10 + 3 * widen) as u64
 }
 
 /// Bytes on a device for as long as it makes frames: the waves that samples are multiplied with, and the filters.
@@ -177,17 +163,14 @@ mod tests {
         let small = form(ModelSize::Small, Recompute::Nothing);
         assert!(total(&small, 8, 400) > total(&tiny, 8, 400));
         let blocks = form(ModelSize::Tiny, Recompute::Blocks);
-        assert!(total(&blocks, 8, 400) < total(&tiny, 8, 400) / 2);
-        let cheap = form(ModelSize::Tiny, Recompute::Cheap);
-        assert!(total(&cheap, 8, 400) < total(&tiny, 8, 400));
-        assert!(total(&cheap, 8, 400) > total(&blocks, 8, 400));
+        assert!(total(&blocks, 8, 400) < total(&tiny, 8, 400) * 3 / 4);
         let need = tiny.need(shape(8, 400));
         assert_eq!(need.with_slots(4) - need.with_slots(3), need.batch);
     }
 
     #[test]
     fn half_the_bits_take_little_more_than_half_the_activations() {
-        for recompute in [Recompute::Nothing, Recompute::Cheap] {
+        for recompute in [Recompute::Nothing, Recompute::Blocks] {
             let single = form(ModelSize::Tiny, recompute);
             let need = |precision| {
                 let form = StepForm {

@@ -6,11 +6,13 @@ use std::sync::OnceLock;
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use voxmill_data::batch::Batch;
+use voxmill_data::batch_plan::Shape;
 
 use crate::checkpoint::{Checkpoints, VoiceFacts};
 use crate::device::{self, Backend, DeviceId, Precision, read, test_gpu};
 use crate::loss::pass;
 use crate::model::Voice;
+use crate::need::{Recompute, StepForm};
 use crate::optimizer::{AdamW, FlatGradients, OptimizerState};
 use crate::prepare::Counts;
 use crate::schedule::{Decay, Schedule};
@@ -265,6 +267,30 @@ fn what_is_made_again_is_not_kept() {
     };
     let (kept, again) = (between(false), between(true));
     assert!(again < kept * 3 / 4, "{again} of {kept}");
+    // And neither is more than was computed for it before the run.
+    let computed = |recompute| {
+        let form = StepForm {
+            shape: facts.shape.clone(),
+            parameters: 0,
+            mel_channels: facts.vocabulary.mel_channels,
+            reference_frames: 32,
+            speakers: 1,
+            recompute,
+            precision: Precision::Single,
+        };
+        let batch = Shape {
+            rows: 8,
+            frames: 704,
+            tokens: 64,
+        };
+        form.need(batch).activations
+    };
+    let (whole, blocks) = (computed(Recompute::Nothing), computed(Recompute::Blocks));
+    println!("kept {kept} of {whole}, made again {again} of {blocks}");
+    assert!(
+        kept <= whole && again <= blocks,
+        "{kept} {whole} {again} {blocks}"
+    );
 }
 
 /// Where the GPU has 16 bits; the loss scale of f16 may first leave out some steps.

@@ -289,22 +289,11 @@ impl AdamW {
         gradients: FlatGradients,
         rate: f64,
     ) -> (Voice, OptimizerState, Taken) {
-        self.step_steered_by(StepControl::new, model, state, gradients, rate)
-    }
-
-    fn step_steered_by(
-        &self,
-        control: fn(Tensor<1>) -> StepControl,
-        model: Voice,
-        state: OptimizerState,
-        gradients: FlatGradients,
-        rate: f64,
-    ) -> (Voice, OptimizerState, Taken) {
         let norm = gradients.norm(&state.updates.device());
         let counted = norm.clone().is_finite().float();
         let updates = state.updates + counted.clone();
         let scaled_by = gradients.scaled_by.clone();
-        let control = control(self.control(&norm, &counted, &updates, scaled_by));
+        let control = Control::new(self.control(&norm, &counted, &updates, scaled_by));
         let update = Update {
             adam: *self,
             rate: rate as f32,
@@ -353,6 +342,7 @@ impl AdamW {
 
 /// The steering numbers, where they are needed.
 struct StepControl {
+    #[cfg(feature = "gpu")]
     on_device: Tensor<1>,
     /// The CPU's memory is the host's: reading costs nothing there.
     on_host: Option<[f32; 5]>,
@@ -364,11 +354,11 @@ impl StepControl {
             let all = device::read(on_device.clone());
             std::array::from_fn(|n| all.get(n).copied().unwrap_or(0.0))
         });
-        Self { on_device, on_host }
-    }
-
-    fn part(&self, n: usize) -> Tensor<1> {
-        self.on_device.clone().narrow(0, n, 1)
+        Self {
+            #[cfg(feature = "gpu")]
+            on_device,
+            on_host,
+        }
     }
 }
 
@@ -471,35 +461,37 @@ impl Update {
             };
             return cpu::adam(numbers, weight, gradient, moments);
         }
-        #[cfg(feature = "gpu")]
-        if !device::is_cpu(&weight.device()) {
-            let numbers = gpu::AdamNumbers {
-                beta_1,
-                beta_2,
-                rate: self.rate,
-                shrink: 1.0 - self.rate * weight_decay,
-                epsilon: EPSILON,
-            };
-            let control = self.control.on_device.clone();
-            return gpu::adam(numbers, control, weight, gradient, moments);
-        }
-        let gradient = gradient * self.control.part(1);
-        let first = moments.first.clone() * beta_1 + gradient.clone() * (1.0 - beta_1);
-        let second = moments.second.clone() * beta_2 + gradient.square() * (1.0 - beta_2);
-        let divisor = (second.clone() / self.control.part(3)).sqrt() + EPSILON;
-        let step = first.clone() / self.control.part(2) / divisor * self.rate;
-        let moved = weight.clone() * (1.0 - self.rate * weight_decay) - step;
-        let apart = (moments.mean_weight.clone() - moved.clone()) * self.control.part(4);
-        let mean = moved.clone() + apart;
-        let counted = self.control.part(0).greater_elem(0.5).expand(weight.dims());
-        let choose = |old: Tensor<1>, new: Tensor<1>| old.mask_where(counted.clone(), new);
-        let moments = Moments {
-            path: moments.path,
-            first: choose(moments.first, first),
-            second: choose(moments.second, second),
-            mean_weight: choose(moments.mean_weight, mean),
+        self.update_on_device(weight, gradient, moments, weight_decay)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn update_on_device(
+        &self,
+        weight: Tensor<1>,
+        gradient: Tensor<1>,
+        moments: Moments,
+        weight_decay: f32,
+    ) -> (Tensor<1>, Moments) {
+        let numbers = gpu::AdamNumbers {
+            beta_1: self.adam.beta_1,
+            beta_2: self.adam.beta_2,
+            rate: self.rate,
+            shrink: 1.0 - self.rate * weight_decay,
+            epsilon: EPSILON,
         };
-        (choose(weight, moved), moments)
+        let control = self.control.on_device.clone();
+        gpu::adam(numbers, control, weight, gradient, moments)
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn update_on_device(
+        &self,
+        _weight: Tensor<1>,
+        _gradient: Tensor<1>,
+        _moments: Moments,
+        _weight_decay: f32,
+    ) -> (Tensor<1>, Moments) {
+        unreachable!("a build without GPUs has no device but the CPU")
     }
 }
 

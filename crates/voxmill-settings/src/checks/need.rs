@@ -26,7 +26,6 @@ pub struct Needs {
 
 impl Needs {
     pub fn of(settings: &TrainSettings, precision: Precision, plan: &BatchPlan) -> Needs {
-        let by_hand = settings.devices.devices.model().is_cpu();
         let speakers: BTreeSet<u32> = plan.clips().iter().map(|clip| clip.speaker).collect();
         let form = StepForm {
             shape: settings.model_size.shape(),
@@ -34,10 +33,9 @@ impl Needs {
             mel_channels: settings.data.audio.n_mels,
             reference_frames: plan.settings().reference_frames.get() as usize,
             speakers: speakers.len(),
-            recompute: match (settings.gradient_checkpointing, by_hand) {
-                (false, _) => Recompute::Nothing,
-                (true, true) => Recompute::Blocks,
-                (true, false) => Recompute::Cheap,
+            recompute: match settings.gradient_checkpointing {
+                false => Recompute::Nothing,
+                true => Recompute::Blocks,
             },
             precision,
         };

@@ -5,8 +5,6 @@
 //! Frames are rows × time × channels. Sums over time are made in two stages, first over [`SEGMENT`] frames each and then
 //! over the segments, always in the same order: results do not depend on which unit is faster.
 
-#![expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 

@@ -1,7 +1,5 @@
 //! The kernels of an update: one unit for each number.
 
-#![expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 

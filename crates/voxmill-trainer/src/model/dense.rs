@@ -17,10 +17,12 @@ pub(super) struct Dense {
     pub(super) weight: Param<Tensor<2>>,
     pub(super) bias: Param<Tensor<1>>,
     /// Both in 16 bits, made once a step of the weights as they are now; of no other use.
+    #[cfg(feature = "gpu")]
     #[module(skip)]
     casts: Option<Casts>,
 }
 
+#[cfg(feature = "gpu")]
 #[derive(Clone, Debug)]
 struct Casts {
     weight: Tensor<2>,
@@ -33,6 +35,7 @@ impl Dense {
         Self {
             weight: init.normal("weight", [inputs, outputs], deviation),
             bias: init.constant([outputs], 0.0),
+            #[cfg(feature = "gpu")]
             casts: None,
         }
     }

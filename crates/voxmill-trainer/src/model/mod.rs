@@ -31,7 +31,6 @@ use block::Block;
 use dense::{Dense, Norm};
 use init::Init;
 use reference::ReferenceEncoder;
-pub(crate) use reference::WIDTH as REFERENCE_WIDTH;
 
 use crate::align::{Durations, PLACES};
 use crate::device::{Precision, tracked_on, widened};
@@ -87,9 +86,9 @@ pub(crate) struct Encoded {
     pub(crate) log_durations: Tensor<2>,
 }
 
-pub(crate) const ENCODER_WIDTH: usize = 7;
-pub(crate) const DURATION_WIDTH: usize = 5;
-pub(crate) const DECODER_WIDTH: usize = 9;
+const ENCODER_WIDTH: usize = 7;
+const DURATION_WIDTH: usize = 5;
+const DECODER_WIDTH: usize = 9;
 
 impl Voice {
     /// Fresh weights. They depend on the seed and on nothing else: the same on every device.

@@ -9,7 +9,7 @@ use super::init::Init;
 use super::shape::ModelShape;
 use super::spans::Spans;
 
-pub(crate) const WIDTH: usize = 5;
+pub(super) const WIDTH: usize = 5;
 pub(super) const WIDEN: usize = 4;
 
 #[derive(Module, Debug)]
