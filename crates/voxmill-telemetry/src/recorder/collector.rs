@@ -427,12 +427,19 @@ mod tests {
         assert!(read(&written).events().count() < filled as usize + 50);
         let at = Nanos((filled + 60) * MILLI);
         collector.write(at, false, 0);
-        assert!(shared.inbox().problem().is_some(), "it is tried once a second");
+        assert!(
+            shared.inbox().problem().is_some(),
+            "it is tried once a second"
+        );
         collector.write(Nanos((filled + 2000) * MILLI), false, 0);
         written.extend(on(&mut disk));
         let log = read(&written);
         let times: Vec<u64> = log.events().map(|line| line.at.0 / MILLI).collect();
-        assert_eq!(times, Vec::from_iter(1..=filled + 50), "each once, in order");
+        assert_eq!(
+            times,
+            Vec::from_iter(1..=filled + 50),
+            "each once, in order"
+        );
         assert_eq!(log.flaws, Default::default());
         assert!(shared.inbox().problem().is_none(), "nothing is missing");
         let notes = shared.inbox().notes.join("\n");

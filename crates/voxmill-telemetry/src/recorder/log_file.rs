@@ -36,7 +36,10 @@ pub(super) enum Logged {
     /// From now on they are kept. It is said once.
     Behind(LogError),
     /// All that was kept is written.
-    CaughtUp { after: Nanos, dropped: u64 },
+    CaughtUp {
+        after: Nanos,
+        dropped: u64,
+    },
     /// Whether they outlive a power cut is not known.
     NotSynced(LogError),
 }
