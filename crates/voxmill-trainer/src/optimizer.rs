@@ -293,7 +293,7 @@ impl AdamW {
         let counted = norm.clone().is_finite().float();
         let updates = state.updates + counted.clone();
         let scaled_by = gradients.scaled_by.clone();
-        let control = Control::new(self.control(&norm, &counted, &updates, scaled_by));
+        let control = StepControl::new(self.control(&norm, &counted, &updates, scaled_by));
         let update = Update {
             adam: *self,
             rate: rate as f32,

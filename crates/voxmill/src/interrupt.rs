@@ -14,6 +14,11 @@ pub(crate) fn request_stop() {
     ASKED_TO_STOP.store(true, Ordering::Relaxed);
 }
 
+/// For work that knows no flag of its own.
+pub(crate) fn is_asked_to_stop() -> bool {
+    ASKED_TO_STOP.load(Ordering::Relaxed)
+}
+
 /// The flag that long work looks at between items.
 pub(crate) fn watch() -> anyhow::Result<&'static AtomicBool> {
     ctrlc::set_handler(|| {

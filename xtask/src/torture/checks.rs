@@ -126,6 +126,24 @@ pub(crate) fn checkpoints(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// Every file of a run with its content, but for locks, which say who was there last.
+pub(crate) fn contents(run: &Path) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![run.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_none_or(|end| end != "lock") {
+                let content = fs::read(&path)?;
+                found.insert(path, content);
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Each whole line of a step: its number and its values as they are written. Numbers are written with all their digits,
 /// so that equal text is equal to the bit.
 fn steps_in_log(run: &Path) -> anyhow::Result<Vec<(u64, String)>> {

@@ -102,19 +102,28 @@ impl Verb {
         }
     }
 
-    /// On one thread each, with a log of every step.
+    /// Resumed where there is a checkpoint.
     pub(crate) fn train(folder: &Path) -> Verb {
+        // Steps in the log say which checkpoints the run can fall back to.
+        let found = super::checks::checkpoints(&folder.join("run"));
+        match found.is_ok_and(|found| !found.is_empty()) {
+            true => Verb::train_by(folder, "--resume"),
+            false => Verb::train_anew(folder),
+        }
+    }
+
+    /// Whatever is there.
+    pub(crate) fn train_anew(folder: &Path) -> Verb {
+        Verb::train_by(folder, "--run-dir")
+    }
+
+    /// On one thread each, with a log of every step.
+    fn train_by(folder: &Path, place: &str) -> Verb {
         let run = folder.join("run");
         let args = format!(
             "--batch-size 4 --model-size nano --device cpu --compute-threads 1 --num-workers 1 --max-steps {STEPS} \
              --checkpoint-every 3 --evaluation-interval 12 --keep 3 --log-every 1 --sample-every 0 --no-dashboard"
         );
-        // Steps in the log say which checkpoints the run can fall back to.
-        let resumes = super::checks::checkpoints(&run).is_ok_and(|found| !found.is_empty());
-        let place = match resumes {
-            true => "--resume",
-            false => "--run-dir",
-        };
         let verb = Verb::new(folder, &format!("train {args}"));
         let verb = verb.with_path("--train-data", &folder.join("data"));
         verb.with_path(place, &run)

@@ -273,55 +273,96 @@ impl Round<'_> {
         self.undisturbed.check_run(&self.run())
     }
 
-    /// Whoever comes second is refused and touches nothing.
     fn two_train(&mut self) -> anyhow::Result<()> {
+        match self.draws.below(8) {
+            0 | 1 => self.both_at_once(),
+            2..=4 => self.refused_late(),
+            _ => self.refused_while_another_runs(),
+        }
+    }
+
+    /// Whoever comes second is refused and touches nothing, also where it wants to replace the run.
+    fn refused_while_another_runs(&mut self) -> anyhow::Result<()> {
         let mut first = self.start_train()?;
         let settings = self.run().join("settings.yaml");
-        let moment = self.draws.within(self.train_span().mul_f64(0.5));
-        // Not in the same moment: that is drawn below.
-        let at_once = self.draws.chance(4);
-        let began =
-            at_once || (first.runs_until(|passed| passed >= moment && settings.exists())?);
+        let moment = self.draws.within(self.train_span());
+        let began = first.runs_until(|passed| passed >= moment && settings.exists())?;
         let more = self.draws.one(&[
-            "",
             "--seed 9",
             "--reset-training",
             "--reset-training --seed 9",
+            "--reset-training --seed 9 --keep 1",
         ]);
-        let before = std::fs::read(&settings).ok();
-        // Also where there are checkpoints by now, and `train` would resume.
-        let verb = match at_once {
+        let resumes = self.draws.chance(4);
+        let verb = match resumes {
             true => Verb::train(self.folder),
-            false => Verb::train(self.folder).with(more),
+            false => Verb::train_anew(self.folder).with(more),
         };
+        let before = std::fs::read(&settings).ok();
         let mut second = self.program.start(&verb)?;
         let second_ended = second.wait()?;
-        let first_runs = first.runs_after(Duration::ZERO)?;
-        if began && first_runs {
-            self.counts.others += 1;
-            ensure!(
-                second_ended.code() == Some(1),
-                "the second start ended with {second_ended} while the first one was running"
-            );
-            if before.is_some() {
-                let after = std::fs::read(&settings).ok();
-                ensure!(before == after, "the second start changed settings.yaml");
-            }
+        if !began || !first.runs_after(Duration::ZERO)? {
+            // The first was over: the second may have replaced it, as it was asked to.
             first.expect(0)?;
-            return self.undisturbed.check_run(&self.run());
+            return Ok(());
         }
-        // Either may have been first, or both ran one after another; one of them did it all.
-        let first_ended = first.wait()?;
+        self.counts.others += 1;
+        ensure!(
+            second_ended.code() == Some(1),
+            "the second start ended with {second_ended} while the first one was running"
+        );
+        let after = std::fs::read(&settings).ok();
+        ensure!(before == after, "the second start changed settings.yaml");
+        first.expect(0)?;
+        self.undisturbed.check_run(&self.run())
+    }
+
+    /// A start that would replace a stopped run, and that something refuses after it has the folder to itself: the run is
+    /// as it was, and continues.
+    fn refused_late(&mut self) -> anyhow::Result<()> {
+        let mut first = self.start_train()?;
+        let span = self.train_span();
+        self.kill(&mut first, span)?;
+        for _ in 0..=self.draws.below(2) {
+            if !self.run().join("settings.yaml").exists() {
+                break;
+            }
+            let verb = Verb::train_anew(self.folder).with("--reset-training --seed 9");
+            let nowhere = self.folder.join("nowhere");
+            let manifest = self.folder.join("data/metadata.csv");
+            let verb = match self.draws.below(4) {
+                0 => verb.with_path("--trace", &nowhere.join("trace.json")),
+                1 => verb.with_path("--trace", &checks::log(&self.run())),
+                2 => verb.with_path("--tensorboard-log-dir", &manifest),
+                _ => verb.with("--dashboard"),
+            };
+            let before = checks::contents(&self.run())?;
+            self.program.start(&verb)?.expect(1)?;
+            let after = checks::contents(&self.run())?;
+            let changed = { before.keys().chain(after.keys()) }
+                .find(|path| before.get(*path) != after.get(*path));
+            ensure!(
+                changed.is_none(),
+                "a start that was refused changed {changed:?}"
+            );
+            self.counts.others += 1;
+        }
+        self.finish_train()
+    }
+
+    /// Either may be first, or both run one after another; one of them does it all.
+    fn both_at_once(&mut self) -> anyhow::Result<()> {
+        let mut first = self.start_train()?;
+        let mut second = self.program.start(&Verb::train(self.folder))?;
+        let (first_ended, second_ended) = (first.wait()?, second.wait()?);
+        self.counts.others += 1;
         ensure!(
             [first_ended, second_ended]
                 .iter()
                 .any(|status| status.success()),
             "both starts ended without success: {first_ended}, {second_ended}"
         );
-        match more.is_empty() || at_once {
-            true => self.undisturbed.check_run(&self.run()),
-            false => Ok(()),
-        }
+        self.undisturbed.check_run(&self.run())
     }
 
     fn two_prepare(&mut self) -> anyhow::Result<()> {

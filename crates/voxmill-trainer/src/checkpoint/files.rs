@@ -6,9 +6,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
 use super::ownership::remove_file;
+use super::place::KnownFolder;
 use super::{
     ALIGNMENTS, Best, CHECKPOINT_VERSION, CheckpointError, CheckpointFacts, CheckpointFolder, JSON,
     Snapshot, StoredAlignments, TRAINING, VOICE, WITHOUT_ALIGNMENTS, durations, untrusted, weights,
@@ -146,6 +148,8 @@ pub struct Checkpoints {
     keep: usize,
     /// What distinguishes this run from others, where it is known.
     pub(super) run: Option<String>,
+    /// The folder as it was when the run began, where it must stay the same.
+    pub(super) place: Option<KnownFolder>,
     /// A disk that takes this long for each.
     #[cfg(test)]
     pub(crate) delay: Duration,
@@ -168,6 +172,8 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
     /// Since its snapshot was begun.
     pub(crate) took: Duration,
+    /// Old ones that should have gone are still there.
+    pub(crate) not_pruned: Option<CheckpointError>,
 }
 
 /// `best.json`
@@ -188,6 +194,7 @@ impl Checkpoints {
             folder: folder.to_owned(),
             keep: keep.max(1),
             run: None,
+            place: None,
             #[cfg(test)]
             delay: Duration::ZERO,
         }
@@ -218,7 +225,8 @@ impl Checkpoints {
         Ok(all)
     }
 
-    /// The newest checkpoint that is whole: a damaged one is skipped for the one before it.
+    /// The newest checkpoint that is whole: a damaged one is skipped for the one before it, and another run's is no
+    /// checkpoint of this one.
     pub fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
         self.newest_by(CheckpointFolder::open)
     }
@@ -231,8 +239,12 @@ impl Checkpoints {
             path: self.folder.clone(),
             source,
         })?;
-        let mut damaged = Vec::new();
+        let (mut damaged, mut others) = (Vec::new(), None);
         for path in list.iter().rev() {
+            if self.is_of_another(path) {
+                others = others.or_else(|| Some(path.clone()));
+                continue;
+            }
             match open(path) {
                 Ok(checkpoint) => {
                     return Ok(FoundCheckpoint {
@@ -247,6 +259,7 @@ impl Checkpoints {
             }
         }
         let first = damaged.into_iter().next();
+        let first = first.or_else(|| others.map(CheckpointError::OfAnotherRun));
         Err(first.unwrap_or_else(|| CheckpointError::None(self.folder.clone())))
     }
 
@@ -254,7 +267,8 @@ impl Checkpoints {
     /// or where the best is damaged.
     pub fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
         let newest = || self.newest_by(CheckpointFolder::open_voice);
-        let Some(path) = self.best_path() else {
+        let of_us = |path: &PathBuf| !self.is_of_another(path);
+        let Some(path) = self.best_path().filter(of_us) else {
             return newest();
         };
         match CheckpointFolder::open_voice(&path) {
@@ -271,7 +285,7 @@ impl Checkpoints {
     }
 
     /// By its step: a name in the file could lead anywhere.
-    fn best_path(&self) -> Option<PathBuf> {
+    pub(super) fn best_path(&self) -> Option<PathBuf> {
         let bytes = untrusted::read(&self.folder.join(BEST), &(1..=MOST_BEST)).ok()?;
         let BestFile { best, .. } = serde_json::from_slice(&bytes).ok()?;
         Some(self.folder.join(Self::name(best.step)))
@@ -328,7 +342,10 @@ impl Checkpoints {
         }
         let unfinished = self.folder.join(format!("{UNFINISHED}-{name}"));
         let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.folder)?;
+            match &self.place {
+                Some(place) => place.check()?,
+                None => fs::create_dir_all(&self.folder)?,
+            }
             remove(&unfinished)?;
             fs::create_dir(&unfinished)?;
             for (name, bytes) in &files {
@@ -336,9 +353,11 @@ impl Checkpoints {
             }
             write_synced(&unfinished.join(JSON), &json)?;
             sync_folder(&unfinished)?;
-            remove(&path)?;
-            fs::rename(&unfinished, &path)?;
-            sync_folder(&self.folder)
+            name_it(&unfinished, &path)?;
+            sync_folder(&self.folder)?;
+            // The one of the same step before it, if there was one. The next start removes it as well.
+            let _ = remove(&unfinished);
+            Ok(())
         };
         if let Err(source) = write() {
             // What was begun is of no use, and on a full disk its room is.
@@ -348,13 +367,15 @@ impl Checkpoints {
         if let Some(best) = best.filter(|best| best.step == step) {
             self.point_to_best(&name, best)?;
         }
-        self.prune(&path)?;
+        // The new one is there: whatever keeps the old ones from going is no reason to write it again.
+        let not_pruned = self.prune(&path).err();
         Ok(Written {
             step,
             best,
             path,
             bytes: total as u64,
             took: begun.elapsed(),
+            not_pruned,
         })
     }
 
@@ -382,20 +403,20 @@ impl Checkpoints {
     /// Deletes old ones. Those after the one just written are left over from before the run
     /// went back, because they are damaged or somebody wanted so: they do not count.
     fn prune(&self, written: &Path) -> Result<(), CheckpointError> {
-        let failed = |source| CheckpointError::Write {
-            path: self.folder.clone(),
+        let failed = |path: &Path, source| CheckpointError::Remove {
+            path: path.to_owned(),
             source,
         };
-        let mut list = self.list().map_err(failed)?;
+        let list = self.list();
+        let mut list = list.map_err(|source| failed(&self.folder, source))?;
         list.retain(|path| **path <= *written);
         list.truncate(list.len().saturating_sub(self.keep));
         let best = self.best_path();
-        let mut old = list.iter().filter(|path| Some(*path) != best.as_ref());
-        old.try_for_each(|path| match self.is_of_another(path) {
-            true => Ok(()),
-            false => remove(path),
-        })
-        .map_err(failed)
+        let old = list.iter().filter(|path| Some(*path) != best.as_ref());
+        let old = old.filter(|path| !self.is_of_another(path));
+        // One that cannot go keeps no other.
+        let removed = old.map(|path| remove(path).map_err(|source| failed(path, source)));
+        removed.fold(Ok(()), Result::and)
     }
 }
 
@@ -403,6 +424,20 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Gives a checkpoint its name. One that has it already is there until this one is: whenever this program is ended, the
+/// name leads to a whole checkpoint.
+pub(super) fn name_it(unfinished: &Path, path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return fs::rename(unfinished, path);
+    }
+    let swapped = renameat_with(CWD, unfinished, CWD, path, RenameFlags::EXCHANGE);
+    swapped.or_else(|_| {
+        // Some file systems cannot swap.
+        remove(path)?;
+        fs::rename(unfinished, path)
+    })
 }
 
 /// Makes the names in a folder last.

@@ -17,6 +17,7 @@
 mod durations;
 mod files;
 mod ownership;
+mod place;
 #[cfg(test)]
 mod tests;
 mod untrusted;
@@ -38,6 +39,7 @@ use voxmill_text::symbols::SymbolTable;
 pub(crate) use files::Written;
 pub use files::{Checkpoints, FoundCheckpoint};
 pub use ownership::RUN_ID;
+pub use place::KnownFolder;
 pub(crate) use writer::{CheckpointWriter, NotWritten};
 
 use crate::device::Precision;
@@ -237,6 +239,8 @@ pub enum CheckpointError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("cannot remove {}", path.display())]
+    Remove { path: PathBuf, source: io::Error },
     #[error("there is no checkpoint in {}", .0.display())]
     None(PathBuf),
     #[error("{} is another run's", .0.display())]

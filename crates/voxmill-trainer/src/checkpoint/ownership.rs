@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::files::{BEST, UNFINISHED, remove};
+use super::place::KnownFolder;
 use super::{CheckpointError, CheckpointFacts, Checkpoints, JSON, untrusted};
 
 /// The name in [`CheckpointFacts::settings`] of what distinguishes a run from all others. Checkpoints from before there was one
@@ -25,6 +26,26 @@ impl Checkpoints {
     pub fn of_run(mut self, id: &str) -> Self {
         self.run = Some(id.to_owned());
         self
+    }
+
+    /// From now on nothing is written but into the very folder that is there now. It is not made again where it is
+    /// gone: what gets its name may be somebody else's.
+    pub fn in_place(mut self) -> io::Result<Self> {
+        self.place = Some(KnownFolder::find(self.folder())?);
+        Ok(self)
+    }
+
+    /// Where the folder is now, if its path no longer leads to it.
+    pub fn moved_to(&self) -> Option<PathBuf> {
+        let place = self.place.as_ref()?;
+        place.check().err().and_then(|_| place.now())
+    }
+
+    /// All but those that are surely another run's, from the oldest to the newest.
+    pub fn own(&self) -> io::Result<Vec<PathBuf>> {
+        let mut list = self.list()?;
+        list.retain(|path| !self.is_of_another(path));
+        Ok(list)
     }
 
     /// Checkpoints in the folder that are another run's.
@@ -49,16 +70,17 @@ impl Checkpoints {
         *ours != theirs
     }
 
-    /// Removes the checkpoints of this run and `best.json`, which names one of them.
+    /// Removes the checkpoints of this run and `best.json`, where it names one of them.
     pub fn remove_all(&self) -> Result<(), CheckpointError> {
         let removed = || -> io::Result<()> {
             // It goes first: whatever ends this program, it never names what is not there.
-            remove_file(&self.folder().join(BEST))?;
-            let own = self.list()?.into_iter();
-            for path in own.filter(|path| !self.is_of_another(path)) {
-                remove(&path)?;
+            if !self
+                .best_path()
+                .is_some_and(|path| self.is_of_another(&path))
+            {
+                remove_file(&self.folder().join(BEST))?;
             }
-            Ok(())
+            self.own()?.iter().try_for_each(|path| remove(path))
         };
         removed().map_err(|source| self.cannot_write(source))
     }

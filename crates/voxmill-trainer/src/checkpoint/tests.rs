@@ -383,3 +383,108 @@ fn all_that_is_left_of_a_run_can_be_removed() {
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["mine.txt"]);
 }
+
+#[test]
+fn an_old_one_that_cannot_go_is_no_failed_checkpoint() {
+    let (_folder, checkpoints) = folder(1);
+    save(&checkpoints, 1);
+    // It is in the way of whoever wants to remove a folder.
+    fs::write(checkpoints.folder().join("step-000000002"), "a file").unwrap();
+    let written = checkpoints.write(snapshot(&facts(3, None))).unwrap();
+    let why = written.not_pruned.unwrap().to_string();
+    assert!(why.contains("cannot remove"), "{why}");
+    assert_eq!(step(checkpoints.newest()), 3);
+    assert_eq!(
+        steps(&checkpoints),
+        ["2", "3"],
+        "the others go all the same"
+    );
+    fs::remove_file(checkpoints.folder().join("step-000000002")).unwrap();
+    let written = checkpoints.write(snapshot(&facts(4, None))).unwrap();
+    assert!(written.not_pruned.is_none());
+}
+
+/// Whoever is ended while a step is saved once more has one of the two.
+#[test]
+fn a_name_leads_to_a_whole_checkpoint_at_every_moment() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let home = tempfile::tempdir().unwrap();
+    let [old, new] = ["step-000000001", ".unfinished-step-000000001"].map(|n| home.path().join(n));
+    let make = |path: &Path| {
+        fs::create_dir(path).unwrap();
+        for file in [JSON, VOICE, TRAINING] {
+            fs::write(path.join(file), [7; 100]).unwrap();
+        }
+    };
+    make(&old);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut missed = 0;
+            while !done.load(Ordering::Relaxed) {
+                missed += u32::from(!old.join(JSON).exists());
+            }
+            missed
+        });
+        for _ in 0..500 {
+            make(&new);
+            super::files::name_it(&new, &old).unwrap();
+            super::files::remove(&new).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(looks.join().unwrap(), 0, "it was not there");
+    });
+}
+
+#[test]
+fn nothing_is_written_into_a_folder_that_took_the_place_of_another() {
+    let (home, checkpoints) = folder(3);
+    let folder = checkpoints.folder().to_owned();
+    fs::create_dir(&folder).unwrap();
+    let checkpoints = checkpoints.in_place().unwrap();
+    save(&checkpoints, 1);
+    let aside = home.path().join("aside");
+    fs::rename(&folder, &aside).unwrap();
+    for there in [false, true] {
+        if there {
+            fs::create_dir(&folder).unwrap();
+        }
+        let error = save_facts(&checkpoints, &facts(2, None)).unwrap_err();
+        let CheckpointError::Write { source, .. } = &error else {
+            panic!("{error}");
+        };
+        assert!(source.to_string().contains("it was moved to"), "{source}");
+        assert_eq!(folder.exists(), there, "it is not made again");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::remove_dir(&folder).unwrap();
+    fs::rename(&aside, &folder).unwrap();
+    save(&checkpoints, 2);
+    assert_eq!(steps(&checkpoints), ["1", "2"]);
+}
+
+#[test]
+fn another_runs_checkpoint_is_none_of_ours() {
+    let (_folder, checkpoints) = folder(9);
+    let ours = checkpoints.clone().of_run("ours");
+    let best = Best { step: 8, loss: 0.1 };
+    let theirs = Facts {
+        progress: facts(8, Some(best)).progress,
+        ..of_run(8, "theirs")
+    };
+    save_facts(&checkpoints, &theirs).unwrap();
+    for found in [ours.newest(), ours.best()] {
+        assert!(
+            matches!(found, Err(CheckpointError::OfAnotherRun(path)) if path.ends_with("step-000000008"))
+        );
+    }
+    save_facts(&ours, &of_run(3, "ours")).unwrap();
+    assert_eq!((step(ours.newest()), step(ours.best())), (3, 3));
+    assert_eq!(ours.own().unwrap().len(), 1);
+    assert_eq!(
+        (step(checkpoints.newest()), step(checkpoints.best())),
+        (8, 8)
+    );
+    ours.remove_all().unwrap();
+    assert_eq!(step(checkpoints.best()), 8, "`best.json` is theirs as well");
+}

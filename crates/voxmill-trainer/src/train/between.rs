@@ -1,6 +1,7 @@
 //! What is due between steps and after the last one: reporting, validating, saving, samples. Here the host
 //! waits for the device. It does not wait for a checkpoint to be written, but for the one before it.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ use crate::synthesis::TrainedVoice;
 
 /// A voice that can be heard to learn soon is worth more than one at a round number of steps.
 const FIRST_SAMPLE_SECONDS: f64 = 60.0;
+
+/// While it waits for room, it looks this often whether it is to stop.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 impl Trainer {
     /// What is due after a step.
@@ -41,7 +45,7 @@ impl Trainer {
         if save || is_best {
             self.save(run)?;
         }
-        if sample {
+        if sample && !run.is_asked_to_stop() {
             self.sample(run.observer)?;
         }
         Ok(())
@@ -57,15 +61,16 @@ impl Trainer {
         let device = self.device.clone();
         let outcome = outcome.and_then(|stopped| {
             let end = || self.end(stopped, start.step, &mut run);
-            caught(&device, end).map(|()| stopped)
+            caught(&device, end).map(|left_out| (stopped, left_out))
         });
         // An error may have come before what was being written was waited for.
         let written = self.written(&mut run);
-        let outcome = outcome.and_then(|stopped| written.map(|_| stopped));
+        let outcome = outcome.and_then(|ended| written.map(|_| ended));
         let unsaved = self.progress.step > self.saved_at.unwrap_or(start.step);
         match outcome {
-            Ok(stopped) => Ok(Summary {
+            Ok((stopped, left_out)) => Ok(Summary {
                 stopped,
+                left_out,
                 first_step: start.step,
                 step: self.progress.step,
                 seconds: start.at.elapsed(),
@@ -85,13 +90,13 @@ impl Trainer {
         }
     }
 
-    /// What is due after the last step.
+    /// What is due after the last step. Whether some of it was left out, because somebody did not want to wait for it.
     fn end<F: Feed>(
         &mut self,
         stopped: Stopped,
         first_step: u64,
         run: &mut RunContext<'_, F>,
-    ) -> Result<(), TrainError> {
+    ) -> Result<bool, TrainError> {
         self.report(run.observer)?;
         self.written(run)?;
         let step = self.progress.step;
@@ -99,18 +104,19 @@ impl Trainer {
             return Err(TrainError::NoBatches);
         }
         if step == first_step {
-            return Ok(());
+            return Ok(false);
         }
         self.give_up_if_bad(run)?;
         let validates = self.options.validate_every.is_some() && stopped != Stopped::Interrupted;
         let validate = validates && self.validated_at != Some(step);
-        if validate {
+        if validate && !run.is_asked_to_stop() {
             self.validate(run, true)?;
         }
-        if validate || self.saved_at != Some(step) {
+        let left_out = validate && run.is_asked_to_stop() && self.validated_at != Some(step);
+        if validate && !left_out || self.saved_at != Some(step) {
             self.save_at_last(run)?;
         }
-        Ok(())
+        Ok(left_out)
     }
 
     fn report(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
@@ -168,7 +174,9 @@ impl Trainer {
         let model = with_mean_weights(&self.model, &self.optimizer);
         let statistics = self.voice.mel_statistics;
         let batches = run.feed.validation().map_err(TrainError::Feed)?;
-        let found = validate::validate(&model, batches, statistics);
+        let stop = run.stop;
+        let is_asked = || stop.load(Ordering::Relaxed);
+        let found = validate::validate(&model, batches, statistics, is_asked);
         let Some((losses, shown)) = found.map_err(TrainError::Feed)? else {
             return Ok(());
         };
@@ -211,12 +219,20 @@ impl Trainer {
         Ok(())
     }
 
-    /// Nothing comes after this checkpoint, so it is waited for.
+    /// Nothing comes after this checkpoint, so it is waited for. Whoever asks to stop meanwhile gets one more attempt.
     fn save_at_last<F: Feed>(&mut self, run: &mut RunContext<'_, F>) -> Result<(), TrainError> {
+        let was_asked = run.is_asked_to_stop();
         let mut again_in = self.written(run)?;
         loop {
             if let Some(pause) = again_in {
-                thread::sleep(pause);
+                let until = Instant::now() + pause;
+                while Instant::now() < until && (was_asked || !run.is_asked_to_stop()) {
+                    let left = until.saturating_duration_since(Instant::now());
+                    thread::sleep(left.min(BETWEEN_LOOKS));
+                }
+                if !was_asked && run.is_asked_to_stop() {
+                    self.unsaved.is_last = true;
+                }
             }
             self.begin_to_save(run);
             again_in = self.written(run)?;
@@ -234,7 +250,7 @@ impl Trainer {
     ) -> Result<Duration, TrainError> {
         let (failures, pause) = self.unsaved.failed(Instant::now());
         let most = self.options.max_failed_checkpoints;
-        let again_in = (failures < most).then_some(pause);
+        let again_in = (failures < most && !self.unsaved.is_last).then_some(pause);
         observer.not_saved(&NotSaved {
             step,
             why: &why,
@@ -298,6 +314,7 @@ impl Trainer {
             path,
             bytes,
             took,
+            not_pruned,
         } = match written {
             None => return Ok(None),
             Some(Err(failed)) => return self.not_saved(failed, observer).map(Some),
@@ -312,6 +329,9 @@ impl Trainer {
         };
         self.unsaved.saved(best);
         observer.saved(&saved).map_err(TrainError::Observer)?;
+        if let Some(why) = not_pruned {
+            observer.not_pruned(&why);
+        }
         Ok(None)
     }
 }

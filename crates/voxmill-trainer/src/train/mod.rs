@@ -23,7 +23,7 @@ mod validate;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use burn::tensor::Device;
@@ -147,6 +147,14 @@ struct RunContext<'a, F> {
     feed: &'a mut F,
     checkpoints: CheckpointWriter,
     observer: &'a mut dyn Observer,
+    /// Set when somebody wants the run to end.
+    stop: &'a AtomicBool,
+}
+
+impl<F> RunContext<'_, F> {
+    fn is_asked_to_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// Where this start of the run began.
@@ -207,8 +215,9 @@ impl Trainer {
             feed,
             checkpoints: CheckpointWriter::start(checkpoints),
             observer,
+            stop,
         };
-        caught(&device, || self.run_steps(run, stop))
+        caught(&device, || self.run_steps(run))
     }
 
     /// The limit that ends the run here, if any.

@@ -175,6 +175,8 @@ pub struct Summary {
     pub seconds: Duration,
     pub progress: Progress,
     pub voice: VoiceFacts,
+    /// The run was over, and somebody did not want to wait for its last validation.
+    pub left_out: bool,
 }
 
 /// Receives what happens. An error ends the run.
@@ -190,6 +192,8 @@ pub trait Observer {
     fn saved(&mut self, _: &Saved) -> Result<(), FeedError> {
         Ok(())
     }
+    /// A checkpoint has appeared, and older ones that should have gone could not be removed.
+    fn not_pruned(&mut self, _: &CheckpointError) {}
     /// The run continues without it for now, or ends.
     fn not_saved(&mut self, _: &NotSaved<'_>) {}
     /// Time for samples of the voice.

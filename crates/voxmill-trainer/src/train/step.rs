@@ -4,7 +4,6 @@
 //! scores that are read a step behind in `alignments`, validation, checkpoints and what is saved after a
 //! failure in `between`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::gradients::{BatchGradients, StepSum, StepTask};
@@ -26,7 +25,6 @@ impl Trainer {
     pub(super) fn run_steps<F: Feed>(
         mut self,
         mut run: RunContext<'_, F>,
-        stop: &AtomicBool,
     ) -> Result<Summary, TrainError> {
         let (options, device) = (self.options.clone(), self.device.clone());
         let start = Began::new(&self.progress);
@@ -46,11 +44,12 @@ impl Trainer {
 
             // The effective batch: one batch, or several that come one after another and whose gradients add up.
             let (asked, trained) = loop {
-                if stop.load(Ordering::Relaxed) {
-                    break 'run Ok(Stopped::Interrupted);
-                }
+                // First of the two: what is over cannot be resumed, whoever asked for what.
                 if let Some(reached) = self.limit_reached() {
                     break 'run Ok(reached);
+                }
+                if run.is_asked_to_stop() {
+                    break 'run Ok(Stopped::Interrupted);
                 }
                 let asked = Instant::now();
                 let Fed { ready, trained } = match run.feed.next() {

@@ -15,6 +15,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 pub(super) struct Unsaved {
     failures: u32,
     again_at: Option<Instant>,
+    /// Nobody waits for another attempt.
+    pub(super) is_last: bool,
     /// The best of all checkpoints that were written.
     best: Option<Best>,
 }

@@ -8,16 +8,24 @@ use crate::loss::{DURATION_WEIGHT, MEAN_WEIGHT, pass};
 use crate::model::Voice;
 use crate::prepare::{Counts, MelStatistics, ReadyBatch, denormalise};
 
-/// The mean losses over all batches, and the first clip to look at. `None` without any clip.
+/// The mean losses over all batches, and the first clip to look at. `None` without any clip, and where it is asked to
+/// stop: an answer on some of the clips is none.
 pub(super) fn validate(
     model: &Voice,
-    batches: impl Iterator<Item = Result<ReadyBatch, FeedError>>,
+    mut batches: impl Iterator<Item = Result<ReadyBatch, FeedError>>,
     statistics: MelStatistics,
+    is_asked_to_stop: impl Fn() -> bool,
 ) -> Result<Option<(Losses, Option<Shown>)>, FeedError> {
     let mut sum = Losses::default();
     let mut all = Counts::default();
     let mut shown = None;
-    for batch in batches {
+    loop {
+        if is_asked_to_stop() {
+            return Ok(None);
+        }
+        let Some(batch) = batches.next() else {
+            break;
+        };
         let batch = batch?.adopted();
         let counts = batch.counts;
         if counts.frames == 0 {

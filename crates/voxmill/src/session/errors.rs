@@ -32,6 +32,7 @@ pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
         CheckpointError::OfAnotherRun(_) => "give each run a --checkpoint-dir of its own",
         CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
         CheckpointError::Damaged { .. } => "take another checkpoint of the run",
+        CheckpointError::Remove { .. } => "check who may write there",
         CheckpointError::Read { .. } => "check that it exists and is readable",
         CheckpointError::Write { .. } => "free some space, or move them with --checkpoint-dir",
     };
@@ -61,13 +62,18 @@ pub(crate) fn of_training(
     clips: StepClips,
 ) -> anyhow::Error {
     let saved = checkpoints.newest().ok();
-    let resume = match &saved {
-        Some(found) => format!(
+    let moved = checkpoints.moved_to();
+    let resume = match (&moved, &saved) {
+        (Some(moved), _) => format!(
+            "what was saved is where its folder was moved to: `voxmill train --resume {}`",
+            moved.display()
+        ),
+        (None, Some(found)) => format!(
             "step {} is saved: `voxmill train --resume {}` resumes from there",
             found.checkpoint.facts().progress.step,
             run.display()
         ),
-        None => "nothing was saved yet; correct the cause and start again".to_owned(),
+        (None, None) => "nothing is saved; correct the cause and start again".to_owned(),
     };
     match error {
         TrainError::TooManyBadSteps { .. } => UserError::new(

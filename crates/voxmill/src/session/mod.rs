@@ -41,6 +41,7 @@ use data::{Data, loader_settings, training_loader};
 use devices::{OpenDevices, PrepareRecipe};
 use errors::{cannot_write, of_loader};
 use recording::Recording;
+use run_folder::Staged;
 use run_lock::FolderLock;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
@@ -177,18 +178,14 @@ impl Session {
         voice::new_voice(&self.settings, &self.data, &self.store)
     }
 
-    /// Starts the log in the run's folder, next to the settings of the run.
+    /// Starts the log in the run's folder.
     pub(crate) fn record(
         &self,
         verb: &str,
         folder: &Path,
         plan: &RunPlan,
         parameters: usize,
-        run_id: Option<&str>,
     ) -> anyhow::Result<Recording> {
-        let yaml = run_folder::settings_yaml(&self.settings.resolved, run_id);
-        run_folder::write_whole(&folder.join(run_folder::SETTINGS), &yaml)
-            .map_err(|error| cannot_write(folder, error))?;
         let facts = facts::facts(self, plan, parameters, self.began);
         let log = folder.join(run_folder::EVENTS);
         let trace = self.settings.trace.as_deref();
@@ -197,6 +194,17 @@ impl Session {
             self.settings.devices.identities.clone(),
         );
         Recording::start(verb, &pipeline, facts, devices, Some(&log), trace)
+    }
+
+    /// The settings of the run, ready to be put next to its log.
+    pub(crate) fn stage_settings(
+        &self,
+        folder: &Path,
+        run_id: Option<&str>,
+    ) -> anyhow::Result<Staged> {
+        let yaml = run_folder::settings_yaml(&self.settings.resolved, run_id);
+        let staged = Staged::write(&folder.join(run_folder::SETTINGS), &yaml);
+        staged.map_err(|error| cannot_write(folder, error).into())
     }
 
     /// The last stage of the pipeline: batches come to the model device.

@@ -56,29 +56,51 @@ pub(crate) fn create_numbered(parent: &Path, name: &str) -> io::Result<PathBuf> 
     unreachable!("no folder has that many entries");
 }
 
-/// Replaces a file as a whole: it is there with the old content or the new, whatever ends the program.
-pub(crate) fn write_whole(path: &Path, content: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unfinished = folder.join(format!(".unfinished-{name}"));
-    let write = || -> io::Result<()> {
+/// A file that is on the disk and has not got its name yet: under that there is the old content or the new, whatever ends
+/// the program. Dropped, it leaves the old.
+pub(crate) struct Staged {
+    unfinished: PathBuf,
+    path: PathBuf,
+}
+
+impl Staged {
+    pub(crate) fn write(path: &Path, content: &str) -> io::Result<Staged> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let staged = Staged {
+            unfinished: folder_of(path).join(format!(".unfinished-{name}")),
+            path: path.to_owned(),
+        };
         // What lies there may be a link to somewhere else: it is removed, not followed.
-        let removed = fs::remove_file(&unfinished);
+        let removed = fs::remove_file(&staged.unfinished);
         removed.or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         })?;
-        let mut file = File::create_new(&unfinished)?;
+        let mut file = File::create_new(&staged.unfinished)?;
         file.write_all(content.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&unfinished, path)?;
-        File::open(folder)?.sync_all()
-    };
-    let written = write();
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
+        Ok(staged)
     }
-    written
+
+    pub(crate) fn put(self) -> io::Result<()> {
+        fs::rename(&self.unfinished, &self.path)?;
+        File::open(folder_of(&self.path))?.sync_all()
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // Nothing is there once it has its name.
+        let _ = fs::remove_file(&self.unfinished);
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match folder == Path::new("") {
+        true => Path::new("."),
+        false => folder,
+    }
 }
 
 /// What distinguishes a run from all others, also from one in the same folder before it: 64 random bits.
@@ -98,6 +120,28 @@ pub(crate) fn checkpoints_of(run: &Path) -> PathBuf {
     moved.map_or_else(|| run.join(CHECKPOINTS), |(dir, _)| dir)
 }
 
+/// The checkpoints of a run, wherever it has them, and no other's.
+pub(crate) fn own_of(run: &Path) -> Checkpoints {
+    let checkpoints = Checkpoints::new(&checkpoints_of(run), 1);
+    match id_of(run) {
+        Some(id) => checkpoints.of_run(&id),
+        None => checkpoints,
+    }
+}
+
+/// Where the run that a folder holds has its checkpoints, if there is one that has any: who begins another run in the
+/// folder takes its settings away, and with them the way back to it.
+pub(crate) fn checkpoints_to_lose(run: &Path) -> io::Result<Option<PathBuf>> {
+    if !run.join(SETTINGS).is_file() {
+        return Ok(None);
+    }
+    let theirs = checkpoints_of(run);
+    // They may be on a disk that is not there at the moment.
+    let is_away = theirs != own_checkpoints(run) && !theirs.exists();
+    let has_any = is_away || !own_of(run).own()?.is_empty();
+    Ok(has_any.then_some(theirs))
+}
+
 fn is_run(path: &Path) -> bool {
     path.join(SETTINGS).is_file() || checkpoints_of(path).is_dir()
 }
@@ -107,7 +151,7 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     let entries = fs::read_dir(runs_dir).into_iter().flatten().flatten();
     let runs = entries.filter_map(|entry| {
         let run = entry.path();
-        Some((last_saved(&checkpoints_of(&run))?, run))
+        Some((last_saved(&own_of(&run))?, run))
     });
     runs.max().map(|(_, run)| run).ok_or_else(|| {
         let what = format!(
@@ -119,9 +163,9 @@ pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// When the last checkpoint of a folder was written, by the time of the file that is written last.
-fn last_saved(checkpoints: &Path) -> Option<SystemTime> {
-    let all = Checkpoints::new(checkpoints, 1).list().ok()?;
+/// When the last checkpoint of a run was written, by the time of the file that is written last.
+fn last_saved(checkpoints: &Checkpoints) -> Option<SystemTime> {
+    let all = checkpoints.own().ok()?;
     let written = |path: &PathBuf| fs::metadata(path.join(FACTS)).ok()?.modified().ok();
     all.iter().filter_map(written).max()
 }
@@ -133,6 +177,7 @@ const FACTS: &str = "checkpoint.json";
 #[derive(Debug)]
 pub(crate) enum CheckpointPath {
     Checkpoint(PathBuf),
+    Run(PathBuf),
     Folder(PathBuf),
 }
 
@@ -143,7 +188,7 @@ impl CheckpointPath {
         }
         match path.file_name().is_some_and(|name| name == FACTS) {
             true => CheckpointPath::Checkpoint(path.parent().unwrap_or(path).to_owned()),
-            false if is_run(path) => CheckpointPath::Folder(checkpoints_of(path)),
+            false if is_run(path) => CheckpointPath::Run(path.to_owned()),
             false => CheckpointPath::Folder(path.to_owned()),
         }
     }
@@ -152,15 +197,17 @@ impl CheckpointPath {
     pub(crate) fn run(&self) -> Option<&Path> {
         match self {
             CheckpointPath::Checkpoint(path) => path.parent()?.parent(),
+            CheckpointPath::Run(path) => Some(path),
             CheckpointPath::Folder(path) => path.parent(),
         }
     }
 
     /// The folder that its checkpoints are in.
-    pub(crate) fn folder(&self) -> Option<&Path> {
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
         match self {
-            CheckpointPath::Checkpoint(path) => path.parent(),
-            CheckpointPath::Folder(path) => Some(path),
+            CheckpointPath::Checkpoint(path) => path.parent().map(Path::to_owned),
+            CheckpointPath::Run(path) => Some(checkpoints_of(path)),
+            CheckpointPath::Folder(path) => Some(path.clone()),
         }
     }
 
@@ -168,6 +215,7 @@ impl CheckpointPath {
     pub(crate) fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
             CheckpointPath::Checkpoint(path) => CheckpointFolder::open(path).map(alone),
+            CheckpointPath::Run(path) => own_of(path).newest(),
             CheckpointPath::Folder(path) => Checkpoints::new(path, 1).newest(),
         }
     }
@@ -176,6 +224,7 @@ impl CheckpointPath {
     pub(crate) fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
             CheckpointPath::Checkpoint(path) => CheckpointFolder::open_voice(path).map(alone),
+            CheckpointPath::Run(path) => own_of(path).best(),
             CheckpointPath::Folder(path) => Checkpoints::new(path, 1).best(),
         }
     }

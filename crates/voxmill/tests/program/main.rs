@@ -24,6 +24,7 @@ mod saving;
 mod scale;
 mod schema;
 mod selftest;
+mod taken;
 mod text;
 mod train;
 mod two_devices;

@@ -281,3 +281,71 @@ fn too_many_failures_end_the_run_and_what_is_saved_stays() {
     expect(&mut run.train(again), 0, &["resumes after step"]);
     assert!(events(&run).len() > more);
 }
+
+/// Somebody moves the folder of a live run and makes another in its place.
+#[test]
+fn a_folder_that_is_replaced_under_a_run_is_left_alone_and_said() {
+    let run = Run::new();
+    let args = "--max-steps 100000 --checkpoint-every 1 --keep 2 --evaluation-interval 3 \
+                --max-failed-checkpoints 3";
+    let said = run.home.path().join("said");
+    let mut command = run.train(args);
+    let mut live = Started::new(command.stderr(File::create(&said).unwrap()));
+    live.until("a checkpoint", || !run.checkpoints().is_empty());
+    signal(live.id(), "STOP");
+    let aside = run.home.path().join("aside");
+    fs::rename(run.dir(), &aside).unwrap();
+    fs::create_dir_all(run.dir().join("checkpoints")).unwrap();
+    fs::create_dir(run.dir().join("samples")).unwrap();
+    fs::write(run.dir().join("events.jsonl"), "somebody's own").unwrap();
+    signal(live.id(), "CONT");
+    let code = live.output().status.code();
+    let text = fs::read_to_string(&said).unwrap();
+    assert_eq!(code, Some(1), "{text}");
+    let gone = "is not there any more: it was moved to";
+    assert_eq!(text.matches(gone).count(), 1, "{text}");
+    let failures = text.matches("is not saved").count();
+    assert!((3..12).contains(&failures), "{text}");
+    let hint = format!("--resume {}", aside.join("checkpoints").display());
+    assert_has(&text, &["failure 3 of 3 in a row, the run ends", &hint]);
+    assert!(named(&run.dir().join("checkpoints"), "").is_empty());
+    assert!(named(&run.dir().join("samples"), "").is_empty());
+    assert_eq!(
+        named(&run.dir(), ""),
+        ["checkpoints", "events.jsonl", "samples"]
+    );
+    let theirs = fs::read_to_string(run.dir().join("events.jsonl")).unwrap();
+    assert_eq!(theirs, "somebody's own");
+
+    // All that was saved is where the folder is now.
+    fs::remove_dir_all(run.dir()).unwrap();
+    let resume = format!("--resume {} --max-steps 3", aside.display());
+    let ended = run.train(resume).output().unwrap();
+    let text = crate::transcript(&ended);
+    let is_over = text.contains("the run is over at step");
+    assert!(is_over || text.contains("resumes after step"), "{text}");
+}
+
+/// Nothing is lost by not waiting: the run is saved before its last samples are spoken.
+#[test]
+fn a_stop_is_answered_while_the_last_samples_are_spoken() {
+    let run = Run::new();
+    let sentences = run.home.path().join("sentences.txt");
+    let long = "The river runs past the old mill and on to the sea. ".repeat(4);
+    fs::write(&sentences, format!("{long}\n").repeat(20)).unwrap();
+    let mut command = run.train(format!(
+        "--max-steps 2 --no-evaluation --sample-text {}",
+        sentences.display()
+    ));
+    let mut live = Started::new(command.stderr(Stdio::piped()));
+    let samples = run.dir().join("samples");
+    live.until("a sample", || !named(&samples, "final-").is_empty());
+    signal(live.id(), "TERM");
+    let output = live.output();
+    let text = crate::transcript(&output);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert_has(&text, &["interrupted: the run is over and saved"]);
+    let spoken = named(&samples, "final-").len();
+    assert!(spoken < 3 * 20, "it spoke them all");
+    assert_eq!(run.checkpoints().len(), 1);
+}

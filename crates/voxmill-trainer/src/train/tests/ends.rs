@@ -114,6 +114,88 @@ fn a_stop_within_a_step_saves_the_last_whole_one_once() {
     assert!(recorded.saved.is_empty(), "there is nothing to resume from");
 }
 
+/// Whoever interrupts does not wait for the rest of a validation: the batch under way is the last, what it would have
+/// found is not told, and no samples follow.
+#[test]
+fn when_it_is_asked_to_stop_within_a_validation() {
+    let many: Vec<Batch> = [batches(), batches(), batches()].concat();
+    let validating = |steps| TrainOptions {
+        validate_every: Some(4),
+        sample_every: Some(4),
+        ..options(steps)
+    };
+    // One pass shows where the voice began; the second of the next is the last.
+    let passes = many.len() as u64;
+    for (steps, expected) in [(9, Stopped::Interrupted), (4, Stopped::MaxSteps)] {
+        let mut feed = TestFeed::new(batches()).held_out(many.clone());
+        feed.stop_validating = Some(passes + 2);
+        let given = feed.validated.clone();
+        let (summary, recorded, saved) = ended(validating(steps), feed);
+        assert_eq!(given.load(Ordering::Relaxed), passes + 2);
+        assert_eq!((summary.step, summary.stopped), (4, expected));
+        assert_eq!(saved, [4]);
+        assert_eq!(recorded.validations.len(), 1);
+        assert!(recorded.sampled.is_empty(), "{:?}", recorded.sampled);
+        assert!(summary.progress.best.is_none());
+    }
+    // After the last step, where no validation was due before.
+    let mut last = validating(5);
+    last.sample_every = None;
+    let mut feed = TestFeed::new(batches()).held_out(many);
+    feed.stop_validating = Some(2 * passes + 2);
+    let (summary, _, saved) = ended(last, feed);
+    assert_eq!(
+        (summary.stopped, summary.left_out),
+        (Stopped::MaxSteps, true)
+    );
+    assert_eq!(saved, [4, 5]);
+}
+
+#[test]
+fn an_old_checkpoint_that_cannot_go_is_a_warning_of_its_own() {
+    let folder = tempdir();
+    std::fs::write(folder.path().join("step-000000001"), "a file").unwrap();
+    let mut every = options(4);
+    every.checkpoint_every = Some(2);
+    let (mut feed, mut recorded) = (TestFeed::new(batches()), Recorded::default());
+    let stop = feed.stop();
+    let saves = Checkpoints::new(folder.path(), 1);
+    let ended = fresh(every).run(&mut feed, &saves, &mut recorded, &stop);
+    assert_eq!(ended.unwrap().step, 4);
+    let saved: Vec<u64> = recorded.saved.iter().map(|saved| saved.step).collect();
+    assert_eq!((saved, recorded.not_pruned), (vec![2, 4], 2));
+}
+
+/// With nothing left to train and no room on the disk it waits for room, and whoever asks to stop does not.
+#[test]
+fn a_stop_while_it_waits_for_room_is_answered() {
+    struct Impatient(std::sync::Arc<AtomicBool>, u32);
+    impl Observer for Impatient {
+        fn steps(&mut self, _: &[StepReport], _: &Progress) -> Result<(), FeedError> {
+            Ok(())
+        }
+        fn not_saved(&mut self, failed: &NotSaved<'_>) {
+            self.1 += 1;
+            if self.1 == 1 {
+                assert!(failed.again_in.is_some());
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a-file");
+    std::fs::write(&file, "not a folder").unwrap();
+    let saves = Checkpoints::new(&file.join("checkpoints"), 3);
+    let mut patient = options(1);
+    patient.max_failed_checkpoints = 50;
+    let mut feed = TestFeed::new(batches());
+    let stop = feed.stop();
+    let mut impatient = Impatient(stop.clone(), 0);
+    let ended = fresh(patient).run(&mut feed, &saves, &mut impatient, &stop);
+    assert!(matches!(ended, Err(TrainError::Checkpoint(_))), "{ended:?}");
+    assert!(impatient.1 <= 3, "{} attempts", impatient.1);
+}
+
 #[test]
 fn when_it_is_asked_to_stop_before_the_first_step() {
     let folder = tempfile::tempdir().unwrap();

@@ -20,6 +20,10 @@ pub(crate) struct TestFeed {
     /// What to do to the held-out clips as time goes by.
     pub(crate) spoil: Option<fn(&mut Batch, u64)>,
     stop_after: Option<u64>,
+    /// Asks the loop to stop with this held-out batch of any pass, counted from 1.
+    pub(crate) stop_validating: Option<u64>,
+    /// Held-out batches that were given.
+    pub(crate) validated: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     /// Where batches are prepared, and where they are trained on.
     devices: [Device; 2],
@@ -43,6 +47,8 @@ impl TestFeed {
             held_out: Vec::new(),
             spoil: None,
             stop_after: None,
+            stop_validating: None,
+            validated: Arc::default(),
             stop: Arc::default(),
             devices: [device(), device()],
         }
@@ -137,8 +143,13 @@ impl Feed for TestFeed {
         &mut self,
     ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {
         let (spoil, now, devices) = (self.spoil, self.next, &self.devices);
+        let (stop, stop_validating) = (self.stop.clone(), self.stop_validating);
+        let validated = self.validated.clone();
         Ok(Box::new(self.held_out.iter().map(move |batch| {
             let mut batch = batch.clone();
+            if Some(validated.fetch_add(1, Ordering::Relaxed) + 1) == stop_validating {
+                stop.store(true, Ordering::Relaxed);
+            }
             if let Some(spoil) = spoil {
                 spoil(&mut batch, now);
             }
@@ -167,6 +178,7 @@ pub(crate) struct Recorded {
     pub(crate) validations: Vec<Validation>,
     pub(crate) saved: Vec<Saved>,
     pub(crate) sampled: Vec<u64>,
+    pub(crate) not_pruned: u64,
 }
 
 impl Observer for Recorded {
@@ -183,6 +195,10 @@ impl Observer for Recorded {
     fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {
         self.saved.push(saved.clone());
         Ok(())
+    }
+
+    fn not_pruned(&mut self, _: &CheckpointError) {
+        self.not_pruned += 1;
     }
 
     fn sample(&mut self, step: u64, voice: &TrainedVoice) -> Result<(), FeedError> {

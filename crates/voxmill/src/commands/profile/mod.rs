@@ -22,7 +22,7 @@ use crate::advice::profile;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::{Data, loader_settings};
-use crate::session::errors::of_training;
+use crate::session::errors::{cannot_write, of_training};
 use crate::session::memory;
 use crate::session::recorded::read_run;
 use crate::session::run_lock::FolderLock;
@@ -138,7 +138,9 @@ fn measure(
 
     let folder = run_folder::create(&settings.run_folder)?;
     let _lock = FolderLock::of_run(&folder)?;
-    let recording = session.record("profile", &folder, &plan, training.parameters(), None)?;
+    let recording = session.record("profile", &folder, &plan, training.parameters())?;
+    let staged = session.stage_settings(&folder, None)?;
+    staged.put().map_err(|error| cannot_write(&folder, error))?;
     let mut feed = ProfileFeed::new(
         [&plan.loader, &one_by_one],
         session.prepare_stage(&training)?,

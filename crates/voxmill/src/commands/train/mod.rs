@@ -2,6 +2,7 @@
 //!
 //! `train` reads top to bottom: open, plan, check, start, run, finish.
 
+mod aside;
 mod measures;
 mod observer;
 mod opening;
@@ -25,7 +26,7 @@ use crate::session::errors::of_loader;
 use crate::session::feed::{HeldOut, PipelineFeed};
 use crate::session::voice::take_size_of_other_voice;
 use crate::session::{Resumed, Session, compute_pool, frozen_before};
-use observer::{RunObserver, Starting};
+use observer::{Prepared, RunObserver, Starting};
 use opening::Opening;
 use output::PlannedOutput;
 use voxmill_settings::args::TrainArgs;
@@ -81,14 +82,22 @@ fn train(
         return Ok(Exit::Interrupted);
     }
 
-    // Start.
+    // Start. Whatever may refuse the run comes before `take_over`: until then nothing of a run before it is changed.
     let parameters = training.parameters();
-    let output = planned.create(&session, parameters)?;
+    let mut output = planned.create(parameters)?;
     let run = std::path::absolute(&output.folder).unwrap_or_else(|_| output.folder.clone());
     training.store("run", run.to_string_lossy());
     training.store(RUN_ID, &*output.run_id);
-    let id = Some(&*output.run_id);
-    let recording = session.record("train", &output.folder, &plan, parameters, id)?;
+    let prepare = session.prepare_stage(&training)?;
+    let held_out = validation.as_ref().map(|loader| {
+        let recipe = session.prepare_held_out(&training)?;
+        anyhow::Ok(HeldOut { loader, recipe })
+    });
+    let held_out = held_out.transpose()?;
+    let mut prepared = Prepared::new(&session, &output.folder)?;
+    output.make_way()?;
+    prepared.open_curves(&session, &output.folder, training.progress())?;
+    let recording = session.record("train", &output.folder, &plan, parameters)?;
     Opening {
         session: &session,
         plan: &plan,
@@ -98,12 +107,21 @@ fn train(
         progress: training.progress(),
     }
     .print();
-    let prepare = session.prepare_stage(&training)?;
     let running = plan
         .loader
         .start_with(from, settings.stop_at.epochs, prepare, recording.recorder())
         .map_err(of_loader)?;
+    let control = running.control();
+    let before = frozen_before(resumed).unwrap_or(&session.data.dropped);
+    let quarantine = session.bad.frozen(before);
     let taken = Arc::default();
+    let mut feed =
+        PipelineFeed::new(&plan.loader, running, held_out, quarantine).counting(Arc::clone(&taken));
+    if let (true, Some(steps)) = (settings.replay, limits.steps) {
+        feed.take_all(steps * accumulate)
+            .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;
+    }
+    output.take_over(&session)?;
     let starting = Starting {
         output: &output,
         parameters,
@@ -111,23 +129,11 @@ fn train(
         limits,
         began,
         recorder: recording.recorder(),
-        control: running.control(),
+        control,
         accumulate,
-        taken: Arc::clone(&taken),
+        taken,
     };
-    let mut observer = RunObserver::new(&session, &plan, starting)?;
-    let before = frozen_before(resumed).unwrap_or(&session.data.dropped);
-    let quarantine = session.bad.frozen(before);
-    let held_out = validation.as_ref().map(|loader| {
-        let recipe = session.prepare_held_out(&training)?;
-        anyhow::Ok(HeldOut { loader, recipe })
-    });
-    let held_out = held_out.transpose()?;
-    let mut feed = PipelineFeed::new(&plan.loader, running, held_out, quarantine).counting(taken);
-    if let (true, Some(steps)) = (settings.replay, limits.steps) {
-        feed.take_all(steps * accumulate)
-            .map_err(|error| anyhow::anyhow!(error).context("the batches could not be taken"))?;
-    }
+    let mut observer = RunObserver::new(&session, &plan, starting, prepared)?;
 
     // Run.
     let outcome = training.run(&mut feed, &output.checkpoints, &mut observer, stop);
@@ -146,6 +152,12 @@ fn train(
         status!(
             "interrupted: the checkpoint is saved; `voxmill train --resume {}` resumes from here",
             output.folder.display()
+        );
+        return Ok(Exit::Interrupted);
+    }
+    if summary.left_out || observer.totals.samples_left_out {
+        status!(
+            "interrupted: the run is over and saved; what comes after the last step was not waited for"
         );
         return Ok(Exit::Interrupted);
     }

@@ -1,16 +1,15 @@
-//! Where a run is written. What is there already is locked before anything of it is read for change; what is
-//! new is made when hardly anything can go wrong any more. What could go wrong at step 10,000 is checked
-//! before step 1.
+//! Where a run is written. What is there already is locked before anything of it is read for change, and stays as it is
+//! until nothing refuses the run any more ([`RunOutput::take_over`]). What could go wrong at step 10,000 is checked before
+//! step 1.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use voxmill_data::cache::free_space;
-use voxmill_trainer::checkpoint::{Checkpoints, checkpoint_bytes};
+use voxmill_trainer::checkpoint::{Checkpoints, KnownFolder, checkpoint_bytes};
 
-use crate::commands::status;
+use super::aside::Aside;
 use crate::session::errors::{cannot_write, of_checkpoint};
 use crate::session::run_lock::FolderLock;
 use crate::session::{Resumed, Session, run_folder};
@@ -29,6 +28,8 @@ pub(super) struct PlannedOutput<'a> {
 struct Locks {
     run: Option<FolderLock>,
     checkpoints: Option<FolderLock>,
+    /// On the checkpoints of the run that is replaced, where they are in a folder of their own.
+    _replaced: Option<FolderLock>,
 }
 
 pub(super) struct RunOutput {
@@ -36,6 +37,11 @@ pub(super) struct RunOutput {
     pub(super) checkpoints: Checkpoints,
     /// What tells this run from all others.
     pub(super) run_id: String,
+    /// Whether it is still where it was.
+    pub(super) place: KnownFolder,
+    /// The checkpoints of the run that a reset replaces.
+    replaced: Vec<Checkpoints>,
+    aside: Option<Aside>,
     _locks: Locks,
 }
 
@@ -54,9 +60,17 @@ impl<'a> PlannedOutput<'a> {
             planned.locks.run = Some(FolderLock::of_run(dir)?);
         }
         let run = resumed.map(|resumed| &*resumed.run).or(own);
-        if let Some(dir) = planned.checkpoints(run).filter(|dir| dir.is_dir()) {
-            planned.locks.checkpoints = Some(FolderLock::of_checkpoints(&dir)?);
-            planned.examine(run, &dir)?;
+        let dir = planned.checkpoints(run);
+        if let Some(dir) = dir.as_deref().filter(|dir| dir.is_dir()) {
+            planned.locks.checkpoints = Some(FolderLock::of_checkpoints(dir)?);
+            planned.examine(run, dir)?;
+        }
+        if let (None, Some(own)) = (resumed, own) {
+            planned.examine_run(own)?;
+            let theirs = run_folder::checkpoints_of(own);
+            if planned.resets() && Some(&theirs) != dir.as_ref() && theirs.is_dir() {
+                planned.locks._replaced = Some(FolderLock::of_checkpoints(&theirs)?);
+            }
         }
         Ok(planned)
     }
@@ -67,12 +81,8 @@ impl<'a> PlannedOutput<'a> {
         moved.or_else(|| run.map(run_folder::own_checkpoints))
     }
 
-    /// Makes what is missing, and takes away what is to be replaced.
-    pub(super) fn create(
-        mut self,
-        session: &Session,
-        parameters: usize,
-    ) -> anyhow::Result<RunOutput> {
+    /// Makes what is missing. What is there stays.
+    pub(super) fn create(mut self, parameters: usize) -> anyhow::Result<RunOutput> {
         // First of all: a run that is refused here leaves no folder.
         if let Some(dir) = &self.settings.checkpoints.dir {
             self.lock_checkpoints(dir)?;
@@ -89,6 +99,9 @@ impl<'a> PlannedOutput<'a> {
         self.lock_checkpoints(&dir)?;
         // Again: another run may have come and gone before the locks were ours.
         self.examine(Some(&folder), &dir)?;
+        if self.resumed.is_none() {
+            self.examine_run(&folder)?;
+        }
         let old = run_folder::id_of(&folder);
         let run_id = match self.resumed {
             // A checkpoint from before there were ids belongs to a run that may have one by now.
@@ -101,18 +114,26 @@ impl<'a> PlannedOutput<'a> {
         let run_id = run_id.unwrap_or_else(run_folder::new_id);
         let checkpoints = Checkpoints::new(&dir, self.settings.checkpoints.keep.get());
         check_room(&checkpoints, parameters, self.settings)?;
+        let mut replaced = Vec::new();
         if self.resets() {
-            set_aside(&folder).map_err(|error| cannot_write(&folder, error))?;
-            let of_old = checkpoints.clone().of_run(&old.unwrap_or_default());
-            of_old.remove_all().map_err(of_checkpoint)?;
+            let old = old.unwrap_or_default();
+            replaced.push(checkpoints.clone().of_run(&old));
+            let theirs = run_folder::checkpoints_of(&folder);
+            if theirs != dir {
+                replaced.push(Checkpoints::new(&theirs, 1).of_run(&old));
+            }
         }
-        checkpoints.remove_unfinished().map_err(of_checkpoint)?;
-        let list = folder.join(run_folder::QUARANTINE);
-        (session.bad.write_csv(&list)).map_err(|error| cannot_write(&folder, error))?;
+        let checkpoints = checkpoints
+            .in_place()
+            .map_err(|error| cannot_save(&dir, error))?;
+        let place = KnownFolder::find(&folder).map_err(|error| cannot_write(&folder, error))?;
         Ok(RunOutput {
             folder,
             checkpoints: checkpoints.of_run(&run_id),
             run_id,
+            place,
+            replaced,
+            aside: None,
             _locks: self.locks,
         })
     }
@@ -123,6 +144,31 @@ impl<'a> PlannedOutput<'a> {
             self.locks.checkpoints = Some(FolderLock::of_checkpoints(dir)?);
         }
         Ok(())
+    }
+
+    /// Refuses to take a run's folder away from it, wherever its checkpoints are.
+    fn examine_run(&self, folder: &Path) -> anyhow::Result<()> {
+        if self.resets() {
+            return Ok(());
+        }
+        let kept = run_folder::checkpoints_to_lose(folder);
+        let Some(kept) = kept.context("cannot read the folder of checkpoints")? else {
+            return Ok(());
+        };
+        let what = format!(
+            "`{}` is the folder of a run with checkpoints in `{}`{}",
+            folder.display(),
+            kept.display(),
+            match kept.exists() {
+                true => "",
+                false => ", which is not there now",
+            }
+        );
+        let hint = format!(
+            "--resume {} continues it, another --run-dir leaves it alone, --reset-training replaces it",
+            folder.display()
+        );
+        Err(UserError::new(what, hint).into())
     }
 
     fn resets(&self) -> bool {
@@ -156,30 +202,38 @@ impl<'a> PlannedOutput<'a> {
     }
 }
 
-/// Moves the log, the curves and the samples of the run before a reset into a folder of their own: they would
-/// be taken for those of the new run.
-fn set_aside(run: &Path) -> std::io::Result<()> {
-    let is_old = |name: &OsStr| {
-        let name = name.to_string_lossy();
-        name == run_folder::EVENTS
-            || name == run_folder::SAMPLES
-            || name.starts_with("events.out.tfevents.")
-    };
-    let entries = fs::read_dir(run)?.map(|entry| Ok(entry?.file_name()));
-    let mut old = entries.collect::<std::io::Result<Vec<_>>>()?;
-    old.retain(|name| is_old(name));
-    if old.is_empty() {
-        return Ok(());
+impl RunOutput {
+    /// Makes way for the log and the curves of a run that replaces another. Until [`RunOutput::take_over`] they come back
+    /// where this start is refused.
+    pub(super) fn make_way(&mut self) -> anyhow::Result<()> {
+        if !self.replaced.is_empty() {
+            let aside = Aside::move_from(&self.folder);
+            self.aside = aside.map_err(|error| cannot_write(&self.folder, error))?;
+        }
+        Ok(())
     }
-    let aside = run_folder::create_numbered(run, "before-reset")?;
-    for name in old {
-        fs::rename(run.join(&name), aside.join(&name))?;
+
+    /// From here on the folder is this run's: nothing has refused it. What could still fail for want of room or rights is
+    /// written before anything is removed.
+    pub(super) fn take_over(&mut self, session: &Session) -> anyhow::Result<()> {
+        let folder = &self.folder;
+        let settings = session.stage_settings(folder, Some(&self.run_id))?;
+        let list = folder.join(run_folder::QUARANTINE);
+        (session.bad.write_csv(&list)).map_err(|error| cannot_write(folder, error))?;
+        for replaced in self.replaced.drain(..) {
+            replaced.remove_all().map_err(of_checkpoint)?;
+        }
+        self.checkpoints
+            .remove_unfinished()
+            .map_err(of_checkpoint)?;
+        settings
+            .put()
+            .map_err(|error| cannot_write(folder, error))?;
+        if let Some(aside) = self.aside.take() {
+            aside.stay();
+        }
+        Ok(())
     }
-    status!(
-        "note: log and samples of the run before are in `{}`; its checkpoints are removed",
-        aside.display()
-    );
-    Ok(())
 }
 
 fn cannot_save(folder: &Path, error: std::io::Error) -> UserError {

@@ -74,26 +74,39 @@ fn runs_dir(args: &TrainArgs) -> anyhow::Result<PathBuf> {
     Ok(in_file.map_or_else(|| key.default(), |(dir, _)| dir))
 }
 
-/// The run that a checkpoint belongs to: by its place, which is right also where the run was moved. A checkpoint
-/// that lies elsewhere names its run, and is believed only if that run knows it: anybody may have written it.
+/// The run that a checkpoint belongs to: by its place, which is right also where the run was moved, unless either says
+/// otherwise: another run may have its checkpoints there. A checkpoint that lies elsewhere names its run, and is believed
+/// only if that run knows it: anybody may have written it.
 fn run_of(named: &CheckpointPath) -> anyhow::Result<PathBuf> {
     let has_settings = |run: &&Path| run.join(run_folder::SETTINGS).is_file();
-    if let Some(run) = named.run().filter(has_settings) {
-        return Ok(run.to_owned());
+    if let CheckpointPath::Run(run) = named
+        && has_settings(&&**run)
+    {
+        return Ok(run.clone());
     }
     let found = named.newest().map_err(of_checkpoint)?.checkpoint;
+    let id = found.facts().run_id();
+    // What is from before there were ids says nothing.
+    let may_be = |run: &&Path| {
+        let theirs = run_folder::id_of(run);
+        theirs
+            .as_deref()
+            .zip(id)
+            .is_none_or(|(theirs, id)| theirs == id)
+    };
+    if let Some(run) = named.run().filter(has_settings).filter(may_be) {
+        return Ok(run.to_owned());
+    }
     let stored = found.facts().settings["run"].as_str().map(Path::new);
     let knows_it = |run: &&Path| {
         let theirs = run_folder::checkpoints_of(run);
         let real = |path: &Path| path.canonicalize().ok();
-        let is_its_folder = named
-            .folder()
-            .and_then(real)
-            .is_some_and(|ours| real(&theirs) == Some(ours));
-        let id = found.facts().run_id();
+        let folder = named.folder().and_then(|folder| real(&folder));
+        let is_its_folder = folder.is_some_and(|ours| real(&theirs) == Some(ours));
         is_its_folder || id.is_some_and(|id| Checkpoints::new(&theirs, 1).of_run(id).has_own())
     };
-    let run = stored.filter(has_settings).filter(knows_it);
+    let stored = stored.filter(has_settings).filter(may_be);
+    let run = stored.filter(knows_it);
     run.map(Path::to_owned).ok_or_else(|| {
         let what = format!("`{}` does not show which run it belongs to", found.path().display());
         let hint = "put it into the folder `checkpoints` of its run; --init-from takes its weights into a new run";

@@ -35,7 +35,9 @@ pub(super) fn print(
     let (settings, totals) = (&session.settings, &observer.totals);
     let (run, checkpoints) = (&output.folder, &output.checkpoints);
     let data_busy = data_busy(settings, observer);
-    let measured = observer.measures.read();
+    // What lies under that name may be another's log.
+    let is_ours = !observer.has_lost_its_folder();
+    let measured = is_ours.then(|| observer.measures.read()).flatten();
     let best = checkpoints.best().ok();
     let best_path = best.map(|found| found.checkpoint.path().to_owned());
     let wall = totals.wall_seconds();

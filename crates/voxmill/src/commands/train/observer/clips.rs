@@ -39,7 +39,13 @@ impl<'a> ClipWatch<'a> {
     }
 
     /// Reports clips that failed since the last check: their rows are masked. Too many end the run.
-    pub(super) fn check(&mut self, screen: &Screen, recorder: &Recorder) -> Result<(), FeedError> {
+    /// `may_write`: the folder of the list is this run's.
+    pub(super) fn check(
+        &mut self,
+        screen: &Screen,
+        recorder: &Recorder,
+        may_write: bool,
+    ) -> Result<(), FeedError> {
         let notes = self.store.notes();
         for note in notes.iter().skip(self.notes) {
             screen.warn(note);
@@ -68,7 +74,7 @@ impl<'a> ClipWatch<'a> {
             }));
             self.bad.extend([entry]);
         }
-        if let Err(error) = self.bad.write_csv(&self.list) {
+        if may_write && let Err(error) = self.bad.write_csv(&self.list) {
             screen.warn(&with_cause(&error));
         }
         match self.bad.too_many(self.rows, self.max_bad) {

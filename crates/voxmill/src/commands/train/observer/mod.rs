@@ -1,6 +1,7 @@
 //! What happens to a run while it trains, handed to those who show, record or keep it.
 
 mod clips;
+mod place;
 mod pulse;
 mod samples;
 mod saving;
@@ -17,7 +18,7 @@ use voxmill_data::Loader;
 use voxmill_pipeline::control::Control;
 use voxmill_telemetry::event::{Event, Validated};
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::checkpoint::{Checkpoints, Progress, checkpoint_bytes};
+use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints, Progress, checkpoint_bytes};
 use voxmill_trainer::device::without_panic;
 use voxmill_trainer::schedule::PRIOR_STEPS;
 use voxmill_trainer::synthesis::TrainedVoice;
@@ -34,6 +35,7 @@ use crate::session::run_folder;
 use crate::session::steps::{losses, split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
+use place::{LogWatch, PlaceWatch};
 use pulse::Pulse;
 use samples::Samples;
 use saving::SavingWatch;
@@ -52,7 +54,9 @@ pub(super) struct RunObserver<'a> {
     tensorboard: TensorBoard,
     samples: Samples<'a>,
     clips: ClipWatch<'a>,
+    place: PlaceWatch,
     saving: SavingWatch,
+    log: LogWatch,
     pub(super) totals: Totals,
     /// The model device first.
     pub(super) memory: Vec<DeviceWatch>,
@@ -74,11 +78,39 @@ pub(super) struct Starting<'a> {
     pub(super) taken: Arc<AtomicU64>,
 }
 
+/// What may refuse a run, made before anything of a run before it is changed.
+pub(super) struct Prepared<'a> {
+    samples: Samples<'a>,
+    tensorboard: Option<TensorBoard>,
+}
+
+impl<'a> Prepared<'a> {
+    pub(super) fn new(session: &'a Session, folder: &Path) -> anyhow::Result<Prepared<'a>> {
+        screen::wants_dashboard(&session.settings)?;
+        Ok(Prepared {
+            samples: Samples::new(session, folder.join(run_folder::SAMPLES))?,
+            tensorboard: None,
+        })
+    }
+
+    pub(super) fn open_curves(
+        &mut self,
+        session: &Session,
+        folder: &Path,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
+        let opened = TensorBoard::create(&session.settings, folder, progress)?;
+        self.tensorboard = Some(opened);
+        Ok(())
+    }
+}
+
 impl<'a> RunObserver<'a> {
     pub(super) fn new(
         session: &'a Session,
         plan: &'a RunPlan,
         starting: Starting<'_>,
+        prepared: Prepared<'a>,
     ) -> anyhow::Result<RunObserver<'a>> {
         let Starting {
             output, progress, ..
@@ -92,9 +124,13 @@ impl<'a> RunObserver<'a> {
         Ok(RunObserver {
             loader: &plan.loader,
             clips_of_a_step: StepClips::of(settings),
-            tensorboard: TensorBoard::create(settings, folder, progress, &screen)?,
+            tensorboard: prepared
+                .tensorboard
+                .map_or_else(TensorBoard::off, TensorBoard::stay),
             screen,
-            samples: Samples::new(session, folder.join(run_folder::SAMPLES))?,
+            samples: prepared.samples,
+            place: PlaceWatch::new(output.place.clone()),
+            log: LogWatch::default(),
             clips: ClipWatch::new(session, folder.join(run_folder::QUARANTINE)),
             saving: SavingWatch::new(output.checkpoints.folder().to_owned(), needed),
             totals: Totals::new(starting.began),
@@ -154,8 +190,25 @@ impl<'a> RunObserver<'a> {
     }
 
     fn write_samples(&mut self, name: &str, step: u64, voice: &TrainedVoice) {
+        if !self.is_in_place() {
+            return;
+        }
         let (screen, tensorboard) = (&self.screen, &mut self.tensorboard);
-        self.totals.samples = self.samples.write(name, step, voice, screen, tensorboard);
+        let written = self.samples.write(name, step, voice, screen, tensorboard);
+        self.totals.samples_left_out = written.left_out;
+        self.totals.samples = written.paths;
+    }
+
+    pub(super) fn has_lost_its_folder(&self) -> bool {
+        self.place.is_lost()
+    }
+
+    /// Whether the run's folder is still its own.
+    fn is_in_place(&mut self) -> bool {
+        if let Some(warning) = self.place.check() {
+            self.screen.warn(&warning);
+        }
+        !self.place.is_lost()
     }
 
     fn record_step(&self, report: &StepReport) {
@@ -185,7 +238,11 @@ impl Observer for RunObserver<'_> {
         for report in steps {
             self.record_step(report);
         }
-        self.clips.check(&self.screen, &self.recorder)?;
+        let in_place = self.is_in_place();
+        (self.clips).check(&self.screen, &self.recorder, in_place)?;
+        if let Some(warning) = self.log.check(&self.recorder) {
+            self.screen.warn(&warning);
+        }
         for watch in &mut self.memory {
             if let Some(warning) = watch.check_step(progress.step, &self.recorder)? {
                 self.screen.warn(&warning);
@@ -225,11 +282,14 @@ impl Observer for RunObserver<'_> {
         Ok(())
     }
 
-    /// Steps that a resumed run does not repeat must be in the log, whatever ends this one.
     fn saving(&mut self) {
-        // A log that cannot be written is reported at the end of the run.
-        let _ = self.recorder.flush();
-        self.saving.saving();
+        self.saving.saving(&self.recorder);
+    }
+
+    fn not_pruned(&mut self, why: &CheckpointError) {
+        if let Some(warning) = self.saving.not_pruned(why) {
+            self.screen.warn(&warning);
+        }
     }
 
     fn saved(&mut self, saved: &Saved) -> Result<(), FeedError> {

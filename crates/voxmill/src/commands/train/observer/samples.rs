@@ -11,6 +11,7 @@ use voxmill_trainer::train::FeedError;
 use super::screen::Screen;
 use super::tensorboard::{TensorBoard, moment};
 use crate::commands::train::sentences::{self, Sentence};
+use crate::interrupt;
 use crate::session::Session;
 
 pub(super) struct Samples<'a> {
@@ -37,7 +38,8 @@ impl<'a> Samples<'a> {
         })
     }
 
-    /// Writes the sentences as wav files, each with a picture and its text next to it.
+    /// Writes the sentences as wav files, each with a picture and its text next to it. Whoever asks to stop waits for no
+    /// more than one of them.
     pub(super) fn write(
         &mut self,
         name: &str,
@@ -45,10 +47,15 @@ impl<'a> Samples<'a> {
         voice: &TrainedVoice,
         screen: &Screen,
         tensorboard: &mut TensorBoard,
-    ) -> Vec<PathBuf> {
+    ) -> Written {
         self.write_recordings(step, voice, screen, tensorboard);
         let mut written = Vec::new();
+        let mut left_out = false;
         for number in 1..=self.sentences.len() {
+            left_out = number > 1 && interrupt::is_asked_to_stop();
+            if left_out {
+                break;
+            }
             match self.speak(number - 1, step, voice) {
                 Ok(None) => {}
                 Ok(Some(sample)) => {
@@ -65,7 +72,10 @@ impl<'a> Samples<'a> {
             }
         }
         tensorboard.write(screen, EventWriter::flush);
-        written
+        Written {
+            paths: written,
+            left_out,
+        }
     }
 
     /// Once: how somebody really says the sentences, as `recording-1.wav`, and their texts for TensorBoard.
@@ -80,6 +90,9 @@ impl<'a> Samples<'a> {
             return;
         }
         for (number, sentence) in (1..).zip(&self.sentences) {
+            if number > 1 && interrupt::is_asked_to_stop() {
+                break;
+            }
             let (tag, text) = (format!("sample/{number}"), &sentence.text);
             tensorboard.write(screen, |writer| writer.text(moment(step), &tag, text));
             let Some(recording) = &sentence.recording else {
@@ -145,6 +158,13 @@ impl<'a> Samples<'a> {
             samples: speech.samples.len() as u64,
         }))
     }
+}
+
+/// The sentences that were spoken.
+pub(super) struct Written {
+    pub(super) paths: Vec<PathBuf>,
+    /// Some were not, because somebody asked to stop.
+    pub(super) left_out: bool,
 }
 
 struct Sample {

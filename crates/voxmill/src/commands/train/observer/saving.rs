@@ -7,6 +7,7 @@ use voxmill_data::cache::free_space;
 use voxmill_report::format::size;
 use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind};
 use voxmill_telemetry::recorder::Recorder;
+use voxmill_trainer::checkpoint::CheckpointError;
 use voxmill_trainer::train::{NotSaved, Saved};
 
 use super::screen::{Screen, short_time};
@@ -23,6 +24,9 @@ pub(super) struct SavingWatch {
     is_short: bool,
     /// One is being written: what it takes is not free, and an old one goes afterwards.
     is_writing: bool,
+    /// Old ones could not be removed the last time.
+    is_unpruned: bool,
+    was_unpruned: bool,
 }
 
 impl SavingWatch {
@@ -34,6 +38,8 @@ impl SavingWatch {
             checked: None,
             is_short: false,
             is_writing: false,
+            is_unpruned: false,
+            was_unpruned: false,
         }
     }
 
@@ -61,13 +67,26 @@ impl SavingWatch {
         })
     }
 
-    pub(super) fn saving(&mut self) {
+    /// One is about to appear. Steps that a run does not repeat which resumes from it must be in the log by then,
+    /// whatever ends this one.
+    pub(super) fn saving(&mut self, recorder: &Recorder) {
+        // A log that cannot be written is reported as such.
+        let _ = recorder.flush();
         self.is_writing = true;
     }
 
     pub(super) fn saved(&mut self, saved: &Saved) {
         self.is_writing = false;
         self.needed = saved.bytes;
+        self.was_unpruned = std::mem::take(&mut self.is_unpruned);
+    }
+
+    /// What to warn of, once until it goes well again: the checkpoint itself is there.
+    pub(super) fn not_pruned(&mut self, why: &CheckpointError) -> Option<String> {
+        self.is_unpruned = true;
+        let why = with_cause(why);
+        (!self.was_unpruned)
+            .then(|| format!("an old checkpoint stays: {why}; the new one is saved"))
     }
 
     pub(super) fn not_saved(
@@ -111,6 +130,8 @@ impl SavingWatch {
 
 #[cfg(test)]
 mod tests {
+    use voxmill_telemetry::recorder::RecorderOptions;
+
     use super::*;
 
     #[test]
@@ -127,11 +148,55 @@ mod tests {
         assert!(watch.judge(0).is_some());
     }
 
+    /// The trainer says so before the checkpoint appears. Whoever resumes from that does not repeat these steps.
+    #[test]
+    fn what_came_before_a_checkpoint_is_in_the_log_before_it_appears() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("events.jsonl");
+        let recorder = Recorder::start(RecorderOptions {
+            log: Some(log.clone()),
+            trace: None,
+        });
+        let recorder = recorder.unwrap();
+        let mut watch = SavingWatch::new(folder.path().to_owned(), 1);
+        // More than once: by itself the log is written four times a second.
+        for position in 1..=20 {
+            recorder.record(Event::Checkpoint {
+                position,
+                path: "step".to_owned(),
+                bytes: 1,
+                took: Duration::ZERO.into(),
+            });
+            watch.saving(&recorder);
+            let text = std::fs::read_to_string(&log).unwrap();
+            assert_eq!(text.lines().count() as u64, position);
+        }
+    }
+
+    #[test]
+    fn an_old_checkpoint_that_stays_is_warned_of_once() {
+        let mut watch = SavingWatch::new("kept".into(), 1);
+        let saved = Saved {
+            step: 1,
+            path: "kept/step-1".into(),
+            bytes: 1,
+            took: Duration::ZERO,
+        };
+        let why = CheckpointError::None("kept/step-0".into());
+        for is_said in [true, false, false] {
+            watch.saved(&saved);
+            assert_eq!(watch.not_pruned(&why).is_some(), is_said);
+        }
+        watch.saved(&saved);
+        watch.saved(&saved);
+        assert!(watch.not_pruned(&why).is_some(), "it went well in between");
+    }
+
     #[test]
     fn nothing_is_said_of_a_disk_that_is_being_written_to() {
         let folder = tempfile::tempdir().unwrap();
         let mut watch = SavingWatch::new(folder.path().to_owned(), u64::MAX);
-        watch.saving();
+        watch.saving(&Recorder::off());
         assert_eq!(watch.check(), None);
         watch.is_writing = false;
         assert!(watch.check().is_some());

@@ -223,6 +223,19 @@ fn show_start_warnings(dashboard: &Dashboard) -> usize {
     warnings
 }
 
+/// Whether it is drawn, or that it cannot be.
+pub(super) fn wants_dashboard(settings: &TrainSettings) -> anyhow::Result<bool> {
+    let on_a_terminal = commands::can_redraw();
+    match settings.dashboard {
+        Some(true) if !on_a_terminal => {
+            let what = "--dashboard needs a terminal that can draw, and standard error is none";
+            let hint = "leave it out: progress is then printed in lines";
+            Err(UserError::new(what, hint).into())
+        }
+        asked => Ok(asked.unwrap_or(on_a_terminal)),
+    }
+}
+
 /// `None` where progress is printed in lines.
 fn dashboard(
     settings: &TrainSettings,
@@ -230,16 +243,7 @@ fn dashboard(
     limits: RunLimits,
     pulse: Pulse,
 ) -> anyhow::Result<Option<Dashboard>> {
-    let on_a_terminal = commands::can_redraw();
-    let is_wanted = match settings.dashboard {
-        Some(true) if !on_a_terminal => {
-            let what = "--dashboard needs a terminal that can draw, and standard error is none";
-            let hint = "leave it out: progress is then printed in lines";
-            return Err(UserError::new(what, hint).into());
-        }
-        asked => asked.unwrap_or(on_a_terminal),
-    };
-    if !is_wanted {
+    if !wants_dashboard(settings)? {
         return Ok(None);
     }
     let leave = || Exit::Interrupted.leave();

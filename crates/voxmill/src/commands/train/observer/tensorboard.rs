@@ -1,6 +1,6 @@
 //! Files for TensorBoard. What cannot be written costs a warning, not the run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_pipeline::control::Control;
@@ -20,6 +20,17 @@ use voxmill_settings::error::UserError;
 pub(super) struct TensorBoard {
     /// `None` once a write has failed.
     writer: Option<EventWriter>,
+    /// The file of a run that does not begin after all. It goes when this is dropped.
+    begun: Option<PathBuf>,
+}
+
+impl Drop for TensorBoard {
+    fn drop(&mut self) {
+        if let Some(path) = &self.begun {
+            // It holds settings alone.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 impl TensorBoard {
@@ -27,7 +38,6 @@ impl TensorBoard {
         settings: &TrainSettings,
         run: &Path,
         progress: &Progress,
-        screen: &Screen,
     ) -> Result<TensorBoard, UserError> {
         let folder = settings.tensorboard_log_dir.as_deref().unwrap_or(run);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -37,21 +47,36 @@ impl TensorBoard {
             process_id: std::process::id(),
             first_step: progress.step,
         };
-        let writer = EventWriter::create(folder, start).map_err(|error| {
+        let refused = |error: EventFileError| {
             let what = "the files for TensorBoard cannot be written";
             let hint = "give a folder that can be written with --tensorboard-log-dir";
             UserError::new(what, hint).because(error)
-        })?;
+        };
+        let writer = EventWriter::create(folder, start).map_err(refused)?;
         let mut tensorboard = TensorBoard {
+            begun: Some(writer.path().to_owned()),
             writer: Some(writer),
         };
         let resolved = settings.resolved.iter();
         let values: Vec<_> = resolved.map(|line| (line.key.name, &*line.value)).collect();
-        tensorboard.write(screen, |writer| {
-            writer.settings(moment(progress.step), &values)?;
-            writer.flush()
-        });
+        if let Some(writer) = &mut tensorboard.writer {
+            let written = writer.settings(moment(progress.step), &values);
+            written.and_then(|()| writer.flush()).map_err(refused)?;
+        }
         Ok(tensorboard)
+    }
+
+    pub(super) fn off() -> TensorBoard {
+        TensorBoard {
+            writer: None,
+            begun: None,
+        }
+    }
+
+    /// The run begins.
+    pub(super) fn stay(mut self) -> TensorBoard {
+        self.begun = None;
+        self
     }
 
     /// How full the machine is: memory of the process and of each device, buffers, and how busy the model device was.

@@ -23,6 +23,8 @@ pub(in crate::commands::train) struct Totals {
     pub(in crate::commands::train) first_step_after: Option<Duration>,
     pub(in crate::commands::train) first_validation: Option<f64>,
     pub(in crate::commands::train) samples: Vec<PathBuf>,
+    /// Somebody did not want to wait for all of them.
+    pub(in crate::commands::train) samples_left_out: bool,
     /// Attempts to write one.
     pub(in crate::commands::train) failed_checkpoints: u64,
     recent: VecDeque<StepReport>,
@@ -49,6 +51,7 @@ impl Totals {
             first_step_after: None,
             first_validation: None,
             samples: Vec::new(),
+            samples_left_out: false,
             failed_checkpoints: 0,
             recent: VecDeque::new(),
         }
