@@ -49,8 +49,14 @@ fn runs_are_listed_with_how_they_stand() {
     assert_eq!(whole["step"], 4);
     let best = whole["best_held_out"]["mel"].as_f64().unwrap();
     assert!(best > 0.0 && best.is_finite());
-    assert!(whole["bytes"].as_u64().unwrap() > 100_000, "checkpoints too");
-    assert_eq!((&cut["state"], &cut["killed"]), (&"stopped".into(), &true.into()));
+    assert!(
+        whole["bytes"].as_u64().unwrap() > 100_000,
+        "checkpoints too"
+    );
+    assert_eq!(
+        (&cut["state"], &cut["killed"]),
+        (&"stopped".into(), &true.into())
+    );
 
     let empty = tempfile::tempdir().unwrap();
     let args = format!("runs --runs-dir {}", empty.path().display());
@@ -62,12 +68,24 @@ fn a_run_that_has_ended_is_shown_as_it_ended() {
     let run = Run::new();
     run.trained("--max-steps 4 --evaluation-interval 2");
     let home = run.home.path().display();
-    let says = ["step     4", "loss", "the run finished at step 4", "best held-out mel"];
-    let watched = expect(&mut voxmill(format!("watch run --runs-dir {home}")), 0, &says);
+    let says = [
+        "step     4",
+        "loss",
+        "the run finished at step 4",
+        "best held-out mel",
+    ];
+    let watched = expect(
+        &mut voxmill(format!("watch run --runs-dir {home}")),
+        0,
+        &says,
+    );
     let newest = expect(&mut voxmill(format!("watch --runs-dir {home}")), 0, &says);
     assert_eq!(watched, newest);
     let hint = ["no run to watch", "voxmill runs"];
-    expect_refusal(&mut voxmill(format!("watch other --runs-dir {home}")), &hint);
+    expect_refusal(
+        &mut voxmill(format!("watch other --runs-dir {home}")),
+        &hint,
+    );
 }
 
 /// It follows a run that trains, and leaves when that ends.
@@ -83,10 +101,15 @@ fn a_run_is_watched_to_its_end() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let home = run.home.path().display();
-    let watched = voxmill(format!("watch --runs-dir {home}")).output().unwrap();
+    let watched = voxmill(format!("watch --runs-dir {home}"))
+        .output()
+        .unwrap();
     assert!(training.wait().unwrap().success());
     let text = transcript(&watched);
-    assert_has(&text, &["exit: 0", "watching  run", "the run finished at step 12"]);
+    assert_has(
+        &text,
+        &["exit: 0", "watching  run", "the run finished at step 12"],
+    );
 }
 
 #[test]
@@ -95,7 +118,11 @@ fn shells_are_told_verbs_and_flags() {
         let script = expect(&mut voxmill(format!("completions {shell}")), 0, &VERBS);
         assert_has(&script, &["train-data", "checkpoint"]);
     }
-    expect(&mut voxmill("completions tcsh"), 2, &["[possible values: bash, zsh, fish]"]);
+    expect(
+        &mut voxmill("completions tcsh"),
+        2,
+        &["[possible values: bash, zsh, fish]"],
+    );
 }
 
 /// No line is wrapped a second time, and the short help is short.

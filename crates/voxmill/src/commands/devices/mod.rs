@@ -30,6 +30,7 @@ struct Devices {
     pair: Option<Pair>,
     /// What a run uses by default, or with the flags that were given.
     usual: DeviceId,
+    by_flags: bool,
     copied: Option<Copied>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
         for note in notes {
             status!("{note}");
         }
-        devices.usual = chosen.model();
+        (devices.usual, devices.by_flags) = (chosen.model(), true);
         if let Chosen::Pair { data, model } = chosen {
             devices.copied = Some(copy::measure(data, model)?);
         }
@@ -63,6 +64,7 @@ impl Devices {
             pair: available.best_pair(),
             drivers: cards.iter().map(driver).collect(),
             usual: available.usual(),
+            by_flags: false,
             backends,
             cards,
             links,

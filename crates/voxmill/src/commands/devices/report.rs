@@ -39,6 +39,7 @@ pub(super) fn result(devices: &Devices) -> result::Devices {
             why: pair.why.clone(),
         }),
         used: devices.usual.to_string(),
+        used_by_flags: devices.by_flags,
         backends: (Backend::ALL.into_iter())
             .map(|backend| self::backend(devices, backend))
             .collect(),
@@ -176,6 +177,7 @@ mod tests {
                 Some((backend, Ok(_))) => DeviceId::new(*backend, 0),
                 _ => DeviceId::CPU,
             },
+            by_flags: false,
             backends,
             cards,
             links,
