@@ -244,14 +244,15 @@ pub fn wrap_at(head: &str, text: &str, columns: usize) -> String {
 }
 
 /// A line for a terminal of so many columns: a longer one is broken between words, and goes on below its text, behind a label
-/// such as `error: ` or `data      `.
+/// such as `error: ` or `data      `. A line with a shell command in it stays whole, to be copied.
 pub fn fit(line: &str, columns: usize) -> String {
     if width(line) <= columns {
         return line.to_owned();
     }
     let (head, rest) = line.split_at(label(line));
+    let has_command = rest.contains("  ") || rest.contains(['|', '$']);
     // Of a terminal that narrow nothing can be made.
-    if width(head) + 20 > columns {
+    if has_command || width(head) + 20 > columns {
         return line.to_owned();
     }
     wrap_at(head, rest, columns)
@@ -308,6 +309,8 @@ mod tests {
     fn long_lines_go_on_below_their_text() {
         let error = "error: one two three four five six";
         assert_eq!(fit(error, 80), error);
+        let command = "hint: run in that folder: tr '\\n|' '  ' < a > b";
+        assert_eq!(fit(command, 30), command);
         assert_eq!(fit(error, 28), "error: one two three four\n       five six");
         assert_eq!(
             fit("data      12 to train on, 3 held out", 31),

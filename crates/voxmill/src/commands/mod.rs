@@ -105,11 +105,12 @@ pub(crate) fn print_lines(text: &str) {
 /// Nobody to read it is no error.
 fn write_status(text: &str) {
     let text = match columns() {
-        Some(columns) => text
-            .split('\n')
-            .map(|line| fit(line, columns))
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Some(columns) => {
+            let paint = painted(std::io::stderr().is_terminal());
+            let lines = text.split('\n');
+            let lines = lines.map(|line| paint.message(&fit(line, columns)));
+            lines.collect::<Vec<_>>().join("\n")
+        }
         None => text.to_owned(),
     };
     let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -129,9 +130,13 @@ fn columns() -> Option<usize> {
 
 /// Colours where a person looks and has not asked for none.
 pub(crate) fn paint() -> Paint {
+    painted(std::io::stdout().is_terminal())
+}
+
+fn painted(is_terminal: bool) -> Paint {
     let asked_for_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Paint {
-        colour: std::io::stdout().is_terminal() && !asked_for_none && !is_dumb(),
+        colour: is_terminal && !asked_for_none && !is_dumb(),
     }
 }
 

@@ -9,7 +9,7 @@ use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, Links, Pair};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
-use super::{print_result, status};
+use super::{paint, print_result, status};
 use crate::machine::Host;
 use copy::Copied;
 use inventory::Gpu;
@@ -47,7 +47,9 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
         }
     }
     let result = report::result(&devices);
-    print_result(&result, args.json, devices_text)
+    print_result(&result, args.json, |found| {
+        paint().marks(&devices_text(found))
+    })
 }
 
 impl Devices {
