@@ -482,7 +482,9 @@ fn loss_at(window: &[(u64, f64, f64)]) -> Option<LossAt> {
 }
 
 /// Facts that a setting has too, by another name.
-const SETTINGS_TOO: [&str; 6] = [
+const SETTINGS_TOO: [&str; 8] = [
+    fact::LAST_STEP,
+    fact::MOST_SECONDS,
     fact::MODEL_SIZE,
     fact::WORKERS,
     fact::BUFFER,

@@ -176,12 +176,12 @@ pub fn verdicts(data: &DataSide) -> Vec<FeedVerdict> {
 fn text_verdict(data: &DataSide) -> (Grade, String) {
     let total = data.text.total_seconds;
     let (grade, text) = match total {
-        s if s < 1.0 => (Grade::Good, "nobody waits for it"),
+        s if s < 1.0 => (Grade::Good, "no wait"),
         s if s < 10.0 => (
             Grade::Fair,
             "the start waits for it once; the cache keeps it after that",
         ),
-        _ if data.is_cached() => (Grade::Good, "nobody waits for it: the cache has them"),
+        _ if data.is_cached() => (Grade::Good, "no wait: the cache has them"),
         _ => (
             Grade::Bad,
             "the start waits for it: run `voxmill prepare` once",

@@ -264,6 +264,33 @@ pub fn wrap_at(head: &str, text: &str, columns: usize) -> String {
     out
 }
 
+/// A line for a terminal of so many columns: a longer one is broken between words, and goes on below its text, behind a label
+/// such as `error: ` or `data      `. A line with a shell command in it stays whole, to be copied.
+pub fn fit(line: &str, columns: usize) -> String {
+    if width(line) <= columns {
+        return line.to_owned();
+    }
+    let (head, rest) = line.split_at(label(line));
+    let has_command = rest.contains("  ") || rest.contains(['|', '$']);
+    // Of a terminal that narrow nothing can be made.
+    if has_command || width(head) + 20 > columns {
+        return line.to_owned();
+    }
+    wrap_at(head, rest, columns)
+}
+
+/// The bytes of a line's label, and of the blanks behind it.
+fn label(line: &str) -> usize {
+    let text = line.trim_start_matches(' ');
+    let indent = line.len() - text.len();
+    let word = text.find(' ').unwrap_or(0);
+    let behind = text[word..].len() - text[word..].trim_start_matches(' ').len();
+    match behind > 1 || text[..word].ends_with(':') {
+        true => indent + word + behind,
+        false => indent,
+    }
+}
+
 /// A number and its unit are one word: they are read together.
 fn words(text: &str) -> Vec<String> {
     let is_unit = |word: &str| {
@@ -296,6 +323,23 @@ mod tests {
         assert_eq!(
             words("up to 7.2 GB, or 3 %"),
             ["up", "to", "7.2 GB,", "or", "3 %"]
+        );
+    }
+
+    #[test]
+    fn long_lines_go_on_below_their_text() {
+        let error = "error: one two three four five six";
+        assert_eq!(fit(error, 80), error);
+        let command = "hint: run in that folder: tr '\\n|' '  ' < a > b";
+        assert_eq!(fit(command, 30), command);
+        assert_eq!(fit(error, 28), "error: one two three four\n       five six");
+        assert_eq!(
+            fit("data      12 to train on, 3 held out", 31),
+            "data      12 to train on, 3\n          held out"
+        );
+        assert_eq!(
+            fit("  plain words that are too long here", 30),
+            "  plain words that are too\n  long here"
         );
     }
 

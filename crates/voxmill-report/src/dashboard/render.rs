@@ -165,9 +165,11 @@ struct Drawn<'a> {
 
 /// Five curves in a few rows are a tangle: there it is two, unless a person chose others.
 fn drawn(state: &DashboardState, height: u16) -> Vec<Drawn<'_>> {
-    let is_low = height < HEIGHT_FOR_ALL_CURVES;
-    let by_height = [true, true, !is_low, !is_low, !is_low];
-    let chosen = state.view.chosen.unwrap_or(by_height);
+    let has_room = state.view.all_curves || height >= HEIGHT_FOR_ALL_CURVES;
+    let by_height = [true, true, has_room, has_room, has_room];
+    let chosen: Vec<bool> = (by_height.iter().zip(state.view.turned))
+        .map(|(shown, turned)| shown ^ turned)
+        .collect();
     let curves = [
         &state.total_loss,
         &state.validation_loss,

@@ -61,8 +61,10 @@ pub(super) const CURVES: usize = 5;
 pub struct View {
     /// Messages below the last one that is shown.
     pub scroll: usize,
-    /// `None`: as many as the height allows.
-    pub chosen: Option<[bool; CURVES]>,
+    /// Not as many curves as the height allows, but all.
+    pub all_curves: bool,
+    /// Those that a person turned on or off since.
+    pub turned: [bool; CURVES],
     pub paused: bool,
     pub help: bool,
 }
@@ -152,13 +154,11 @@ impl DashboardState {
             Look::Oldest => view.scroll = oldest,
             Look::Newest => view.scroll = 0,
             Look::Curve(curve) => {
-                let mut chosen = view.chosen.unwrap_or([true; CURVES]);
-                if let Some(shown) = chosen.get_mut(curve) {
-                    *shown = !*shown;
+                if let Some(turned) = view.turned.get_mut(curve) {
+                    *turned = !*turned;
                 }
-                view.chosen = Some(chosen);
             }
-            Look::AllCurves => view.chosen = Some([true; CURVES]),
+            Look::AllCurves => (view.all_curves, view.turned) = (true, [false; CURVES]),
             Look::Pause => view.paused = !view.paused,
             Look::Help => view.help = !view.help,
             Look::Reset => *view = View::default(),
@@ -283,7 +283,7 @@ mod tests {
         state.look(Look::Newest);
         assert_eq!(state.view.scroll, 0);
         state.look(Look::Curve(1));
-        assert_eq!(state.view.chosen, Some([true, false, true, true, true]));
+        assert_eq!(state.view.turned, [false, true, false, false, false]);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use voxmill_telemetry::event::{
 use super::state::{
     BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, StepTimes, Watching,
 };
-use crate::format::loss;
 
 /// Steps that "now" looks back on.
 const RECENT: usize = 200;
@@ -42,7 +41,6 @@ impl WatchedRun {
             Event::RunStarted(started) => self.start(started),
             Event::RunEnded { outcome } => {
                 self.outcome = Some(*outcome);
-                state.note(ended(*outcome, state.step));
             }
             Event::Step(step) => self.step(step),
             Event::Validated(found) => {
@@ -63,9 +61,11 @@ impl WatchedRun {
                     } else {
                         ""
                     };
+                    let duration = found.losses.get("duration");
+                    let duration = duration.map(|value| format!("  duration {value:.3}"));
+                    let duration = duration.unwrap_or_default();
                     state.note(format!(
-                        "step {step:>5}  held-out mel {}{better}",
-                        loss(mel)
+                        "step {step:>5}  held-out mel {mel:.4}{duration}{better}"
                     ));
                 }
             }

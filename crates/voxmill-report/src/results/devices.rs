@@ -18,8 +18,10 @@ pub struct DevicesResult {
     pub links: Vec<GpuLink>,
     /// The best two GPUs for the mode in which one prepares data for the other.
     pub pair: Option<PairFound>,
-    /// The device that a run uses by default.
+    /// The device that a run trains on, by default or with the flags that were given.
     pub used: String,
+    /// Whether flags chose it.
+    pub used_by_flags: bool,
     pub backends: Vec<BackendFound>,
     /// How fast batches get from one device to another; only where two were given.
     pub copy: Option<Copy>,

@@ -26,7 +26,7 @@ pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
         Some(cached) => {
             let [cached, all] = [cached, data.all_clips].map(count);
             let text = format!(
-                "the cache has {cached} of {all} clips: `voxmill prepare` fills it, and then it is measured too"
+                "the cache has {cached} of {all} clips: `voxmill prepare` adds the others, or lists what is wrong with them; a full cache is measured too"
             );
             page.wrapped("  ", text);
         }

@@ -153,7 +153,11 @@ fn used(page: &mut Page, devices: &DevicesResult) {
         true => "no GPU that this build can use was found",
         false => "the only device of this build",
     };
-    page.line("used", format!("{} trains by default: {why}", devices.used));
+    let used = match devices.used_by_flags {
+        true => format!("{} trains with these flags", devices.used),
+        false => format!("{} trains by default: {why}", devices.used),
+    };
+    page.line("used", used);
 }
 
 fn backends(page: &mut Page, devices: &DevicesResult) {

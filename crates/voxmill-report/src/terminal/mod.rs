@@ -68,6 +68,40 @@ impl Paint {
         out
     }
 
+    /// The marks of a text that was written without colours: those that a line begins with, behind its label.
+    pub fn marks(self, text: &str) -> String {
+        let signs = [(Mark::Good, "✓ "), (Mark::Warn, "! "), (Mark::Bad, "✗ ")];
+        let line = |line: &str| {
+            let found = signs.iter().find_map(|(mark, sign)| {
+                let at = line.find(sign)?;
+                let is_first = line[..at].is_empty() || line[..at].ends_with("  ");
+                is_first.then(|| (self.mark(*mark), at, sign.len() - 1))
+            });
+            match found {
+                Some((mark, at, bytes)) => {
+                    format!("{}{mark}{}", &line[..at], &line[at + bytes..])
+                }
+                None => line.to_owned(),
+            }
+        };
+        text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The word that a message begins with.
+    pub fn message(self, line: &str) -> String {
+        let words = [
+            ("error:", "31"),
+            ("warning:", "33"),
+            ("hint:", "1"),
+            ("note:", "1"),
+        ];
+        let found = words.iter().find(|(word, _)| line.starts_with(word));
+        found.map_or_else(
+            || line.to_owned(),
+            |(word, code)| self.painted(word, code) + &line[word.len()..],
+        )
+    }
+
     fn mark(self, mark: Mark) -> String {
         let (sign, code) = match mark {
             Mark::Good => ("✓", "32"),
@@ -118,6 +152,21 @@ mod tests {
             assert!(width(line) <= COLUMNS, "{line}");
         }
         text
+    }
+
+    #[test]
+    fn marks_and_the_heads_of_messages_are_coloured_and_nothing_else() {
+        let colours = Paint { colour: true };
+        let text = "used      ✓ cpu! yes\n! warning\n  what ✓ is not a mark";
+        let green = "used      \u{1b}[32m✓\u{1b}[0m cpu! yes";
+        let yellow = "\u{1b}[33m!\u{1b}[0m warning";
+        assert_eq!(
+            colours.marks(text),
+            format!("{green}\n{yellow}\n  what ✓ is not a mark")
+        );
+        assert_eq!(Paint::plain().marks(text), text);
+        assert_eq!(colours.message("error: no"), "\u{1b}[31merror:\u{1b}[0m no");
+        assert_eq!(colours.message("an error: no"), "an error: no");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn profile_text(profile: &Profile, paint: Paint) -> String {
 
 fn head(page: &mut Page, profile: &Profile) {
     let fact = |name: &str| profile.facts.get(name).map_or("?", String::as_str);
-    page.push(&format!(
+    let head = format!(
         "{} steps after {} to warm up, {:.1} s: {} model, batches of {}, {}, cache {}",
         profile.steps,
         profile.warm_up_steps,
@@ -35,7 +35,8 @@ fn head(page: &mut Page, profile: &Profile) {
         fact("batch size"),
         fact("device"),
         fact("cache"),
-    ));
+    );
+    page.wrapped("", head);
     page.push(&format!(
         "{} frames/s, {:.2} steps/s; first step after {:.1} s",
         whole(profile.frames_per_second),

@@ -82,7 +82,7 @@ fn dataset(page: &mut Page, data: &DatasetFacts) {
     );
     page.line("memory", memory);
     let [one, all] = [data.making_bytes, data.batch_budget_bytes].map(size);
-    let text = format!("up to {one} to make one batch, of {all} that are for batches");
+    let text = format!("up to {one} to prepare one batch, of {all} that are for batches");
     page.line("", text);
 }
 

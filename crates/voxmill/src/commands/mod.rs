@@ -19,6 +19,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use voxmill_report::format::fit;
 use voxmill_report::terminal::Paint;
 
 use voxmill_settings::ResolvedSetting;
@@ -103,14 +104,39 @@ pub(crate) fn print_lines(text: &str) {
 
 /// Nobody to read it is no error.
 fn write_status(text: &str) {
+    let text = match columns() {
+        Some(columns) => {
+            let paint = painted(std::io::stderr().is_terminal());
+            let lines = text.split('\n');
+            let lines = lines.map(|line| paint.message(&fit(line, columns)));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        None => text.to_owned(),
+    };
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Longer lines are hard to read, however wide the terminal is.
+const WIDEST: u16 = 100;
+
+/// Of the terminal that standard error is, where it is one.
+fn columns() -> Option<usize> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let (columns, _) = ratatui::crossterm::terminal::size().ok()?;
+    (columns > 0).then_some(usize::from(columns.min(WIDEST)))
 }
 
 /// Colours where a person looks and has not asked for none.
 pub(crate) fn paint() -> Paint {
+    painted(std::io::stdout().is_terminal())
+}
+
+fn painted(is_terminal: bool) -> Paint {
     let asked_for_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Paint {
-        colour: std::io::stdout().is_terminal() && !asked_for_none && !is_dumb(),
+        colour: is_terminal && !asked_for_none && !is_dumb(),
     }
 }
 

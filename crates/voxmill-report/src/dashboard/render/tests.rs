@@ -100,6 +100,25 @@ fn before_the_first_step_nothing_is_known() {
     insta::assert_snapshot!(screen(&state, 80, 24));
 }
 
+/// A digit changes the curve that it names, from what is drawn now.
+#[test]
+fn a_key_turns_a_curve_on_where_it_is_not_drawn_and_off_where_it_is() {
+    let mut state = halfway();
+    let names = |state: &DashboardState, height| -> Vec<&str> {
+        drawn(state, height)
+            .iter()
+            .map(|drawn| drawn.name)
+            .collect()
+    };
+    assert_eq!(names(&state, 10), ["total", VALIDATION]);
+    state.look(super::super::Look::Curve(2));
+    assert_eq!(names(&state, 10), ["total", VALIDATION, "mel"]);
+    state.look(super::super::Look::Curve(0));
+    assert_eq!(names(&state, 10), [VALIDATION, "mel"]);
+    state.look(super::super::Look::AllCurves);
+    assert_eq!(names(&state, 10).len(), 5);
+}
+
 #[test]
 fn a_run_of_another_process_is_left_not_stopped() {
     let mut state = halfway();

@@ -9,7 +9,7 @@ use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, GpuPair, Links};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
-use super::{print_result, status};
+use super::{paint, print_result, status};
 use crate::machine::Host;
 use copy::Copied;
 use inventory::Gpu;
@@ -30,6 +30,7 @@ struct FoundDevices {
     pair: Option<GpuPair>,
     /// What a run uses by default, or with the flags that were given.
     usual: DeviceId,
+    by_flags: bool,
     copied: Option<Copied>,
 }
 
@@ -40,13 +41,15 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
         for note in notes {
             status!("{note}");
         }
-        devices.usual = chosen.model();
+        (devices.usual, devices.by_flags) = (chosen.model(), true);
         if let Chosen::Pair { data, model } = chosen {
             devices.copied = Some(copy::measure(data, model)?);
         }
     }
     let result = report::result(&devices);
-    print_result(&result, args.json, devices_text)
+    print_result(&result, args.json, |found| {
+        paint().marks(&devices_text(found))
+    })
 }
 
 impl FoundDevices {
@@ -63,6 +66,7 @@ impl FoundDevices {
             pair: available.best_pair(),
             drivers: cards.iter().map(driver).collect(),
             usual: available.usual(),
+            by_flags: false,
             backends,
             cards,
             links,

@@ -39,6 +39,7 @@ pub(super) fn result(devices: &FoundDevices) -> result::DevicesResult {
             why: pair.why.clone(),
         }),
         used: devices.usual.to_string(),
+        used_by_flags: devices.by_flags,
         backends: (Backend::ALL.into_iter())
             .map(|backend| self::backend(devices, backend))
             .collect(),
@@ -174,6 +175,7 @@ mod tests {
                 Some((backend, Ok(_))) => DeviceId::new(*backend, 0),
                 _ => DeviceId::CPU,
             },
+            by_flags: false,
             backends,
             cards,
             links,

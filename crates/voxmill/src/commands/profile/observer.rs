@@ -12,7 +12,7 @@ use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation}
 use super::phases::Phases;
 use crate::commands::{can_redraw, status};
 use crate::session::steps::{split_warning, step_event};
-use voxmill_report::format::clock;
+use voxmill_report::format::{clock, counted};
 use voxmill_settings::checks::need::StepClips;
 
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
@@ -33,9 +33,15 @@ impl Profiling {
         let bar = can_redraw().then(|| {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
-            let bar = ProgressBar::new(phases.steps());
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            let bar = ProgressBar::new(phases.steps()).with_message("the first steps");
+            let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            // Steps are reported some at a time.
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
         });
+        if bar.is_none() {
+            status!("profile   {}", counted(phases.steps(), "step"));
+        }
         Profiling {
             recorder,
             phases,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use voxmill_report::terminal::validation_text;
 
-use super::{print_result, show_settings};
+use super::{paint, print_result, show_settings};
 use crate::exit::Exit;
 use crate::session::voice::take_size_of_other_voice;
 use examine::examine;
@@ -69,7 +69,9 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
         _ => &examined,
     };
     let result = report::result(file.as_ref(), &examined, fixed.as_ref(), last, &machine);
-    print_result(&result, json, validation_text)?;
+    print_result(&result, json, |found| {
+        paint().marks(&validation_text(found))
+    })?;
     Ok(match result.ready {
         true => Exit::Done,
         false => Exit::Failed,

@@ -259,7 +259,7 @@ fn dashboard(
         let mode = if devices.is_pair() {
             "two devices"
         } else {
-            "single device"
+            "one device"
         };
         state.mode = mode.to_owned();
         state.goal = match (limits.steps, limits.seconds) {
