@@ -9,7 +9,7 @@ use voxmill_telemetry::event::{
 };
 
 use super::state::{
-    BestValidation, Budget, BufferLevel, DashboardState, DeviceLoad, Goal, StepTimes, Watching,
+    BestValidation, BudgetLevel, BufferLevel, DashboardState, DeviceLoad, Goal, StepTimes, Watching,
 };
 
 /// Steps that "now" looks back on.
@@ -90,7 +90,7 @@ impl WatchedRun {
                 }
             }
             Event::BudgetLevel { bytes, limit, .. } => {
-                state.budget = Some(Budget {
+                state.budget = Some(BudgetLevel {
                     used_bytes: *bytes,
                     limit_bytes: *limit,
                 });
