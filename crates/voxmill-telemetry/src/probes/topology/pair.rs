@@ -174,12 +174,12 @@ mod tests {
             pair.why,
             "RTX at 0000:01:00.0 prepares data and RTX at 0000:00:00.0 trains: they are linked \
              through a single PCIe switch, and there is no other pair; the one for data has less \
-             memory (12.0 GiB against 24.0 GiB)"
+             memory (12.9 GB against 25.8 GB)"
         );
         let links = three([Link::Phb, Link::Sys, Link::Sys]);
         let why = chosen(&[Some(24), Some(24), Some(24)], &links).unwrap().why;
         let expected = "they are linked through the CPU's PCIe host bridge, and no other pair has \
-                        a better link; both have 24.0 GiB, so the first one trains";
+                        a better link; both have 25.8 GB, so the first one trains";
         assert!(why.ends_with(expected), "{why}");
         let why = chosen(&[None, None, Some(1)], &[]).unwrap().why;
         let expected = "how they are linked is not known, nor is it of any other pair; the one for \
