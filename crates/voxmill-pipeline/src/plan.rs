@@ -4,7 +4,7 @@
 //! declared.
 
 use std::fmt::{self, Write};
-use voxmill_format::size;
+use voxmill_format::{counted, size};
 
 pub use voxmill_telemetry::plan::{
     AdaptPlan, AfterError, BudgetPlan, OnError, Order, Plan, Setting, SlotsPlan, StagePlan,
@@ -190,8 +190,12 @@ fn write_plan(f: &mut String, plan: &Plan) -> fmt::Result {
         match (stage.on_error.retries, stage.on_error.then) {
             (0, AfterError::Stop) => {}
             (0, AfterError::Skip) => write!(f, ", skips errors")?,
-            (retries, AfterError::Skip) => write!(f, ", retries {retries} times, then skips")?,
-            (retries, AfterError::Stop) => write!(f, ", retries {retries} times, then stops")?,
+            (retries, AfterError::Skip) => {
+                write!(f, ", retries {}, then skips", counted(retries, "time"))?;
+            }
+            (retries, AfterError::Stop) => {
+                write!(f, ", retries {}, then stops", counted(retries, "time"))?;
+            }
         }
         writeln!(f)?;
     }
@@ -270,10 +274,10 @@ train: in order, stages overlap
   plan       workers 1, buffer 2
   featurize  workers 6 (fixed), buffer 64, within host, retries 2 times, then skips
   batch      workers 1, buffer 2, within host
-  transfer   workers 1, buffer 2, retries 1 times, then stops
+  transfer   workers 1, buffer 2, retries 1 time, then stops
   model      takes from 3 (fixed) slots ahead, starts when full or after 2 s
-  budget host: 4000.0 MB
-  budget device 0: 200.0 MB
+  budget host: 4.0 GB
+  budget device 0: 200 MB
   adapts: at most 12 workers, buffers of at most 50
 ";
         assert_eq!(describe(&training()), expected);

@@ -18,9 +18,9 @@ const GPU_IS_LOST: Return = 15;
 const UNKNOWN: Return = 999;
 
 /// A handle is the card's number and one, so that it is never null.
-type ProbedDevice = *mut c_void;
+type Device = *mut c_void;
 
-fn is_old(device: ProbedDevice) -> bool {
+fn is_old(device: Device) -> bool {
     device as usize == 2
 }
 
@@ -55,7 +55,7 @@ fn put<T>(place: *mut T, value: T) -> Return {
     SUCCESS
 }
 
-fn put_unless_old<T>(device: ProbedDevice, place: *mut T, value: T) -> Return {
+fn put_unless_old<T>(device: Device, place: *mut T, value: T) -> Return {
     if is_old(device) { NOT_SUPPORTED } else { put(place, value) }
 }
 
@@ -93,36 +93,36 @@ library! {
         put(count, 2)
     }
 
-    fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut ProbedDevice) {
-        put(device, (index as usize + 1) as ProbedDevice)
+    fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut Device) {
+        put(device, (index as usize + 1) as Device)
     }
 
-    fn nvmlDeviceGetName(device: ProbedDevice, name: *mut c_char, _size: c_uint) {
+    fn nvmlDeviceGetName(device: Device, name: *mut c_char, _size: c_uint) {
         put_text(name, if is_old(device) { "Quadro K600" } else { "NVIDIA GeForce RTX 4090" })
     }
 
-    fn nvmlDeviceGetUUID(device: ProbedDevice, uuid: *mut c_char, _size: c_uint) {
+    fn nvmlDeviceGetUUID(device: Device, uuid: *mut c_char, _size: c_uint) {
         if is_old(device) { NOT_SUPPORTED } else { put_text(uuid, "GPU-5a1b7c2e") }
     }
 
-    fn nvmlDeviceGetPciInfo_v3(device: ProbedDevice, info: *mut PciInfo) {
+    fn nvmlDeviceGetPciInfo_v3(device: Device, info: *mut PciInfo) {
         let text = if is_old(device) { "00000000:0A:00.0" } else { "00000000:01:00.0" };
         put_text(unsafe { (&raw mut (*info).bus_id).cast() }, text)
     }
 
-    fn nvmlDeviceGetMaxPcieLinkGeneration(device: ProbedDevice, value: *mut c_uint) {
+    fn nvmlDeviceGetMaxPcieLinkGeneration(device: Device, value: *mut c_uint) {
         put_unless_old(device, value, 4)
     }
 
-    fn nvmlDeviceGetMaxPcieLinkWidth(_device: ProbedDevice, value: *mut c_uint) {
+    fn nvmlDeviceGetMaxPcieLinkWidth(_device: Device, value: *mut c_uint) {
         put(value, 16)
     }
 
-    fn nvmlDeviceGetUtilizationRates(device: ProbedDevice, rates: *mut Utilization) {
+    fn nvmlDeviceGetUtilizationRates(device: Device, rates: *mut Utilization) {
         put_unless_old(device, rates, Utilization { gpu: 93, memory: 41 })
     }
 
-    fn nvmlDeviceGetMemoryInfo_v2(device: ProbedDevice, memory: *mut MemoryV2) {
+    fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: *mut MemoryV2) {
         let version = unsafe { (*memory).version };
         if version as usize != size_of::<MemoryV2>() | (2 << 24) {
             return INVALID_ARGUMENT;
@@ -133,11 +133,11 @@ library! {
         put(memory, MemoryV2 { version, total, reserved, free, used })
     }
 
-    fn nvmlDeviceGetPowerUsage(device: ProbedDevice, milliwatts: *mut c_uint) {
+    fn nvmlDeviceGetPowerUsage(device: Device, milliwatts: *mut c_uint) {
         put_unless_old(device, milliwatts, 412_500)
     }
 
-    fn nvmlDeviceGetTemperature(device: ProbedDevice, _sensor: c_uint, celsius: *mut c_uint) {
+    fn nvmlDeviceGetTemperature(device: Device, _sensor: c_uint, celsius: *mut c_uint) {
         static ASKED: AtomicU32 = AtomicU32::new(0);
         if is_old(device) && ASKED.fetch_add(1, SeqCst) >= 2 {
             return GPU_IS_LOST;
@@ -145,7 +145,7 @@ library! {
         put(celsius, 71)
     }
 
-    fn nvmlDeviceGetClockInfo(_device: ProbedDevice, clock: c_uint, mhz: *mut c_uint) {
+    fn nvmlDeviceGetClockInfo(_device: Device, clock: c_uint, mhz: *mut c_uint) {
         match clock {
             0 => put(mhz, 2520),
             2 => put(mhz, 10_501),
@@ -154,7 +154,7 @@ library! {
     }
 
     /// The old card fails in a way that nobody expects.
-    fn nvmlDeviceGetPcieThroughput(device: ProbedDevice, counter: c_uint, kilobytes: *mut c_uint) {
+    fn nvmlDeviceGetPcieThroughput(device: Device, counter: c_uint, kilobytes: *mut c_uint) {
         match counter {
             _ if is_old(device) => UNKNOWN,
             0 => put(kilobytes, 150_000),
