@@ -287,12 +287,9 @@ impl Round<'_> {
         let settings = self.run().join("settings.yaml");
         let moment = self.draws.within(self.train_span());
         let began = first.runs_until(|passed| passed >= moment && settings.exists())?;
-        let more = self.draws.one(&[
-            "--seed 9",
-            "--reset-training",
-            "--reset-training --seed 9",
-            "--reset-training --seed 9 --keep 1",
-        ]);
+        let more = self
+            .draws
+            .one(&["--seed 9", "--reset-training", "--reset-training --seed 9"]);
         let resumes = self.draws.chance(4);
         let verb = match resumes {
             true => Verb::train(self.folder),
