@@ -265,9 +265,8 @@ fn gpus_are_refused_with_a_hint() {
     let both = refused("--data-gpu 0 --model-gpu 1");
     let one = refused("--model-gpu auto");
     let backend = refused("--device vulkan:1");
-    let limit = refused("--model-gpu-memory 1GiB");
     let half = refused("--mixed-precision");
-    insta::assert_snapshot!([both, one, backend, limit, half].join("\n\n"));
+    insta::assert_snapshot!([both, one, backend, half].join("\n\n"));
 }
 
 #[test]

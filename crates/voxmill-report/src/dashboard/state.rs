@@ -50,6 +50,8 @@ pub struct DashboardState {
     pub last_checkpoint: Option<String>,
 
     pub messages: VecDeque<ShownMessage>,
+    /// How many there ever were: the oldest are dropped.
+    pub messages_ever: usize,
     pub view: View,
 }
 
@@ -200,6 +202,7 @@ impl DashboardState {
             if self.view.scroll > 0 {
                 self.view.scroll = (self.view.scroll + 1).min(self.messages.len());
             }
+            self.messages_ever += 1;
             self.messages.push_back(ShownMessage {
                 text: line.to_owned(),
                 is_warning,
@@ -247,6 +250,7 @@ mod tests {
             state.note(number.to_string());
         }
         assert_eq!(state.messages.len(), MOST_MESSAGES);
+        assert_eq!(state.messages_ever, MOST_MESSAGES + 2);
         let last = state.lines_in_sight(2, 20);
         assert_eq!(
             last,

@@ -28,7 +28,6 @@ pub struct WatchedRun {
     latest: Nanos,
     steps: u64,
     recent: VecDeque<Step>,
-    phase: Option<String>,
 }
 
 impl WatchedRun {
@@ -110,7 +109,6 @@ impl WatchedRun {
                 state.host_cpu_share = cpu.or(state.host_cpu_share);
                 state.resident_bytes = sample.process_memory.or(state.resident_bytes);
             }
-            Event::PhaseBegan { phase } => self.phase = Some(phase.clone()),
             Event::Decision(decision) => {
                 if let Some(text) = decided(decision) {
                     state.note(text);
@@ -135,6 +133,7 @@ impl WatchedRun {
             Event::StageSecond(_)
             | Event::SlotSecond(_)
             | Event::GateOpened { .. }
+            | Event::PhaseBegan { .. }
             | Event::DeviceSample(_)
             | Event::MoreFaults { .. } => {}
         }
@@ -241,9 +240,9 @@ impl WatchedRun {
         }
     }
 
-    /// What is measured in a profile now; `None` in a training.
-    pub fn phase(&self) -> Option<&str> {
-        self.phase.as_deref()
+    /// Whether there is an event in the log at all.
+    pub fn has_started(&self) -> bool {
+        self.started.is_some()
     }
 
     /// For a person without a dashboard, as `train` prints it.

@@ -23,6 +23,7 @@ use crate::session::run_folder::EVENTS;
 /// The log is written four times a second.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let folder = match &args.run {
@@ -113,7 +114,7 @@ fn draw(mut watch: Watch, folder: &Path) -> anyhow::Result<()> {
             // What a person chose to see is the screen's; what is being read stays where it is.
             let mut view = state.view;
             if view.scroll > 0 {
-                view.scroll += read.messages.len().saturating_sub(state.messages.len());
+                view.scroll += read.messages_ever.saturating_sub(state.messages_ever);
             }
             *state = DashboardState {
                 view,
@@ -161,17 +162,18 @@ fn lines(mut watch: Watch, folder: &Path) -> anyhow::Result<()> {
     );
     let mut last_line: Option<Instant> = None;
     let mut last_step = None;
-    let mut messages = watch.run.state.messages.len();
+    let mut messages = watch.run.state.messages_ever;
+    let opened = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let is_over = watch.is_over();
         watch.read_all()?;
         let state = &watch.run.state;
-        let known = state.messages.len();
-        for message in state.messages.iter().skip(messages) {
+        let new = state.messages_ever - messages;
+        messages = state.messages_ever;
+        for message in state.messages.iter().rev().take(new).rev() {
             let head = if message.is_warning { "warning: " } else { "" };
             status!("{head}{}", message.text);
         }
-        messages = known;
         let is_due = last_line.is_none_or(|line| line.elapsed() >= BETWEEN_LINES);
         let is_new = last_step != Some(state.step);
         if is_due && (is_new || !is_over) {
@@ -179,7 +181,9 @@ fn lines(mut watch: Watch, folder: &Path) -> anyhow::Result<()> {
             last_step = Some(state.step);
             status!("{}", watch.run.line());
         }
-        if is_over {
+        // Its log may be there a moment before it is written.
+        let is_about_to_start = !watch.run.has_started() && opened.elapsed() < GRACE;
+        if is_over && !is_about_to_start {
             break;
         }
         thread::sleep(BETWEEN_LOOKS);
