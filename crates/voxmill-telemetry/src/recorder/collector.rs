@@ -371,7 +371,7 @@ mod tests {
 
     /// A disk without room, which is read to make some.
     #[cfg(unix)]
-    fn full(most_kept: usize) -> (Collector, Arc<Shared>, std::os::unix::net::UnixStream) {
+    fn full(most_kept: usize) -> (Collector, Arc<RecorderShared>, std::os::unix::net::UnixStream) {
         use std::os::fd::OwnedFd;
         use std::os::unix::net::UnixStream;
         let (ours, disk) = UnixStream::pair().unwrap();
@@ -381,14 +381,14 @@ mod tests {
         let file = std::fs::File::from(OwnedFd::from(ours));
         let writer = LogWriter::into_open(&path, file);
         let log = LogFile::with(path, writer, most_kept);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(RecorderShared::default());
         let collector = Collector::new(Arc::clone(&shared), Instant::now(), Some(log), None);
         (collector, shared, disk)
     }
 
     /// Gates of every millisecond until one does not fit; how many.
     #[cfg(unix)]
-    fn fill(collector: &mut Collector, shared: &Shared) -> u64 {
+    fn fill(collector: &mut Collector, shared: &RecorderShared) -> u64 {
         for at in 1..1_000_000 {
             collector.rare = vec![gate(at)];
             collector.write(Nanos(at * MILLI), false, 0);

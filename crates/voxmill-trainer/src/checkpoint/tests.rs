@@ -468,7 +468,7 @@ fn another_runs_checkpoint_is_none_of_ours() {
     let (_folder, checkpoints) = folder(9);
     let ours = checkpoints.clone().of_run("ours");
     let best = Best { step: 8, loss: 0.1 };
-    let theirs = Facts {
+    let theirs = CheckpointFacts {
         progress: facts(8, Some(best)).progress,
         ..of_run(8, "theirs")
     };

@@ -130,7 +130,7 @@ impl Packing {
 }
 
 #[cfg(feature = "gpu")]
-fn placed(group: &Group, packed: Tensor<1>, parts: &mut [Option<Tensor<1>>]) -> Tensor<1> {
+fn placed(group: &WeightGroup, packed: Tensor<1>, parts: &mut [Option<Tensor<1>>]) -> Tensor<1> {
     let parts = group.slots.iter().filter_map(|slot| {
         let part = parts[slot.weight].take()?;
         Some((slot.from, part))
