@@ -334,7 +334,7 @@ struct Inbox {
     idle: bool,
     /// It is gone, by its own will or not.
     ended: bool,
-    /// The first of each kind.
+    /// Each once.
     problems: Vec<RecordError>,
     notes: Vec<String>,
 }
@@ -359,9 +359,8 @@ impl Inbox {
     }
 
     fn fail(&mut self, error: RecordError) {
-        let same =
-            |known: &RecordError| std::mem::discriminant(known) == std::mem::discriminant(&error);
-        if !self.problems.iter().any(same) {
+        let text = error.to_string();
+        if !self.problems.iter().any(|known| known.to_string() == text) {
             self.problems.push(error);
         }
     }

@@ -40,18 +40,18 @@ impl PlaceWatch {
 /// Says while the run lives what its end would say too late: somebody could still make room.
 #[derive(Default)]
 pub(super) struct LogWatch {
-    is_behind: bool,
+    known: usize,
 }
 
 impl LogWatch {
     pub(super) fn check(&mut self, recorder: &Recorder) -> Option<String> {
         let problem = recorder.problem();
-        let was_behind = std::mem::replace(&mut self.is_behind, problem.is_some());
-        let problem = problem.filter(|_| !was_behind)?;
-        let first = problem.each().first().map(|error| with_cause(error));
+        let all = problem.as_ref().map_or(&[][..], |problem| problem.each());
+        let is_new = all.len() > std::mem::replace(&mut self.known, all.len());
+        let newest = all.last().filter(|_| is_new)?;
         Some(format!(
             "the record of the run falls behind: {}; lines of the log are kept until there is room",
-            first.unwrap_or_default()
+            with_cause(newest)
         ))
     }
 }
