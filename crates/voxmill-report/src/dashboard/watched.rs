@@ -44,21 +44,15 @@ impl WatchedRun {
             Event::Step(step) => self.step(step),
             Event::Validated(found) => {
                 if let Some(mel) = found.losses.get("mel").copied() {
-                    state.validation_loss.push(found.step, mel);
-                    let (step, best) = (
-                        found.step,
-                        BestValidation {
-                            loss: mel,
-                            step: found.step,
-                        },
-                    );
-                    if found.better {
-                        state.best_validation = Some(best);
+                    let step = found.step;
+                    state.validation_loss.push(step, mel);
+                    let lowest = state.best_validation;
+                    if mel.is_finite() && lowest.is_none_or(|lowest| mel < lowest.loss) {
+                        state.best_validation = Some(BestValidation { loss: mel, step });
                     }
-                    let better = if found.better {
-                        "  the best so far"
-                    } else {
-                        ""
+                    let better = match found.better {
+                        true => "  the best so far",
+                        false => "",
                     };
                     let duration = found.losses.get("duration");
                     let duration = duration.map(|value| format!("  duration {value:.3}"));
@@ -349,7 +343,7 @@ mod tests {
         assert_eq!(run.state.time_left.unwrap().as_secs(), 180);
         assert_eq!(run.state.epoch, Some(3));
         assert!((run.state.stall_share.unwrap() - 0.1).abs() < 1e-9);
-        assert_eq!(run.state.frames_per_second, Some(800.0));
+        assert_eq!(run.state.frames_per_second.map(f64::round), Some(800.0));
         run.tick(1_030.0, false);
         assert_eq!(run.state.watching, Some(Watching::Killed));
         assert_eq!(run.state.elapsed.as_secs(), 10);

@@ -139,7 +139,7 @@ fn a_run_leaves_a_voice_that_speaks() {
     assert!(run.home.path().join("out/001.wav").is_file());
     let salam = Some("سلام دنیا");
     let refused = [
-        "the text is in fa, and the voice was trained on en",
+        "the text is in fa, and the voice was trained only on en",
         "--force",
     ];
     expect_refusal(&mut run.synthesize(salam, "-o salam.wav"), &refused);

@@ -147,7 +147,7 @@ pub(super) fn check_languages(
             "the voice was not trained on {codes} (but on {known}): such sentences will not be understood"
         )));
     }
-    let what = format!("the text is in {codes}, and the voice was trained on {known} alone");
+    let what = format!("the text is in {codes}, and the voice was trained only on {known}");
     let hint = format!(
         "give a voice that was trained on {codes} with --checkpoint; --language says what the text is in where that \
          is wrong; --force speaks anyway"
