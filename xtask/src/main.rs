@@ -20,6 +20,7 @@ test: without a part named, all of them run: what a change must pass.
   --cpu          the tests on the CPU
   --gpu          the tests that a GPU can change, with wgpu; installs Mesa's software GPU where no Vulkan driver is
   --vulkan       training with `vulkan`, whose kernels are fused, tuned and compiled in another way
+  --page         the report in a real browser; installs Debian's chromium and its driver where they are not
   --tests-only   the same as --cpu --gpu --vulkan
   --fuzz         ten seconds of changed inputs for each kind of file that is read
   --torture      two minutes of kills, full disks, damaged files and the like

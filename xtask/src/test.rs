@@ -30,6 +30,7 @@ pub(crate) struct Parts {
     cpu: bool,
     gpu: bool,
     vulkan: bool,
+    page: bool,
     fuzz: bool,
     torture: bool,
     /// Everything but the tests next to the tests.
@@ -46,6 +47,7 @@ impl Parts {
             cpu: all,
             gpu: all,
             vulkan: all,
+            page: all,
             fuzz: false,
             torture: false,
             background: all,
@@ -57,6 +59,7 @@ impl Parts {
                 "--cpu" => parts.cpu = true,
                 "--gpu" => parts.gpu = true,
                 "--vulkan" => parts.vulkan = true,
+                "--page" => parts.page = true,
                 "--fuzz" => parts.fuzz = true,
                 "--torture" => parts.torture = true,
                 "--tests-only" => (parts.cpu, parts.gpu, parts.vulkan) = (true, true, true),
@@ -158,6 +161,9 @@ impl Check {
             let args = [&["test"], &BUILD[..], &["--no-run"]].concat();
             self.cargo("build of the tests", &args, &[])?;
             self.run_tests(parts)?;
+        }
+        if parts.page {
+            self.page_tests()?;
         }
         if parts.vulkan {
             self.vulkan_tests()?;
@@ -279,6 +285,14 @@ impl Check {
         self.cargo("program on the GPU", &program, &[])
     }
 
+    /// The report in a real browser. It fails where there is none: tests on nothing prove nothing.
+    fn page_tests(&mut self) -> anyhow::Result<()> {
+        self.clock.time("browser", install_browser)?;
+        let only = ["--test", "browser", "--", "--include-ignored"];
+        let args = [&["test"], &BUILD[..], &only, &["--test-threads=1"]].concat();
+        self.cargo("page in a browser", &args, &[])
+    }
+
     /// Fused and tuned kernels in SPIR-V, which `wgpu` does without.
     fn vulkan_tests(&mut self) -> anyhow::Result<()> {
         let compiler = vulkan::mended_compiler(&self.root)?;
@@ -326,10 +340,28 @@ fn install_vulkan_driver() -> anyhow::Result<()> {
     if has_driver {
         return Ok(());
     }
-    tell("apt-get install mesa-vulkan-drivers");
-    for args in [&["update"][..], &["install", "-y", "mesa-vulkan-drivers"]] {
+    install(&["mesa-vulkan-drivers"])
+}
+
+fn install_browser() -> anyhow::Result<()> {
+    let runs = |program: &str| {
+        let output = Command::new(program).arg("--version").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    match runs("chromium") && runs("chromedriver") {
+        true => Ok(()),
+        false => install(&["chromium", "chromium-driver"]),
+    }
+}
+
+/// Debian's packages.
+fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let names = packages.join(" ");
+    tell(&format!("apt-get install {names}"));
+    for args in [&["update"][..], &[&["install", "-y"], packages].concat()] {
         let status = Command::new("apt-get").args(args).status();
-        let status = status.context("cannot start apt-get; install a Vulkan driver by hand")?;
+        let status =
+            status.with_context(|| format!("cannot start apt-get; install {names} by hand"))?;
         ensure!(status.success(), "`apt-get {}` failed", args.join(" "));
     }
     Ok(())

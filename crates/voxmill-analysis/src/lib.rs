@@ -2,18 +2,21 @@
 //!
 //! [`run`] reads a log, [`timing`] turns it into numbers, [`bottleneck`] finds what limits, and
 //! [`profile`] is all of it together. [`compare`] compares runs, [`scaling`] sizes of one run, both by
-//! [`resampling`]. The same log always gives the same findings.
+//! [`resampling`]. [`simulate`] predicts what a change would gain, [`plan`] a run that is only stated. The same log always gives the same findings.
 
 pub mod bottleneck;
 pub mod compare;
 pub mod data_side;
+pub mod history;
 pub mod paired;
+pub mod plan;
 pub mod profile;
 pub mod resampling;
 pub mod run;
 pub mod scaling;
 pub mod scorecard;
 pub mod setting;
+pub mod simulate;
 #[cfg(any(test, feature = "made-up"))]
 pub mod synthetic;
 pub mod timing;

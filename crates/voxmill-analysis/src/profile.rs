@@ -15,6 +15,8 @@ use crate::paired::{paired_ratio, rounds};
 use crate::run::{CoreLoad, Run, Slow, fact, phase};
 use crate::scorecard::{Score, scorecard};
 use crate::setting::SettingNames;
+use crate::simulate::model::{Pace, RunModel};
+use crate::simulate::what_if::{Prediction, WhatIfError, parse, predict};
 use crate::timing::{
     Line, Ratio, Spread, milliseconds, padded_frames, step_time, valid_frames, variation,
 };
@@ -63,6 +65,15 @@ pub struct Profile {
     /// The steps that waited longest, and for what.
     pub slowest: Vec<SlowStep>,
     pub findings: Vec<Finding>,
+    /// The run's own settings, simulated from the log: how well it is understood. Absent where nothing was predicted.
+    #[serde(default)]
+    pub replayed: Option<Pace>,
+    /// Why no gain could be predicted, where one was wanted.
+    #[serde(default)]
+    pub not_predicted: Option<String>,
+    /// The answer to `--what-if`.
+    #[serde(default)]
+    pub what_if: Option<Prediction>,
     pub scorecard: Vec<Score>,
     /// Cores that other programs took, and those that this one may use.
     pub other_programs: Option<OtherPrograms>,
@@ -262,8 +273,11 @@ pub fn profile(run: &Run) -> Profile {
             .filter(|(_, hours)| *hours > 0.0)
             .map(|(cpu, hours)| cpu / hours),
         host_cpu_percent: host.cpu_percent.mean(),
-        slowest: slowest(run),
+        slowest: slow_steps(run, SLOWEST),
         findings: Vec::new(),
+        replayed: None,
+        not_predicted: None,
+        what_if: None,
         scorecard: Vec::new(),
         other_programs: run.core_load().map(OtherPrograms::from),
         lost: stats.lost + run.flaws.damaged,
@@ -271,6 +285,35 @@ pub fn profile(run: &Run) -> Profile {
     profile.findings = find(&profile, run);
     profile.scorecard = scorecard(&profile);
     profile
+}
+
+/// Adds what following each advice would gain, where the model of the run can say it. That takes a second at times, so it is
+/// not done for a run that trains.
+pub fn predict_gains(profile: &mut Profile, run: &Run) {
+    let all = profile.findings.iter_mut();
+    let asked = all.flat_map(|finding| &mut finding.changes);
+    let mut asked: Vec<_> = asked.filter(|advice| advice.what_if.is_some()).collect();
+    if asked.is_empty() {
+        return;
+    }
+    let model = match RunModel::of(run) {
+        Ok(model) => model,
+        Err(error) => {
+            profile.not_predicted = Some(error.to_string());
+            return;
+        }
+    };
+    for advice in &mut asked {
+        let question = advice.what_if.as_deref().unwrap_or_default();
+        let changes = parse(question).map_err(WhatIfError::from);
+        match changes.and_then(|changes| predict(&model, &changes)) {
+            Ok(predicted) => {
+                profile.replayed = Some(predicted.replayed);
+                advice.gain = Some(predicted.gain);
+            }
+            Err(error) => profile.not_predicted = Some(error.to_string()),
+        }
+    }
 }
 
 /// What the steps add up to, as a share of the clock's time over them. Other phases may lie between them.
@@ -428,7 +471,8 @@ fn feeding(run: &Run, line: &Line, stages: &[StageTime]) -> Feeding {
     }
 }
 
-fn slowest(run: &Run) -> Vec<SlowStep> {
+/// The steps that waited longest, at most so many, and for what.
+pub fn slow_steps(run: &Run, most: usize) -> Vec<SlowStep> {
     let worth_a_name = |step: &&Step| milliseconds(step.waited) >= WORTH_A_NAME_MS;
     let late = run.steps.iter().filter(|step| step.late.is_some());
     let mut waited: Vec<&Step> = late.filter(worth_a_name).collect();
@@ -439,7 +483,7 @@ fn slowest(run: &Run) -> Vec<SlowStep> {
         stage: step.late.clone().unwrap_or_default(),
         doing: doing(run, step),
     };
-    waited.into_iter().take(SLOWEST).map(slow_step).collect()
+    waited.into_iter().take(most).map(slow_step).collect()
 }
 
 /// The slowest item of the late stage in the seconds before the batch came, and which part of it was slow.

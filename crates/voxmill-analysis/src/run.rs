@@ -151,10 +151,17 @@ pub struct Slow {
 
 impl Run {
     pub fn read(path: &Path) -> Result<Run, LogError> {
+        Run::read_with(path, |_| {})
+    }
+
+    /// Shows each event to somebody else as well: a log may be long, and is read once.
+    pub(crate) fn read_with(path: &Path, mut other: impl FnMut(&Stamped)) -> Result<Run, LogError> {
         let mut reader = LogReader::open(path)?;
         let mut reading = RunReader::default();
         for stamped in &mut reader {
-            reading.add(&stamped?);
+            let stamped = stamped?;
+            reading.add(&stamped);
+            other(&stamped);
         }
         let flaws = reader.flaws().clone();
         Ok(Run {
@@ -176,7 +183,20 @@ impl Run {
         let steps = self.steps.iter().filter(|step| step.step >= first);
         Run {
             steps: steps.cloned().collect(),
-            ..self.clone()
+            // Field by field: of a long run, its steps would be copied twice.
+            phases: self.phases.clone(),
+            validations: self.validations.clone(),
+            stats: self.stats.clone(),
+            slow: self.slow.clone(),
+            memory: self.memory.clone(),
+            utilisation: self.utilisation.clone(),
+            host: self.host.clone(),
+            counted: self.counted,
+            first_step_after: self.first_step_after,
+            starts: self.starts,
+            earlier: self.earlier,
+            first_step: self.first_step,
+            flaws: self.flaws.clone(),
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceIdentity, DeviceLabel};
+use crate::facts::{DatasetFacts, RecordedSetting};
 use crate::log::LOG_VERSION;
 use crate::plan::Plan;
 use crate::shape::{self, StepShape};
@@ -99,6 +100,8 @@ pub enum Event {
         ready: u64,
     },
     Step(Step),
+    /// What the run is trained on.
+    Dataset(DatasetFacts),
     /// From here on something else is measured, such as the model alone in a profile.
     PhaseBegan {
         phase: String,
@@ -134,7 +137,7 @@ pub enum Event {
 
 impl Event {
     /// The kinds that this version knows, as the log names them.
-    pub const KINDS: [&str; 18] = [
+    pub const KINDS: [&str; 19] = [
         "run_started",
         "run_ended",
         "buffer_level",
@@ -144,6 +147,7 @@ impl Event {
         "slot_second",
         "gate_opened",
         "step",
+        "dataset",
         "phase_began",
         "device_sample",
         "host_sample",
@@ -206,6 +210,9 @@ pub struct RunStarted {
     /// The devices of the run, by all their names; empty in logs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceIdentity>,
+    /// All settings with their origins; empty in logs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<RecordedSetting>,
 }
 
 impl Default for RunStarted {
@@ -218,6 +225,7 @@ impl Default for RunStarted {
             plan: None,
             facts: BTreeMap::new(),
             devices: Vec::new(),
+            settings: Vec::new(),
         }
     }
 }

@@ -7,6 +7,7 @@ use proptest::sample::select;
 
 use crate::device::{DeviceIdentity, DeviceLabel};
 use crate::event::*;
+use crate::facts::{BucketFacts, DatasetFacts, LengthCount, RecordedSetting};
 use crate::plan::{Plan, StagePlan};
 use crate::probes::topology::PciAddress;
 use crate::shape::{Shape, StepShape};
@@ -188,7 +189,45 @@ fn run_started() -> impl Strategy<Value = RunStarted> {
         plan: maybe(plan),
         facts: btree_map(name(), name(), 0..3),
         devices: vec(identity(), 0..3),
+        settings: vec(setting(), 0..3),
         ..RunStarted::default()
+    })
+}
+
+fn setting() -> impl Strategy<Value = RecordedSetting> {
+    each!(RecordedSetting {
+        section: name(),
+        name: name(),
+        value: name(),
+        origin: name(),
+        given: maybe(name()),
+    })
+}
+
+fn dataset() -> impl Strategy<Value = DatasetFacts> {
+    let shape = (any::<u32>(), any::<u32>(), any::<u32>());
+    let shape = shape.prop_map(|(frames, tokens, rows)| Shape {
+        frames,
+        tokens,
+        rows,
+    });
+    let bucket = each!(BucketFacts {
+        shape: shape,
+        clips: number(),
+        batches: number(),
+    });
+    let length = each!(LengthCount {
+        seconds: float(),
+        count: number(),
+    });
+    each!(DatasetFacts {
+        rows: number(),
+        clips: number(),
+        validation: number(),
+        lengths: vec(length, 0..3),
+        buckets: vec(bucket, 0..3),
+        quarantine: btree_map(name(), number(), 0..3),
+        filtered: btree_map(name(), number(), 0..3),
     })
 }
 
@@ -226,6 +265,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
             ready: number(),
         }),
         step().prop_map(Event::Step),
+        dataset().prop_map(Event::Dataset),
         name().prop_map(|phase| Event::PhaseBegan { phase }),
         device_sample().prop_map(Event::DeviceSample),
         host_sample().prop_map(Event::HostSample),

@@ -4,6 +4,7 @@
 
 pub mod device;
 pub mod event;
+pub mod facts;
 pub mod log;
 pub mod plan;
 pub mod probes;

@@ -52,6 +52,7 @@ fn main() {
     }
     let outcome = match cli.verb {
         args::Verb::Compare(args) => commands::compare::run(args),
+        args::Verb::Report(args) => commands::report::run(args),
         args::Verb::Prepare(args) => commands::prepare::run(*args),
         args::Verb::Scale(args) => commands::scale::run(*args),
         args::Verb::Analyze(args) => commands::analyze::run(*args),
@@ -64,6 +65,7 @@ fn main() {
         args::Verb::Runs(args) => commands::runs::run(&args).map(|()| Exit::Done),
         args::Verb::Watch(args) => commands::watch::run(&args).map(|()| Exit::Done),
         args::Verb::Completions(args) => commands::completions::run(&args).map(|()| Exit::Done),
+        args::Verb::Plan(args) => commands::plan::run(&args).map(|()| Exit::Done),
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };
     let exit = outcome.unwrap_or_else(|error| {

@@ -15,6 +15,7 @@ use voxmill_telemetry::stage::StageId;
 use crate::profile::{Profile, StageTime};
 use crate::run::{Run, fact};
 use crate::setting::{AdvisedSetting, SettingNames};
+use crate::simulate::what_if::{Likely, is_known};
 use crate::timing::Line;
 
 pub mod thresholds {
@@ -140,6 +141,12 @@ pub struct Advice {
     /// How it is typed, and how it stands in the file: filled in by [`name_settings`].
     pub flag: Option<String>,
     pub config: Option<String>,
+    /// The same as a question to the model of the run, where that can answer it: `num_workers=4`.
+    #[serde(default)]
+    pub what_if: Option<String>,
+    /// The share of a step's time that following it would save, as predicted; absent where that is not known.
+    #[serde(default)]
+    pub gain: Option<Likely>,
 }
 
 /// Advice that no single setting follows.
@@ -151,6 +158,8 @@ impl<T: Into<String>> From<T> for Advice {
             value: None,
             flag: None,
             config: None,
+            what_if: None,
+            gain: None,
         }
     }
 }
@@ -160,6 +169,16 @@ impl Advice {
         Advice {
             setting: Some(setting),
             value: Some(value.to_string()),
+            what_if: is_known(setting.key())
+                .then(|| format!("{}={}", setting.key(), value.to_string())),
+            ..Advice::from(what)
+        }
+    }
+
+    /// What no single setting does, as a question that the model of the run can answer.
+    fn asking(what_if: &str, what: impl Into<String>) -> Advice {
+        Advice {
+            what_if: Some(what_if.to_owned()),
             ..Advice::from(what)
         }
     }

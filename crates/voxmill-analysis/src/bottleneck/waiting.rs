@@ -9,6 +9,9 @@ use voxmill_format::percent;
 use voxmill_telemetry::event::Wait;
 use voxmill_telemetry::stage::StageId;
 
+/// The question whose answer is what a warm cache gains.
+const WARM: &str = "cache=warm";
+
 impl Diagnosis<'_> {
     /// The model waited for batches.
     pub(super) fn waiting(&self) -> Option<Finding> {
@@ -99,12 +102,16 @@ impl Diagnosis<'_> {
                     read,
                     0.5,
                 )
-                .advise(
+                .advise(Advice::asking(
+                    WARM,
                     "`voxmill prepare` once: then features come from the cache, not from the files",
-                )
-                .advise(format!(
-                    "or put the dataset or {} on a faster disk",
-                    AdvisedSetting::CacheDir
+                ))
+                .advise(Advice::asking(
+                    "disk=2x",
+                    format!(
+                        "or put the dataset or {} on a faster disk (the gain is that of one twice as fast)",
+                        AdvisedSetting::CacheDir
+                    ),
                 ))
                 .advise(self.more_workers(featurize));
         }
@@ -116,7 +123,10 @@ impl Diagnosis<'_> {
                     resample,
                     0.5,
                 )
-                .advise("`voxmill prepare` once: the cache keeps what is resampled")
+                .advise(Advice::asking(
+                    WARM,
+                    "`voxmill prepare` once: the cache keeps what is resampled",
+                ))
                 .advise(self.more_workers(featurize));
         }
         self.slow_workers(featurize)
@@ -134,7 +144,10 @@ impl Diagnosis<'_> {
             return cause(Cause::ColdCache)
                 .because("share of clips whose file was decoded", share, 0.25)
                 .advise("the next epoch finds them in the cache: it is over by itself")
-                .advise("`voxmill prepare` computes all of it ahead");
+                .advise(Advice::asking(
+                    WARM,
+                    "`voxmill prepare` computes all of it ahead",
+                ));
         }
         if for_each_core > 0.8 * step {
             let measure = "seconds of data work a step, for each core, compared with a step's own";

@@ -15,6 +15,7 @@ use crate::batch::Batch;
 use crate::batch_plan::{BatchPlan, BatchPlanError, BatchSettings, PlanClip, Position, Rank};
 use crate::manifest::{Clip, Split};
 use voxmill_audio::{AudioSettingsError, Effort, Framing};
+use voxmill_format::size;
 use voxmill_pipeline::group::Groups;
 use voxmill_pipeline::plan::{AdaptPlan, AfterError, Order, Plan, Setting, SlotsPlan};
 use voxmill_pipeline::resume::ResumePoint;
@@ -86,7 +87,9 @@ pub enum LoaderError {
     #[error(transparent)]
     Plan(#[from] BatchPlanError),
     #[error(
-        "one batch takes up to {needed} bytes while it is made, and {budget} are given to batches"
+        "one batch takes up to {} while it is prepared, and {} are for batches",
+        size(*.needed),
+        size(*.budget)
     )]
     TooLittleMemory { needed: u64, budget: u64 },
     #[error("cannot start the workers")]

@@ -129,7 +129,8 @@ impl WatchedRun {
             | Event::GateOpened { .. }
             | Event::PhaseBegan { .. }
             | Event::DeviceSample(_)
-            | Event::MoreFaults { .. } => {}
+            | Event::MoreFaults { .. }
+            | Event::Dataset(_) => {}
         }
     }
 

@@ -1,11 +1,12 @@
 //! A profile as text.
 
-use voxmill_analysis::bottleneck::{Finding, Level};
+use voxmill_analysis::bottleneck::Level;
 use voxmill_analysis::profile::{OtherPrograms, Profile, SlowStep};
 use voxmill_analysis::scorecard::Tier;
 use voxmill_analysis::timing::{Ratio, Spread};
 
 use super::page::Page;
+use super::what_if::{predicted_gain, what_if};
 use super::{Mark, Paint};
 use crate::format::{
     Table, bar, count, counted, measure, percent, size, three_digits, time, whole, whole_percent,
@@ -19,7 +20,10 @@ pub fn profile_text(profile: &Profile, paint: Paint) -> String {
     feeding(&mut page, profile);
     resources(&mut page, profile);
     slowest(&mut page, profile);
-    findings(&mut page, &profile.findings);
+    findings(&mut page, profile);
+    if let Some(prediction) = &profile.what_if {
+        what_if(&mut page, prediction);
+    }
     scorecard(&mut page, profile);
     page.text()
 }
@@ -242,9 +246,9 @@ fn doing_word(part: &str) -> &str {
     }
 }
 
-fn findings(page: &mut Page, findings: &[Finding]) {
+fn findings(page: &mut Page, profile: &Profile) {
     page.heading("Findings");
-    for finding in findings {
+    for finding in &profile.findings {
         let (mark, word) = match finding.level {
             Level::Bottleneck => (Mark::Bad, "bottleneck"),
             Level::Warning => (Mark::Warn, "warning"),
@@ -266,7 +270,14 @@ fn findings(page: &mut Page, findings: &[Finding]) {
                 text += &format!(" (in the file: {config})");
             }
             page.wrapped("      change  ", text);
+            if let Some(gain) = change.gain {
+                page.wrapped("      gain    ", predicted_gain(gain));
+            }
         }
+    }
+    if let Some(why) = &profile.not_predicted {
+        let text = format!("not all gains could be predicted: {why}");
+        page.point("  ", Mark::Open, text);
     }
 }
 

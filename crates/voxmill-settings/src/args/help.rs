@@ -48,7 +48,40 @@ Examples:
   voxmill profile --train-data D --batch-size 16  your dataset
   voxmill profile --data-gpu 0 --model-gpu 1      two GPUs
   voxmill profile --replay runs/a                 the log of an earlier run
+  voxmill profile --replay runs/a --what-if 'num_workers=4, disk=2x'
+                                                  what that would change
   voxmill profile --json > profile.json           as JSON (docs/json.md)
+
+What --what-if knows (N times as fast: 2x; slower: 0.5x):
+  num_workers=4, buffer_size=50, prefetch_buffer_size=8, ram_budget=2GB,
+  no_overlap=true, unordered=true, model_start_delay=2, cache=warm, cores=8,
+  disk=2x, decode=2x, resample=2x, mel=2x, featurize=2x, collate=2x,
+  transfer=2x, model=2x. What a log cannot tell is refused, with what to measure
+  instead.
+
+Exit: 0 done, 1 failed";
+
+pub(super) const PLAN: &str = "\
+The file states what each stage takes, of a batch or of a clip, and how uneven
+that is:
+  steps: 100000
+  slots: 2                                  # batches ahead on the device
+  stages:                                   # in their order
+    load:     { time: 20 ms, spread: 30 %, workers: 2, buffer: 50 }
+    frames:   { time: 2 ms, each: clip, on: device }  # on the data device
+    transfer: { time: 15 ms, with: two devices }  # only where there are two
+  clips: 16                                 # to a batch
+  train:      { time: 150 ms, spread: 5 % }
+  exchange:   { time: 12 ms }               # a step, where two devices train
+
+Each way to run it is simulated by the rules of the pipeline. Times are
+log-normal with that spread (standard deviation over mean).
+
+Examples:
+  voxmill plan cluster.yaml         stage times that you state
+  voxmill plan --replay runs/a --what-if 'model=4x, cores=8'
+                                    a run's log, on a faster machine
+  voxmill plan cluster.yaml --json  the result as JSON
 
 Exit: 0 done, 1 failed";
 
@@ -123,6 +156,17 @@ Examples:
   voxmill compare a/events.jsonl b.jsonl --json logs, for a program
 
 Exit: 0 compared, 1 failed, or a run is worse than --fail-above";
+
+pub(super) const REPORT: &str = "\
+One file without anything from elsewhere: it opens from disk and can be sent. All of it comes from the log, but for
+samples, which are taken from the run's folder while they fit. `train` and `profile` write it when they end.
+
+Examples:
+  voxmill report runs/a                             runs/a/report.html
+  voxmill report runs/a runs/b --output both.html   side by side, with intervals
+  voxmill report runs/a --svg timeline --output timeline.svg
+
+Exit: 0 written, 1 failed";
 
 pub(super) const SCALE: &str = "\
 Each size is a short training run in a process of its own: one that runs out of

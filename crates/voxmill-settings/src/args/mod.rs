@@ -77,9 +77,15 @@ pub enum Verb {
     /// Compare runs: speed, stability, memory, loss, with the noise shown
     #[command(after_help = help::COMPARE)]
     Compare(CompareArgs),
+    /// Make a page of a run that can be sent: what was slow, when, and how the voice learnt
+    #[command(after_help = help::REPORT)]
+    Report(ReportArgs),
     /// Measure several batch sizes, or numbers of workers: where more gains nothing, and what would not fit
     #[command(after_help = help::SHORT, after_long_help = help::SCALE)]
     Scale(Box<ScaleArgs>),
+    /// Predict a run on hardware that is not there: from stage times that you state, or from a run's log
+    #[command(after_help = help::PLAN)]
+    Plan(PlanArgs),
     /// Show what the text front-end makes of a sentence
     #[command(after_help = help::TEXT)]
     Text(TextArgs),
@@ -149,6 +155,9 @@ pub struct ProfileArgs {
     /// Measure nothing: report what the log of this run says
     #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = of::<PathBuf>(Kind::Path))]
     pub replay: Option<PathBuf>,
+    /// Predict the step time with these changes, such as "num_workers=4, disk=2x"
+    #[arg(long, value_name = "CHANGES", help_heading = "Profile")]
+    pub what_if: Option<String>,
     /// At the end, write every single step to this file, for a viewer such as Perfetto
     #[arg(long, value_name = "FILE", help_heading = "Profile")]
     pub trace: Option<PathBuf>,
@@ -373,6 +382,27 @@ pub struct CompareArgs {
 }
 
 #[derive(Debug, Default, Args)]
+pub struct ReportArgs {
+    /// Folders of runs, or their logs; several are compared with the first
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Where to write it [default: report.html in the run's folder; of a log or several runs, here]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Draw this chart alone, as an SVG picture [default: on standard output]
+    #[arg(long, value_name = "CHART", help_heading = "Output")]
+    pub svg: Option<Chart>,
+}
+
+/// What `report --svg` draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Chart {
+    StepTime,
+    Timeline,
+    Buffers,
+}
+
+#[derive(Debug, Default, Args)]
 pub struct ScaleArgs {
     #[command(flatten)]
     pub sweep: SweepArgs,
@@ -399,6 +429,25 @@ pub struct SweepArgs {
     /// Steps of each size that are measured, after 3 to warm up
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=100_000))]
     pub num_steps: u64,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct PlanArgs {
+    /// A YAML file with stages and their times
+    #[arg(value_name = "FILE", required_unless_present = "replay", conflicts_with = "replay", value_parser = of::<PathBuf>(Kind::Path))]
+    pub file: Option<PathBuf>,
+    /// The log of this run instead of a file
+    #[arg(long, value_name = "RUN", requires = "what_if", value_parser = of::<PathBuf>(Kind::Path))]
+    pub replay: Option<PathBuf>,
+    /// With --replay: in which world, such as "model=4x, disk=2x, cores=8"
+    #[arg(long, value_name = "CHANGES", requires = "replay")]
+    pub what_if: Option<String>,
+    /// Steps of the whole run, for its hours [default: as in the file, or 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub steps: Option<u64>,
+    /// Print the result as JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 #[derive(Debug, Default, Args)]

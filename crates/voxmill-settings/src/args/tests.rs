@@ -31,7 +31,7 @@ fn help(verb: &str) -> String {
     let mut cli = Cli::command().term_width(0);
     cli.build();
     let verb = cli.find_subcommand_mut(verb).unwrap();
-    verb.render_help().to_string()
+    verb.render_long_help().to_string()
 }
 
 #[test]

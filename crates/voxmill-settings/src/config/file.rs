@@ -147,7 +147,7 @@ pub struct FileProblems {
 }
 
 impl FileProblems {
-    fn of(fault: FileProblem) -> FileProblems {
+    pub(super) fn of(fault: FileProblem) -> FileProblems {
         FileProblems {
             described: vec![fault],
             more: 0,
@@ -345,12 +345,12 @@ fn unknown_key(section: Section, name: &str, at: Marker) -> FileProblem {
 }
 
 /// As much of a name as a message repeats.
-fn brief(name: &str) -> &str {
+pub(super) fn brief(name: &str) -> &str {
     let end = name.char_indices().nth(MOST_SHOWN);
     end.map_or(name, |(end, _)| &name[..end])
 }
 
-fn scalar_text<'a>(node: &'a MarkedYaml) -> Option<&'a str> {
+pub(super) fn scalar_text<'a>(node: &'a MarkedYaml) -> Option<&'a str> {
     match &node.data {
         YamlData::Representation(text, ..) => Some(text),
         _ => None,
@@ -361,7 +361,7 @@ fn is_null<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> bool {
     matches!(data, YamlData::Representation(text, ScalarStyle::Plain, _) if matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL"))
 }
 
-fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
+pub(super) fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
     match data {
         YamlData::Sequence(_) => "a list",
         YamlData::Mapping(_) => "a group of keys",
@@ -371,7 +371,7 @@ fn found<'a>(data: &YamlData<'a, MarkedYaml<'a>>) -> &'static str {
 }
 
 /// All faults as one error, each with its line of the file and a mark under the place.
-fn to_error(faults: FileProblems, text: &str, path: &Path) -> anyhow::Error {
+pub(super) fn to_error(faults: FileProblems, text: &str, path: &Path) -> anyhow::Error {
     let lines: Vec<&str> = text.lines().collect();
     let mut message = String::new();
     let last = faults.described.len() - 1;

@@ -7,4 +7,5 @@ pub mod edit;
 pub mod file;
 pub mod keys;
 pub mod legacy;
+pub mod plan;
 pub mod value;

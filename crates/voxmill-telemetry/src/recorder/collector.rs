@@ -371,7 +371,13 @@ mod tests {
 
     /// A disk without room, which is read to make some.
     #[cfg(unix)]
-    fn full(most_kept: usize) -> (Collector, Arc<RecorderShared>, std::os::unix::net::UnixStream) {
+    fn full(
+        most_kept: usize,
+    ) -> (
+        Collector,
+        Arc<RecorderShared>,
+        std::os::unix::net::UnixStream,
+    ) {
         use std::os::fd::OwnedFd;
         use std::os::unix::net::UnixStream;
         let (ours, disk) = UnixStream::pair().unwrap();

@@ -188,6 +188,21 @@ impl Histogram {
         }
     }
 
+    /// Shortest first: between which two spans, in nanoseconds, how many lie.
+    pub fn spans(&self) -> impl Iterator<Item = (f64, f64, u64)> + '_ {
+        let full = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
+        full.map(|(bucket, &count)| {
+            let first = bucket << self.coarse;
+            let last = (first + (1 << self.coarse) - 1).min(BUCKETS - 1);
+            let within = |nanos: u64| nanos.clamp(self.min, self.max) as f64;
+            (within(ends_of(first).0), within(ends_of(last).1), count)
+        })
+    }
+
     /// The span that a share `q` of all spans does not exceed, to within
     /// [`Histogram::quantile_error`].
     pub fn quantile(&self, q: f64) -> Nanos {

@@ -46,10 +46,11 @@ pub(super) fn write_rare<W: Write>(
         Event::RunEnded { .. } => "run ended".to_owned(),
         Event::GateOpened { .. } => "gate opened".to_owned(),
         Event::PhaseBegan { phase } => format!("phase: {phase}"),
+        Event::Validated(found) => format!("validated at step {}", found.step),
+        Event::Dataset(_) => "dataset".to_owned(),
         Event::Decision(decision) => format!("decision: {}", decision.subject),
         Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),
         Event::Checkpoint { position, .. } => format!("checkpoint {position}"),
-        Event::Validated(found) => format!("validated {}", found.step),
         Event::Lost { events, .. } => format!("{events} events lost"),
         // Sums of what is in the lanes, or of events that are here one by one.
         Event::StageSecond(_) | Event::SlotSecond(_) | Event::MoreFaults { .. } => return Ok(()),

@@ -36,7 +36,7 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
 }
 
 /// The last part of each path; where two are alike, the paths as they were typed.
-fn names(paths: &[PathBuf]) -> Vec<String> {
+pub(super) fn names(paths: &[PathBuf]) -> Vec<String> {
     let last = |path: &PathBuf| {
         let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
         let named = match whole.file_name().is_some_and(|name| name == EVENTS) {
@@ -72,7 +72,7 @@ fn candidate(path: &Path, name: String) -> anyhow::Result<Candidate> {
     })
 }
 
-fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
     if !path.is_dir() {
         if path.exists() {
             return Ok(path.to_owned());
@@ -98,7 +98,7 @@ fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// A run with steps, or why it has none.
-fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError> {
+pub(super) fn check_steps(run: &Run, log: &Path, in_progress: bool) -> Result<(), UserError> {
     if !run.steps.is_empty() {
         return Ok(());
     }

@@ -6,12 +6,14 @@ use std::time::Instant;
 use serde_json::{Map, Value};
 use voxmill_analysis::run::fact;
 use voxmill_data::Loader;
+use voxmill_data::manifest::Split;
+use voxmill_telemetry::facts::{BucketFacts, DatasetFacts, LengthCount, RecordedSetting};
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{RunLimits, TrainOptions};
 
-use super::{RunPlan, Session};
+use super::{RunPlan, Session, run_folder};
 use voxmill_settings::{ResolvedSetting, TrainSettings, cores};
 
 /// Every setting as it is shown, for the checkpoint.
@@ -142,6 +144,67 @@ pub(crate) fn facts(
     facts
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// For a report that is made from the log alone.
+pub(crate) fn recorded(shown: &[ResolvedSetting]) -> Vec<RecordedSetting> {
+    let recorded = |line: &ResolvedSetting| RecordedSetting {
+        section: line.key.section.name().to_owned(),
+        name: line.key.name.to_owned(),
+        value: line.value.clone(),
+        origin: line.origin.to_string(),
+        given: run_folder::given_in_a_file(line),
+    };
+    shown.iter().map(recorded).collect()
+}
+
+/// Lengths are counted in as many groups of equal width.
+const LENGTH_GROUPS: usize = 20;
+
+/// What a run is trained on.
+pub(crate) fn dataset(session: &Session, plan: &RunPlan) -> DatasetFacts {
+    let batches = plan.loader.plan();
+    let audio = &session.settings.data.audio;
+    let seconds =
+        |frames: u32| f64::from(frames) * audio.hop_length as f64 / f64::from(audio.sample_rate);
+    let longest = batches.clips().iter().map(|clip| clip.frames).max();
+    let longest = longest.unwrap_or(0).max(1);
+    let width = longest.div_ceil(LENGTH_GROUPS as u32).max(1);
+    let mut lengths: Vec<LengthCount> = (1..=longest.div_ceil(width))
+        .map(|group| LengthCount {
+            seconds: seconds(group * width),
+            count: 0,
+        })
+        .collect();
+    for clip in batches.clips() {
+        let group = clip.frames.max(1).div_ceil(width) as usize - 1;
+        lengths[group].count += 1;
+    }
+    let buckets = batches.buckets().iter().map(|bucket| BucketFacts {
+        shape: bucket.shape,
+        clips: bucket.clips.len() as u64,
+        batches: bucket.batches(),
+    });
+    let filtered = &session.data.train.filtered;
+    let filtered = [
+        ("audio too long", filtered.audio_too_long),
+        ("audio too short", filtered.audio_too_short),
+        ("text too long", filtered.text_too_long),
+    ];
+    let quarantine = session.bad.counts().into_iter();
+    DatasetFacts {
+        rows: session.data.rows as u64,
+        clips: batches.clips().len() as u64,
+        validation: session.data.held_out().clips_of(Split::Validation).count() as u64,
+        lengths,
+        buckets: buckets.collect(),
+        quarantine: quarantine
+            .map(|(reason, count)| (reason.as_str().to_owned(), count as u64))
+            .collect(),
+        filtered: (filtered.into_iter().filter(|(_, count)| *count > 0))
+            .map(|(reason, count)| (reason.to_owned(), count as u64))
+            .collect(),
+    }
 }
 
 /// All of them, whether this process may use them or not.

@@ -14,6 +14,7 @@ mod parity;
 pub(crate) mod placement;
 pub(crate) mod recorded;
 pub(crate) mod recording;
+pub(crate) mod report_page;
 pub(crate) mod run_folder;
 pub(crate) mod run_lock;
 pub(crate) mod steps;
@@ -31,7 +32,7 @@ use voxmill_data::batch_plan::ShapeChoice;
 use voxmill_data::manifest::Quarantine;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_pipeline::stage::Work;
-use voxmill_telemetry::event::Outcome;
+use voxmill_telemetry::event::{Event, Outcome};
 use voxmill_trainer::checkpoint::{CheckpointFolder, VoiceFacts};
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::prepare::{Augment, ReadyBatch};
@@ -193,7 +194,12 @@ impl Session {
             plan.loader.pipeline_plan(),
             self.settings.devices.identities.clone(),
         );
-        Recording::start(verb, &pipeline, facts, devices, Some(&log), trace)
+        let given = facts::recorded(&self.settings.resolved);
+        let recording =
+            Recording::start(verb, &pipeline, facts, devices, given, Some(&log), trace)?;
+        let dataset = Event::Dataset(facts::dataset(self, plan));
+        recording.recorder().record(dataset);
+        Ok(recording)
     }
 
     /// The settings of the run, ready to be put next to its log.

@@ -18,18 +18,20 @@ pub(crate) fn read_run(path: &Path) -> anyhow::Result<Run> {
         true => path.join(run_folder::EVENTS),
         false => path.to_owned(),
     };
-    Run::read(&log).map_err(|error| {
-        let hint = match &error {
-            LogError::Open { .. } => {
-                "give the folder of a run, which has events.jsonl in it, or a log that --log wrote"
-            }
-            LogError::NewerVersion { .. } => "read it with the newer program that wrote it",
-            _ => "give another run",
-        };
-        UserError::new(format!("cannot read the log of `{}`", path.display()), hint)
-            .because(error)
-            .into()
-    })
+    Run::read(&log).map_err(|error| of_log(path, error))
+}
+
+pub(crate) fn of_log(path: &Path, error: LogError) -> anyhow::Error {
+    let hint = match &error {
+        LogError::Open { .. } => {
+            "give the folder of a run, which has events.jsonl in it, or a log that --log wrote"
+        }
+        LogError::NewerVersion { .. } => "read it with the newer program that wrote it",
+        _ => "give another run",
+    };
+    UserError::new(format!("cannot read the log of `{}`", path.display()), hint)
+        .because(error)
+        .into()
 }
 
 /// The folders of runs, by their logs.

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_telemetry::device::DeviceIdentity;
 use voxmill_telemetry::event::{Event, Outcome, RunStarted};
+use voxmill_telemetry::facts::RecordedSetting;
 use voxmill_telemetry::log::{LOG_VERSION, LogError};
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::probes::{Probes, Roots, Sampler};
@@ -31,6 +32,7 @@ impl Recording {
         plan: &Plan,
         facts: BTreeMap<String, String>,
         mut devices: Vec<DeviceIdentity>,
+        settings: Vec<RecordedSetting>,
         log: Option<&Path>,
         trace: Option<&Path>,
     ) -> anyhow::Result<Recording> {
@@ -75,6 +77,7 @@ impl Recording {
             plan: Some(plan.clone()),
             facts: probes.facts().into_iter().chain(facts).collect(),
             devices,
+            settings,
         }));
         let (clock, to) = (recorder.clone(), recorder.clone());
         let sampler = Sampler::start(

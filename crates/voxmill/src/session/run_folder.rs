@@ -256,10 +256,9 @@ pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> Stri
         });
         let _ = writeln!(text, "{section}:");
         for line in of_section {
-            let given = matches!(line.origin, Origin::Flag | Origin::File(_));
-            let (comment, value) = match given {
-                true => ("", in_a_file(line.key.kind, &line.value)),
-                false => ("# ", shown::line(&line.value).into_owned()),
+            let (comment, value) = match given_in_a_file(line) {
+                Some(value) => ("", value),
+                None => ("# ", shown::line(&line.value).into_owned()),
             };
             // A path in it could end the line.
             let origin = line.origin.to_string();
@@ -268,6 +267,12 @@ pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> Stri
         }
     }
     text
+}
+
+/// A value that somebody gave, as a file has it.
+pub(crate) fn given_in_a_file(line: &ResolvedSetting) -> Option<String> {
+    let given = matches!(line.origin, Origin::Flag | Origin::File(_));
+    given.then(|| in_a_file(line.key.kind, &line.value))
 }
 
 /// Checkpoints say the same, so that they are known wherever they are.

@@ -17,8 +17,10 @@ mod measuring;
 mod on_gpu;
 #[cfg(feature = "vulkan")]
 mod on_vulkan;
+mod plan;
 mod prepare;
 mod prepare_pipeline;
+mod report;
 mod robustness;
 mod saving;
 mod scale;

@@ -60,7 +60,7 @@ fn workers_are_swept_too_and_where_all_die_the_exit_says_so() {
         (
             "--batch-sizes 4 --ram-budget 1kB",
             1,
-            "batch size 4 died|kB more|error: no size ran|hint: smaller sizes take less memory",
+            "batch size 4 died|671 kB while it is prepared|that is 671 kB more|error: no size ran|hint: smaller sizes take less memory",
         ),
         (
             "--batch-size 4",

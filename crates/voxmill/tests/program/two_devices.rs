@@ -68,10 +68,10 @@ fn a_run_that_does_not_fit_is_refused_before_it_begins() {
     };
     let phrases = [
         "the run does not fit on cpu: it needs",
-        "--model-gpu-memory is 30MB",
+        "--model-gpu-memory is 20MB",
         "--grad-accum",
     ];
-    expect(&mut limited("30MB", "1GB"), 1, &phrases);
+    expect(&mut limited("20MB", "1GB"), 1, &phrases);
     assert!(!run.dir().exists(), "nothing was started");
     let phrases = ["cannot prepare the largest batch"];
     expect(&mut limited("2GB", "10kB"), 1, &phrases);

@@ -59,6 +59,7 @@ pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
         &settings.spread.plan(),
         BTreeMap::new(),
         Vec::new(),
+        Vec::new(),
         settings.log.as_deref(),
         settings.trace.as_deref(),
     )?;

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
-use voxmill_analysis::profile::Profile;
+use voxmill_analysis::profile::{Profile, predict_gains};
+use voxmill_analysis::simulate::model::RunModel;
+use voxmill_analysis::simulate::what_if::{Change, WhatIfError, parse, predict};
 use voxmill_data::LoaderSettings;
 use voxmill_report::terminal::profile_text;
 use voxmill_trainer::checkpoint::Checkpoints;
@@ -26,7 +28,7 @@ use crate::session::errors::{cannot_write, of_training};
 use crate::session::memory;
 use crate::session::recorded::read_run;
 use crate::session::run_lock::FolderLock;
-use crate::session::{Session, compute_pool, run_folder};
+use crate::session::{Session, compute_pool, report_page, run_folder};
 use feed::{KEPT, ProfileFeed};
 use observer::Profiling;
 use phases::Phases;
@@ -41,8 +43,11 @@ const WARM_UP: u64 = 5;
 
 pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let json = args.json;
+    // What cannot be answered is refused before anything is measured.
+    let question = args.what_if.as_deref().map(parse).transpose();
+    let question = question.map_err(|refusal| unanswered(&refusal.into()))?;
     if let Some(path) = &args.replay {
-        let profile = replayed(path)?;
+        let profile = replayed(path, question.as_deref())?;
         print(&profile, json)?;
         return Ok(Exit::Done);
     }
@@ -61,9 +66,12 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
         status!("interrupted: incomplete profiles are not reported");
         return Ok(Exit::Interrupted);
     }
-    print(&replayed(&folder)?, json)?;
+    print(&replayed(&folder, question.as_deref())?, json)?;
     status!("");
     status!("log       {}", folder.join(run_folder::EVENTS).display());
+    if folder.join(report_page::REPORT).is_file() {
+        status!("report    {}", folder.join(report_page::REPORT).display());
+    }
     status!("again     voxmill profile --replay {}", folder.display());
     Ok(Exit::Done)
 }
@@ -73,7 +81,7 @@ fn print(profile: &Profile, json: bool) -> anyhow::Result<()> {
 }
 
 /// What the log of a run says. Nothing but the log goes into it.
-fn replayed(path: &Path) -> anyhow::Result<Profile> {
+fn replayed(path: &Path, question: Option<&[Change]>) -> anyhow::Result<Profile> {
     let run = read_run(path)?;
     if run.steps.is_empty() {
         let what = format!("there is no step in the log of `{}`", path.display());
@@ -92,7 +100,18 @@ fn replayed(path: &Path) -> anyhow::Result<Profile> {
             run.flaws.damaged
         );
     }
-    Ok(profile(&run))
+    let mut profile = profile(&run);
+    predict_gains(&mut profile, &run);
+    if let Some(changes) = question {
+        let answer = RunModel::of(&run).map_err(WhatIfError::from);
+        let answer = answer.and_then(|model| predict(&model, changes));
+        profile.what_if = Some(answer.map_err(|error| unanswered(&error))?);
+    }
+    Ok(profile)
+}
+
+fn unanswered(error: &WhatIfError) -> UserError {
+    UserError::new(format!("--what-if: {error}"), error.hint())
 }
 
 /// Runs all phases. The folder then has the log.
@@ -159,6 +178,7 @@ fn measure(
     drop(feed);
     let _ = std::fs::remove_dir_all(&discarded);
     session.finish(recording, &outcome);
+    let _ = report_page::write(&folder);
     let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints, clips))?;
     Ok((folder, summary.stopped))
 }

@@ -25,7 +25,7 @@ use crate::session::data::Data;
 use crate::session::errors::of_loader;
 use crate::session::feed::{HeldOut, PipelineFeed};
 use crate::session::voice::take_size_of_other_voice;
-use crate::session::{Resumed, Session, compute_pool, frozen_before};
+use crate::session::{Resumed, Session, compute_pool, frozen_before, report_page};
 use observer::{Prepared, RunObserver, Starting};
 use opening::Opening;
 use output::PlannedOutput;
@@ -142,12 +142,20 @@ fn train(
     // Finish.
     let outcome = observer.finish(outcome, &output.folder, &output.checkpoints, &session);
     session.finish(recording, &outcome);
+    let report = match observer.has_lost_its_folder() {
+        // What is there may be somebody else's.
+        true => None,
+        false => report_page::write(&output.folder),
+    };
     let summary = outcome?;
     if summary.step == 0 {
         status!("interrupted before the first step: there is nothing to save");
         return Ok(Exit::Interrupted);
     }
     summary::print(&summary, &observer, &session, &output)?;
+    if let Some(report) = report {
+        status!("report    {}", report.display());
+    }
     if summary.stopped == Stopped::Interrupted {
         status!(
             "interrupted: the checkpoint is saved; `voxmill train --resume {}` resumes from here",

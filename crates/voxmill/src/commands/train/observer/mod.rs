@@ -277,6 +277,11 @@ impl Observer for RunObserver<'_> {
             took: found.took.into(),
         }));
         self.totals.first_validation.get_or_insert(found.losses.mel);
+        if let Some(shown) = &found.shown
+            && self.is_in_place()
+        {
+            self.samples.show_held_out(shown, &self.screen);
+        }
         self.tensorboard.validated(&self.screen, found);
         self.screen.validated(found);
         Ok(())

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use voxmill_audio::{Featurizer, ITERATIONS, wav_bytes};
-use voxmill_report::picture::{Labels, Mel, labelled_mel_png};
+use voxmill_report::picture::{Labels, Mel, alignment_png, labelled_mel_png, two_mels_png};
 use voxmill_report::tensorboard::{EventWriter, WavFile};
 use voxmill_trainer::synthesis::{Synthesizer, TrainedVoice};
-use voxmill_trainer::train::FeedError;
+use voxmill_trainer::train::{FeedError, Shown};
 
 use super::screen::Screen;
 use super::tensorboard::{TensorBoard, moment};
 use crate::commands::train::sentences::{self, Sentence};
 use crate::interrupt;
 use crate::session::Session;
+use crate::session::report_page::{ALIGNMENT, HELD_OUT};
 
 pub(super) struct Samples<'a> {
     folder: PathBuf,
@@ -75,6 +76,26 @@ impl<'a> Samples<'a> {
         Written {
             paths: written,
             left_out,
+        }
+    }
+
+    /// A held-out clip as the model makes it now, for the report: the last one stays.
+    pub(super) fn show_held_out(&self, shown: &Shown, screen: &Screen) {
+        let real = Mel::new(&shown.real, shown.channels);
+        let made = Mel::new(&shown.made, shown.channels);
+        let pictures = [
+            (HELD_OUT, two_mels_png(real, made)),
+            (ALIGNMENT, alignment_png(&shown.durations)),
+        ];
+        let written = || -> Result<(), FeedError> {
+            std::fs::create_dir_all(&self.folder)?;
+            let mut pictures = pictures.iter();
+            pictures.try_for_each(|(name, png)| write(&self.folder.join(name), png))
+        };
+        if let Err(error) = written() {
+            screen.warn(&format!(
+                "a picture of a held-out clip could not be written: {error}"
+            ));
         }
     }
 

@@ -1,0 +1,44 @@
+//! `voxmill plan`: a run on hardware that is not there, from a file of stage times or from a log with changes.
+
+use voxmill_analysis::plan::{Planned, plan, plan_of_log};
+use voxmill_analysis::simulate::model::RunModel;
+use voxmill_analysis::simulate::what_if::{WhatIfError, parse, predict};
+use voxmill_report::terminal::plan_text;
+use voxmill_settings::args::PlanArgs;
+use voxmill_settings::config::plan::read;
+use voxmill_settings::error::UserError;
+
+use super::{paint, print_result};
+use crate::session::recorded::read_run;
+
+/// Of a run whose length nobody stated.
+const STEPS: u64 = 100_000;
+
+pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    let planned = match (&args.file, &args.replay) {
+        (Some(file), _) => {
+            let mut run = read(file)?;
+            run.steps = args.steps.unwrap_or(run.steps);
+            plan(&run).map_err(|error| {
+                let hint = "give each stage workers and room, and the run slots and steps";
+                UserError::new(format!("cannot plan `{}`: {error}", file.display()), hint)
+            })?
+        }
+        (None, Some(log)) => of_log(log, args)?,
+        (None, None) => {
+            let hint = "give a YAML file, or --replay with a run and --what-if";
+            return Err(UserError::new("there is nothing to plan", hint).into());
+        }
+    };
+    print_result(&planned, args.json, |planned| plan_text(planned, paint()))
+}
+
+fn of_log(log: &std::path::Path, args: &PlanArgs) -> anyhow::Result<Planned> {
+    let unanswered =
+        |error: WhatIfError| UserError::new(format!("--what-if: {error}"), error.hint());
+    let question = args.what_if.as_deref().unwrap_or_default();
+    let changes = parse(question).map_err(|refusal| unanswered(refusal.into()))?;
+    let model = RunModel::of(&read_run(log)?).map_err(|error| unanswered(error.into()))?;
+    let prediction = predict(&model, &changes).map_err(unanswered)?;
+    Ok(plan_of_log(prediction, args.steps.unwrap_or(STEPS)))
+}
