@@ -1,5 +1,10 @@
 //! The page in a real browser: `cargo xtask test --page` installs one and runs these tests.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set itself up has failed"
+)]
+
 mod driver;
 mod made_up;
 
