@@ -71,12 +71,37 @@ macro_rules! status {
 }
 pub(crate) use status;
 
+/// A warning on standard error, which a dashboard shows as well.
+macro_rules! warning {
+    ($($text:tt)*) => {
+        $crate::commands::print_note(&voxmill_settings::note::Note::warning(format!($($text)*)))
+    };
+}
+pub(crate) use warning;
+
+/// What is worth knowing, likewise.
+macro_rules! note {
+    ($($text:tt)*) => {
+        $crate::commands::print_note(&voxmill_settings::note::Note::from(format!($($text)*)))
+    };
+}
+pub(crate) use note;
+
 /// Warnings and notes so far, for a dashboard that covers them.
-static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static SAID: Mutex<Vec<Note>> = Mutex::new(Vec::new());
 const MOST_SAID: usize = 100;
 
-pub(crate) fn said() -> Vec<String> {
+pub(crate) fn said() -> Vec<Note> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+pub(crate) fn print_note(note: &Note) {
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.len() < MOST_SAID {
+        said.push(note.clone());
+    }
+    drop(said);
+    print_status(format_args!("{note}"));
 }
 
 /// Whether standard error is a terminal on which lines can be drawn again.
@@ -89,14 +114,7 @@ fn is_dumb() -> bool {
 }
 
 pub(crate) fn print_status(line: std::fmt::Arguments<'_>) {
-    let line = line.to_string();
-    if line.starts_with("warning: ") || line.starts_with("note: ") {
-        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() < MOST_SAID {
-            said.push(line.clone());
-        }
-    }
-    write_status(&shown::line(&line));
+    write_status(&shown::line(&line.to_string()));
 }
 
 /// A text of several lines, whose parts have no line ends of others.
@@ -151,7 +169,7 @@ fn should_run(
     json: bool,
 ) -> anyhow::Result<bool> {
     for note in notes {
-        status!("{note}");
+        print_note(note);
     }
     if show {
         show_settings(settings, json)?;

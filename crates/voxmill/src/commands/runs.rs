@@ -10,7 +10,7 @@ use voxmill_settings::args::RunsArgs;
 use voxmill_telemetry::event::{Event, Outcome};
 use voxmill_telemetry::log::{LogReader, is_being_written};
 
-use super::{print_result, status};
+use super::{print_result, warning};
 use crate::progress::CountProgress;
 use crate::session::recorded;
 use crate::session::run_folder::EVENTS;
@@ -54,7 +54,7 @@ fn listed(folder: &Path) -> ListedRun {
     };
     if let Err(error) = read(&log, &mut run) {
         let error = anyhow::Error::from(error);
-        status!("warning: {error:#}");
+        warning!("{error:#}");
     }
     if is_written && run.killed {
         (run.state, run.killed) = (ListedState::Running, false);

@@ -17,7 +17,7 @@ use super::dataset::{folders, scan};
 use super::errors::{front_end, of_loader};
 use super::on_all_threads;
 use super::unwanted::unwanted;
-use crate::commands::status;
+use crate::commands::note;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 
@@ -173,9 +173,7 @@ impl Data {
                     "hold some out with --val-fraction or --val-data, or leave the patience out";
                 return Err(UserError::new(what, hint).into());
             }
-            status!(
-                "note: no clip is held out, so nothing is evaluated; --val-fraction holds some out",
-            );
+            note!("no clip is held out, so nothing is evaluated; --val-fraction holds some out",);
             return Ok(None);
         }
         let store = match &self.held_out {

@@ -4,7 +4,7 @@ use voxmill_data::manifest::{FollowedLinks, Limits, MIN_SECONDS, Manifest, Split
 use voxmill_data::{Dataset, DatasetFolder};
 
 use super::errors::of_manifest;
-use crate::commands::status;
+use crate::commands::note;
 use crate::demo_folder;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DataSettings, Origin};
@@ -55,7 +55,7 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
         .open(&limits, settings.val_fraction)
         .map_err(of_manifest)?;
     for note in notes {
-        status!("note: {note}");
+        note!("{note}");
     }
     if has_own_split {
         let what = format!(
@@ -64,7 +64,7 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
         );
         match &settings.val_fraction_origin {
             Origin::Flag => return Err(UserError::new(what, "leave --val-fraction out").into()),
-            Origin::File(place) => status!("note: {}:{}: {what}", place.file.display(), place.line),
+            Origin::File(place) => note!("{}:{}: {what}", place.file.display(), place.line),
             Origin::Auto(_) | Origin::Default => {}
         }
     }

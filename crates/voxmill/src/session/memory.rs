@@ -12,7 +12,7 @@ use voxmill_trainer::memory::{MemoryFinding, MemoryWatch, Pools};
 use voxmill_trainer::train::FeedError;
 
 use super::Session;
-use crate::commands::status;
+use crate::commands::note;
 use voxmill_data::Loader;
 use voxmill_settings::checks::Needs;
 use voxmill_settings::checks::need::{StepClips, largest_fitting};
@@ -134,8 +134,8 @@ pub(crate) fn within_memory(settings: &TrainSettings, batches: Loader, needs: &N
     if needs.slots_ahead() == asked {
         return batches;
     }
-    status!(
-        "note: {} batches ahead on the device instead of {asked}: more do not fit into its memory",
+    note!(
+        "{} batches ahead on the device instead of {asked}: more do not fit into its memory",
         needs.slots_ahead()
     );
     batches.with_slots(needs.slots_ahead())

@@ -19,7 +19,7 @@ use voxmill_trainer::device::{self, Device, DeviceId};
 use voxmill_trainer::selftest::{FRAMES, PRODUCT_BITS};
 
 use super::devices::OpenDevices;
-use crate::commands::{print_lines, status};
+use crate::commands::{note, print_lines, status, warning};
 use crate::demo_folder::cache_home;
 
 /// A device that computes as the CPU does, as far as a run depends on it.
@@ -60,8 +60,8 @@ pub(super) fn check(
         checked.push(gpu);
         let passed = kept_or_tested(gpu, device)?;
         if let Some(bits) = passed.product_bits.filter(|bits| *bits < ALL_BITS) {
-            status!(
-                "note: {gpu} keeps {bits} of {ALL_BITS} bits of the numbers in a product (10 bits: TF32)"
+            note!(
+                "{gpu} keeps {bits} of {ALL_BITS} bits of the numbers in a product (10 bits: TF32)"
             );
         }
         let computes_frames = match settings.devices.prepare_on {
@@ -184,7 +184,7 @@ fn keep(passed: &Passed, file: &Path) {
     };
     if let Err(why) = write() {
         let file = file.display();
-        status!("warning: cannot write `{file}`: the next run compares the device again ({why:#})");
+        warning!("cannot write `{file}`: the next run compares the device again ({why:#})");
     }
 }
 

@@ -13,7 +13,7 @@ use voxmill_telemetry::probes::{Probes, Roots, Sampler};
 use voxmill_telemetry::recorder::{RecordError, Recorder, RecorderOptions};
 use voxmill_telemetry::trace::TraceOptions;
 
-use crate::commands::status;
+use crate::commands::{note, warning};
 use voxmill_settings::error::UserError;
 
 /// Records for as long as it lives; [`Recording::finish`] says how the run ended.
@@ -62,7 +62,7 @@ impl Recording {
         let recorder = Recorder::start(options).map_err(refused)?;
         let probes = Probes::find(&Roots::default());
         for note in probes.notes() {
-            status!("note: {note}");
+            note!("{note}");
         }
         let printed = probes.notes().len();
         probes.name_samples(&mut devices);
@@ -103,19 +103,19 @@ impl Recording {
         self.recorder.record(Event::RunEnded { outcome });
         if let Some(sampler) = self.sampler {
             for note in sampler.notes().iter().skip(self.printed) {
-                status!("note: {note}");
+                note!("{note}");
             }
         }
         let finished = self.recorder.finish();
         for note in self.recorder.notes() {
-            status!("note: {note}");
+            note!("{note}");
         }
         let Err(error) = finished else {
             return;
         };
         for error in error.each() {
             let error = anyhow::Error::from(error.clone());
-            status!("warning: the record is not complete: {error:#}");
+            warning!("the record is not complete: {error:#}");
         }
     }
 }

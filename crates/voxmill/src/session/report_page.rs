@@ -10,7 +10,7 @@ use voxmill_telemetry::log::{LogError, is_being_written};
 
 use super::run_folder::{EVENTS, SAMPLES, Staged};
 use crate::advice;
-use crate::commands::status;
+use crate::commands::warning;
 
 /// The page that `train` and `profile` write.
 pub(crate) const REPORT: &str = "report.html";
@@ -52,7 +52,7 @@ pub(crate) fn write(folder: &Path) -> Option<PathBuf> {
         Ok(written) => written.map(|()| path.clone()),
         Err(error) => {
             let path = path.display();
-            status!("warning: the report `{path}` could not be written: {error:#}");
+            warning!("the report `{path}` could not be written: {error:#}");
             None
         }
     }

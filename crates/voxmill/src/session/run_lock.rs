@@ -5,7 +5,7 @@ use std::path::Path;
 
 use voxmill_data::cache::{Holder, WriteLock};
 
-use crate::commands::status;
+use crate::commands::note;
 use voxmill_settings::error::UserError;
 
 /// A folder that only this process writes into, for as long as it lives. Its end, however it comes, ends
@@ -45,8 +45,8 @@ impl FolderLock {
             Ok(Ok(lock)) => Some(lock),
             Ok(Err(holder)) => return Err(refused(who(holder)).into()),
             Err(error) if knows_no_locks(&error) => {
-                status!(
-                    "note: the file system of `{}` knows no locks: two runs in it at once would not notice",
+                note!(
+                    "the file system of `{}` knows no locks: two runs in it at once would not notice",
                     folder.display()
                 );
                 None

@@ -17,7 +17,7 @@ use super::data::Data;
 use super::errors::{of_checkpoint, with_cause};
 use super::on_all_threads;
 use super::run_folder::CheckpointPath;
-use crate::commands::status;
+use crate::commands::warning;
 use voxmill_data::FeatureStore;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::args::TrainArgs;
@@ -123,8 +123,8 @@ pub(crate) fn from_other_voice(
 ) -> anyhow::Result<Trainer> {
     let found = CheckpointPath::find(path).best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        status!(
-            "warning: {}; taking `{}`",
+        warning!(
+            "{}; taking `{}`",
             with_cause(damaged),
             found.checkpoint.path().display()
         );

@@ -109,6 +109,18 @@ fn spoil(value: &mut Value) {
     }
 }
 
+/// Verbs that show a run's log.
+const OF_A_LOG: [&str; 8] = [
+    "profile --replay",
+    "profile --json --replay",
+    "plan --replay",
+    "plan --json --replay",
+    "report --svg step-time",
+    "report --svg timeline",
+    "report --svg buffers",
+    "watch",
+];
+
 #[test]
 fn a_dataset_full_of_commands_to_a_terminal() {
     let folder = Folder::new();
@@ -129,14 +141,17 @@ fn a_dataset_full_of_commands_to_a_terminal() {
     let trained = harmless(&mut command);
     assert!(trained.starts_with("exit: 0"), "{trained}");
     assert!(trained.contains(SHOWN), "{trained}");
+    assert_harmless(&fs::read_to_string(run.join("report.html")).unwrap());
 
     let small = "--model-size nano --compute-threads 1 --batch-size 4";
     harmless(&mut folder.verb(&format!("profile --num-steps 8 --warmup 2 {small}")));
     let sizes = "scale --model-size nano --compute-threads 1 --batch-sizes 2 --num-steps 5";
     harmless(&mut folder.verb(sizes));
-    for args in ["profile --replay", "profile --json --replay"] {
+    for args in OF_A_LOG {
         harmless(&mut with_path(args, &run));
     }
+    harmless(&mut with_path("runs --runs-dir", folder.home.path()));
+    harmless(&mut with_path("runs --json --runs-dir", folder.home.path()));
     for args in ["compare", "compare --json"] {
         harmless(with_path(args, &run).arg(&run));
     }
@@ -168,9 +183,11 @@ fn a_dataset_full_of_commands_to_a_terminal() {
         line.to_string() + "\n"
     });
     fs::write(&log, spoilt.collect::<String>()).unwrap();
-    for args in ["profile --replay", "profile --json --replay"] {
+    for args in OF_A_LOG {
         harmless(&mut with_path(args, &run));
     }
+    harmless(&mut with_path("runs --runs-dir", folder.home.path()));
+    harmless(&mut with_path("runs --json --runs-dir", folder.home.path()));
     harmless(with_path("compare", &run).arg(&run));
     for checkpoint in fs::read_dir(run.join("checkpoints")).unwrap().flatten() {
         let facts = checkpoint.path().join("checkpoint.json");

@@ -305,7 +305,8 @@ fn a_folder_that_is_replaced_under_a_run_is_left_alone_and_said() {
     let gone = "is not there any more: it was moved to";
     assert_eq!(text.matches(gone).count(), 1, "{text}");
     let failures = text.matches("is not saved").count();
-    assert!((3..12).contains(&failures), "{text}");
+    // Each best voice is tried as well, so how many there are is a matter of pace.
+    assert!(failures >= 3, "{text}");
     let hint = format!("--resume {}", aside.join("checkpoints").display());
     assert_has(&text, &["failure 3 of 3 in a row, the run ends", &hint]);
     assert!(named(&run.dir().join("checkpoints"), "").is_empty());

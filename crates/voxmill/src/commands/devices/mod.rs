@@ -9,7 +9,7 @@ use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, GpuPair, Links};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
 
-use super::{paint, print_result, status};
+use super::{paint, print_note, print_result};
 use crate::machine::Host;
 use copy::Copied;
 use inventory::Gpu;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
     let mut devices = FoundDevices::detect(&available);
     if let Some((chosen, notes)) = args.flags().choose(&available)? {
         for note in notes {
-            status!("{note}");
+            print_note(&note);
         }
         (devices.usual, devices.by_flags) = (chosen.model(), true);
         if let Chosen::Pair { data, model } = chosen {

@@ -8,7 +8,7 @@ use voxmill_data::manifest::{
     Clip, Manifest, MeasuredClip, QualityList, Quarantine, Suspicious, TableError, find_suspicious,
 };
 
-use crate::commands::status;
+use crate::commands::warning;
 use crate::session::errors::OWN_FOLDER;
 use voxmill_data::Recipe;
 use voxmill_data::build::KnownClip;
@@ -66,7 +66,7 @@ pub(super) fn measure(
     });
     if let Err(error) = QualityList::write(file, rows) {
         // Nothing of this run depends on it, and a folder that cannot be written is still good.
-        status!("warning: what was measured of the clips is not kept: {error}");
+        warning!("what was measured of the clips is not kept: {error}");
     }
 }
 

@@ -22,7 +22,7 @@ use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
 
 use self::report::{FolderFacts, Timing, counts_by};
-use super::{print_json, print_output, should_run, status};
+use super::{print_json, print_output, should_run, status, warning};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
@@ -168,7 +168,7 @@ impl WrittenWork {
 
 fn print_warnings(warnings: &[Warning]) {
     for warning in warnings {
-        status!("warning: {warning}");
+        warning!("{warning}");
     }
 }
 
@@ -202,7 +202,7 @@ impl PrepareRun<'_> {
                         // What is damaged is not needed here; a folder that cannot be written is still good.
                         Err(error) if all_there => {
                             print_warnings(&damage);
-                            status!("warning: the cache is not repaired: {error:#}");
+                            warning!("the cache is not repaired: {error:#}");
                             WrittenWork::default()
                         }
                         written => written?,

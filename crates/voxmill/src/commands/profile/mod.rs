@@ -19,7 +19,7 @@ use voxmill_report::terminal::profile_text;
 use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{RunLimits, Stopped, TrainOptions, Trainer};
 
-use super::{paint, print_result, should_run, status};
+use super::{note, paint, print_result, should_run, status, warning};
 use crate::advice::profile;
 use crate::exit::Exit;
 use crate::interrupt;
@@ -90,13 +90,11 @@ fn replayed(path: &Path, question: Option<&[Change]>) -> anyhow::Result<Profile>
         return Err(UserError::new(what, hint).into());
     }
     if run.outcome().is_none() {
-        status!(
-            "note: the log has no end: the run is still going, or was killed; what is there is used",
-        );
+        note!("the log has no end: the run is still going, or was killed; what is there is used",);
     }
     if run.flaws.damaged > 0 {
-        status!(
-            "warning: {} lines of the log cannot be read and are left out",
+        warning!(
+            "{} lines of the log cannot be read and are left out",
             run.flaws.damaged
         );
     }

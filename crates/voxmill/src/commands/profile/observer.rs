@@ -10,7 +10,7 @@ use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use super::phases::Phases;
-use crate::commands::{can_redraw, status};
+use crate::commands::{can_redraw, status, warning};
 use crate::session::steps::{split_warning, step_event};
 use voxmill_report::format::{clock, counted};
 use voxmill_settings::checks::need::StepClips;
@@ -63,7 +63,7 @@ impl Observer for Profiling {
     fn steps(&mut self, steps: &[StepReport], _: &Progress) -> Result<(), FeedError> {
         for report in steps {
             for split in &report.splits {
-                status!("warning: {}", split_warning(split, self.clips));
+                warning!("{}", split_warning(split, self.clips));
             }
             let ended = self.recorder.now().since(report.ended.elapsed().into());
             let mut event = step_event(report, ended);

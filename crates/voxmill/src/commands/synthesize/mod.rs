@@ -14,7 +14,7 @@ use voxmill_report::results::synthesize::{self, SpokenFile, Synthesized};
 use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::synthesis::{Reading, Synthesizer, TrainedVoice, symbols_fit};
 
-use super::{print_json, print_output, should_run, status};
+use super::{print_json, print_output, should_run, status, warning};
 use crate::exit::Exit;
 use crate::session::compute_pool;
 use crate::session::errors::{front_end, of_checkpoint};
@@ -139,10 +139,7 @@ fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
     };
     let found = named.best().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        status!(
-            "warning: {damaged}; taking `{}`",
-            found.checkpoint.path().display()
-        );
+        warning!("{damaged}; taking `{}`", found.checkpoint.path().display());
     }
     Ok(found.checkpoint)
 }
@@ -154,13 +151,13 @@ fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFold
     let espeak = settings.text.espeak.is_some();
     if (trained("espeak") == "true") != espeak {
         let with = if espeak { "without" } else { "with" };
-        status!("warning: the voice was trained {with} --espeak; its words may come out wrong");
+        warning!("the voice was trained {with} --espeak; its words may come out wrong");
     }
     let ours = settings.text.lexicon.as_ref();
     let ours = ours.map_or("none".to_owned(), |path| path.display().to_string());
     let theirs = trained("lexicon");
     if !theirs.is_empty() && theirs != ours && theirs != "none" {
-        status!("warning: the voice was trained with --lexicon {theirs}");
+        warning!("the voice was trained with --lexicon {theirs}");
     }
 }
 
@@ -202,7 +199,7 @@ impl Speaking<'_> {
             match self.write(&path, line) {
                 Ok(one) => written.push(one),
                 Err(error) => {
-                    status!("warning: line {}: {error}", number + 1);
+                    warning!("line {}: {error}", number + 1);
                     failed.get_or_insert(error);
                 }
             }
@@ -245,13 +242,13 @@ impl Speaking<'_> {
         } = &reading;
         if !unread.is_empty() {
             let signs: Vec<_> = unread.iter().map(|sign| format!("`{sign}`")).collect();
-            status!("warning: not read: {}", signs.join(" "));
+            warning!("not read: {}", signs.join(" "));
         }
         for problem in problems {
-            status!("warning: {problem}");
+            warning!("{problem}");
         }
         if let Some(warning) = check_languages(&reading, &facts.languages, self.settings.force)? {
-            status!("warning: {warning}");
+            warning!("{warning}");
         }
         let mut progress = SentenceProgress::new(sentences.len());
         let (speakers, rate) = (&self.speakers, self.settings.speaking_rate);

@@ -9,7 +9,7 @@ use voxmill_settings::error::UserError;
 use voxmill_text::language::Language;
 use voxmill_trainer::synthesis::{Reading, TrainedVoice};
 
-use crate::commands::status;
+use crate::commands::warning;
 
 /// The styles to speak in.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl SpeakerStyles {
             VoiceChoice::Reference(path) => {
                 let style = style_of_recording(path, voice)?;
                 if let Some(warning) = never_heard(&facts.speakers, &style) {
-                    status!("warning: {warning}");
+                    warning!("{warning}");
                 }
                 Ok(always(style))
             }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::commands::status;
+use crate::commands::{note, warning};
 use crate::session::run_folder;
 
 /// They come back when it is dropped, unless they are to stay there.
@@ -39,8 +39,8 @@ impl Aside {
 
     pub(super) fn stay(mut self) {
         self.stays = true;
-        status!(
-            "note: log and samples of the run before are in `{}`; its checkpoints are removed",
+        note!(
+            "log and samples of the run before are in `{}`; its checkpoints are removed",
             self.folder.display()
         );
     }
@@ -68,8 +68,8 @@ impl Drop for Aside {
             return;
         }
         if let Err(error) = self.bring_back() {
-            status!(
-                "warning: log and samples of the run before are still in `{}`: {error}",
+            warning!(
+                "log and samples of the run before are still in `{}`: {error}",
                 self.folder.display()
             );
         }

@@ -18,7 +18,7 @@ use std::time::Instant;
 use voxmill_trainer::checkpoint::RUN_ID;
 use voxmill_trainer::train::{Stopped, TrainOptions};
 
-use super::{should_run, status};
+use super::{note, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::Data;
@@ -74,7 +74,7 @@ fn train(
         ..session.options(&plan, validation.is_some())
     };
     if options.as_settled {
-        status!("note: {MEASURED} is set: this run is only measured and learns no voice");
+        note!("{MEASURED} is set: this run is only measured and learns no voice");
     }
     let (limits, accumulate) = (options.limits, options.accumulate as u64);
     let (mut training, from) = resume::begin(&session, &plan, options, resumed)?;

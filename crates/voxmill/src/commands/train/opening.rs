@@ -8,7 +8,7 @@ use voxmill_telemetry::probes::{Roots, usable_memory};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::device::{Backend, DeviceId};
 
-use crate::commands::status;
+use crate::commands::{note, status, warning};
 use crate::session::data::loader_settings;
 use crate::session::{RunPlan, Session};
 use voxmill_settings as settings;
@@ -89,8 +89,8 @@ impl Opening<'_> {
             status!("left out  {}", left_out.join(", "));
         }
         if self.progress.step > 0 && self.session.settings.stop_at.minutes.is_some() {
-            status!(
-                "note: with a limit in time the learning rate follows the clock: the losses are not exactly those of \
+            note!(
+                "with a limit in time the learning rate follows the clock: the losses are not exactly those of \
                  a run that was never stopped",
             );
         }
@@ -108,7 +108,7 @@ impl Opening<'_> {
         };
         status!("cache     {cache}");
         for warning in self.warnings() {
-            status!("warning: {warning}");
+            warning!("{warning}");
         }
     }
 

@@ -10,7 +10,7 @@ use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
-use crate::commands::status;
+use crate::commands::{note, warning};
 use crate::session::errors::{of_checkpoint, with_cause};
 use crate::session::run_folder::{self, CheckpointPath};
 use crate::session::run_lock::FolderLock;
@@ -40,8 +40,8 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     let lock = is_run.then(|| FolderLock::of_run(&run)).transpose()?;
     let found = named.newest().map_err(of_checkpoint)?;
     for damaged in &found.damaged {
-        status!(
-            "warning: {}; resuming from `{}` instead",
+        warning!(
+            "{}; resuming from `{}` instead",
             with_cause(damaged),
             found.checkpoint.path().display()
         );
@@ -50,8 +50,8 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     if own.is_file() {
         match &args.flags.config {
             None => args.flags.config = Some(own),
-            Some(other) => status!(
-                "note: the settings are those of `{}`, not the run's own",
+            Some(other) => note!(
+                "the settings are those of `{}`, not the run's own",
                 other.display()
             ),
         }
@@ -171,14 +171,14 @@ pub(super) fn begin(
 fn note_differences(session: &Session, resumed: &Resumed) {
     let before = resumed.checkpoint.facts();
     if before.prepare_on != session.settings.devices.prepare_on {
-        status!(
-            "note: --prepare-on is not what it was before: frames are rounded differently, so the losses are \
+        note!(
+            "--prepare-on is not what it was before: frames are rounded differently, so the losses are \
              not exactly those of a run that was never stopped",
         );
     }
     if before.precision != session.precision {
-        status!(
-            "note: the run was computed in {} before, so the losses are not exactly those of a run that was \
+        note!(
+            "the run was computed in {} before, so the losses are not exactly those of a run that was \
              never stopped",
             before.precision.describe()
         );
@@ -220,8 +220,8 @@ fn check_fits(resumed: &Resumed, settings: &TrainSettings, plan: &str) -> anyhow
         );
     }
     if facts.settings["plan"] != plan {
-        status!(
-            "warning: the dataset or the batch settings have changed since the checkpoint, or the cache no longer \
+        warning!(
+            "the dataset or the batch settings have changed since the checkpoint, or the cache no longer \
              has the lengths of trimmed clips: the run resumes at the same position in another order of batches",
         );
     }

@@ -17,7 +17,9 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::machine::status_bytes;
 use voxmill_settings::TrainSettings;
+use voxmill_settings::checks::Level;
 use voxmill_settings::error::UserError;
+use voxmill_settings::note::Note;
 
 /// Lines are not printed more often than this.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
@@ -87,7 +89,7 @@ impl Screen {
             .map(|dashboard| dashboard.finish(&mut warnings));
         // What was printed before it opened is on the screen again.
         for warning in warnings.iter().skip(self.warned_before) {
-            commands::status!("warning: {warning}");
+            commands::warning!("{warning}");
         }
         let finished = finished.transpose();
         finished.context("the terminal could not be restored")?;
@@ -208,10 +210,10 @@ pub(super) struct Sources<'a> {
 fn show_start_warnings(dashboard: &Dashboard) -> usize {
     let mut warnings = 0;
     dashboard.update(|state| {
-        for line in commands::said() {
-            match line.strip_prefix("warning: ") {
-                Some(warning) => state.warn(warning),
-                None => state.note(line),
+        for Note { level, text } in commands::said() {
+            match level {
+                Level::Warning => state.warn(text),
+                _ => state.note(text),
             }
         }
         warnings = state
