@@ -138,11 +138,16 @@ fn what_is_injected_is_found() {
             expect(&mut prepare(bench.dataset.path(), ""), 0, &[]);
         }
         let args = format!("--num-steps {steps} --warmup 1 {NOT_FAR_AHEAD} {flags}");
-        let profile = json_of(&mut bench.command("profile", &args), "profile");
-        let findings = profile["findings"].as_array().unwrap();
-        // Other programs on the machine that runs the tests are not what was injected.
-        let first = findings.iter().find(|f| f["cause"] != "oversubscribed");
-        assert_eq!(first.unwrap()["cause"], cause, "{findings:#?}");
+        // Other programs on the machine that runs the tests are not what was injected. Where they take so much that nothing
+        // else can be seen, it is looked at again.
+        let looks = (0..3).map(|_| {
+            let profile = json_of(&mut bench.command("profile", &args), "profile");
+            let findings = profile["findings"].as_array().unwrap();
+            let first = findings.iter().find(|f| f["cause"] != "oversubscribed");
+            first.map(|found| found["cause"].clone())
+        });
+        let found = looks.flatten().next();
+        assert_eq!(found, Some(cause.into()));
     }
 }
 
