@@ -126,6 +126,10 @@ pub enum Event {
     },
     /// The loss on the held-out clips was measured.
     Validated(Validated),
+    /// What the person at the terminal was warned of, unless another event has it.
+    Warned {
+        text: String,
+    },
     /// Events came faster than they could be taken, or lines could not be written for a while (a
     /// full disk). They are not in the sums.
     Lost {
@@ -137,7 +141,7 @@ pub enum Event {
 
 impl Event {
     /// The kinds that this version knows, as the log names them.
-    pub const KINDS: [&str; 19] = [
+    pub const KINDS: [&str; 20] = [
         "run_started",
         "run_ended",
         "buffer_level",
@@ -156,6 +160,7 @@ impl Event {
         "more_faults",
         "checkpoint",
         "validated",
+        "warned",
         "lost",
     ];
 

@@ -290,6 +290,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
             took: nanos(),
         })
         .prop_map(Event::Validated),
+        name().prop_map(|text| Event::Warned { text }),
         each!(Event::Lost {
             stage: name(),
             events: number(),

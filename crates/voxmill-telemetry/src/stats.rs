@@ -274,7 +274,10 @@ impl Stats {
                 });
             }
             Event::Step(step) => self.steps.add(step),
-            Event::PhaseBegan { .. } | Event::Validated(_) | Event::Dataset(_) => {}
+            Event::PhaseBegan { .. }
+            | Event::Validated(_)
+            | Event::Warned { .. }
+            | Event::Dataset(_) => {}
             Event::DeviceSample(sample) => {
                 entry(&mut self.devices, sample.device.as_str()).add(sample)
             }

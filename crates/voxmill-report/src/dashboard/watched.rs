@@ -118,6 +118,7 @@ impl WatchedRun {
                 let (stage, name, message) = (&fault.stage, &fault.name, &fault.message);
                 state.warn(format!("{stage}: {name}: {message} ({action})"));
             }
+            Event::Warned { text } => state.warn(text.as_str()),
             Event::Lost { events, .. } => {
                 state.warn(format!(
                     "{} missing from the log",

@@ -47,6 +47,7 @@ pub(super) fn write_rare<W: Write>(
         Event::GateOpened { .. } => "gate opened".to_owned(),
         Event::PhaseBegan { phase } => format!("phase: {phase}"),
         Event::Validated(found) => format!("validated at step {}", found.step),
+        Event::Warned { text } => format!("warning: {text}"),
         Event::Dataset(_) => "dataset".to_owned(),
         Event::Decision(decision) => format!("decision: {}", decision.subject),
         Event::Fault(fault) => format!("fault: {} {}", fault.stage, fault.name),

@@ -162,6 +162,11 @@ fn lines(mut watch: Watch, folder: &Path) -> anyhow::Result<()> {
     );
     let mut last_line: Option<Instant> = None;
     let mut last_step = None;
+    // Of what came before, the warnings: the rest is in the lines that follow.
+    let earlier = watch.run.state.messages.iter();
+    for message in earlier.filter(|message| message.is_warning) {
+        status!("warning: {}", message.text);
+    }
     let mut messages = watch.run.state.messages_ever;
     let opened = Instant::now();
     while !stop.load(Ordering::Relaxed) {

@@ -88,6 +88,24 @@ fn a_run_that_has_ended_is_shown_as_it_ended() {
     );
 }
 
+#[test]
+fn warnings_of_a_run_reach_who_watches_it() {
+    let run = Run::new();
+    let trained = run.trained("--max-steps 2 --num-workers 200");
+    let warned = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with("warning: "));
+        lines.map(str::to_owned).collect()
+    };
+    let warnings = warned(&trained);
+    assert!(
+        warnings.iter().any(|line| line.contains("200 workers")),
+        "{trained}"
+    );
+    let home = run.home.path().display();
+    let watched = expect(&mut voxmill(format!("watch run --runs-dir {home}")), 0, &[]);
+    assert_eq!(warned(&watched), warnings);
+}
+
 /// It follows a run that trains, and leaves when that ends.
 #[test]
 fn a_run_is_watched_to_its_end() {

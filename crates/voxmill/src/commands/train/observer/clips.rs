@@ -60,7 +60,7 @@ impl<'a> ClipWatch<'a> {
             if self.bad.entries().contains(&entry) {
                 continue;
             }
-            screen.warn(&format!(
+            screen.warn_of_recorded(&format!(
                 "`{}` is left out: {}: {}",
                 entry.clip, entry.reason, entry.detail
             ));

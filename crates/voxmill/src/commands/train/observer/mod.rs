@@ -120,7 +120,8 @@ impl<'a> RunObserver<'a> {
         let settings = &session.settings;
         // An epoch after steps have become what they stay, every shape has come by.
         let settled = progress.step.max(PRIOR_STEPS) + plan.loader.plan().batches_per_epoch();
-        let screen = Screen::open(settings, folder, starting.limits, Pulse::of(&starting))?;
+        let (pulse, recorder) = (Pulse::of(&starting), starting.recorder.clone());
+        let screen = Screen::open(settings, folder, starting.limits, pulse, recorder)?;
         Ok(RunObserver {
             loader: &plan.loader,
             clips_of_a_step: StepClips::of(settings),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use voxmill_report::format::whole_percent;
 
 use anyhow::Context as _;
+use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::train::{RunLimits, Saved, StepReport, Validation};
@@ -30,6 +31,8 @@ pub(in crate::commands::train) struct Screen {
     lines: Option<PulseLines>,
     limits: RunLimits,
     last_line: Option<Instant>,
+    /// Has each warning as well, for whoever reads the log.
+    recorder: Recorder,
     /// Lines of warnings that were printed before the dashboard opened.
     warned_before: usize,
     host_cpu: HostCpu,
@@ -41,7 +44,11 @@ impl Screen {
         run: &Path,
         limits: RunLimits,
         pulse: Pulse,
+        recorder: Recorder,
     ) -> anyhow::Result<Screen> {
+        for Note { text, .. } in said_warnings() {
+            recorder.record(Event::Warned { text });
+        }
         let dashboard = dashboard(settings, run, limits, pulse.clone())?;
         let warned_before = dashboard.as_ref().map_or(0, show_start_warnings);
         let lines = match dashboard {
@@ -52,6 +59,7 @@ impl Screen {
             dashboard,
             lines,
             limits,
+            recorder,
             last_line: None,
             warned_before,
             host_cpu: HostCpu::default(),
@@ -67,6 +75,13 @@ impl Screen {
     }
 
     pub(super) fn warn(&self, text: &str) {
+        let text = text.to_owned();
+        self.warn_of_recorded(&text);
+        self.recorder.record(Event::Warned { text });
+    }
+
+    /// Of what another event has.
+    pub(super) fn warn_of_recorded(&self, text: &str) {
         match &self.dashboard {
             Some(dashboard) => dashboard.update(|state| state.warn(text)),
             None => self.line(&format_args!("warning: {text}")),
@@ -204,6 +219,11 @@ impl Screen {
 pub(super) struct Sources<'a> {
     pub(super) recorder: &'a Recorder,
     pub(super) model_memory: Option<u64>,
+}
+
+fn said_warnings() -> impl Iterator<Item = Note> {
+    let said = commands::said().into_iter();
+    said.filter(|note| note.level == Level::Warning)
 }
 
 /// What was said before the dashboard covered it. The number of lines that warn.
