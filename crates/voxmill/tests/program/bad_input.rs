@@ -121,6 +121,18 @@ fn settings_are_shown_with_their_origin() {
     assert!(!stderr.contains("learning_rate"), "{stderr}");
 }
 
+/// Rust pads no text to more than 65,535 columns.
+#[test]
+fn a_long_value_is_shown() {
+    let dataset = Dataset::new(1);
+    let long = "x".repeat(70_000);
+    let mut command = prepare(
+        dataset.path(),
+        format!("--cache-dir {long} --show-settings"),
+    );
+    assert!(expect(&mut command, 0, &["cache_dir"]).contains(&long));
+}
+
 #[test]
 fn a_cache_folder_that_cannot_be_made() {
     let dataset = Dataset::new(2);
