@@ -43,6 +43,8 @@ pub mod fact {
     /// That the process may use, and that the machine has.
     pub const CORES: &str = "cores";
     pub const MACHINE_CORES: &str = "machine cores";
+    /// As the processor calls itself.
+    pub const PROCESSOR: &str = "processor";
     pub const WORKERS: &str = "workers";
     pub const COMPUTE_THREADS: &str = "compute threads";
     pub const BUFFER: &str = "buffer";

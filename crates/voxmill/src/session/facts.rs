@@ -142,7 +142,7 @@ pub(crate) fn facts(
             .seconds
             .map(|most| (fact::MOST_SECONDS, most.to_string())),
     );
-    facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
+    facts.extend(processor());
     let facts = facts.into_iter();
     facts
         .map(|(name, value)| (name.to_owned(), value))
@@ -210,9 +210,14 @@ pub(crate) fn dataset(session: &Session, plan: &RunPlan) -> DatasetFacts {
     }
 }
 
-/// All of them, whether this process may use them or not.
-fn machine_cores() -> Option<usize> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let cores = info.lines().filter(|line| line.starts_with("processor"));
-    Some(cores.count()).filter(|cores| *cores > 0)
+/// What it is, and all its cores, whether this process may use them or not.
+fn processor() -> Vec<(&'static str, String)> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let lines = || info.lines().filter_map(|line| line.split_once(':'));
+    let named = |name: &'static str| lines().filter(move |(known, _)| known.trim() == name);
+    let model = named("model name").next();
+    let model = model.map(|(_, model)| (fact::PROCESSOR, model.trim().to_owned()));
+    let cores = Some(named("processor").count()).filter(|cores| *cores > 0);
+    let cores = cores.map(|cores| (fact::MACHINE_CORES, cores.to_string()));
+    model.into_iter().chain(cores).collect()
 }

@@ -12,6 +12,7 @@ pub(crate) mod feed;
 pub(crate) mod memory;
 mod parity;
 pub(crate) mod placement;
+pub(crate) mod predictions;
 pub(crate) mod recorded;
 pub(crate) mod recording;
 pub(crate) mod report_page;

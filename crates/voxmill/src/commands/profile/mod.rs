@@ -28,7 +28,7 @@ use crate::session::errors::{cannot_write, of_training};
 use crate::session::memory;
 use crate::session::recorded::read_run;
 use crate::session::run_lock::FolderLock;
-use crate::session::{Session, compute_pool, report_page, run_folder};
+use crate::session::{Session, compute_pool, predictions, report_page, run_folder};
 use feed::{KEPT, ProfileFeed};
 use observer::Profiling;
 use phases::Phases;
@@ -99,12 +99,15 @@ fn replayed(path: &Path, question: Option<&[Change]>) -> anyhow::Result<Profile>
         );
     }
     let mut profile = profile(&run);
-    predict_gains(&mut profile, &run);
+    let mut predictions = predict_gains(&mut profile, &run);
     if let Some(changes) = question {
         let answer = RunModel::of(&run).map_err(WhatIfError::from);
         let answer = answer.and_then(|model| predict(&model, changes));
-        profile.what_if = Some(answer.map_err(|error| unanswered(&error))?);
+        let answer = answer.map_err(|error| unanswered(&error))?;
+        predictions.push(answer.clone());
+        profile.what_if = Some(answer);
     }
+    predictions::keep(path, &run, &predictions, "profile");
     Ok(profile)
 }
 
@@ -177,6 +180,7 @@ fn measure(
     let _ = std::fs::remove_dir_all(&discarded);
     session.finish(recording, &outcome);
     let _ = report_page::write(&folder);
+    predictions::score(&folder);
     let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints, clips))?;
     Ok((folder, summary.stopped))
 }
