@@ -2,13 +2,15 @@
 //!
 //! [`run`] reads a log, [`timing`] turns it into numbers, [`bottleneck`] finds what limits, and
 //! [`profile`] is all of it together. [`compare`] compares runs, [`scaling`] sizes of one run, both by
-//! [`resampling`]. [`simulate`] predicts what a change would gain, [`plan`] a run that is only stated. The same log always gives the same findings.
+//! [`resampling`]. [`simulate`] predicts what a change would gain, [`plan`] a run that is only stated;
+//! [`phases`] plans what a profile measures. The same log always gives the same findings.
 
 pub mod bottleneck;
 pub mod compare;
 pub mod data_side;
 pub mod history;
 pub mod paired;
+pub mod phases;
 pub mod plan;
 pub mod profile;
 pub mod resampling;

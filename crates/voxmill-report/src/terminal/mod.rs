@@ -51,6 +51,7 @@ enum Mark {
 }
 
 impl Paint {
+    /// Without colours.
     pub fn plain() -> Paint {
         Paint { colour: false }
     }

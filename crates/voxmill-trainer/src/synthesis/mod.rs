@@ -34,6 +34,7 @@ pub struct Reading {
     pub problems: Vec<String>,
 }
 
+/// A sentence as the model is given it.
 #[derive(Clone, Debug)]
 pub struct ReadSentence {
     pub tokens: Vec<u16>,
@@ -51,6 +52,7 @@ pub struct Speech {
 }
 
 impl<'a> Synthesizer<'a> {
+    /// `iterations` of the vocoder: more sound better and take longer.
     pub fn new(
         front_end: &'a FrontEnd,
         audio: &AudioSettings,

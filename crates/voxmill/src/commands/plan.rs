@@ -9,7 +9,7 @@ use voxmill_settings::config::plan::read;
 use voxmill_settings::error::UserError;
 
 use super::{paint, print_result};
-use crate::session::recorded::read_run;
+use voxmill_settings::recorded::read_run;
 
 /// Of a run whose length nobody stated.
 const STEPS: u64 = 100_000;

@@ -13,8 +13,10 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{RunLimits, TrainOptions};
 
-use super::{RunPlan, Session, run_folder};
-use voxmill_settings::{ResolvedSetting, TrainSettings, cores};
+use voxmill_telemetry::probes::{cores, machine_cores};
+
+use super::{RunPlan, Session};
+use voxmill_settings::{ResolvedSetting, TrainSettings, run_folder};
 
 /// Every setting as it is shown, for the checkpoint.
 pub(crate) fn values(shown: &[ResolvedSetting]) -> Value {
@@ -205,11 +207,4 @@ pub(crate) fn dataset(session: &Session, plan: &RunPlan) -> DatasetFacts {
             .map(|(reason, count)| (reason.to_owned(), count as u64))
             .collect(),
     }
-}
-
-/// All of them, whether this process may use them or not.
-fn machine_cores() -> Option<usize> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let cores = info.lines().filter(|line| line.starts_with("processor"));
-    Some(cores.count()).filter(|cores| *cores > 0)
 }
