@@ -5,6 +5,7 @@ use std::path::Path;
 
 use voxmill_telemetry::device::{DeviceIdentity, DeviceLabel};
 use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step, Validated};
+use voxmill_telemetry::facts::DatasetFacts;
 use voxmill_telemetry::log::{Flaws, LogError, LogReader};
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::stats::{HostStats, Stats};
@@ -71,6 +72,8 @@ pub mod fact {
     pub const PREPARE_ON: &str = "prepare on";
     /// What the model computes in.
     pub const PRECISION: &str = "precision";
+    /// Delays that were injected on purpose.
+    pub const INJECTED: &str = "injected delays";
     /// The checkpoint whose weights were the first ones, of a run that fine-tunes.
     pub const INIT_FROM: &str = "init from";
     /// Where the run ends by its limits, in steps and in seconds of training.
@@ -88,6 +91,8 @@ pub struct Run {
     pub phases: BTreeMap<String, Vec<Step>>,
     /// Losses on the held-out clips, by step; those of earlier versions are in no log.
     pub validations: BTreeMap<u64, Validated>,
+    /// Of the last start.
+    pub dataset: Option<DatasetFacts>,
     /// Of the last start, outside the other phases.
     pub stats: Stats,
     /// Items that took long, with the end of the second that they were in.
@@ -206,6 +211,7 @@ impl Run {
             // Field by field: of a long run, its steps would be copied twice.
             phases: self.phases.clone(),
             validations: self.validations.clone(),
+            dataset: self.dataset.clone(),
             stats: self.stats.clone(),
             slow: self.slow.clone(),
             memory: self.memory.clone(),
@@ -340,6 +346,7 @@ impl RunReader {
                 self.phase = None;
                 run.starts += 1;
                 run.earlier = run.earlier + run.stats.run_time();
+                run.dataset = None;
                 run.first_step_after = None;
                 run.first_step = None;
                 run.slow.clear();
@@ -371,6 +378,7 @@ impl RunReader {
                 }
                 self.steps.insert(step.step, step.clone());
             }
+            Event::Dataset(facts) => run.dataset = Some(facts.clone()),
             Event::Validated(found) => {
                 run.validations.insert(found.step, found.clone());
             }

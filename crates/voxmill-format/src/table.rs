@@ -60,17 +60,20 @@ impl Table {
         let has_headings = self.headings.iter().any(|heading| !heading.is_empty());
         let headings = has_headings.then_some(&self.headings);
         let all: Vec<&Vec<String>> = headings.into_iter().chain(&self.rows).collect();
-        let widest = |column: usize| {
-            let cells = all.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| width(cell)).max().unwrap_or(0)
-        };
+        let mut widest = Vec::new();
+        for row in &all {
+            widest.resize(row.len().max(widest.len()), 0);
+            for (widest, cell) in widest.iter_mut().zip(*row) {
+                *widest = width(cell).max(*widest);
+            }
+        }
         let lines = all.iter().map(|row| {
             let cells = row
                 .iter()
                 .enumerate()
                 .map(|(column, cell)| match self.right.get(column) {
-                    Some(true) => pad_left(cell, widest(column)),
-                    _ => pad(cell, widest(column)),
+                    Some(true) => pad_left(cell, widest[column]),
+                    _ => pad(cell, widest[column]),
                 });
             let line = cells.collect::<Vec<_>>().join("  ");
             format!("{}{line}", " ".repeat(self.indent))

@@ -5,7 +5,7 @@ pub mod of_library;
 use std::fmt;
 
 use voxmill_telemetry::event::{Failure, Shortage};
-use voxmill_untrusted::shown::unbroken;
+use voxmill_untrusted::shown::{shortened, unbroken};
 
 use crate::checks::Suggestion;
 use crate::config::keys::Key;
@@ -111,13 +111,16 @@ fn user_errors(error: &anyhow::Error) -> impl Iterator<Item = &UserError> {
     error.chain().filter_map(|cause| cause.downcast_ref())
 }
 
+/// A value that was typed or stands in a file is repeated in messages, whatever its length.
+const LONGEST_MESSAGE: usize = 4_000;
+
 /// The error and its causes, each in one line: a path or a name in it may have line ends, and would
 /// otherwise speak for the program. Libraries often repeat their cause in their own message: then it is left out.
 fn messages(error: &anyhow::Error) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut last = None;
     for cause in error.chain() {
-        let mut message = cause.to_string();
+        let mut message = shortened(&cause.to_string(), LONGEST_MESSAGE).into_owned();
         let own: Option<&UserError> = cause.downcast_ref();
         if !own.is_some_and(|error| error.in_lines) {
             message = unbroken(&message).into_owned();

@@ -31,6 +31,8 @@ pub const LOG_VERSION: u32 = 1;
 const MOST_DESCRIBED: usize = 20;
 /// No event is nearly as long: a longer line is damage, and is not held in memory.
 const LONGEST_LINE: usize = 16 << 20;
+/// Some ten million steps: no run is nearly as long.
+const LONGEST_LOG: u64 = 16 << 30;
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +109,7 @@ impl LogReader<BufReader<File>> {
     /// Opens a file. A line that is damaged is no error, but counted.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LogError> {
         let path = path.into();
-        match file::open(&path) {
+        match file::open_at_most(&path, LONGEST_LOG) {
             Ok(file) => Ok(LogReader::new(path, BufReader::new(file))),
             Err(source) => Err(LogError::Open { path, source }),
         }

@@ -30,7 +30,7 @@ pub use espeak::EspeakError;
 pub use features::TextFeatures;
 pub use fingerprint::FrontEndFingerprint;
 pub use front_end::{FrontEnd, FrontEndOptions, TextError};
-pub use inline::InlineProblem;
+pub use inline::{InlineProblem, cut_long_words};
 pub use language::{Language, UnknownLanguage};
 pub use lexicon::{LexiconError, LexiconProblem};
 pub use registry::{LANGUAGE_IDS, LanguageFrontEnd};

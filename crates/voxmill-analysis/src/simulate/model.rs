@@ -393,6 +393,11 @@ impl Load for RunModel {
     }
 }
 
+/// The steps of the run itself that a prediction is about.
+pub(crate) fn measured_steps(run: &Run) -> Vec<Step> {
+    split(run).1
+}
+
 /// The steps to warm up, and those that were measured.
 fn split(run: &Run) -> (Vec<Step>, Vec<Step>) {
     let warm_up = run.phase(phase::WARM_UP);

@@ -208,7 +208,7 @@ fn times(change: &Change) -> Result<f64, Refusal> {
     })
 }
 
-fn switch(change: &Change) -> Result<bool, Refusal> {
+pub(crate) fn switch(change: &Change) -> Result<bool, Refusal> {
     match change.value.as_str() {
         "true" | "yes" | "on" => Ok(true),
         "false" | "no" | "off" => Ok(false),
@@ -225,7 +225,7 @@ fn switch(change: &Change) -> Result<bool, Refusal> {
     }
 }
 
-fn bytes(change: &Change) -> Result<u64, Refusal> {
+pub(crate) fn bytes(change: &Change) -> Result<u64, Refusal> {
     let text = change.value.to_ascii_uppercase();
     let text = text.trim_end_matches('B');
     let (digits, unit) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
@@ -519,7 +519,7 @@ pub fn predict(model: &RunModel, changes: &[Change]) -> Result<Prediction, WhatI
 
 /// Half of what nine in ten repeats of a run lie within, as a share of its step time: what differs from one start of a
 /// program to the next is in no log. From the sleeping stages of `benches/records/predictions.md`.
-const BETWEEN_RUNS: f64 = 0.03;
+pub(crate) const BETWEEN_RUNS: f64 = 0.03;
 
 /// Nine in ten lie within; what the model may be wrong by, as a share of the value, is added to either side.
 fn spread(values: impl Iterator<Item = f64>, value: f64, off: f64) -> Likely {

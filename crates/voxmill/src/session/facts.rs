@@ -128,6 +128,9 @@ pub(crate) fn facts(
         (fact::SECONDS_BEFORE, before.to_string()),
         (fact::PRECISION, session.precision.describe().to_owned()),
     ];
+    if let Some(delays) = feeding.delays {
+        facts.push((fact::INJECTED, format!("{delays:?}")));
+    }
     if let Some(path) = settings.start.init_from() {
         facts.push((fact::INIT_FROM, path.display().to_string()));
     }
