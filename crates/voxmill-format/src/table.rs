@@ -15,6 +15,7 @@ pub struct Table {
 }
 
 impl Table {
+    /// An empty table, this many columns from the left edge.
     pub fn new(indent: usize) -> Table {
         Table {
             indent,
@@ -22,10 +23,12 @@ impl Table {
         }
     }
 
+    /// More columns, aligned to the left.
     pub fn left<H: Into<String>>(self, headings: impl IntoIterator<Item = H>) -> Table {
         self.columns(headings, false)
     }
 
+    /// More columns, aligned to the right.
     pub fn right<H: Into<String>>(self, headings: impl IntoIterator<Item = H>) -> Table {
         self.columns(headings, true)
     }
@@ -40,6 +43,7 @@ impl Table {
         self
     }
 
+    /// Adds a row, a cell for each column.
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let cells = cells.into_iter().map(C::into);
         let cells = cells.map(|cell: String| unbroken(&cell).into_owned());

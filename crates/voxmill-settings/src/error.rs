@@ -1,5 +1,7 @@
 //! What a person sees when something is wrong: what, where, why, and the next move.
 
+pub mod of_library;
+
 use std::fmt;
 
 use voxmill_telemetry::event::{Failure, Shortage};
@@ -22,6 +24,7 @@ pub struct UserError {
 }
 
 impl UserError {
+    /// What is wrong, and the next move.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         UserError {
             what: what.into(),
@@ -53,14 +56,17 @@ impl UserError {
         self
     }
 
+    /// The settings that it is about, the most likely one first.
     pub fn keys(&self) -> Vec<&'static Key> {
         self.about.iter().map(|(setting, _)| setting.key).collect()
     }
 
+    /// The next move.
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
+    /// What to write so that it does not come.
     pub fn fixes(&self) -> Vec<Suggestion> {
         let fixes = self.about.iter().filter(|(_, is_fix)| *is_fix);
         fixes.map(|(setting, _)| setting.clone()).collect()
@@ -72,6 +78,7 @@ impl UserError {
         self
     }
 
+    /// What lies behind it.
     pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());
         self

@@ -13,6 +13,7 @@ pub(super) enum Piece {
     Phones(Vec<Phone>),
 }
 
+/// What is wrong with phones that are written in a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InlineProblem {
     #[error("a brace is opened and not closed")]

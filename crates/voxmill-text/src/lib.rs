@@ -29,7 +29,7 @@ mod utterance;
 pub use espeak::EspeakError;
 pub use features::TextFeatures;
 pub use fingerprint::FrontEndFingerprint;
-pub use front_end::{FRONT_END_VERSION, FrontEnd, FrontEndOptions, TextError};
+pub use front_end::{FrontEnd, FrontEndOptions, TextError};
 pub use inline::{InlineProblem, cut_long_words};
 pub use language::{Language, UnknownLanguage};
 pub use lexicon::{LexiconError, LexiconProblem};

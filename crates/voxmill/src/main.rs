@@ -1,12 +1,9 @@
 //! The program: parse what was typed, run the verb, print what went wrong, pick the exit code.
 
-mod advice;
 mod commands;
 mod dashboard;
-mod demo_folder;
 mod exit;
 mod interrupt;
-mod machine;
 mod progress;
 mod session;
 
@@ -15,7 +12,7 @@ use std::io::Write as _;
 use clap::Parser as _;
 
 use exit::Exit;
-use voxmill_settings::{args, error};
+use voxmill_settings::{args, demo_folder, error};
 use voxmill_untrusted::shown::is_obeyed;
 
 /// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The

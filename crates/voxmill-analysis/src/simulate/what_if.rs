@@ -15,6 +15,7 @@ pub struct Change {
     pub value: String,
 }
 
+/// A question that cannot be answered, with the next move.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
@@ -199,7 +200,7 @@ fn times(change: &Change) -> Result<f64, Refusal> {
     let value = value.filter(|value| value.is_finite() && (1e-3..=1e3).contains(value));
     value.ok_or_else(|| {
         let Change { name, value } = change;
-        let what = format!("`{name}={value}`: `{value}` is not so many times as fast");
+        let what = format!("`{name}={value}`: `{value}` is not a factor from 0.001x to 1000x");
         refusal(
             what,
             format!("write {name}=2x for twice as fast, {name}=0.5x for half as fast"),
@@ -253,6 +254,7 @@ fn example(name: &str) -> &'static str {
 }
 
 impl WhatIfError {
+    /// The next move.
     pub fn hint(&self) -> &str {
         match self {
             WhatIfError::Refused(refusal) => &refusal.hint,
@@ -420,11 +422,12 @@ pub struct Prediction {
 }
 
 /// A replay that is further off says too little of what a change does.
-pub const UNDERSTOOD: f64 = 0.10;
+const UNDERSTOOD: f64 = 0.10;
 /// From here on the model waits for something.
 const WAITS: f64 = 0.05;
 const RESAMPLES: u64 = 40;
 
+/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WhatIfError {
     #[error(transparent)]

@@ -81,6 +81,7 @@ pub struct Clip {
 }
 
 impl Clip {
+    /// The file that its sound is in.
     pub fn audio_path(&self) -> PathBuf {
         self.source.folder.join(Path::new(&*self.audio_file))
     }
@@ -127,11 +128,13 @@ pub struct Filtered {
 }
 
 impl Filtered {
+    /// All of them.
     pub fn total(&self) -> usize {
         self.audio_too_long + self.audio_too_short + self.text_too_long
     }
 }
 
+/// The clips of a dataset, and what was left out of it.
 #[derive(Debug)]
 pub struct Manifest {
     /// In row order.
@@ -211,6 +214,7 @@ impl Manifest {
         self.quarantine.too_many(self.rows(), max_bad_share)
     }
 
+    /// The name of who speaks it.
     pub fn speaker(&self, clip: &Clip) -> &str {
         &self.speakers[clip.speaker as usize]
     }

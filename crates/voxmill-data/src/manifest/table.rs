@@ -17,6 +17,7 @@ use voxmill_untrusted::shown;
 /// A row for each of some million clips.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Why a list cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("cannot write `{}`", path.display())]

@@ -167,6 +167,7 @@ impl FeatureStore {
         store
     }
 
+    /// The clips, by number.
     pub fn clips(&self) -> &[Clip] {
         &self.clips
     }
@@ -181,6 +182,7 @@ impl FeatureStore {
         (frames * audio.n_mels * size_of::<f32>()) as u64 <= self.hold_bytes
     }
 
+    /// How features are computed.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }

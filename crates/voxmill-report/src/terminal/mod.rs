@@ -53,6 +53,7 @@ enum Mark {
 }
 
 impl Paint {
+    /// Without colours.
     pub fn plain() -> Paint {
         Paint { colour: false }
     }

@@ -34,6 +34,7 @@ pub struct Reading {
     pub problems: Vec<String>,
 }
 
+/// A sentence as the model is given it.
 #[derive(Clone, Debug)]
 pub struct ReadSentence {
     pub tokens: Vec<u16>,
@@ -63,6 +64,7 @@ pub enum SpeakError {
 const LOUDEST_MEL: f32 = 20.0;
 
 impl<'a> Synthesizer<'a> {
+    /// `iterations` of the vocoder: more sound better and take longer.
     pub fn new(
         front_end: &'a FrontEnd,
         audio: &AudioSettings,

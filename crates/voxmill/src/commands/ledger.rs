@@ -4,9 +4,9 @@ use voxmill_analysis::ledger::{Ledger, report};
 use voxmill_report::terminal::ledger_text;
 use voxmill_settings::args::LedgerArgs;
 use voxmill_settings::error::UserError;
+use voxmill_settings::run_folder::Staged;
 
 use super::{paint, print_result, status};
-use crate::session::run_folder::Staged;
 
 pub(crate) fn run(args: &LedgerArgs) -> anyhow::Result<()> {
     let ledger = Ledger::open(&args.runs_dir()).map_err(|error| {

@@ -10,7 +10,7 @@ use voxmill_settings::error::UserError;
 
 use super::{paint, print_result};
 use crate::session::predictions;
-use crate::session::recorded::read_run;
+use voxmill_settings::recorded::read_run;
 
 /// Of a run whose length nobody stated.
 const STEPS: u64 = 100_000;

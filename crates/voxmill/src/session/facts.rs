@@ -13,8 +13,10 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{RunLimits, TrainOptions};
 
-use super::{RunPlan, Session, run_folder};
-use voxmill_settings::{ResolvedSetting, TrainSettings, cores};
+use voxmill_telemetry::probes::{Host, Roots, cores, machine_cores};
+
+use super::{RunPlan, Session};
+use voxmill_settings::{ResolvedSetting, TrainSettings, run_folder};
 
 /// Every setting as it is shown, for the checkpoint.
 pub(crate) fn values(shown: &[ResolvedSetting]) -> Value {
@@ -142,7 +144,9 @@ pub(crate) fn facts(
             .seconds
             .map(|most| (fact::MOST_SECONDS, most.to_string())),
     );
-    facts.extend(processor());
+    facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
+    let processor = Host::detect(&Roots::default()).cpu;
+    facts.extend(processor.map(|name| (fact::PROCESSOR, name)));
     let facts = facts.into_iter();
     facts
         .map(|(name, value)| (name.to_owned(), value))
@@ -208,16 +212,4 @@ pub(crate) fn dataset(session: &Session, plan: &RunPlan) -> DatasetFacts {
             .map(|(reason, count)| (reason.to_owned(), count as u64))
             .collect(),
     }
-}
-
-/// What it is, and all its cores, whether this process may use them or not.
-fn processor() -> Vec<(&'static str, String)> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let lines = || info.lines().filter_map(|line| line.split_once(':'));
-    let named = |name: &'static str| lines().filter(move |(known, _)| known.trim() == name);
-    let model = named("model name").next();
-    let model = model.map(|(_, model)| (fact::PROCESSOR, model.trim().to_owned()));
-    let cores = Some(named("processor").count()).filter(|cores| *cores > 0);
-    let cores = cores.map(|cores| (fact::MACHINE_CORES, cores.to_string()));
-    model.into_iter().chain(cores).collect()
 }

@@ -8,8 +8,8 @@ use voxmill_analysis::ledger::{Forecast, Ledger, LedgerError};
 use voxmill_analysis::run::Run;
 use voxmill_analysis::simulate::what_if::Prediction;
 use voxmill_settings::args::runs_dir;
+use voxmill_settings::run_folder::EVENTS;
 
-use super::run_folder::EVENTS;
 use crate::commands::{status, warning};
 
 /// Keeps what is about to be printed of a run.

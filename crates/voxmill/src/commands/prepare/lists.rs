@@ -9,10 +9,10 @@ use voxmill_data::manifest::{
 };
 
 use crate::commands::warning;
-use crate::session::errors::OWN_FOLDER;
 use voxmill_data::Recipe;
 use voxmill_data::build::KnownClip;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::OWN_FOLDER;
 
 /// By clip number: from this run where the clip was made, else from the cache's index.
 pub(super) fn all_known<'a>(

@@ -8,7 +8,6 @@ mod observer;
 mod opening;
 mod output;
 mod resume;
-mod sentences;
 mod summary;
 
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use super::{note, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::Data;
-use crate::session::errors::of_loader;
 use crate::session::feed::{HeldOut, PipelineFeed};
 use crate::session::voice::take_size_of_other_voice;
 use crate::session::{Resumed, Session, compute_pool, frozen_before, predictions, report_page};
@@ -30,6 +28,8 @@ use observer::{Prepared, RunObserver, Starting};
 use opening::Opening;
 use output::PlannedOutput;
 use voxmill_settings::args::TrainArgs;
+use voxmill_settings::error::of_library::of_loader;
+use voxmill_settings::sentences;
 use voxmill_settings::{MEASURED, TrainSettings};
 
 pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<Exit> {

@@ -11,8 +11,6 @@ use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
 use crate::commands::{note, warning};
-use crate::session::errors::{of_checkpoint, with_cause};
-use crate::session::run_folder::{self, CheckpointPath};
 use crate::session::run_lock::FolderLock;
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
@@ -20,6 +18,8 @@ use voxmill_settings::args::TrainArgs;
 use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{of_checkpoint, with_cause};
+use voxmill_settings::run_folder::{self, CheckpointPath};
 use voxmill_settings::{Start, TrainSettings};
 
 /// More than any run trains on.
