@@ -50,6 +50,8 @@ pub mod fact {
     pub const CORES: &str = "cores";
     /// Whether the process may use them or not.
     pub const MACHINE_CORES: &str = "machine cores";
+    /// As the processor calls itself.
+    pub const PROCESSOR: &str = "processor";
     /// That compute features.
     pub const WORKERS: &str = "workers";
     /// That the model has on the CPU.

@@ -62,6 +62,7 @@ fn main() {
         args::Verb::Runs(args) => commands::runs::run(&args).map(|()| Exit::Done),
         args::Verb::Watch(args) => commands::watch::run(&args).map(|()| Exit::Done),
         args::Verb::Completions(args) => commands::completions::run(&args).map(|()| Exit::Done),
+        args::Verb::Ledger(args) => commands::ledger::run(&args).map(|()| Exit::Done),
         args::Verb::Plan(args) => commands::plan::run(&args).map(|()| Exit::Done),
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };

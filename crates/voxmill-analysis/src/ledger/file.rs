@@ -62,6 +62,16 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Whether nothing was measured yet for one of the predictions.
+    pub fn is_waiting(&self) -> bool {
+        self.forecasts.iter().any(|it| !self.is_measured(it))
+    }
+
+    fn is_measured(&self, forecast: &Forecast) -> bool {
+        let mut measured = self.realised.iter();
+        measured.any(|realised| realised.forecast == forecast.id)
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -78,11 +88,7 @@ impl Ledger {
 
     /// Keeps what a run measured for each prediction that nothing was measured for. How many these were.
     pub fn measure(&mut self, run: &Run) -> Result<usize, LedgerError> {
-        let is_known = |forecast: &&Forecast| {
-            let mut measured = self.realised.iter();
-            measured.any(|realised| realised.forecast == forecast.id)
-        };
-        let waiting = self.forecasts.iter().filter(|it| !is_known(it));
+        let waiting = self.forecasts.iter().filter(|it| !self.is_measured(it));
         let found: Vec<_> = waiting.filter_map(|it| it.measured_by(run)).collect();
         for realised in &found {
             self.add(&Entry::Measured(realised.clone()))?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{Ledger, LedgerError};
 pub use run_key::RunKey;
-pub use score::{LedgerReport, Scored, report};
+pub use score::{Count, LedgerReport, Scored, report};
 
 use crate::run::{CoreLoad, Run};
 use crate::simulate::model::{LEAST_STEPS, Pace, measured_steps};

@@ -65,7 +65,7 @@ pub struct RunKey {
     pub verb: String,
     /// Of the clips' number and lengths.
     pub dataset: String,
-    /// Of its memory, cores and devices.
+    /// Of its processor and devices.
     pub machine: String,
     pub values: BTreeMap<String, PaceValue>,
 }
@@ -88,16 +88,13 @@ impl RunKey {
         let lengths = dataset.lengths.iter();
         let lengths = lengths.map(|group| format!("{:.3}: {}", group.seconds, group.count));
         let lengths: Vec<String> = lengths.collect();
-        let memory = run.stats.host.memory_total.unwrap_or(0).to_string();
-        let machine_cores = run.fact(fact::MACHINE_CORES).unwrap_or("");
+        let known = [fact::PROCESSOR, fact::MACHINE_CORES];
+        let known = known.map(|name| run.fact(name).unwrap_or("").to_owned());
         let devices = started.devices.iter().map(|it| {
             let parts = [&it.model, &it.uuid].map(|part| part.as_deref().unwrap_or(""));
             format!("{} {}", it.device, parts.join(" "))
         });
-        let machine: Vec<String> = [memory, machine_cores.to_owned()]
-            .into_iter()
-            .chain(devices)
-            .collect();
+        let machine: Vec<String> = known.into_iter().chain(devices).collect();
         let settings = started.settings.iter();
         let settings = settings.filter(|it| PACE_SETTINGS.contains(&it.name.as_str()));
         let settings = settings.map(|it| {

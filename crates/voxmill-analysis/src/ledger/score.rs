@@ -24,7 +24,7 @@ pub struct Scored {
 }
 
 impl Scored {
-    fn new(forecast: &Forecast, realised: &Realised) -> Scored {
+    pub fn new(forecast: &Forecast, realised: &Realised) -> Scored {
         let gain = 1.0 - realised.step_ms / forecast.measured_step_ms.max(1e-9);
         let interval = forecast.step_ms.low..=forecast.step_ms.high;
         Scored {
@@ -58,7 +58,7 @@ impl Count {
 }
 
 /// All that `voxmill ledger` reports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerReport {
     pub version: u32,
     pub predictions: usize,

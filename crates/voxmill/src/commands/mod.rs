@@ -4,6 +4,7 @@ pub(crate) mod analyze;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod devices;
+pub(crate) mod ledger;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod profile;

@@ -13,7 +13,7 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{RunLimits, TrainOptions};
 
-use voxmill_telemetry::probes::{cores, machine_cores};
+use voxmill_telemetry::probes::{cores, machine_cores, processor};
 
 use super::{RunPlan, Session};
 use voxmill_settings::{ResolvedSetting, TrainSettings, run_folder};
@@ -144,6 +144,7 @@ pub(crate) fn facts(
             .seconds
             .map(|most| (fact::MOST_SECONDS, most.to_string())),
     );
+    facts.extend(processor().map(|name| (fact::PROCESSOR, name)));
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
     let facts = facts.into_iter();
     facts

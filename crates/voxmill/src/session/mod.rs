@@ -11,6 +11,7 @@ pub(crate) mod feed;
 pub(crate) mod memory;
 mod parity;
 pub(crate) mod placement;
+pub(crate) mod predictions;
 pub(crate) mod recording;
 pub(crate) mod report_page;
 pub(crate) mod run_lock;

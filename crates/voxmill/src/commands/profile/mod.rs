@@ -24,7 +24,7 @@ use crate::interrupt;
 use crate::session::data::{Data, loader_settings};
 use crate::session::memory;
 use crate::session::run_lock::FolderLock;
-use crate::session::{Session, compute_pool, report_page};
+use crate::session::{Session, compute_pool, predictions, report_page};
 use feed::{KEPT, ProfileFeed};
 use observer::Profiling;
 use voxmill_settings::advice::profile;
@@ -97,12 +97,15 @@ fn replayed(path: &Path, question: Option<&[Change]>) -> anyhow::Result<Profile>
         );
     }
     let mut profile = profile(&run);
-    predict_gains(&mut profile, &run);
+    let mut predictions = predict_gains(&mut profile, &run);
     if let Some(changes) = question {
         let answer = RunModel::of(&run).map_err(WhatIfError::from);
         let answer = answer.and_then(|model| predict(&model, changes));
-        profile.what_if = Some(answer.map_err(|error| unanswered(&error))?);
+        let answer = answer.map_err(|error| unanswered(&error))?;
+        predictions.push(answer.clone());
+        profile.what_if = Some(answer);
     }
+    predictions::keep(path, &run, &predictions, "profile");
     Ok(profile)
 }
 
@@ -175,6 +178,7 @@ fn measure(
     let _ = std::fs::remove_dir_all(&discarded);
     session.finish(recording, &outcome);
     let _ = report_page::write(&folder);
+    predictions::score(&folder);
     let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints, clips))?;
     Ok((folder, summary.stopped))
 }
