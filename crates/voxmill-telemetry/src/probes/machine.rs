@@ -12,7 +12,12 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// All of them, whether this process may use them or not. `None` where the system does not say.
+/// As the processor calls itself. `None` where the system does not say.
+pub fn processor() -> Option<String> {
+    cpu_name(&fs::read_to_string("/proc/cpuinfo").ok()?)
+}
+
+/// All cores, whether this process may use them or not. `None` where the system does not say.
 pub fn machine_cores() -> Option<usize> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
     let cores = info.lines().filter(|line| line.starts_with("processor"));

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use machine::{Host, cores, machine_cores, status_bytes};
+pub use machine::{Host, cores, machine_cores, processor, status_bytes};
 pub use memory::usable_memory;
 pub use sampler::Sampler;
 

@@ -13,7 +13,7 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{RunLimits, TrainOptions};
 
-use voxmill_telemetry::probes::{Host, Roots, cores, machine_cores};
+use voxmill_telemetry::probes::{cores, machine_cores, processor};
 
 use super::{RunPlan, Session};
 use voxmill_settings::{ResolvedSetting, TrainSettings, run_folder};
@@ -145,8 +145,7 @@ pub(crate) fn facts(
             .map(|most| (fact::MOST_SECONDS, most.to_string())),
     );
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
-    let processor = Host::detect(&Roots::default()).cpu;
-    facts.extend(processor.map(|name| (fact::PROCESSOR, name)));
+    facts.extend(processor().map(|name| (fact::PROCESSOR, name)));
     let facts = facts.into_iter();
     facts
         .map(|(name, value)| (name.to_owned(), value))

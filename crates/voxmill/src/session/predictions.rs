@@ -11,6 +11,7 @@ use voxmill_settings::args::runs_dir;
 use voxmill_settings::run_folder::EVENTS;
 
 use crate::commands::{status, warning};
+use voxmill_settings::run_folder::EVENTS;
 
 /// Keeps what is about to be printed of a run.
 pub(crate) fn keep(of: &Path, run: &Run, predictions: &[Prediction], verb: &str) {
