@@ -30,8 +30,10 @@ impl Reason {
     pub const EMPTY_TEXT: Reason = Reason::named("empty text");
     pub const UNKNOWN_LANGUAGE: Reason = Reason::named("unknown language");
     pub const DUPLICATE_ID: Reason = Reason::named("duplicate id");
-    /// By its path or through a link.
+    /// By its path.
     pub const OUTSIDE_FOLDER: Reason = Reason::named("outside the dataset folder");
+    /// Read where links are followed everywhere.
+    pub const LINK_OUTSIDE: Reason = Reason::named("link to outside the dataset folder");
     pub const MISSING_AUDIO: Reason = Reason::named("missing audio");
     pub const UNSUPPORTED_AUDIO: Reason = Reason::named("unsupported audio format");
     /// A folder, pipe, socket or device where the audio should be. Never opened.

@@ -10,7 +10,7 @@ use voxmill_telemetry::log::is_being_written;
 
 use super::{paint, print_result};
 use crate::exit::Exit;
-use crate::session::recorded::{below, read_run};
+use crate::session::recorded::{find, read_run};
 use crate::session::run_folder::{EVENTS, settings_of};
 use voxmill_settings::args::{CompareArgs, runs_dir};
 use voxmill_settings::error::UserError;
@@ -21,9 +21,7 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         let hint = "give two runs or more: voxmill compare runs/a runs/b";
         return Err(UserError::new(what, hint).into());
     }
-    let paths = args.runs.iter();
-    let paths = paths.map(|run| below(&runs_dir(None), run));
-    let paths: Vec<PathBuf> = paths.collect();
+    let paths = found(&args.runs)?;
     let runs = paths.iter().zip(names(&paths));
     let candidates = runs.map(|(path, name)| candidate(path, name));
     let candidates = candidates.collect::<anyhow::Result<Vec<Candidate>>>()?;
@@ -33,6 +31,11 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         true => Exit::Failed,
         false => Exit::Done,
     })
+}
+
+pub(super) fn found(runs: &[PathBuf]) -> Result<Vec<PathBuf>, UserError> {
+    let runs = runs.iter();
+    runs.map(|run| find(&runs_dir(None), run)).collect()
 }
 
 /// The last part of each path; where two are alike, the paths as they were typed.
@@ -74,12 +77,7 @@ fn candidate(path: &Path, name: String) -> anyhow::Result<Candidate> {
 
 pub(super) fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
     if !path.is_dir() {
-        if path.exists() {
-            return Ok(path.to_owned());
-        }
-        let what = format!("there is no `{}`", path.display());
-        let hint = "give the folder of a run, such as runs/<time>-<name>, or its log";
-        return Err(UserError::new(what, hint).into());
+        return Ok(path.to_owned());
     }
     let log = path.join(EVENTS);
     if log.is_file() {

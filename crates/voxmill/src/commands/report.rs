@@ -5,25 +5,21 @@ use std::path::{Path, PathBuf};
 use voxmill_analysis::compare::{Candidate, compare};
 use voxmill_report::page::{Picture, Reported, page, picture};
 
-use super::compare::{check_steps, log_of, names};
+use super::compare::{check_steps, found, log_of, names};
 use super::{print_output, status};
 use crate::exit::Exit;
-use crate::session::recorded::{below, of_log};
+use crate::session::recorded::of_log;
 use crate::session::report_page::{self, REPORT};
 use crate::session::run_folder::{EVENTS, Staged, settings_of};
-use voxmill_settings::args::{Chart, ReportArgs, runs_dir};
+use voxmill_settings::args::{Chart, ReportArgs};
 use voxmill_settings::error::UserError;
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
-    let paths: Vec<PathBuf> = args
-        .runs
-        .iter()
-        .map(|run| below(&runs_dir(None), run))
-        .collect();
-    if let (Some(_), true) = (args.svg, paths.len() > 1) {
+    if let (Some(_), true) = (args.svg, args.runs.len() > 1) {
         let what = "--svg draws a chart of one run, and there are several";
         return Err(UserError::new(what, "give one run").into());
     }
+    let paths = found(&args.runs)?;
     let named = paths.iter().zip(names(&paths));
     let mut runs = named
         .map(|(path, name)| read(path, name))

@@ -13,7 +13,7 @@ use voxmill_text::detect::detect;
 use voxmill_text::language::Language;
 use voxmill_trainer::checkpoint::PrepareOn;
 
-use super::dataset::{folders, scan};
+use super::dataset::{folders, hint_for_bad, scan};
 use super::errors::{front_end, of_loader};
 use super::on_all_threads;
 use super::unwanted::unwanted;
@@ -54,11 +54,12 @@ impl Data {
         let mut train = scan(&folder, &settings.data)?;
         let rows = train.rows();
         if let Some(bad) = train.too_many_bad(settings.data.max_bad) {
-            let hint = format!(
-                "`voxmill prepare` lists them in `{}`; correct them, or allow more with --max-bad",
-                folder.quarantine_list().display()
+            let list = folder.quarantine_list();
+            let list = format!(
+                "`voxmill prepare` lists them in `{}`; correct them",
+                list.display()
             );
-            return Err(UserError::new(bad.to_string(), hint).into());
+            return Err(UserError::new(bad.to_string(), hint_for_bad(&bad, &list)).into());
         }
         let dropped = match frozen {
             None => unwanted(&train, &folder, &settings.data)?,
@@ -202,7 +203,7 @@ fn held_out(
     let mut manifest = scan(&folder, &settings.data)?;
     if let Some(bad) = manifest.too_many_bad(settings.data.max_bad) {
         let what = format!("of `{}`, {bad}", folder.path.display());
-        return Err(UserError::new(what, "correct them, or allow more with --max-bad").into());
+        return Err(UserError::new(what, hint_for_bad(&bad, "correct them")).into());
     }
     let dropped = unwanted(&manifest, &folder, &settings.data)?;
     manifest.exclude(&dropped);

@@ -1,10 +1,14 @@
 //! The folders that the settings name, and what their manifests say.
 
-use voxmill_data::manifest::{FollowedLinks, Limits, MIN_SECONDS, Manifest, Split};
+use voxmill_data::featurize::TOO_LARGE;
+use voxmill_data::manifest::{
+    FollowedLinks, Limits, MIN_SECONDS, Manifest, Reason, Split, TooManyBad,
+};
 use voxmill_data::{Dataset, DatasetFolder};
+use voxmill_report::format::counted;
 
 use super::errors::of_manifest;
-use crate::commands::note;
+use crate::commands::{note, warning};
 use crate::demo_folder;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{DataSettings, Origin};
@@ -39,6 +43,20 @@ pub(crate) fn folders(settings: &DataSettings) -> anyhow::Result<Vec<DatasetFold
     Ok(vec![train, validation])
 }
 
+/// The next move where too many rows are bad, by what most of them are; else what to do with the `list` of them.
+pub(crate) fn hint_for_bad(bad: &TooManyBad, list: &str) -> String {
+    let most = bad.counts.iter().max_by_key(|(_, count)| count);
+    match most.map(|(reason, _)| reason) {
+        Some(reason) if *reason == Reason::named(TOO_LARGE) => {
+            "the clips are good; give them more memory with --ram-budget".to_owned()
+        }
+        Some(reason) if *reason == Reason::LINK_OUTSIDE => {
+            "the links lead outside the dataset's folder: --follow-links reads them".to_owned()
+        }
+        _ => format!("{list}, or allow more with --max-bad"),
+    }
+}
+
 /// Reads the manifest and the audio headers, on the current rayon pool.
 pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::Result<Manifest> {
     let limits = Limits {
@@ -56,6 +74,15 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
         .map_err(of_manifest)?;
     for note in notes {
         note!("{note}");
+    }
+    let counts = manifest.quarantine.counts();
+    let links = counts.iter().find(|(why, _)| *why == Reason::LINK_OUTSIDE);
+    if let Some((_, links)) = links {
+        let clips = counted(*links as u64, "clip");
+        let folder = folder.path.display();
+        warning!(
+            "{clips} of `{folder}` left out: links that lead outside it; --follow-links reads them"
+        );
     }
     if has_own_split {
         let what = format!(

@@ -28,7 +28,9 @@ pub(crate) fn with_cause(error: &dyn Error) -> String {
 
 pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
     let hint = match &error {
-        CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
+        CheckpointError::None(_) => {
+            "give a run's folder or one of its checkpoints; `voxmill runs` lists the runs"
+        }
         CheckpointError::OfAnotherRun(_) => "give each run a --checkpoint-dir of its own",
         CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
         CheckpointError::Damaged { .. } => "take another checkpoint of the run",

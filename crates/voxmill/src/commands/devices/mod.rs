@@ -47,9 +47,7 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
         }
     }
     let result = report::result(&devices);
-    print_result(&result, args.json, |found| {
-        paint().marks(&devices_text(found))
-    })
+    print_result(&result, args.json, |found| devices_text(found, paint()))
 }
 
 impl FoundDevices {

@@ -120,7 +120,7 @@ fn copy(copied: &Copied) -> result::Copy {
 mod tests {
     use super::*;
     use crate::machine::Host;
-    use voxmill_report::terminal::devices_text;
+    use voxmill_report::terminal::{Paint, devices_text};
     use voxmill_telemetry::probes::topology::Source;
     use voxmill_telemetry::probes::topology::{
         Link, Links, PciAddress, PcieLink, Vendor, best_pair,
@@ -185,7 +185,7 @@ mod tests {
 
     /// The list of missing backends left out: it grows with the program.
     fn seen(devices: &FoundDevices) -> String {
-        let text = devices_text(&result(devices));
+        let text = devices_text(&result(devices), Paint::plain());
         let fits = |line: &str| line.chars().count() <= 80;
         assert!(text.lines().all(fits), "{text}");
         let missing = text.find("          ✗").unwrap_or(text.len());

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use voxmill_data::manifest::{Manifest, Reason};
+use voxmill_data::manifest::Manifest;
 use voxmill_report::format::size;
 
+use crate::session::dataset::hint_for_bad;
 use voxmill_data::DatasetFolder;
-use voxmill_data::featurize::TOO_LARGE;
 use voxmill_settings::PrepareSettings;
 use voxmill_settings::error::UserError;
 
@@ -20,17 +20,8 @@ pub(super) fn refusal(
 ) -> Option<UserError> {
     let list = folder.quarantine_list();
     if let Some(bad) = manifest.quarantine.too_many(rows, settings.data.max_bad) {
-        let too_large = Reason::named(TOO_LARGE);
-        let hint = match bad.counts.iter().max_by_key(|(_, count)| count) {
-            Some((reason, _)) if *reason == too_large => {
-                "the clips are good; give them more memory with --ram-budget".to_owned()
-            }
-            _ => format!(
-                "fix the rows listed in `{}`, or allow more with --max-bad",
-                list.display()
-            ),
-        };
-        return Some(UserError::new(bad.to_string(), hint));
+        let fix = format!("fix the rows listed in `{}`", list.display());
+        return Some(UserError::new(bad.to_string(), hint_for_bad(&bad, &fix)));
     }
     if usable > 0 {
         return None;

@@ -26,7 +26,7 @@ use crate::interrupt;
 use crate::session::data::{Data, loader_settings};
 use crate::session::errors::{cannot_write, of_training};
 use crate::session::memory;
-use crate::session::recorded::read_run;
+use crate::session::recorded::{self, read_run};
 use crate::session::run_lock::FolderLock;
 use crate::session::{Session, compute_pool, report_page, run_folder};
 use feed::{KEPT, ProfileFeed};
@@ -47,7 +47,8 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let question = args.what_if.as_deref().map(parse).transpose();
     let question = question.map_err(|refusal| unanswered(&refusal.into()))?;
     if let Some(path) = &args.replay {
-        let profile = replayed(path, question.as_deref())?;
+        let run = recorded::find(&recorded::runs_dir_of(&args.flags)?, path)?;
+        let profile = replayed(&run, question.as_deref())?;
         print(&profile, json)?;
         return Ok(Exit::Done);
     }
