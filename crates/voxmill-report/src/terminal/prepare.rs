@@ -44,7 +44,13 @@ pub fn prepared_text(report: &PreparedDataset) -> String {
     }
     let bad = listed(&report.quarantine, &report.quarantine_file);
     page.whole_line("Quarantine", bad);
-    page.whole_line("Filtered", listed(&report.filtered, ""));
+    page.whole_line(
+        "Filtered",
+        listed(
+            &report.filtered,
+            report.filtered_file.as_deref().unwrap_or_default(),
+        ),
+    );
     let suspicious = listed(&report.suspicious, &report.suspicious_file);
     page.whole_line("Suspicious", suspicious);
     cache_lines(&mut page, &report.cache);
@@ -84,7 +90,10 @@ fn cache_lines(page: &mut Page, cache: &CacheFacts) {
     page.whole_line("Cache", text);
     let mut work = format!("{reused} reused, {rebuilt} rebuilt");
     if !cache.reasons.is_empty() {
-        work += &format!(" ({})", reasons(&cache.reasons));
+        // A reason may end in a number.
+        let reasons = cache.reasons.iter();
+        let reasons = reasons.map(|(reason, n)| format!("{reason}: {}", count(n)));
+        work += &format!(" ({})", reasons.collect::<Vec<_>>().join(", "));
     }
     if cache.frames_kept > 0 {
         work += &format!("; {} kept their frames", count(cache.frames_kept));
@@ -164,7 +173,7 @@ fn sources(sources: &[SourceGroup], rate: u32) -> String {
         text += &format!(", {} in {} formats more", count(clips), rest.len());
     }
     if sources.iter().any(|source| source.sample_rate != rate) {
-        text += &format!("; brought to {} Hz", count(rate));
+        text += &format!("; resampled to {} Hz", count(rate));
     }
     text
 }

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_data::cache::{Cache, Collected, Warning};
-use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious, source_formats};
+use voxmill_data::manifest::{
+    Clip, FilterReason, FilteredClip, Manifest, Split, Suspicious, source_formats,
+};
 use voxmill_report::results::prepare::{
     CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles, PlannedBatches,
     PreparedDataset, RepairedFacts, SourceGroup, TimeFacts,
 };
 
+use super::lists;
 use voxmill_data::DatasetFolder;
 use voxmill_data::build::KnownClip;
 use voxmill_settings::PrepareSettings;
@@ -91,8 +94,17 @@ impl FolderFacts<'_> {
         let to_train_on = usable.iter().filter(|(clip, _)| clip.split == Split::Train);
         let training = to_train_on.count();
         let (bad, mut filtered) = (manifest.quarantine.len(), manifest.filtered);
-        let known = facts.known.iter().flatten();
-        filtered.audio_too_long += known.filter(|known| facts.is_too_long(known)).count();
+        let limit = facts.settings.data.max_mel_frames;
+        let too_long = manifest.clips.iter().zip(facts.known);
+        let too_long = too_long.filter_map(|(clip, known)| {
+            let known = known.filter(|known| facts.is_too_long(known))?;
+            Some(FilteredClip::too_long(clip, known.frames, limit))
+        });
+        let mut filtered_clips = manifest.filtered_clips.clone();
+        filtered_clips.extend(too_long);
+        filtered.audio_too_long += filtered_clips.len() - manifest.filtered_clips.len();
+        let filtered_file = facts.folder.filtered_list();
+        lists::write_filtered(&filtered_clips, &filtered_file)?;
         let clips = manifest.clips.iter().zip(facts.known);
         let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
         let dropped = clips
@@ -136,10 +148,15 @@ impl FolderFacts<'_> {
                 .map(|(reason, n)| (reason.as_str().to_owned(), n))
                 .collect(),
             quarantine_file: facts.folder.quarantine_list().display().to_string(),
+            filtered_file: (!filtered_clips.is_empty())
+                .then(|| filtered_file.display().to_string()),
             filtered: [
-                ("audio too long", filtered.audio_too_long),
-                ("audio too short", filtered.audio_too_short),
-                ("text too long", filtered.text_too_long),
+                (FilterReason::AudioTooLong.as_str(), filtered.audio_too_long),
+                (
+                    FilterReason::AudioTooShort.as_str(),
+                    filtered.audio_too_short,
+                ),
+                (FilterReason::TextTooLong.as_str(), filtered.text_too_long),
                 ("noisy or suspicious", dropped),
             ]
             .into_iter()
@@ -235,7 +252,7 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<PlannedBatches>> {
     let plan = BatchPlan::new(clips, settings.data.batches)?;
     let batch_size = settings.data.batches.batch_size.get();
     let random = PaddingWaste::of_random_batches(plan.clips(), plan.settings());
-    let longest = PaddingWaste::of_longest(plan.clips());
+    let longest = PaddingWaste::of_longest(plan.clips(), plan.settings());
     let shapes = plan.buckets().iter().map(|bucket| PaddedShape {
         frames: bucket.shape.frames,
         tokens: bucket.shape.tokens,
