@@ -76,10 +76,14 @@ pub(crate) fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)
     logs.into_iter().find_map(|path| {
         let run = Run::read(&path.join(run_folder::EVENTS)).ok()?;
         let like = |(name, value): &(&str, String)| run.fact(name) == Some(value);
-        let enough = run.steps.len() >= ENOUGH_STEPS;
-        (enough && wanted.iter().all(like)).then(|| (path, profile(&run)))
+        let alike = || wanted.iter().all(like);
+        if run.steps.len() < ENOUGH_STEPS as usize || !alike() {
+            return None;
+        }
+        let profile = profile(&run);
+        (profile.steps >= ENOUGH_STEPS).then_some((path, profile))
     })
 }
 
-/// Fewer are warm-up.
-const ENOUGH_STEPS: usize = 20;
+/// In its last start, which is what is measured. Fewer are warm-up.
+const ENOUGH_STEPS: u64 = 20;
