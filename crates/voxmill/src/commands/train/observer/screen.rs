@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use voxmill_report::format::whole_percent;
+use voxmill_report::format::{clock, whole_percent};
 
 use anyhow::Context as _;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::checkpoint::Progress;
+use voxmill_trainer::checkpoint::{Best, Progress};
 use voxmill_trainer::train::{RunLimits, Saved, StepReport, Validation};
 
 use super::pulse::{Pulse, PulseLines};
@@ -129,7 +129,7 @@ impl Screen {
             return;
         }
         self.last_line = Some(Instant::now());
-        let left = left.map_or(String::new(), |left| format!("  {} left", short_time(left)));
+        let left = left.map_or(String::new(), |left| format!("  ETA {}", clock(left)));
         self.line(&format_args!(
             "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:.0} ms/step  stall {}{left}",
             last.step,
@@ -158,6 +158,9 @@ impl Screen {
             dashboard.update(|state| {
                 state.step = state.step.max(last.step);
                 state.epoch = Some(progress.position.epoch as u32 + 1);
+                // A resumed run has one from the start.
+                state.best_validation =
+                    (progress.best).map(|Best { step, loss }| BestValidation { loss, step });
                 state.learning_rate = Some(last.rate);
                 state.gradient_norm = Some(last.gradient_norm);
                 state.total_loss.push(last.step, last.losses.total);
@@ -309,16 +312,5 @@ impl HostCpu {
             (self.samples, self.sum) = (now.samples, now.sum);
         }
         self.percent
-    }
-}
-
-/// `3 min 20 s`
-pub(in crate::commands::train) fn short_time(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 60.0 => format!("{s:.0} s"),
-        s if s < 3_600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
-        s => format!("{} h {:02} min", s as u64 / 3_600, s as u64 / 60 % 60),
     }
 }
