@@ -20,7 +20,7 @@ pub(crate) fn read_log(place: &FuzzFolder, bytes: &[u8]) -> String {
     let (Ok(whole), Ok((starts, flaws))) = (whole, replayed) else {
         panic!("three readers of one log do not agree");
     };
-    assert_eq!(whole.segments.len(), starts.len());
+    assert_eq!(whole.starts.len(), starts.len());
     assert_eq!(whole.flaws, flaws);
     let profile = profile(&run);
     let shown = profile_text(&profile, Paint::plain());

@@ -8,7 +8,7 @@ use voxmill_telemetry::device::DeviceLabel;
 use voxmill_telemetry::event::{Outcome, Step};
 
 use crate::resampling::{
-    Change, ENOUGH_OF_A_SHAPE, Sums, difference, mean_of_pairs, ratio, variation_difference,
+    Change, ENOUGH_OF_A_SHAPE, StepSums, difference, mean_of_pairs, ratio, variation_difference,
 };
 use crate::run::{Run, fact};
 use crate::timing::{
@@ -119,7 +119,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    pub fn more_is_better(self) -> bool {
+    fn more_is_better(self) -> bool {
         matches!(self, Measure::Throughput | Measure::Busy)
     }
 }
@@ -200,6 +200,7 @@ pub struct Differing {
 }
 
 impl Comparison {
+    /// Whether a run is worse than the first, by as much as was asked about.
     pub fn failed(&self) -> bool {
         let mut later = self.against_first.iter();
         later.any(|against| against.verdict == Some(Verdict::Worse))
@@ -225,7 +226,7 @@ pub fn compare(runs: &[Candidate], fail_above: Option<f64>) -> Comparison {
 
 fn side(candidate: &Candidate, warm: &[Step]) -> Side {
     let run = &candidate.run;
-    let sums = Sums::all(warm);
+    let sums = StepSums::all(warm);
     let stats = &run.stats;
     // The library's own pools where it reports them, else what the driver reports.
     let pools = stats.device_memory.iter();
@@ -274,12 +275,12 @@ fn against(
     fail_above: Option<f64>,
 ) -> Against {
     let (steps_matched, step_time) = step_time_change(steps, base);
-    let throughput = ratio(steps, base, Sums::frames_per_second).map(Change::from);
+    let throughput = ratio(steps, base, StepSums::frames_per_second).map(Change::from);
     let changes = [
         (Measure::StepTime, step_time),
         (Measure::Throughput, throughput),
-        (Measure::Busy, difference(steps, base, Sums::busy)),
-        (Measure::Stall, difference(steps, base, Sums::stall)),
+        (Measure::Busy, difference(steps, base, StepSums::busy)),
+        (Measure::Stall, difference(steps, base, StepSums::stall)),
         (Measure::Variation, variation_difference(steps, base)),
     ];
     let enough = steps.len().min(base.len()) >= LEAST_STEPS;

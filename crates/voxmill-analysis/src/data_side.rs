@@ -9,6 +9,7 @@ use voxmill_format::{counted, percent, whole_percent};
 use crate::profile::OtherPrograms;
 use crate::timing::Spread;
 
+/// Grows when a reader of the JSON would misread it.
 pub const DATA_SIDE_VERSION: u32 = 1;
 
 /// All that `analyze` measures, and its verdicts.

@@ -20,6 +20,7 @@ use crate::timing::{milliseconds, padded_frames, step_time, valid_frames};
 /// Seconds since the run began.
 pub type Seconds = f64;
 
+/// What a page shows of a run over time.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub starts: Vec<Start>,
@@ -47,6 +48,7 @@ pub struct History {
     pub end: Seconds,
 }
 
+/// A start of a run within its log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
     pub at: Seconds,
@@ -56,6 +58,7 @@ pub struct Start {
     pub outcome: Option<Outcome>,
 }
 
+/// From when to when something was so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub name: String,
@@ -63,6 +66,7 @@ pub struct Span {
     pub to: Seconds,
 }
 
+/// How full something was at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
     pub at: Seconds,
@@ -79,6 +83,7 @@ pub struct PlacedStep {
 }
 
 impl PlacedStep {
+    /// When it began.
     pub fn begin(&self) -> Seconds {
         let step = &self.step;
         self.end - (step.overhead + step.waited + step.service).seconds()
@@ -89,6 +94,7 @@ impl PlacedStep {
         step_time(&self.step)
     }
 
+    /// How long the model waited for its batch.
     pub fn waited_ms(&self) -> f64 {
         milliseconds(self.step.waited)
     }
@@ -109,6 +115,7 @@ pub struct Bin {
 }
 
 impl Bin {
+    /// Valid frames, by the whole time of the bin.
     pub fn frames_per_second(&self) -> f64 {
         self.valid_frames / (self.to - self.from).max(1e-9)
     }

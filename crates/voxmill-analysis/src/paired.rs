@@ -9,7 +9,7 @@ use voxmill_telemetry::event::Step;
 use crate::timing::{Ratio, matched_ratio, matched_value, mean};
 
 /// With fewer, Student's t makes any interval useless.
-pub const LEAST_ROUNDS: usize = 3;
+pub(crate) const LEAST_ROUNDS: usize = 3;
 
 /// How many rounds both took part in; 0 where they did not take turns.
 pub fn rounds(ours: &[Step], theirs: &[Step]) -> usize {
@@ -19,7 +19,7 @@ pub fn rounds(ours: &[Step], theirs: &[Step]) -> usize {
 
 /// How long `ours` took compared with `theirs`, shape by shape. Without rounds, as in logs of earlier versions, the interval
 /// is that of [`matched_ratio`].
-pub fn paired_ratio(ours: &[Step], theirs: &[Step]) -> Option<Ratio> {
+pub(crate) fn paired_ratio(ours: &[Step], theirs: &[Step]) -> Option<Ratio> {
     let rounds = rounds(ours, theirs);
     let paired = || {
         let value = matched_value(ours, theirs)?;

@@ -32,6 +32,7 @@ pub struct PlannedRun {
     pub exchange: Option<Timed>,
 }
 
+/// A stage as a file states it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedStage {
     pub name: String,
@@ -44,6 +45,7 @@ pub struct PlannedStage {
     pub on_device: bool,
 }
 
+/// How long something takes, with its spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timed {
     pub milliseconds: f64,

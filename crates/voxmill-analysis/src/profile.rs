@@ -287,20 +287,21 @@ pub fn profile(run: &Run) -> Profile {
     profile
 }
 
-/// Adds what following each advice would gain, where the model of the run can say it. That takes a second at times, so it is
-/// not done for a run that trains.
-pub fn predict_gains(profile: &mut Profile, run: &Run) {
+/// Adds what following each advice would gain, where the model of the run can say it, and returns these predictions. That
+/// takes a second at times, so it is not done for a run that trains.
+pub fn predict_gains(profile: &mut Profile, run: &Run) -> Vec<Prediction> {
     let all = profile.findings.iter_mut();
     let asked = all.flat_map(|finding| &mut finding.changes);
     let mut asked: Vec<_> = asked.filter(|advice| advice.what_if.is_some()).collect();
+    let mut predictions = Vec::new();
     if asked.is_empty() {
-        return;
+        return predictions;
     }
     let model = match RunModel::of(run) {
         Ok(model) => model,
         Err(error) => {
             profile.not_predicted = Some(error.to_string());
-            return;
+            return predictions;
         }
     };
     for advice in &mut asked {
@@ -310,10 +311,12 @@ pub fn predict_gains(profile: &mut Profile, run: &Run) {
             Ok(predicted) => {
                 profile.replayed = Some(predicted.replayed);
                 advice.gain = Some(predicted.gain);
+                predictions.push(predicted);
             }
             Err(error) => profile.not_predicted = Some(error.to_string()),
         }
     }
+    predictions
 }
 
 /// What the steps add up to, as a share of the clock's time over them. Other phases may lie between them.

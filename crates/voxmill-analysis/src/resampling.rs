@@ -18,7 +18,7 @@ use crate::timing::{
 
 /// The sums that measures of many steps are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct StepSums {
     pub steps: f64,
     /// Seconds of the model device: training, waits, and what lies between steps.
     pub seconds: f64,
@@ -29,9 +29,10 @@ pub struct Sums {
     pub clips: f64,
 }
 
-impl Sums {
-    pub fn of(step: &Step) -> Sums {
-        Sums {
+impl StepSums {
+    /// Of one step.
+    pub fn of(step: &Step) -> StepSums {
+        StepSums {
             steps: 1.0,
             seconds: (step.waited + step.service + step.overhead).seconds(),
             train: step.service.seconds(),
@@ -42,14 +43,15 @@ impl Sums {
         }
     }
 
-    pub fn all(steps: &[Step]) -> Sums {
-        let each = steps.iter().map(Sums::of);
-        each.fold(Sums::default(), |sums, step| sums.plus(step, 1.0))
+    /// Of several steps.
+    pub fn all(steps: &[Step]) -> StepSums {
+        let each = steps.iter().map(StepSums::of);
+        each.fold(StepSums::default(), |sums, step| sums.plus(step, 1.0))
     }
 
     /// With `times` the other.
-    fn plus(self, other: Sums, times: f64) -> Sums {
-        Sums {
+    fn plus(self, other: StepSums, times: f64) -> StepSums {
+        StepSums {
             steps: self.steps + other.steps * times,
             seconds: self.seconds + other.seconds * times,
             train: self.train + other.train * times,
@@ -60,14 +62,17 @@ impl Sums {
         }
     }
 
+    /// Valid frames.
     pub fn frames_per_second(&self) -> f64 {
         self.frames / self.seconds
     }
 
+    /// The share of the time that is training.
     pub fn busy(&self) -> f64 {
         self.train / self.seconds
     }
 
+    /// The share of the time that is waiting.
     pub fn stall(&self) -> f64 {
         self.waited / self.seconds
     }
@@ -84,7 +89,7 @@ pub struct Change {
 
 impl Change {
     /// Whether the interval excludes no change.
-    pub fn is_beyond_noise(&self) -> bool {
+    pub(crate) fn is_beyond_noise(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
 }
@@ -100,20 +105,20 @@ impl From<Ratio> for Change {
 }
 
 /// `measure` of `steps` as a multiple of that of `base`. `None` where it is no number.
-pub fn ratio(steps: &[Step], base: &[Step], measure: fn(&Sums) -> f64) -> Option<Ratio> {
+pub fn ratio(steps: &[Step], base: &[Step], measure: fn(&StepSums) -> f64) -> Option<Ratio> {
     both(steps, base, |ours, theirs| measure(ours) / measure(theirs))
 }
 
 /// `measure` of `steps` less that of `base`.
-pub fn difference(steps: &[Step], base: &[Step], measure: fn(&Sums) -> f64) -> Option<Change> {
+pub fn difference(steps: &[Step], base: &[Step], measure: fn(&StepSums) -> f64) -> Option<Change> {
     both(steps, base, |ours, theirs| measure(ours) - measure(theirs)).map(same_numbers)
 }
 
-fn both(steps: &[Step], base: &[Step], of: impl Fn(&Sums, &Sums) -> f64) -> Option<Ratio> {
-    let (all_ours, all_theirs) = (Sums::all(steps), Sums::all(base));
+fn both(steps: &[Step], base: &[Step], of: impl Fn(&StepSums, &StepSums) -> f64) -> Option<Ratio> {
+    let (all_ours, all_theirs) = (StepSums::all(steps), StepSums::all(base));
     let (ours, theirs) = (noise(steps), noise(base));
     interval(of(&all_ours, &all_theirs), steps.len(), |draws| {
-        let mut drawn = |all: Sums, noise: &[Sums]| {
+        let mut drawn = |all: StepSums, noise: &[StepSums]| {
             let places = draws.blocks(noise.len()).into_iter();
             places.fold(all, |sums, place| sums.plus(noise[place], 1.0))
         };
@@ -126,24 +131,24 @@ pub(crate) const ENOUGH_OF_A_SHAPE: usize = 5;
 
 /// How far each step is from those like it, in the order of the steps. How often a shape comes up is the plan's
 /// doing and no noise, so a step is like those of its shape; where there are too few of each, like all.
-fn noise(steps: &[Step]) -> Vec<Sums> {
-    let mut shapes: BTreeMap<Option<StepShape>, Sums> = BTreeMap::new();
+fn noise(steps: &[Step]) -> Vec<StepSums> {
+    let mut shapes: BTreeMap<Option<StepShape>, StepSums> = BTreeMap::new();
     for step in steps {
         let sums = shapes.entry(step.shape).or_default();
-        *sums = sums.plus(Sums::of(step), 1.0);
+        *sums = sums.plus(StepSums::of(step), 1.0);
     }
-    let all = Sums::all(steps);
+    let all = StepSums::all(steps);
     let enough = steps.len() >= ENOUGH_OF_A_SHAPE * shapes.len();
     let of = |step: &Step| {
         let alike = if enough { shapes[&step.shape] } else { all };
-        let from_mean = Sums::of(step).plus(alike, -1.0 / alike.steps);
-        Sums::default().plus(from_mean, from_few(alike.steps as usize))
+        let from_mean = StepSums::of(step).plus(alike, -1.0 / alike.steps);
+        StepSums::default().plus(from_mean, from_few(alike.steps as usize))
     };
     steps.iter().map(of).collect()
 }
 
 /// The step time's variation within shapes, less that of `base`.
-pub fn variation_difference(steps: &[Step], base: &[Step]) -> Option<Change> {
+pub(crate) fn variation_difference(steps: &[Step], base: &[Step]) -> Option<Change> {
     let (ours, theirs) = (squares(steps), squares(base));
     let value = mean(&ours).sqrt() - mean(&theirs).sqrt();
     let found = interval(value, ours.len(), |draws| {
@@ -169,7 +174,7 @@ fn squares(steps: &[Step]) -> Vec<f64> {
 }
 
 /// The mean of differences between pairs.
-pub fn mean_of_pairs(differences: &[f64]) -> Option<Change> {
+pub(crate) fn mean_of_pairs(differences: &[f64]) -> Option<Change> {
     let found = interval(mean(differences), differences.len(), |draws| {
         draws.resampled_mean(differences)
     });
@@ -202,10 +207,10 @@ mod tests {
     #[test]
     fn what_is_twice_as_fast_is_found() {
         let (fast, slow) = (steps(30, 50, 0), steps(30, 100, 0));
-        let faster = ratio(&fast, &slow, Sums::frames_per_second).unwrap();
+        let faster = ratio(&fast, &slow, StepSums::frames_per_second).unwrap();
         assert!((faster.value - 1.94).abs() < 0.02, "{faster:?}");
         assert!(faster.low > 1.9 && faster.high < 2.0, "{faster:?}");
-        let waits = difference(&steps(30, 100, 100), &slow, Sums::stall).unwrap();
+        let waits = difference(&steps(30, 100, 100), &slow, StepSums::stall).unwrap();
         assert!(waits.is_beyond_noise() && waits.value > 0.4, "{waits:?}");
     }
 
@@ -221,7 +226,7 @@ mod tests {
         };
         let even = steps(60, 100, 0);
         let width = |steps: &[Step]| {
-            let ratio = ratio(steps, &even, Sums::frames_per_second).unwrap();
+            let ratio = ratio(steps, &even, StepSums::frames_per_second).unwrap();
             ratio.high - ratio.low
         };
         let (scattered, drifting) = (slow(|n| n % 3 == 0), slow(|n| n > 40));
@@ -247,14 +252,16 @@ mod tests {
     fn the_same_steps_are_no_difference() {
         let some = steps(30, 100, 0);
         for change in [
-            difference(&some, &some, Sums::busy).unwrap(),
+            difference(&some, &some, StepSums::busy).unwrap(),
             variation_difference(&some, &some).unwrap(),
-            ratio(&some, &some, Sums::frames_per_second).unwrap().into(),
+            ratio(&some, &some, StepSums::frames_per_second)
+                .unwrap()
+                .into(),
         ] {
             let none = change.value.abs() < 1e-12 && !change.is_beyond_noise();
             assert!(none, "{change:?}");
         }
-        assert!(ratio(&some, &[], Sums::frames_per_second).is_none());
+        assert!(ratio(&some, &[], StepSums::frames_per_second).is_none());
         assert!(variation_difference(&some, &[]).is_none());
         assert!(mean_of_pairs(&[]).is_none());
     }

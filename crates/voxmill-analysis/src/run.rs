@@ -5,6 +5,7 @@ use std::path::Path;
 
 use voxmill_telemetry::device::{DeviceIdentity, DeviceLabel};
 use voxmill_telemetry::event::{Event, Nanos, Outcome, Stamped, Step, Validated};
+use voxmill_telemetry::facts::DatasetFacts;
 use voxmill_telemetry::log::{Flaws, LogError, LogReader};
 use voxmill_telemetry::plan::Plan;
 use voxmill_telemetry::stats::{HostStats, Stats};
@@ -31,34 +32,55 @@ pub(crate) const CPU: &str = "cpu";
 
 /// Facts that a run records at its start, by name.
 pub mod fact {
+    /// Its name.
     pub const MODEL_SIZE: &str = "model size";
+    /// How many numbers the model learns.
     pub const WEIGHTS: &str = "weights";
+    /// Clips of a full batch.
     pub const BATCH_SIZE: &str = "batch size";
+    /// To train on.
     pub const CLIPS: &str = "clips";
+    /// The one that trains.
     pub const DEVICE: &str = "device";
+    /// The one that prepares.
     pub const DATA_DEVICE: &str = "data device";
     /// `one device` or `two devices`.
     pub const MODE: &str = "mode";
     /// That the process may use, and that the machine has.
     pub const CORES: &str = "cores";
+    /// Whether the process may use them or not.
     pub const MACHINE_CORES: &str = "machine cores";
+    /// As the processor calls itself.
+    pub const PROCESSOR: &str = "processor";
+    /// That compute features.
     pub const WORKERS: &str = "workers";
+    /// That the model has on the CPU.
     pub const COMPUTE_THREADS: &str = "compute threads";
+    /// Batches that may wait in memory.
     pub const BUFFER: &str = "buffer";
+    /// Batches that may wait on the model device.
     pub const SLOTS: &str = "slots";
     /// `warm`, `cold`, `partly warm` or `off`, when the run began.
     pub const CACHE: &str = "cache";
+    /// Whether all batches have one length.
     pub const PADDING: &str = "padding";
+    /// Whether batches are made while the model trains.
     pub const OVERLAP: &str = "overlap";
     /// From the program's start to the log's.
     pub const SECONDS_BEFORE: &str = "seconds before the log";
+    /// How long a frame is.
     pub const HOP_SECONDS: &str = "hop seconds";
+    /// Where frames are computed.
     pub const PREPARE_ON: &str = "prepare on";
+    /// What the model computes in.
     pub const PRECISION: &str = "precision";
+    /// Delays that were injected on purpose.
+    pub const INJECTED: &str = "injected delays";
     /// The checkpoint whose weights were the first ones, of a run that fine-tunes.
     pub const INIT_FROM: &str = "init from";
     /// Where the run ends by its limits, in steps and in seconds of training.
     pub const LAST_STEP: &str = "last step";
+    /// How long the run may train.
     pub const MOST_SECONDS: &str = "most seconds";
 }
 
@@ -71,6 +93,8 @@ pub struct Run {
     pub phases: BTreeMap<String, Vec<Step>>,
     /// Losses on the held-out clips, by step; those of earlier versions are in no log.
     pub validations: BTreeMap<u64, Validated>,
+    /// Of the last start.
+    pub dataset: Option<DatasetFacts>,
     /// Of the last start, outside the other phases.
     pub stats: Stats,
     /// Items that took long, with the end of the second that they were in.
@@ -106,12 +130,13 @@ pub struct CoreLoad {
 }
 
 impl CoreLoad {
+    /// The cores that other programs took.
     pub fn others(self) -> f64 {
         (self.all - self.own).max(0.0)
     }
 
     /// Whether other programs took cores that this one would have used: none was free.
-    pub fn is_oversubscribed(self) -> bool {
+    pub(crate) fn is_oversubscribed(self) -> bool {
         self.has_none_free() && self.others() > RIVALS
     }
 
@@ -140,6 +165,7 @@ impl CoreLoad {
     }
 }
 
+/// An item that took long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
     pub until: Nanos,
@@ -150,6 +176,7 @@ pub struct Slow {
 }
 
 impl Run {
+    /// Reads a log.
     pub fn read(path: &Path) -> Result<Run, LogError> {
         Run::read_with(path, |_| {})
     }
@@ -186,6 +213,7 @@ impl Run {
             // Field by field: of a long run, its steps would be copied twice.
             phases: self.phases.clone(),
             validations: self.validations.clone(),
+            dataset: self.dataset.clone(),
             stats: self.stats.clone(),
             slow: self.slow.clone(),
             memory: self.memory.clone(),
@@ -212,14 +240,17 @@ impl Run {
             .min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
+    /// The verb that wrote it.
     pub fn name(&self) -> &str {
         (self.stats.started.as_ref()).map_or("", |started| &started.name)
     }
 
+    /// The pipeline, where the log has it.
     pub fn plan(&self) -> Option<&Plan> {
         self.stats.started.as_ref()?.plan.as_ref()
     }
 
+    /// How it ended; `None` where the log does not say.
     pub fn outcome(&self) -> Option<Outcome> {
         self.stats.outcome
     }
@@ -235,6 +266,7 @@ impl Run {
         facts.get(name).map(String::as_str)
     }
 
+    /// A fact that is a number.
     pub fn number(&self, fact: &str) -> Option<f64> {
         self.fact(fact)?.parse().ok()
     }
@@ -261,7 +293,7 @@ impl Run {
     }
 
     /// How busy the cores were that this process may use, in all phases.
-    pub fn core_load(&self) -> Option<CoreLoad> {
+    pub(crate) fn core_load(&self) -> Option<CoreLoad> {
         let cores = self.number(fact::MACHINE_CORES);
         let cores = cores.or_else(|| self.number(fact::CORES));
         // Less than a second of steps has no sample.
@@ -284,6 +316,7 @@ impl Run {
         self.core_load().map(CoreLoad::others)
     }
 
+    /// The steps of a phase of a profile.
     pub fn phase(&self, name: &str) -> &[Step] {
         self.phases.get(name).map_or(&[], Vec::as_slice)
     }
@@ -319,6 +352,7 @@ impl RunReader {
                 self.phase = None;
                 run.starts += 1;
                 run.earlier = run.earlier + run.stats.run_time();
+                run.dataset = None;
                 run.first_step_after = None;
                 run.first_step = None;
                 run.slow.clear();
@@ -350,6 +384,7 @@ impl RunReader {
                 }
                 self.steps.insert(step.step, step.clone());
             }
+            Event::Dataset(facts) => run.dataset = Some(facts.clone()),
             Event::Validated(found) => {
                 run.validations.insert(found.step, found.clone());
             }

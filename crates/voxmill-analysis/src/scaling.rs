@@ -1,13 +1,16 @@
 //! One setting at several sizes: how much faster each is than the best before it, where that ends, and
 //! what would not fit.
 
+mod ended;
+
 use crate::setting::AdvisedSetting;
+pub use ended::{ran, unexplained};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use voxmill_telemetry::event::Step;
 pub use voxmill_telemetry::event::{Failure, Shortage};
 
-use crate::resampling::{Sums, ratio};
+use crate::resampling::{StepSums, ratio};
 use crate::timing::{Ratio, Spread, step_time, variation, warmed};
 
 /// Grows when a reader of the JSON would misread it.
@@ -25,6 +28,7 @@ pub enum Swept {
 }
 
 impl Swept {
+    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Swept::BatchSize => "batch size",
@@ -44,6 +48,7 @@ impl Swept {
         }
     }
 
+    /// What is swept.
     pub fn setting(self) -> AdvisedSetting {
         match self {
             Swept::BatchSize => AdvisedSetting::BatchSize,
@@ -60,6 +65,7 @@ pub struct Tried {
     pub outcome: SizeOutcome,
 }
 
+/// How a run of one size ended.
 #[derive(Clone, Debug)]
 pub enum SizeOutcome {
     Ran {
@@ -179,7 +185,7 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
                 others,
             } => {
                 let steps = warmed(&steps);
-                let sums = Sums::all(&steps);
+                let sums = StepSums::all(&steps);
                 if sums.seconds > 0.0 {
                     row.measured = Some(Measured {
                         steps: steps.len() as u64,
@@ -221,12 +227,12 @@ pub fn scaling(swept: Swept, mut tried: Vec<Tried>, available: Option<u64>) -> S
 }
 
 fn throughput(steps: &[Step], base: &[Step]) -> Option<Ratio> {
-    ratio(steps, base, Sums::frames_per_second)
+    ratio(steps, base, StepSums::frames_per_second)
 }
 
 /// The steps of the size with the highest throughput.
 fn best(ran: &[(u64, Vec<Step>)]) -> Option<&[Step]> {
-    let rate = |steps: &[Step]| Sums::all(steps).frames_per_second();
+    let rate = |steps: &[Step]| StepSums::all(steps).frames_per_second();
     let each = ran.iter().map(|(_, steps)| &**steps);
     each.max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }

@@ -29,6 +29,7 @@ pub struct Score {
     pub note: String,
 }
 
+/// The measures of a run next to the goals of each tier.
 pub fn scorecard(profile: &Profile) -> Vec<Score> {
     let score = |tier, goal, measured: Option<(f64, bool)>, note| Score {
         tier,

@@ -74,10 +74,12 @@ impl Default for SyntheticRun {
 }
 
 impl SyntheticRun {
+    /// As if its log had been read.
     pub fn run(&self) -> Run {
         Run::of(&self.events())
     }
 
+    /// As the log has them.
     pub fn events(&self) -> Vec<Stamped> {
         let mut events = vec![self.started()];
         let mut clock = 50 * MS;

@@ -22,11 +22,13 @@ pub struct Spread {
     pub max: f64,
 }
 
+/// In milliseconds.
 pub fn milliseconds(span: Nanos) -> f64 {
     span.0 as f64 / 1e6
 }
 
 impl Spread {
+    /// Nothing gives zeros.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         if values.is_empty() {
@@ -48,7 +50,7 @@ impl Spread {
         }
     }
 
-    pub fn of_histogram(times: &Histogram) -> Spread {
+    pub(crate) fn of_histogram(times: &Histogram) -> Spread {
         if times.is_empty() {
             return Spread::default();
         }
@@ -93,7 +95,7 @@ pub fn padded_frames(step: &Step) -> f64 {
 }
 
 /// Frames that are not padding.
-pub fn valid_frames(step: &Step) -> f64 {
+pub(crate) fn valid_frames(step: &Step) -> f64 {
     step.values.get("frames").copied().unwrap_or(0.0)
 }
 
@@ -127,7 +129,7 @@ pub fn warmed(steps: &[Step]) -> Vec<Step> {
 }
 
 /// As many steps as it takes for `count` of them to be warm; all where they are fewer.
-pub fn until_warmed(mut steps: Vec<Step>, count: usize) -> Vec<Step> {
+pub(crate) fn until_warmed(mut steps: Vec<Step>, count: usize) -> Vec<Step> {
     let mut warm = are_warm(&steps).enumerate().filter(|(_, is_warm)| *is_warm);
     let last = count.checked_sub(1).and_then(|before| warm.nth(before));
     let last = last.map(|(number, _)| number);
@@ -139,7 +141,7 @@ pub fn until_warmed(mut steps: Vec<Step>, count: usize) -> Vec<Step> {
 }
 
 /// Without the first steps of each start. All of them where hardly any would be left.
-pub fn without_warm_up(steps: &[Step]) -> Vec<Step> {
+pub(crate) fn without_warm_up(steps: &[Step]) -> Vec<Step> {
     let mut since_start = 0;
     let mut before = None;
     let warm = steps.iter().filter(|step| {
@@ -170,6 +172,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// Of these steps together.
     pub fn of(steps: &[Step]) -> Line {
         let mut line = Line::default();
         for step in steps {
@@ -183,6 +186,7 @@ impl Line {
         line
     }
 
+    /// Of the time that the line is long.
     pub fn share(&self, seconds: f64) -> f64 {
         match self.seconds > 0.0 {
             true => seconds / self.seconds,
@@ -196,12 +200,13 @@ impl Line {
         self.share(self.waited.values().sum())
     }
 
+    /// The share of training.
     pub fn busy(&self) -> f64 {
         self.share(self.train)
     }
 
     /// The stage that was waited for most, and for how many seconds.
-    pub fn latest_stage(&self) -> Option<(&str, f64)> {
+    pub(crate) fn latest_stage(&self) -> Option<(&str, f64)> {
         let named = self.waited.iter().filter(|(stage, _)| *stage != UNNAMED);
         named
             .max_by(|a, b| a.1.total_cmp(b.1))
@@ -210,7 +215,7 @@ impl Line {
 }
 
 /// Waits that are too short to ask which stage was late.
-pub const UNNAMED: &str = "hand-over";
+pub(crate) const UNNAMED: &str = "hand-over";
 
 /// Standard deviation of the step time as a share of its mean, within each shape and over all of them.
 /// Below 0.2: even. Above 0.3: something comes and goes. `None`: too few steps share a shape.
@@ -262,7 +267,7 @@ const RESAMPLES: usize = 500;
 
 /// How long `steps` took compared with `base`, shape by shape, so that it does not matter which shapes came up
 /// how often. `None` without a shape in common.
-pub fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
+pub(crate) fn matched_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let (ours, theirs) = (by_shape(steps), by_shape(base));
     let common = |shape: &Option<StepShape>| Some((ours.get(shape)?, theirs.get(shape)?));
     // How many of ours each of theirs stands for.
@@ -316,7 +321,7 @@ pub(crate) fn from_few(values: usize) -> f64 {
 }
 
 /// How long a padded frame took in `steps` compared with `base`, whatever the shapes.
-pub fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
+pub(crate) fn frame_time_ratio(steps: &[Step], base: &[Step]) -> Option<Ratio> {
     let pairs = |steps: &[Step]| -> Vec<(f64, f64)> {
         let of = |step: &Step| (step_time(step), padded_frames(step));
         steps.iter().map(of).collect()

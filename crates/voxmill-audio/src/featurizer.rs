@@ -21,6 +21,7 @@ pub struct AudioFeatures {
 }
 
 impl AudioFeatures {
+    /// How many frames there are.
     pub fn frames(&self) -> usize {
         self.mel.len() / usize::from(self.mel_channels)
     }
@@ -63,6 +64,7 @@ impl Effort {
 }
 
 impl Featurizer {
+    /// Refuses settings that contradict each other.
     pub fn new(settings: &AudioSettings) -> Result<Self, AudioSettingsError> {
         Ok(Self {
             log_mel: LogMel::new(settings)?,

@@ -19,7 +19,7 @@ const FULL_SCALE: f32 = 0.9999;
 const ABSURD_PEAK: f32 = 1000.0;
 
 /// Measures a clip's samples; an error where one of them is not a number, infinite or absurd.
-pub fn measure_levels(samples: &[f32]) -> Result<Levels, AudioError> {
+pub(crate) fn measure_levels(samples: &[f32]) -> Result<Levels, AudioError> {
     // Sums of a block fit f32; the blocks' sums are added in f64. Eight sums side by side let the
     // compiler use vectors, and NaN or infinity anywhere stays visible in its block's sum.
     const LANES: usize = 8;

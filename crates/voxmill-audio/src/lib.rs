@@ -31,18 +31,19 @@ pub use decode::{Waveform, decode_mono};
 pub use error::AudioError;
 pub use featurizer::{AudioFeatures, Effort, Featurizer};
 pub use framing::Framing;
-pub use levels::{Levels, measure_levels};
+pub use levels::Levels;
+pub(crate) use levels::measure_levels;
 pub use loudness::{loudness, normalize_loudness};
 pub use mel::{LogMel, MelTables};
 pub use quality::{Quality, measure_quality};
 pub use resample::Resampler;
 pub use settings::{AudioSettings, AudioSettingsError};
-pub use trim::trim_silence;
+pub(crate) use trim::trim_silence;
 pub use vocoder::{GriffinLim, ITERATIONS, Vocoder};
 pub use wav_bytes::wav_bytes;
 
 /// Counts up whenever any file may give other frames than before: cached ones are then remade.
-pub const AUDIO_VERSION: u32 = 1;
+pub(crate) const AUDIO_VERSION: u32 = 1;
 
 /// `Debug` with these fields alone: tables and buffers are left out.
 macro_rules! debug_fields {
@@ -68,6 +69,7 @@ pub struct AudioHeader {
 }
 
 impl AudioHeader {
+    /// How long it is, at its own sample rate.
     pub fn seconds(&self) -> f64 {
         self.samples as f64 / f64::from(self.sample_rate)
     }

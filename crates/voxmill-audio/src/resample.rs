@@ -25,6 +25,7 @@ const BLOCK_SAMPLES: usize = 2048;
 debug_fields!(Resampler: to_hz);
 
 impl Resampler {
+    /// To this sample rate, from whichever rate a clip has.
     pub fn new(to_hz: u32) -> Self {
         Self {
             to_hz,

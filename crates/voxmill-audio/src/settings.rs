@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::mel::empty_filters;
 use super::{AUDIO_VERSION, AudioError, AudioHeader, Framing};
 
+/// How sound becomes log-mel frames: what of it is set, every clip of a dataset shares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AudioSettings {
     /// Every clip is resampled to this rate, in Hz.
@@ -50,6 +51,7 @@ impl Default for AudioSettings {
     }
 }
 
+/// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AudioSettingsError {
     #[error("sample_rate is {0} Hz; it must be between 4000 and 192000")]
@@ -88,6 +90,7 @@ pub enum AudioSettingsError {
 }
 
 impl AudioSettings {
+    /// Refuses settings that contradict each other or would ask for absurd amounts of memory.
     pub fn validate(&self) -> Result<(), AudioSettingsError> {
         use AudioSettingsError as Error;
         if !(4_000..=192_000).contains(&self.sample_rate) {
@@ -207,6 +210,7 @@ impl AudioSettings {
         named.chain([version]).collect()
     }
 
+    /// How samples are cut into frames.
     pub fn framing(&self) -> Framing {
         Framing {
             n_fft: self.n_fft,
@@ -216,7 +220,7 @@ impl AudioSettings {
 
     /// Frames of a clip with this many samples at the target rate. Frames are centred, so a clip
     /// always has at least one.
-    pub fn frames_for(&self, samples: u64) -> usize {
+    pub(crate) fn frames_for(&self, samples: u64) -> usize {
         1 + usize::try_from(samples / self.hop_length as u64).unwrap_or(usize::MAX - 1)
     }
 
@@ -227,12 +231,13 @@ impl AudioSettings {
 
     /// Samples after resampling to the target rate: the last one is the last whose time lies
     /// within the clip.
-    pub fn resampled_samples(&self, header: &AudioHeader) -> u64 {
+    fn resampled_samples(&self, header: &AudioHeader) -> u64 {
         let samples = u128::from(header.samples) * u128::from(self.sample_rate);
         let resampled = samples.div_ceil(u128::from(header.sample_rate.max(1)));
         u64::try_from(resampled).unwrap_or(u64::MAX)
     }
 
+    /// Refuses a clip that is too long by its header.
     pub fn check_length(&self, header: &AudioHeader) -> Result<(), AudioError> {
         let seconds = header.seconds();
         if seconds > f64::from(self.max_seconds) {

@@ -7,7 +7,11 @@ use super::AudioSettings;
 /// The part of a clip from its first to its last frame that is at most `trim_db` quieter than its
 /// loudest one. Frames are those of the features; a clip of digital silence stays whole, for there
 /// is nothing to keep instead.
-pub fn trim_silence(samples: &[f32], trim_db: f32, settings: &AudioSettings) -> Range<usize> {
+pub(crate) fn trim_silence(
+    samples: &[f32],
+    trim_db: f32,
+    settings: &AudioSettings,
+) -> Range<usize> {
     let half = settings.n_fft / 2;
     let energy = |frame: usize| {
         let centre = frame * settings.hop_length;

@@ -100,6 +100,7 @@ impl Sound {
         }
     }
 
+    /// The same, to be changed in place.
     pub fn rows_mut(&mut self) -> &mut [f32] {
         match self {
             Sound::LogMel { frames: rows, .. } | Sound::Samples { rows, .. } => rows,
@@ -113,6 +114,7 @@ impl Sound {
         }
     }
 
+    /// The same, to be changed in place.
     pub fn reference_mut(&mut self) -> &mut [f32] {
         match self {
             Sound::LogMel { reference, .. } | Sound::Samples { reference, .. } => reference,
@@ -189,6 +191,7 @@ impl BatchForm {
 }
 
 impl Batch {
+    /// Its sizes, without its numbers.
     pub fn form(&self) -> BatchForm {
         BatchForm {
             position: self.position,
@@ -199,6 +202,7 @@ impl Batch {
         }
     }
 
+    /// What its numbers take in memory.
     pub fn bytes(&self) -> u64 {
         self.form().bytes()
     }

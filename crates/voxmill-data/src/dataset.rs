@@ -101,7 +101,7 @@ impl Dataset {
     }
 
     /// The same, with a choice of links.
-    pub fn open_with(
+    fn open_with(
         folder: &Path,
         given: Option<Split>,
         limits: &Limits,

@@ -1,7 +1,10 @@
 //! How numbers and words are written, everywhere in the program: sizes, shares, times, counts, bars, tables and wrapped
 //! text. Widths are those on a terminal, where a letter may take two columns or none.
 
+#![warn(missing_docs)]
+
 mod table;
+mod utc;
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -9,6 +12,7 @@ use std::time::Duration;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 pub use table::Table;
+pub use utc::Utc;
 
 /// The widest line.
 pub const COLUMNS: usize = 80;

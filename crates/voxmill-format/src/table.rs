@@ -15,6 +15,7 @@ pub struct Table {
 }
 
 impl Table {
+    /// An empty table, this many columns from the left edge.
     pub fn new(indent: usize) -> Table {
         Table {
             indent,
@@ -22,10 +23,12 @@ impl Table {
         }
     }
 
+    /// More columns, aligned to the left.
     pub fn left<H: Into<String>>(self, headings: impl IntoIterator<Item = H>) -> Table {
         self.columns(headings, false)
     }
 
+    /// More columns, aligned to the right.
     pub fn right<H: Into<String>>(self, headings: impl IntoIterator<Item = H>) -> Table {
         self.columns(headings, true)
     }
@@ -40,6 +43,7 @@ impl Table {
         self
     }
 
+    /// Adds a row, a cell for each column.
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let cells = cells.into_iter().map(C::into);
         let cells = cells.map(|cell: String| unbroken(&cell).into_owned());
@@ -56,17 +60,20 @@ impl Table {
         let has_headings = self.headings.iter().any(|heading| !heading.is_empty());
         let headings = has_headings.then_some(&self.headings);
         let all: Vec<&Vec<String>> = headings.into_iter().chain(&self.rows).collect();
-        let widest = |column: usize| {
-            let cells = all.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| width(cell)).max().unwrap_or(0)
-        };
+        let mut widest = Vec::new();
+        for row in &all {
+            widest.resize(row.len().max(widest.len()), 0);
+            for (widest, cell) in widest.iter_mut().zip(*row) {
+                *widest = width(cell).max(*widest);
+            }
+        }
         let lines = all.iter().map(|row| {
             let cells = row
                 .iter()
                 .enumerate()
                 .map(|(column, cell)| match self.right.get(column) {
-                    Some(true) => pad_left(cell, widest(column)),
-                    _ => pad(cell, widest(column)),
+                    Some(true) => pad_left(cell, widest[column]),
+                    _ => pad(cell, widest[column]),
                 });
             let line = cells.collect::<Vec<_>>().join("  ");
             format!("{}{line}", " ".repeat(self.indent))

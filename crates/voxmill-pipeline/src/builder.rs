@@ -170,6 +170,7 @@ impl<T: Send + 'static> Pipeline<T> {
         }
     }
 
+    /// How many workers the last stage has.
     pub fn workers(self, workers: Setting) -> Pipeline<T> {
         self.last_stage(|stage| stage.workers = workers)
     }

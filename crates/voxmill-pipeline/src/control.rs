@@ -152,6 +152,7 @@ impl Control {
         pool.set_workers(workers).map_err(ChangeError::Thread)
     }
 
+    /// Changes how many items the buffer behind a stage may hold.
     pub fn set_capacity(&self, stage: &str, items: usize) -> Result<(), ChangeError> {
         let (index, handle) = self.stage(stage, items)?;
         if self.shared.slots.is_some() && index + 1 == self.shared.stages.len() {

@@ -14,6 +14,7 @@ pub struct RunSnapshot {
     pub budgets: Vec<BudgetUsage>,
 }
 
+/// What a stage has done so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageCounters {
     pub name: String,

@@ -21,6 +21,7 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Groups of the same size.
     pub fn of(size: usize) -> Groups {
         let size = size.max(1) as u64;
         Groups::beginning_at(move |group| group * size)

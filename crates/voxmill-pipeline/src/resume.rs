@@ -17,6 +17,7 @@ pub struct ResumePoint {
 }
 
 impl ResumePoint {
+    /// Everything before this number is done, and nothing else.
     pub fn at(next: u64) -> ResumePoint {
         ResumePoint {
             next,
@@ -24,6 +25,7 @@ impl ResumePoint {
         }
     }
 
+    /// Whether an item need not come again.
     pub fn is_done(&self, number: u64) -> bool {
         number < self.next || self.beyond.contains(&number)
     }

@@ -47,6 +47,7 @@ pub struct Receipt {
 }
 
 impl<T> Delivered<T> {
+    /// Which item it is, or would have been.
     pub fn number(&self) -> u64 {
         self.receipt.number
     }
@@ -148,10 +149,12 @@ impl<T> Running<T> {
         }
     }
 
+    /// What changes workers and buffers while it runs.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
+    /// The plan that it runs by.
     pub fn plan(&self) -> &Plan {
         &self.control.shared.plan
     }
@@ -166,6 +169,7 @@ impl<T> Running<T> {
         self.cancelled_before_end
     }
 
+    /// What all stages have done so far.
     pub fn snapshot(&self) -> RunSnapshot {
         self.control.snapshot()
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use schemars::Schema;
 use voxmill_analysis::compare::Comparison;
 use voxmill_analysis::data_side::DataSide;
+use voxmill_analysis::ledger::LedgerReport;
 use voxmill_analysis::plan::Planned;
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::scaling::Scaling;
@@ -20,10 +21,11 @@ type Verb = (&'static str, fn(&str) -> Schema);
 
 #[test]
 fn the_schemas_in_docs_are_generated_from_the_types() {
-    let schemas: [Verb; 13] = [
+    let schemas: [Verb; 14] = [
         ("analyze", schema::<DataSide>),
         ("compare", schema::<Comparison>),
         ("devices", schema::<DevicesResult>),
+        ("ledger", schema::<LedgerReport>),
         ("plan", schema::<Planned>),
         ("prepare", schema::<PrepareResult>),
         ("profile", schema::<Profile>),

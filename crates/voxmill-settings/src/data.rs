@@ -14,6 +14,7 @@ use super::text::front_end;
 use crate::config::keys::{self, Key};
 use crate::error::UserError;
 
+/// What is trained on, and how it becomes features and batches.
 #[derive(Clone, Debug)]
 pub struct DataSettings {
     /// `None`: the built-in demo corpus.

@@ -4,18 +4,26 @@
 //! this build or this machine cannot do says why and what to do instead.
 
 mod choose;
+mod copy;
+mod found;
 mod identity;
+mod inventory;
 #[cfg(test)]
 mod tests;
 
 use voxmill_telemetry::device::DeviceIdentity;
 use voxmill_telemetry::probes::topology::Link;
 use voxmill_trainer::checkpoint::PrepareOn;
-use voxmill_trainer::device::{DeviceId, Precision};
+use voxmill_trainer::device::{self, Device, DeviceId, Precision};
 use voxmill_trainer::prepare::Augment;
 
 pub use choose::{AvailableDevices, Devices};
+pub(crate) use copy::Copied;
+pub use found::FoundDevices;
 pub use identity::{Identities, NoCard};
+pub(crate) use inventory::Gpu;
+#[cfg(test)]
+pub(crate) use inventory::gpus;
 
 use super::Origin;
 use super::resolver::Resolver;
@@ -24,6 +32,15 @@ use crate::config::value::{FromValue, Value};
 use crate::error::UserError;
 use crate::note::Note;
 use choose::{AskedDevices, choose};
+
+/// Opens a device, or says what else may be asked for.
+pub fn open_device(id: DeviceId) -> Result<Device, UserError> {
+    device::open(id).map_err(|error| {
+        let what = error.to_string();
+        let hint = "give another --device; --device cpu is always there";
+        UserError::new(what, hint)
+    })
+}
 
 /// What is typed where a device is asked for: `auto`, `cpu`, `vulkan:0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +128,7 @@ pub struct DeviceSettings {
     pub identities: Vec<DeviceIdentity>,
 }
 
+/// Bytes of the device that prepares, and of the one that trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryLimits {
     pub data: Option<u64>,

@@ -1,9 +1,11 @@
 //! What a person sees when something is wrong: what, where, why, and the next move.
 
+pub mod of_library;
+
 use std::fmt;
 
 use voxmill_telemetry::event::{Failure, Shortage};
-use voxmill_untrusted::shown::unbroken;
+use voxmill_untrusted::shown::{shortened, unbroken};
 
 use crate::checks::Suggestion;
 use crate::config::keys::Key;
@@ -22,6 +24,7 @@ pub struct UserError {
 }
 
 impl UserError {
+    /// What is wrong, and the next move.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         UserError {
             what: what.into(),
@@ -53,14 +56,17 @@ impl UserError {
         self
     }
 
+    /// The settings that it is about, the most likely one first.
     pub fn keys(&self) -> Vec<&'static Key> {
         self.about.iter().map(|(setting, _)| setting.key).collect()
     }
 
+    /// The next move.
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
+    /// What to write so that it does not come.
     pub fn fixes(&self) -> Vec<Suggestion> {
         let fixes = self.about.iter().filter(|(_, is_fix)| *is_fix);
         fixes.map(|(setting, _)| setting.clone()).collect()
@@ -72,6 +78,7 @@ impl UserError {
         self
     }
 
+    /// What lies behind it.
     pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());
         self
@@ -104,13 +111,16 @@ fn user_errors(error: &anyhow::Error) -> impl Iterator<Item = &UserError> {
     error.chain().filter_map(|cause| cause.downcast_ref())
 }
 
+/// A value that was typed or stands in a file is repeated in messages, whatever its length.
+const LONGEST_MESSAGE: usize = 4_000;
+
 /// The error and its causes, each in one line: a path or a name in it may have line ends, and would
 /// otherwise speak for the program. Libraries often repeat their cause in their own message: then it is left out.
 fn messages(error: &anyhow::Error) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut last = None;
     for cause in error.chain() {
-        let mut message = cause.to_string();
+        let mut message = shortened(&cause.to_string(), LONGEST_MESSAGE).into_owned();
         let own: Option<&UserError> = cause.downcast_ref();
         if !own.is_some_and(|error| error.in_lines) {
             message = unbroken(&message).into_owned();

@@ -6,46 +6,56 @@
 //! - [`TrainSettings`] and its siblings are resolved by flag > file > auto > default and valid as a whole:
 //!   what contradicts itself or cannot be had is refused here, before any work.
 //! - [`checks`] compares settings, data and machine: `validate` shows all of it, `train` the warnings.
-//! - [`error::UserError`] is an error with its hint.
+//! - [`error::UserError`] is an error with its hint; [`error::of_library`] gives one to the errors of the libraries.
+//! - [`run_folder`] and [`recorded`] are what runs leave behind, [`results`] what verbs found.
 //!
 //! A verb's settings are made in one pass over its keys, in the order in which `--show-settings` lists
 //! them. Nothing here prints.
 
+pub mod advice;
 pub mod args;
 pub mod checks;
 pub mod config;
 mod data;
+pub mod demo_folder;
 mod devices;
 pub mod error;
+pub mod inject;
 pub mod note;
 mod optimization;
 mod prepare;
+pub mod recorded;
 mod resolver;
+pub mod results;
+pub mod run_folder;
 mod scale;
+pub mod sentences;
 mod synthesize;
 #[cfg(test)]
 mod tests;
 mod text;
 mod threads;
 mod train;
+pub mod unwanted;
 
 use std::fmt;
 
 pub use data::DataSettings;
 pub use devices::{
-    AvailableDevices, DeviceChoice, DeviceFlags, DeviceSettings, Devices, Identities, NoCard,
-    USABLE_SHARE,
+    AvailableDevices, DeviceChoice, DeviceFlags, DeviceSettings, Devices, FoundDevices, Identities,
+    NoCard, USABLE_SHARE, open_device,
 };
-pub use optimization::{
-    Optimization, for_each_size, steps_between_checkpoints, steps_between_samples,
-};
-pub use prepare::{PrepareSettings, cores};
+pub use optimization::Optimization;
+pub(crate) use optimization::{for_each_size, steps_between_checkpoints, steps_between_samples};
+pub use prepare::{PrepareSettings, no_room_for_cache};
 pub use resolver::Repairs;
 pub use scale::{MEASURED, ScaleSettings, for_train};
 pub use synthesize::{Output, SynthesizeSettings, TextSource, VoiceChoice};
 pub use text::TextSettings;
 pub use threads::oversubscribed;
-pub use train::{LEAST_SLOTS_OF_A_PAIR, RunFolder, Start, TrainSettings, usual_slots};
+pub(crate) use train::{LEAST_SLOTS_OF_A_PAIR, usual_slots};
+pub use train::{RunFolder, Start, TrainSettings};
+pub use voxmill_telemetry::probes::cores;
 pub use voxmill_trainer::model::ModelSize;
 
 use crate::config::file::Place;

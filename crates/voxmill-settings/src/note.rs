@@ -12,6 +12,7 @@ pub struct Note {
 }
 
 impl Note {
+    /// A note of that level.
     pub fn warning(text: impl Into<String>) -> Note {
         Note {
             level: Level::Warning,

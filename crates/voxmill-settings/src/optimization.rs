@@ -12,16 +12,16 @@ use crate::config::value::{FromValue, Value};
 use crate::error::UserError;
 
 /// After which a checkpoint or an evaluation is worth its time.
-pub fn steps_between_checkpoints(size: ModelSize) -> u64 {
+pub(crate) fn steps_between_checkpoints(size: ModelSize) -> u64 {
     if size.is_quick() { 250 } else { 1_000 }
 }
 
-pub fn steps_between_samples(size: ModelSize) -> u64 {
+pub(crate) fn steps_between_samples(size: ModelSize) -> u64 {
     if size.is_quick() { 500 } else { 2_000 }
 }
 
 /// A number that goes with the size, in words: `50 for nano and tiny, 500 for small, …`.
-pub fn for_each_size<T: PartialEq + fmt::Display>(number: fn(ModelSize) -> T) -> String {
+pub(crate) fn for_each_size<T: PartialEq + fmt::Display>(number: fn(ModelSize) -> T) -> String {
     let same = |a: &ModelSize, b: &ModelSize| number(*a) == number(*b);
     let groups = ModelSize::ALL.chunk_by(same).map(|sizes| {
         let names: Vec<_> = sizes.iter().map(|size| size.name()).collect();
@@ -48,6 +48,7 @@ impl FromValue for ModelSize {
     }
 }
 
+/// A set of defaults for the optimizer, by its name in the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OptimizationLevel {
     Basic,

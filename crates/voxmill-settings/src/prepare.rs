@@ -1,9 +1,13 @@
 //! The settings of `prepare`, and how work is spread over threads and memory.
 
+mod refusals;
+
 use std::path::PathBuf;
 
 use voxmill_pipeline::plan::Order;
-use voxmill_telemetry::probes::{Roots, usable_memory};
+use voxmill_telemetry::probes::{Roots, cores, usable_memory};
+
+pub use refusals::no_room_for_cache;
 
 use super::resolver::Resolver;
 use super::{DataSettings, ResolvedSetting};
@@ -12,6 +16,7 @@ use crate::config::keys::{self, Verbs};
 use crate::note::Note;
 use voxmill_data::build::BuildSettings;
 
+/// The settings of `prepare`, valid as a whole.
 #[derive(Debug)]
 pub struct PrepareSettings {
     pub data: DataSettings,
@@ -28,6 +33,7 @@ pub struct PrepareSettings {
 }
 
 impl PrepareSettings {
+    /// Refuses what contradicts itself or cannot be had.
     pub fn resolve(args: PrepareArgs) -> anyhow::Result<PrepareSettings> {
         let mut r = Resolver::new(args.flags, Verbs::PREPARE)?;
         let data = DataSettings::resolve(&mut r, false)?;
@@ -45,11 +51,6 @@ impl PrepareSettings {
             resolved: r.resolved,
         })
     }
-}
-
-/// The cores that this process may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// How much memory to count on where the system does not say how much there is.

@@ -11,6 +11,7 @@ use crate::config::value::Value;
 use crate::error::UserError;
 use crate::note::Note;
 
+/// The settings of `scale`, valid as a whole.
 #[derive(Debug)]
 pub struct ScaleSettings {
     pub swept: Swept,
@@ -26,6 +27,7 @@ pub struct ScaleSettings {
 }
 
 impl ScaleSettings {
+    /// Refuses what contradicts itself or cannot be had.
     pub fn resolve(args: ScaleArgs) -> anyhow::Result<ScaleSettings> {
         let sweep = &args.sweep;
         let wide = |sizes: &[usize]| sizes.iter().map(|size| *size as u64).collect::<Vec<u64>>();

@@ -6,14 +6,15 @@ use voxmill_text::FrontEndOptions;
 use voxmill_text::language::Language;
 
 use super::ResolvedSetting;
-use super::prepare::cores;
 use super::resolver::Resolver;
 use super::text::front_end;
 use crate::args::SynthesizeArgs;
 use crate::config::keys::{self, Verbs};
 use crate::error::UserError;
 use crate::note::Note;
+use voxmill_telemetry::probes::cores;
 
+/// The settings of `synthesize`, valid as a whole.
 #[derive(Debug)]
 pub struct SynthesizeSettings {
     pub source: TextSource,
@@ -37,6 +38,7 @@ pub struct SynthesizeSettings {
     pub resolved: Vec<ResolvedSetting>,
 }
 
+/// Where the text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextSource {
     /// Not empty.
@@ -45,6 +47,7 @@ pub enum TextSource {
     StandardInput,
 }
 
+/// Who speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VoiceChoice {
     /// The speaker with the most training clips in a sentence's language.
@@ -54,6 +57,7 @@ pub enum VoiceChoice {
     Reference(PathBuf),
 }
 
+/// Where the sound goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// All of the text in one wav file.
@@ -65,6 +69,7 @@ pub enum Output {
 }
 
 impl SynthesizeSettings {
+    /// Refuses what contradicts itself or cannot be had.
     pub fn resolve(args: SynthesizeArgs) -> anyhow::Result<SynthesizeSettings> {
         let mut resolver = Resolver::new(args.flags, Verbs::SYNTHESIZE)?;
         let r = &mut resolver;

@@ -9,6 +9,7 @@ use crate::args::Flags;
 use crate::config::keys::{self, Verbs};
 use crate::note::Note;
 
+/// The settings of `text`, valid as a whole.
 #[derive(Debug)]
 pub struct TextSettings {
     pub language: Option<Language>,
@@ -18,6 +19,7 @@ pub struct TextSettings {
 }
 
 impl TextSettings {
+    /// Refuses what contradicts itself or cannot be had.
     pub fn resolve(flags: Flags) -> anyhow::Result<TextSettings> {
         let mut resolver = Resolver::new(flags, Verbs::TEXT)?;
         let language = resolver.optional(&keys::LANGUAGE);

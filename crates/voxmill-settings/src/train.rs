@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use voxmill_pipeline::plan::Order;
 
-use super::prepare::{cores, spread};
+use super::prepare::spread;
 use super::resolver::{Repairs, Resolver, SettingNote};
 use super::threads;
 use super::{
@@ -19,7 +19,9 @@ use crate::config::keys::{self, Key, Verbs};
 use crate::error::UserError;
 use crate::note::Note;
 use voxmill_data::featurize::InjectedDelays;
+use voxmill_telemetry::probes::cores;
 
+/// The settings of `train`, valid as a whole; `profile`, `analyze` and `validate` resolve the same.
 #[derive(Clone, Debug)]
 pub struct TrainSettings {
     /// Its `batches.seed` is the seed of everything.
@@ -119,6 +121,7 @@ impl Start {
     }
 }
 
+/// Where and how often a run saves, and what it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointSettings {
     /// `None`: `checkpoints` in the run's folder.
@@ -131,6 +134,7 @@ pub struct CheckpointSettings {
     pub max_failed: NonZero<u32>,
 }
 
+/// How often the held-out clips are looked at, and when that ends the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// Steps from one to the next.
@@ -153,6 +157,7 @@ pub struct RunFolder {
 const DEMO_MINUTES: f64 = 9.0;
 
 impl TrainSettings {
+    /// Refuses what contradicts itself or cannot be had on this machine.
     pub fn resolve(args: TrainArgs) -> anyhow::Result<TrainSettings> {
         Self::resolve_on(args, cores(), &AvailableDevices::detect())
     }
@@ -256,7 +261,7 @@ impl TrainSettings {
 const BY_SIZE: &str = "by size";
 
 /// Ahead of the one in training. With fewer, steps of uneven length make one device wait for the other.
-pub const LEAST_SLOTS_OF_A_PAIR: usize = 3;
+pub(crate) const LEAST_SLOTS_OF_A_PAIR: usize = 3;
 
 fn feeding(
     r: &mut Resolver,
@@ -323,7 +328,7 @@ fn feeding(
 }
 
 /// Batches on the device ahead of the one in training, by default, and the rule.
-pub fn usual_slots(batch_size: NonZero<u32>, is_pair: bool) -> (usize, &'static str) {
+pub(crate) fn usual_slots(batch_size: NonZero<u32>, is_pair: bool) -> (usize, &'static str) {
     let (least, why) = match is_pair {
         true => (LEAST_SLOTS_OF_A_PAIR, "64 / batch_size, from 3 to 8"),
         false => (2, "64 / batch_size, from 2 to 8"),

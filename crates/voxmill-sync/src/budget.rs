@@ -8,6 +8,7 @@
 
 use crate::primitives::{Arc, Mutex, MutexGuard, WaitList, lock, once, wait, wake};
 
+/// Bytes that are asked for before they are used.
 #[derive(Debug)]
 pub struct Budget {
     name: String,
@@ -60,6 +61,7 @@ pub struct Outgrown {
     pub actual: u64,
 }
 
+/// How much of a budget is in use, and who waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetUsage {
     pub name: String,
@@ -78,6 +80,7 @@ pub struct Reservation {
 }
 
 impl Budget {
+    /// All of it free.
     pub fn new(name: impl Into<String>, limit: u64) -> Arc<Budget> {
         Arc::new(Budget {
             name: name.into(),
@@ -88,6 +91,7 @@ impl Budget {
         })
     }
 
+    /// What it is called in the log.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -202,6 +206,7 @@ impl Budget {
         wake(all);
     }
 
+    /// At this moment.
     pub fn usage(&self) -> BudgetUsage {
         let state = lock(&self.state);
         BudgetUsage {
@@ -221,6 +226,7 @@ impl Budget {
 }
 
 impl Reservation {
+    /// How many it holds.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

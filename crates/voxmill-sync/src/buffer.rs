@@ -16,6 +16,7 @@ use voxmill_telemetry::plan::Order;
 use crate::primitives::{Arc, Hint, Mutex, MutexGuard, Thread, WaitList};
 use crate::primitives::{lock, once, wait, wait_briefly, wake};
 
+/// What one stage puts its items into, and the next takes them from.
 #[derive(Debug)]
 pub struct Buffer<T> {
     name: String,
@@ -51,6 +52,7 @@ struct BufferState<T> {
     poppers: WaitList<()>,
 }
 
+/// How full a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FillLevel {
     pub items: usize,
@@ -104,6 +106,7 @@ impl<T> Buffer<T> {
         }
     }
 
+    /// What it is called in the log.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -215,6 +218,7 @@ impl<T> Buffer<T> {
         wake(threads);
     }
 
+    /// At this moment.
     pub fn level(&self) -> FillLevel {
         lock(&self.state).level()
     }
@@ -273,6 +277,7 @@ pub struct Tap<T> {
 const TAKEN_AT_ONCE: usize = 8;
 
 impl<T> Tap<T> {
+    /// Takes from this buffer.
     pub fn new(buffer: Arc<Buffer<T>>) -> Tap<T> {
         Tap {
             buffer,
@@ -281,6 +286,7 @@ impl<T> Tap<T> {
         }
     }
 
+    /// The buffer that it takes from.
     pub fn buffer(&self) -> &Arc<Buffer<T>> {
         &self.buffer
     }

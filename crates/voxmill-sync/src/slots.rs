@@ -27,6 +27,7 @@ use voxmill_telemetry::recorder::{Lane, Recorder};
 use crate::budget::{Budget, Refused, Reservation};
 use crate::primitives::{Arc, Mutex, WaitList, lock, once, wait, wake};
 
+/// Places on a device for batches that are ready ahead.
 #[derive(Debug)]
 pub struct Slots {
     state: Mutex<SlotsState>,
@@ -53,10 +54,13 @@ pub enum NoSlot {
     AllTaken,
 }
 
+/// A batch is being put into the slot.
 #[derive(Debug)]
 pub struct Preparing;
+/// The batch in the slot waits to be trained on.
 #[derive(Debug)]
 pub struct Ready;
+/// The batch in the slot is being trained on.
 #[derive(Debug)]
 pub struct Training;
 
@@ -145,6 +149,7 @@ impl Slots {
         Ok(Slot { guard, state })
     }
 
+    /// How many are free at this moment.
     pub fn free(&self) -> usize {
         lock(&self.state).free.len()
     }
@@ -160,12 +165,14 @@ impl Slots {
 }
 
 impl Slot<Preparing> {
+    /// The batch is there.
     pub fn ready(self) -> Slot<Ready> {
         self.guard.moved_to(SlotState::Ready)
     }
 }
 
 impl Slot<Ready> {
+    /// Somebody begins to train on it.
     pub fn train(self) -> Slot<Training> {
         self.guard.moved_to(SlotState::Training)
     }

@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::primitives::{Hint, Mutex, WaitList, lock, once, spin_until, wait, wake};
 
+/// A value that one thread at a time has.
 #[derive(Debug)]
 pub struct Turnstile<T> {
     state: Mutex<TurnState<T>>,
@@ -31,6 +32,7 @@ pub struct Turn<'a, T> {
 }
 
 impl<T> Turnstile<T> {
+    /// Nobody has it yet.
     pub fn new(value: T) -> Turnstile<T> {
         Turnstile {
             state: Mutex::new(TurnState {

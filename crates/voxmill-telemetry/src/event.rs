@@ -25,14 +25,17 @@ use crate::stats::Histogram;
 pub struct Nanos(pub u64);
 
 impl Nanos {
+    /// The span from then to now; none where that is still to come.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// As the standard library has it.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
+    /// In seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -68,6 +71,7 @@ impl Stamped {
     }
 }
 
+/// One line of a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -188,6 +192,7 @@ impl Event {
     }
 }
 
+/// What the library's pools hold on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// As the run names it, such as `cpu` or `vulkan:0`.
@@ -200,6 +205,7 @@ pub struct DeviceMemory {
     pub peak: u64,
 }
 
+/// A start of a run: who ran, on what, with which settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     pub log_version: u32,
@@ -289,6 +295,7 @@ impl Wait {
     }
 }
 
+/// What a place on a device is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
@@ -359,6 +366,7 @@ pub struct WaitSum {
 }
 
 impl WaitSum {
+    /// One wait more.
     pub fn add(&mut self, waited: Nanos) {
         self.merge(&WaitSum {
             count: 1,
@@ -367,6 +375,7 @@ impl WaitSum {
         });
     }
 
+    /// All waits of the other, too.
     pub fn merge(&mut self, other: &WaitSum) {
         self.count = self.count.saturating_add(other.count);
         self.total = self.total + other.total;
@@ -389,6 +398,7 @@ pub struct SlotSecond {
     pub states: BTreeMap<SlotState, WaitSum>,
 }
 
+/// Why the consumer began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateReason {
@@ -613,6 +623,7 @@ pub struct Decision {
     pub reason: String,
 }
 
+/// What the controller changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedChange {
@@ -639,6 +650,7 @@ pub enum DecidedChange {
     Reopened,
 }
 
+/// An item that a stage failed on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
     pub stage: String,
@@ -649,6 +661,7 @@ pub struct Fault {
     pub action: FaultAction,
 }
 
+/// How it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
@@ -664,6 +677,7 @@ pub enum FaultKind {
     Setup,
 }
 
+/// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAction {

@@ -26,12 +26,14 @@ pub struct DatasetFacts {
     pub filtered: BTreeMap<String, u64>,
 }
 
+/// Clips up to a length, and above that of the group before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LengthCount {
     pub seconds: f64,
     pub count: u64,
 }
 
+/// A shape of batches, and how much is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketFacts {
     #[serde(flatten)]

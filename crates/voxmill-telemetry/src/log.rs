@@ -31,7 +31,10 @@ pub const LOG_VERSION: u32 = 1;
 const MOST_DESCRIBED: usize = 20;
 /// No event is nearly as long: a longer line is damage, and is not held in memory.
 const LONGEST_LINE: usize = 16 << 20;
+/// Some ten million steps: no run is nearly as long.
+const LONGEST_LOG: u64 = 16 << 30;
 
+/// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error("cannot open the log {}", path.display())]
@@ -72,6 +75,7 @@ pub struct Flaws {
     pub unknown: u64,
 }
 
+/// A line that is no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedLine {
     /// From 1.
@@ -102,9 +106,10 @@ pub struct LogReader<R> {
 }
 
 impl LogReader<BufReader<File>> {
+    /// Opens a file. A line that is damaged is no error, but counted.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LogError> {
         let path = path.into();
-        match file::open(&path) {
+        match file::open_at_most(&path, LONGEST_LOG) {
             Ok(file) => Ok(LogReader::new(path, BufReader::new(file))),
             Err(source) => Err(LogError::Open { path, source }),
         }
@@ -249,37 +254,40 @@ pub fn is_being_written(path: &Path) -> bool {
 
 /// A start of a run and what happened until its end, a kill or the next start.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Segment {
+pub struct LoggedStart {
     /// `None` when the line was damaged.
     pub started: Option<RunStarted>,
-    /// Times are on this segment's own clock. [`Event::RunStarted`] is among them.
+    /// Times are on its own clock. [`Event::RunStarted`] is among them.
     pub events: Vec<Stamped>,
 }
 
 /// A whole log in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunLog {
-    pub segments: Vec<Segment>,
+    pub starts: Vec<LoggedStart>,
     pub flaws: Flaws,
 }
 
 impl RunLog {
+    /// Reads a file to its end.
     pub fn read(path: impl AsRef<Path>) -> Result<RunLog, LogError> {
         RunLog::collect(LogReader::open(path.as_ref())?)
     }
 
+    /// Takes what is left of a reader.
     pub fn collect<R: BufRead>(reader: LogReader<R>) -> Result<RunLog, LogError> {
-        let (segments, flaws) = by_start(reader, |segment: &mut Segment, stamped| {
+        let (starts, flaws) = by_start(reader, |start: &mut LoggedStart, stamped| {
             if let Event::RunStarted(started) = &stamped.event {
-                segment.started = Some(started.clone());
+                start.started = Some(started.clone());
             }
-            segment.events.push(stamped);
+            start.events.push(stamped);
         })?;
-        Ok(RunLog { segments, flaws })
+        Ok(RunLog { starts, flaws })
     }
 
+    /// Of all starts, one after another.
     pub fn events(&self) -> impl Iterator<Item = &Stamped> {
-        self.segments.iter().flat_map(|segment| &segment.events)
+        self.starts.iter().flat_map(|start| &start.events)
     }
 }
 

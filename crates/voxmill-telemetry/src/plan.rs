@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A pipeline, as it was started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub name: String,
@@ -31,6 +32,7 @@ pub struct Plan {
     pub max_skipped: Option<u64>,
 }
 
+/// In which order items leave a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -41,6 +43,7 @@ pub enum Order {
     Free,
 }
 
+/// One step of a pipeline, with its own workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StagePlan {
     pub name: String,
@@ -79,6 +82,7 @@ impl Default for OnError {
     }
 }
 
+/// When trying again is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterError {
@@ -88,6 +92,7 @@ pub enum AfterError {
     Stop,
 }
 
+/// Bytes that stages share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetPlan {
     pub name: String,

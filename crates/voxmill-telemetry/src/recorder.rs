@@ -151,6 +151,7 @@ impl Recorder {
         })
     }
 
+    /// By the run's own clock.
     pub fn now(&self) -> Nanos {
         self.start.elapsed().into()
     }

@@ -16,6 +16,7 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Of all rows, padding included.
     pub fn padded_frames(self) -> u64 {
         u64::from(self.rows) * u64::from(self.frames)
     }
@@ -49,6 +50,7 @@ impl fmt::Display for StepShape {
     }
 }
 
+/// What is no shape as a log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the shape of a step")]
 pub struct NotAShape;

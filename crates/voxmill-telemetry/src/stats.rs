@@ -56,6 +56,7 @@ pub struct Stats {
     latest: Nanos,
 }
 
+/// How long a stage worked on its items, and what its workers waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageStats {
     pub stage: String,
@@ -63,6 +64,7 @@ pub struct StageStats {
     pub waits: BTreeMap<Wait, WaitSum>,
 }
 
+/// The item that took a stage the longest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowestItem {
     pub stage: String,
@@ -71,6 +73,7 @@ pub struct SlowestItem {
     pub service: Nanos,
 }
 
+/// The wait before the consumer's first item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateStats {
     pub reason: GateReason,
@@ -92,6 +95,7 @@ pub struct StepStats {
     pub late: BTreeMap<String, WaitSum>,
 }
 
+/// Steps of one shape.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShapeStats {
     /// Its [`Histogram::variation`] is the variation that users are warned of.
@@ -99,6 +103,7 @@ pub struct ShapeStats {
     pub waited: Histogram,
 }
 
+/// Faults of one stage and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultCount {
     pub stage: String,
@@ -110,6 +115,7 @@ pub struct FaultCount {
     pub first_message: String,
 }
 
+/// Checkpoints that were written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStats {
     pub took: Histogram,
@@ -118,6 +124,7 @@ pub struct CheckpointStats {
     pub last: Option<(u64, String)>,
 }
 
+/// How full a buffer was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelStats {
     pub samples: u64,
@@ -131,6 +138,7 @@ pub struct LevelStats {
     pub full: u64,
 }
 
+/// How much of a budget was in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetStats {
     /// 0: none.
@@ -153,6 +161,7 @@ pub struct SampleStats {
     pub max: f64,
 }
 
+/// What the driver of a card reported.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceStats {
     pub utilisation_percent: SampleStats,
@@ -166,6 +175,7 @@ pub struct DeviceStats {
     pub pcie_send: SampleStats,
 }
 
+/// What the operating system reported.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostStats {
     pub cpu_percent: SampleStats,
@@ -200,16 +210,19 @@ impl SampleStats {
         self.add(value.map(|value| value as f64));
     }
 
+    /// `None` where nothing was reported.
     pub fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.sum / self.samples as f64)
     }
 
+    /// `None` where nothing was reported.
     pub fn peak(&self) -> Option<f64> {
         (self.samples > 0).then_some(self.max)
     }
 }
 
 impl LevelStats {
+    /// Items in it on average; `None` where nobody looked.
     pub fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.items as f64 / self.samples as f64)
     }
@@ -324,6 +337,7 @@ impl Stats {
         self.latest
     }
 
+    /// By its name.
     pub fn stage(&self, name: &str) -> Option<&StageStats> {
         self.stages.iter().find(|stage| stage.stage == name)
     }
@@ -435,6 +449,7 @@ impl DeviceStats {
 }
 
 impl HostStats {
+    /// Takes in what a probe found.
     pub fn add(&mut self, sample: &HostSample) {
         self.cpu_percent.add(sample.cpu_percent);
         if let Some(allowed) = sample.allowed_cpu {

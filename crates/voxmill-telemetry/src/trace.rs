@@ -34,6 +34,7 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
+    /// A trace into this file.
     pub fn new(path: impl Into<PathBuf>) -> TraceOptions {
         TraceOptions {
             path: path.into(),
@@ -48,6 +49,7 @@ impl TraceOptions {
     }
 }
 
+/// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("the trace cannot be {}: that is a folder", path.display())]

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use voxmill_telemetry::event::{Event, Nanos, RunStarted, Stamped, Step};
-use voxmill_telemetry::log::{RunLog, Segment, replay};
+use voxmill_telemetry::log::{LoggedStart, RunLog, replay};
 use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 
 const LOG: &str = "VOXMILL_KILL_TEST_LOG";
@@ -79,12 +79,12 @@ fn kill_after(flushes: usize, log: &Path) -> u64 {
     last.expect("the process flushed before it was killed")
 }
 
-fn steps_of(segment: &Segment) -> Vec<u64> {
+fn steps_of(start: &LoggedStart) -> Vec<u64> {
     let step = |stamped: &Stamped| match &stamped.event {
         Event::Step(step) => Some(step.step),
         _ => None,
     };
-    segment.events.iter().filter_map(step).collect()
+    start.events.iter().filter_map(step).collect()
 }
 
 #[test]
@@ -104,17 +104,17 @@ fn a_killed_run_loses_at_most_what_was_not_flushed() {
     // A second run continues the same log, and is killed as well.
     let second = kill_after(5, &path);
     let log = RunLog::read(&path).unwrap();
-    assert_eq!((log.segments.len(), log.flaws.damaged), (2, 0));
-    for (segment, flushed) in log.segments.iter().zip([first, second]) {
-        let steps = steps_of(segment);
+    assert_eq!((log.starts.len(), log.flaws.damaged), (2, 0));
+    for (start, flushed) in log.starts.iter().zip([first, second]) {
+        let steps = steps_of(start);
         assert!(steps.len() as u64 >= flushed);
         let all = 1..=steps.len() as u64;
         assert!(steps.into_iter().eq(all), "none is missing");
     }
     let (starts, _) = replay(&path).unwrap();
     let steps = starts.iter().map(|stats| stats.steps.service.count());
-    let segments = log.segments.iter();
-    assert!(steps.eq(segments.map(|segment| steps_of(segment).len() as u64)));
+    let logged = log.starts.iter();
+    assert!(steps.eq(logged.map(|start| steps_of(start).len() as u64)));
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn a_killed_run_that_never_asked_for_a_flush_leaves_its_last_seconds() {
     }
     kill(child);
     let log = RunLog::read(&path).unwrap();
-    assert_eq!((log.segments.len(), log.flaws.damaged), (1, 0));
+    assert_eq!((log.starts.len(), log.flaws.damaged), (1, 0));
     let (starts, _) = replay(&path).unwrap();
     let read = starts[0].stage("read").expect("a second of it");
     let items = read.service.count();
     assert!(items > 0);
     // Every item of that second was followed by its step, which was written with it.
     assert!(starts[0].steps.service.count() + 1 >= items);
-    let started = log.segments[0].started.as_ref().expect("its first line");
+    let started = log.starts[0].started.as_ref().expect("its first line");
     assert_eq!(started.name, "to be killed");
 }

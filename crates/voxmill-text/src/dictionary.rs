@@ -20,6 +20,7 @@ const ENTRIES_PER_BUCKET: usize = 8;
 /// The built-in dictionary, written by `cargo tools letter-to-sound`.
 pub(super) static BUILT_IN: &[u8] = include_bytes!("../data/pronunciation/dictionary.bin");
 
+/// Words with their pronunciations, read in place from bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Dictionary<'a> {
     offsets: &'a [u8],
@@ -27,6 +28,7 @@ pub struct Dictionary<'a> {
     bucket_mask: u64,
 }
 
+/// Why bytes are no dictionary.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DictionaryError {
     #[error("not a packed dictionary of version {VERSION}")]
@@ -38,6 +40,7 @@ pub enum DictionaryError {
 }
 
 impl Dictionary<'static> {
+    /// The one in the program.
     pub fn built_in() -> Dictionary<'static> {
         Dictionary::from_bytes(BUILT_IN).expect("the built-in dictionary is checked by a test")
     }

@@ -30,6 +30,7 @@ pub(super) struct Espeak {
     limit: Duration,
 }
 
+/// Why espeak-ng gave no pronunciation.
 #[derive(Debug, thiserror::Error)]
 pub enum EspeakError {
     #[error(

@@ -10,6 +10,7 @@ pub struct FrontEndFingerprint {
 }
 
 impl FrontEndFingerprint {
+    /// Of all that decides which tokens a text has.
     pub fn hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         for text in self.parts.iter().flat_map(|(name, state)| [name, state]) {

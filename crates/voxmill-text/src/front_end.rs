@@ -23,11 +23,12 @@ use crate::language::Language;
 /// Counts up whenever any text may come out of this module differently. Data tables are watched
 /// by their hash and need no count. Words of over 1,000 letters, which no clip has, were cut later without
 /// a count: all caches would have been built again for them.
-pub const FRONT_END_VERSION: u32 = 1;
+pub(crate) const FRONT_END_VERSION: u32 = 1;
 
 /// Hash of all embedded text tables, made by the build script.
 const TABLES_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/text_tables_hash.txt"));
 
+/// What may be chosen of a front-end.
 #[derive(Clone, Debug, Default)]
 pub struct FrontEndOptions {
     /// The user's pronunciations, see `lexicon.rs` for the format.
@@ -36,6 +37,7 @@ pub struct FrontEndOptions {
     pub espeak: Option<PathBuf>,
 }
 
+/// Why a text has no tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     #[error(transparent)]
@@ -54,6 +56,7 @@ pub struct FrontEnd {
 }
 
 impl FrontEnd {
+    /// Reads the lexicon, and asks espeak-ng for its version where it is wanted.
     pub fn new(options: FrontEndOptions) -> Result<FrontEnd, TextError> {
         let ids = SymbolIds::built_in();
         let (lexicon, lexicon_text) = match &options.lexicon {
@@ -86,6 +89,7 @@ impl FrontEnd {
         })
     }
 
+    /// What its tokens depend on, for caches and checkpoints.
     pub fn fingerprint(&self) -> &FrontEndFingerprint {
         &self.fingerprint
     }

@@ -13,6 +13,7 @@ pub(super) enum Piece {
     Phones(Vec<Phone>),
 }
 
+/// What is wrong with phones that are written in a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InlineProblem {
     #[error("a brace is opened and not closed")]
@@ -35,8 +36,8 @@ pub enum InlineProblem {
 /// not become a hundred thousand tokens.
 pub(super) const LONGEST_WORD: usize = 1_000;
 
-/// The text without what is beyond [`LONGEST_WORD`] of any word, and those words.
-pub(super) fn cut_long_words(text: &str) -> (Cow<'_, str>, Vec<InlineProblem>) {
+/// The text without what is beyond a thousand letters of any word, and those words.
+pub fn cut_long_words(text: &str) -> (Cow<'_, str>, Vec<InlineProblem>) {
     // Most texts have fewer bytes than such a word has letters.
     if text.len() <= LONGEST_WORD {
         return (Cow::Borrowed(text), Vec::new());

@@ -17,13 +17,16 @@ pub enum Language {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LanguageCode([u8; 3]);
 
+/// What is no language code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a language code (two or three letters, such as `en` or `fa`)")]
 pub struct UnknownLanguage(pub String);
 
 impl Language {
+    /// A text whose language nobody knows.
     pub const UNDETERMINED: Language = Language::Other(LanguageCode(*b"und"));
 
+    /// As ISO 639 has it, two or three letters.
     pub fn code(&self) -> &str {
         match self {
             Language::Other(code) => code.as_str(),

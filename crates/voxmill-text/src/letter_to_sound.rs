@@ -23,6 +23,7 @@ const MAGIC: &[u8; 4] = b"VXLS";
 const VERSION: u32 = 1;
 /// Longest n-gram a model may hold.
 pub const MAX_ORDER: usize = 8;
+/// Costs are whole numbers: so many of them make one unit of the natural logarithm.
 pub const COST_PER_NAT: f64 = 20.0;
 /// Back-off weights above one happen in a pruned model; the bias keeps them in a `u8`.
 pub const BACKOFF_BIAS: i32 = 24;
@@ -56,6 +57,7 @@ pub struct Ngrams {
     pub children: Vec<u32>,
 }
 
+/// A model that guesses the phones of a word from its letters, read in place from bytes.
 #[derive(Debug)]
 pub struct LetterToSound<'a> {
     pairs: Vec<Pair>,
@@ -73,6 +75,7 @@ struct Nodes<'a> {
     first_child: Vec<u32>,
 }
 
+/// Why bytes are no model.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     #[error("not a letter-to-sound model of version {VERSION}")]
@@ -102,6 +105,7 @@ struct Search {
 }
 
 impl LetterToSound<'static> {
+    /// The one in the program.
     pub fn built_in() -> LetterToSound<'static> {
         LetterToSound::from_bytes(BUILT_IN).expect("the built-in model is checked by a test")
     }

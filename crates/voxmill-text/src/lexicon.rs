@@ -29,6 +29,7 @@ pub(super) struct Lexicon {
     characters: HashMap<String, String>,
 }
 
+/// Why a lexicon cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LexiconError {
     #[error("cannot read the lexicon {}", path.display())]
@@ -45,6 +46,7 @@ pub enum LexiconError {
     },
 }
 
+/// What is wrong with one line of it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LexiconProblem {
     #[error("no tab between the word and its pronunciation")]

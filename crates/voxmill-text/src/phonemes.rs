@@ -23,6 +23,7 @@ pub const PHONES: [&str; 69] = [
 
 const FIRST_VOWEL: u8 = 24;
 
+/// What is no phone of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{written}` is not a phone; the nearest is `{nearest}`")]
 pub struct UnknownPhone {
@@ -31,19 +32,22 @@ pub struct UnknownPhone {
 }
 
 impl Phone {
+    /// By its place in the list of all phones.
     pub fn from_index(index: u8) -> Option<Phone> {
         (usize::from(index) < PHONES.len()).then_some(Phone(index))
     }
 
+    /// Its place in the list of all phones.
     pub fn index(self) -> u8 {
         self.0
     }
 
+    /// As ARPAbet writes it.
     pub fn as_str(self) -> &'static str {
         PHONES[usize::from(self.0)]
     }
 
-    pub fn is_vowel(self) -> bool {
+    pub(crate) fn is_vowel(self) -> bool {
         self.0 >= FIRST_VOWEL
     }
 

@@ -74,6 +74,7 @@ impl Language {
         self.registered().map_or(REGISTRY.len(), |(id, _)| id)
     }
 
+    /// What reads it.
     pub fn front_end(self) -> &'static LanguageFrontEnd {
         self.registered()
             .map_or(&PLAIN, |(_, known)| &known.front_end)

@@ -10,11 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::phonemes::{PHONES, Phone};
 
+/// What fills rows up to a batch's length.
 pub const PAD: u16 = 0;
+/// What stands for a character without a symbol.
 pub const UNKNOWN: u16 = 1;
-pub const BEGIN: u16 = 2;
-pub const END: u16 = 3;
-pub const SPACE: u16 = 4;
+pub(crate) const BEGIN: u16 = 2;
+pub(crate) const END: u16 = 3;
+pub(crate) const SPACE: u16 = 4;
 
 /// The last of the structural symbols and marks, which stand at the head of the table for good.
 const LAST_MARK: u16 = 13;
@@ -25,7 +27,7 @@ pub fn is_spoken(id: u16) -> bool {
 }
 
 /// Counts up when `data/symbols/symbols.txt` grows.
-pub const SYMBOL_TABLE_VERSION: u32 = 1;
+const SYMBOL_TABLE_VERSION: u32 = 1;
 
 static BUILT_IN: &str = include_str!("../data/symbols/symbols.txt");
 const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
@@ -39,6 +41,7 @@ pub struct SymbolTable {
 }
 
 impl SymbolTable {
+    /// The table that new voices take.
     pub fn built_in() -> SymbolTable {
         SymbolTable {
             version: SYMBOL_TABLE_VERSION,
@@ -51,12 +54,13 @@ impl SymbolTable {
         newer.symbols.starts_with(&self.symbols)
     }
 
+    /// What an id stands for.
     pub fn symbol(&self, id: u16) -> Option<&str> {
         self.symbols.get(usize::from(id)).map(String::as_str)
     }
 
     /// The ids as a line to read: phones apart, `<space>` as `_`.
-    pub fn spell(&self, ids: &[u16]) -> String {
+    pub(crate) fn spell(&self, ids: &[u16]) -> String {
         let name = |id: &u16| match *id {
             SPACE => "_",
             id => self.symbol(id).unwrap_or("<no such symbol>"),

@@ -3,6 +3,7 @@
 use super::inline::InlineProblem;
 use crate::language::Language;
 
+/// A text with all steps it took to its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Utterance {
     /// The text as given, in Unicode's composed form.
@@ -19,12 +20,14 @@ pub struct Utterance {
     pub problems: Vec<InlineProblem>,
 }
 
+/// Who says which language it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LanguageSource {
     Given,
     Detected,
 }
 
+/// A word, how it is pronounced, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     pub text: String,
@@ -58,6 +61,7 @@ impl Utterance {
 }
 
 impl PronunciationSource {
+    /// As it is shown.
     pub fn name(self) -> &'static str {
         match self {
             PronunciationSource::Lexicon => "lexicon",

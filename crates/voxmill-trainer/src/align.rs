@@ -30,14 +30,17 @@ impl Durations {
         }
     }
 
+    /// How many clips it is of, masked rows included.
     pub fn rows(&self) -> usize {
         self.frames.len() / self.tokens
     }
 
+    /// How many tokens a row has, padding included.
     pub fn tokens(&self) -> usize {
         self.tokens
     }
 
+    /// One row's, padding included.
     pub fn row(&self, row: usize) -> &[u32] {
         &self.frames[row * self.tokens..][..self.tokens]
     }
@@ -49,6 +52,7 @@ impl Durations {
         }
     }
 
+    /// All rows, one after another.
     pub fn all(&self) -> &[u32] {
         &self.frames
     }

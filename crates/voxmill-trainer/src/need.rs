@@ -51,6 +51,7 @@ pub enum Recompute {
 }
 
 impl StepForm {
+    /// What a batch of this shape takes.
     pub fn need(&self, batch: Shape) -> ModelNeed {
         let (rows, tokens) = (u64::from(batch.rows), u64::from(batch.tokens));
         let frames = u64::from(batch.frames);

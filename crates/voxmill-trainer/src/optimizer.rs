@@ -7,6 +7,7 @@
 
 mod loss_scale;
 mod packing;
+mod update;
 
 use std::sync::Arc;
 
@@ -20,7 +21,11 @@ use crate::model::Voice;
 use crate::{cpu, device};
 pub(crate) use loss_scale::{LEAST as LEAST_LOSS_SCALE, LossScale};
 use packing::Packing;
+#[cfg(feature = "tuned")]
+pub(crate) use update::WeightStateMetadata;
+pub(crate) use update::{AdamNumbers, WeightState, updated};
 
+/// What may be set of the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdamW {
     pub beta_1: f32,
@@ -445,40 +450,37 @@ impl Update {
         } else {
             0.0
         };
+        let numbers = AdamNumbers {
+            beta_1,
+            beta_2,
+            rate: self.rate,
+            shrink: 1.0 - self.rate * weight_decay,
+            epsilon: EPSILON,
+        };
         if let Some([counted, clip, bias_1, bias_2, mean_keeps]) = self.control.on_host {
             if counted == 0.0 {
                 return (weight, moments);
             }
-            let numbers = cpu::AdamNumbers {
+            let rate = self.rate / bias_1;
+            let of_step = cpu::StepNumbers {
                 clip,
-                beta_1,
-                beta_2,
-                rate: self.rate / bias_1,
                 second_scale: 1.0 / bias_2,
-                epsilon: EPSILON,
-                shrink: 1.0 - self.rate * weight_decay,
                 mean_keeps,
             };
-            return cpu::adam(numbers, weight, gradient, moments);
+            let numbers = AdamNumbers { rate, ..numbers };
+            return cpu::adam(numbers, of_step, weight, gradient, moments);
         }
-        self.update_on_device(weight, gradient, moments, weight_decay)
+        self.update_on_device(numbers, weight, gradient, moments)
     }
 
     #[cfg(feature = "gpu")]
     fn update_on_device(
         &self,
+        numbers: AdamNumbers,
         weight: Tensor<1>,
         gradient: Tensor<1>,
         moments: Moments,
-        weight_decay: f32,
     ) -> (Tensor<1>, Moments) {
-        let numbers = gpu::AdamNumbers {
-            beta_1: self.adam.beta_1,
-            beta_2: self.adam.beta_2,
-            rate: self.rate,
-            shrink: 1.0 - self.rate * weight_decay,
-            epsilon: EPSILON,
-        };
         let control = self.control.on_device.clone();
         gpu::adam(numbers, control, weight, gradient, moments)
     }
@@ -486,10 +488,10 @@ impl Update {
     #[cfg(not(feature = "gpu"))]
     fn update_on_device(
         &self,
+        _numbers: AdamNumbers,
         _weight: Tensor<1>,
         _gradient: Tensor<1>,
         _moments: Moments,
-        _weight_decay: f32,
     ) -> (Tensor<1>, Moments) {
         unreachable!("a build without GPUs has no device but the CPU")
     }

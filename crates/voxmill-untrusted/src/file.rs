@@ -25,14 +25,19 @@ fn is_handed_over(path: &Path) -> bool {
     path == Path::new("/dev/stdin") || folders.iter().any(|folder| path.starts_with(folder))
 }
 
-/// The text of a file of at most `most` bytes.
-pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+/// The same of a file of at most `most` bytes; what the shell hands over has no size.
+pub fn open_at_most(path: &Path, most: u64) -> io::Result<File> {
     let file = open(path)?;
     let found = file.metadata()?;
-    if found.is_file() && found.len() > most {
-        return Err(TooLarge::of(Some(found.len()), most));
+    match found.is_file() && found.len() > most {
+        true => Err(TooLarge::of(Some(found.len()), most)),
+        false => Ok(file),
     }
-    read_text_from(file, most)
+}
+
+/// The text of a file of at most `most` bytes.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    read_text_from(open_at_most(path, most)?, most)
 }
 
 /// The same of what is open already. A file may grow while it is read, and a pipe has no size.

@@ -2,5 +2,7 @@
 //!
 //! [`file`] is how a file is read that somebody gave to the program, [`shown`] how a text leaves it.
 
+#![warn(missing_docs)]
+
 pub mod file;
 pub mod shown;

@@ -34,6 +34,17 @@ pub fn unbroken(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\r'))
 }
 
+/// A text of at most about `most` bytes: where it is longer, its middle is left out.
+pub fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let head = &text[..text.floor_char_boundary(most / 2)];
+    let tail = &text[text.ceil_char_boundary(text.len() - most / 2)..];
+    let left_out = text.len() - head.len() - tail.len();
+    Cow::Owned(format!("{head}… {left_out} bytes left out …{tail}"))
+}
+
 /// A field of a table in a file; [`restored`] gives back what it was.
 pub fn field(text: &str) -> String {
     lines(&text.replace("\\u{", "\\u{5c}u{")).into_owned()
@@ -96,6 +107,12 @@ fn rewritten(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_long_text_keeps_its_ends() {
+        assert_eq!(shortened("سلام دنیا", 17), "سلام دنیا");
+        assert_eq!(shortened("سلام دنیا", 8), "سل… 9 bytes left out …یا");
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_written_out() {

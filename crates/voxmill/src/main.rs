@@ -1,12 +1,9 @@
 //! The program: parse what was typed, run the verb, print what went wrong, pick the exit code.
 
-mod advice;
 mod commands;
 mod dashboard;
-mod demo_folder;
 mod exit;
 mod interrupt;
-mod machine;
 mod progress;
 mod session;
 
@@ -15,7 +12,7 @@ use std::io::Write as _;
 use clap::Parser as _;
 
 use exit::Exit;
-use voxmill_settings::{args, error};
+use voxmill_settings::{args, demo_folder, error};
 use voxmill_untrusted::shown::is_obeyed;
 
 /// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The
@@ -65,6 +62,7 @@ fn main() {
         args::Verb::Runs(args) => commands::runs::run(&args).map(|()| Exit::Done),
         args::Verb::Watch(args) => commands::watch::run(&args).map(|()| Exit::Done),
         args::Verb::Completions(args) => commands::completions::run(&args).map(|()| Exit::Done),
+        args::Verb::Ledger(args) => commands::ledger::run(&args).map(|()| Exit::Done),
         args::Verb::Plan(args) => commands::plan::run(&args).map(|()| Exit::Done),
         args::Verb::Text(args) => commands::text::run(args).map(|()| Exit::Done),
     };

@@ -21,14 +21,21 @@ use crate::timing::Line;
 pub mod thresholds {
     /// Shares of the model device's time.
     pub const LOAD: f64 = 0.20;
+    /// Share of the time in moving batches.
     pub const TRANSFER: f64 = 0.15;
+    /// Share of the time in training.
     pub const TRAIN: f64 = 0.50;
+    /// Share of the time that the data device's thread is at work.
     pub const DATA_BUSY: f64 = 0.80;
+    /// How far steps of one shape vary.
     pub const VARIATION: f64 = 0.30;
     /// From here on waiting is worth a finding.
     pub const STALL: f64 = 0.05;
+    /// Share of the time between steps.
     pub const GAP: f64 = 0.15;
+    /// How much slower steps are while workers work.
     pub const INTERFERENCE: f64 = 0.10;
+    /// Share of all frames.
     pub const PADDING: f64 = 0.25;
     /// Of the machine's cores, taken by others.
     pub const RIVALS: f64 = 0.25;

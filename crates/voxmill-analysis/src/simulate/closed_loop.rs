@@ -161,13 +161,7 @@ impl Load for World {
     fn training(&self, _: u64) -> Training {
         let nanos = (self.train_ms * MS) as u64;
         Training {
-            demand: match self.threads > 0.0 {
-                true => Demand {
-                    threads: self.threads,
-                    ..Demand::computing(nanos)
-                },
-                false => Demand::waiting(nanos),
-            },
+            demand: Demand::on_threads(nanos, self.threads),
             overhead: 100_000,
         }
     }
@@ -306,8 +300,8 @@ fn what_a_log_cannot_tell_is_refused_by_name() {
         ("workers=4", "there is no change `workers`"),
         ("num_workers", "`num_workers` is not a change"),
         ("num_workers=0", "`0` is not a number from 1 on"),
-        ("disk=2", "`2` is not so many times as fast"),
-        ("disk=0x", "`0x` is not so many times as fast"),
+        ("disk=2", "`2` is not a factor from 0.001x to 1000x"),
+        ("disk=0x", "`0x` is not a factor from 0.001x to 1000x"),
         ("unordered=maybe", "`maybe` is neither true nor false"),
         ("disk=2x, disk=3x", "`disk` is changed twice"),
         ("ram_budget=much", "`much` is not a size"),

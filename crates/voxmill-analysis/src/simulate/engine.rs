@@ -20,6 +20,7 @@ pub struct SimulatedStep {
 }
 
 impl SimulatedStep {
+    /// All of it together.
     pub fn wall(self) -> u64 {
         self.waited + self.service + self.overhead
     }
@@ -35,6 +36,7 @@ pub struct StageSums {
     pub most_buffered: usize,
 }
 
+/// What a simulated run came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Simulated {
     pub steps: Vec<SimulatedStep>,

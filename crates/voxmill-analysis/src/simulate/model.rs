@@ -34,6 +34,7 @@ const ROUNDS: usize = 6;
 /// Replays that look for scales take as many steps at the most.
 const ROUND_STEPS: usize = 200;
 
+/// Why a log makes no model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
     #[error("the log has no plan of its stages")]
@@ -51,6 +52,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// The next move.
     pub fn hint(&self) -> &'static str {
         match self {
             ModelError::NoPlan | ModelError::NoTimes(_) => {
@@ -107,6 +109,7 @@ struct Trained {
     rows: u64,
 }
 
+/// A run as it is simulated: its stages with their times, its buffers, its consumer.
 #[derive(Clone, Debug)]
 pub struct RunModel {
     pub(crate) setup: Setup,
@@ -167,7 +170,7 @@ impl Pace {
     }
 
     /// Milliseconds of a step with what lies between it and the next.
-    pub fn wall_ms(self) -> f64 {
+    pub(crate) fn wall_ms(self) -> f64 {
         let within = self.busy + self.stall;
         match within > 0.0 {
             true => self.step_ms / within,
@@ -175,12 +178,14 @@ impl Pace {
         }
     }
 
+    /// Of steps that were measured.
     pub fn of_steps(steps: &[Step]) -> Pace {
         let nanos = |span: Nanos| span.0 as f64;
         let of = |step: &Step| [step.waited, step.service, step.overhead].map(nanos);
         Pace::of(steps.iter().map(of))
     }
 
+    /// Of steps that were simulated.
     pub fn of_simulated(steps: &[SimulatedStep]) -> Pace {
         let of =
             |step: &SimulatedStep| [step.waited, step.service, step.overhead].map(|n| n as f64);
@@ -189,6 +194,7 @@ impl Pace {
 }
 
 impl RunModel {
+    /// From what a log has of it.
     pub fn of(run: &Run) -> Result<RunModel, ModelError> {
         let run = &run.last_start();
         let plan = run.plan().filter(|plan| !plan.stages.is_empty());
@@ -271,6 +277,7 @@ impl RunModel {
         self.trained.len() / batches - self.warm_up
     }
 
+    /// Lets it run.
     pub fn simulate(&self) -> Result<Simulated, ModelError> {
         self.simulate_steps(self.steps())
     }
@@ -376,13 +383,7 @@ impl Load for RunModel {
         let trained = self.trained[batch as usize % self.trained.len()];
         let nanos = (trained.service * self.model_scale * self.model_factor).round() as u64;
         Training {
-            demand: match self.threads > 0.0 {
-                true => Demand {
-                    threads: self.threads,
-                    ..Demand::computing(nanos)
-                },
-                false => Demand::waiting(nanos),
-            },
+            demand: Demand::on_threads(nanos, self.threads),
             overhead: trained.overhead.round() as u64,
         }
     }
@@ -390,6 +391,11 @@ impl Load for RunModel {
     fn members(&self, _: usize, group: u64) -> u64 {
         self.trained[group as usize % self.trained.len()].rows
     }
+}
+
+/// The steps of the run itself that a prediction is about.
+pub(crate) fn measured_steps(run: &Run) -> Vec<Step> {
+    split(run).1
 }
 
 /// The steps to warm up, and those that were measured.

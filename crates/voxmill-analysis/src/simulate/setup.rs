@@ -19,6 +19,7 @@ pub struct Setup {
     pub consumer: Consumer,
 }
 
+/// A stage of a simulated run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     pub name: String,
@@ -75,6 +76,7 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// It needs no core.
     pub fn waiting(nanos: u64) -> Demand {
         Demand {
             waits: nanos,
@@ -82,11 +84,23 @@ impl Demand {
         }
     }
 
+    /// It needs one core.
     pub fn computing(nanos: u64) -> Demand {
         Demand {
             computes: nanos,
             threads: 1.0,
             ..Demand::default()
+        }
+    }
+
+    /// What training asks for that computes on `threads`; none where a GPU does it.
+    pub(super) fn on_threads(nanos: u64, threads: f64) -> Demand {
+        match threads > 0.0 {
+            true => Demand {
+                threads,
+                ..Demand::computing(nanos)
+            },
+            false => Demand::waiting(nanos),
         }
     }
 
@@ -173,6 +187,7 @@ impl Setup {
         gathers.unwrap_or(0)
     }
 
+    /// Refuses what could never run.
     pub fn check(&self) -> Result<(), SimulationError> {
         if self.stages.is_empty() {
             return Err(SimulationError::Nothing);

@@ -17,6 +17,7 @@ pub struct Times {
 const QUANTILES: usize = 4096;
 
 impl Times {
+    /// Always the same.
     pub fn even(nanos: u64) -> Times {
         Times {
             quantiles: vec![nanos as f64],
@@ -102,14 +103,16 @@ impl Times {
         all
     }
 
+    /// In nanoseconds.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    pub fn uncertain(&self) -> f64 {
+    pub(crate) fn uncertain(&self) -> f64 {
         self.uncertain
     }
 
+    /// The same, all of it slower or faster.
     pub fn scaled(&self, by: f64) -> Times {
         Times {
             quantiles: self.quantiles.iter().map(|nanos| nanos * by).collect(),
@@ -138,7 +141,7 @@ pub fn uniform(drawn: u64) -> f64 {
 
 /// Where this share of a normal distribution lies below, in standard deviations; found by halving, for it is not asked
 /// for often.
-pub fn normal_quantile(share: f64) -> f64 {
+pub(crate) fn normal_quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;

@@ -15,6 +15,7 @@ pub struct Change {
     pub value: String,
 }
 
+/// A question that cannot be answered, with the next move.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
@@ -199,7 +200,7 @@ fn times(change: &Change) -> Result<f64, Refusal> {
     let value = value.filter(|value| value.is_finite() && (1e-3..=1e3).contains(value));
     value.ok_or_else(|| {
         let Change { name, value } = change;
-        let what = format!("`{name}={value}`: `{value}` is not so many times as fast");
+        let what = format!("`{name}={value}`: `{value}` is not a factor from 0.001x to 1000x");
         refusal(
             what,
             format!("write {name}=2x for twice as fast, {name}=0.5x for half as fast"),
@@ -207,7 +208,7 @@ fn times(change: &Change) -> Result<f64, Refusal> {
     })
 }
 
-fn switch(change: &Change) -> Result<bool, Refusal> {
+pub(crate) fn switch(change: &Change) -> Result<bool, Refusal> {
     match change.value.as_str() {
         "true" | "yes" | "on" => Ok(true),
         "false" | "no" | "off" => Ok(false),
@@ -224,7 +225,7 @@ fn switch(change: &Change) -> Result<bool, Refusal> {
     }
 }
 
-fn bytes(change: &Change) -> Result<u64, Refusal> {
+pub(crate) fn bytes(change: &Change) -> Result<u64, Refusal> {
     let text = change.value.to_ascii_uppercase();
     let text = text.trim_end_matches('B');
     let (digits, unit) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
@@ -253,6 +254,7 @@ fn example(name: &str) -> &'static str {
 }
 
 impl WhatIfError {
+    /// The next move.
     pub fn hint(&self) -> &str {
         match self {
             WhatIfError::Refused(refusal) => &refusal.hint,
@@ -420,11 +422,12 @@ pub struct Prediction {
 }
 
 /// A replay that is further off says too little of what a change does.
-pub const UNDERSTOOD: f64 = 0.10;
+const UNDERSTOOD: f64 = 0.10;
 /// From here on the model waits for something.
 const WAITS: f64 = 0.05;
 const RESAMPLES: u64 = 40;
 
+/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WhatIfError {
     #[error(transparent)]
@@ -516,7 +519,7 @@ pub fn predict(model: &RunModel, changes: &[Change]) -> Result<Prediction, WhatI
 
 /// Half of what nine in ten repeats of a run lie within, as a share of its step time: what differs from one start of a
 /// program to the next is in no log. From the sleeping stages of `benches/records/predictions.md`.
-const BETWEEN_RUNS: f64 = 0.03;
+pub(crate) const BETWEEN_RUNS: f64 = 0.03;
 
 /// Nine in ten lie within; what the model may be wrong by, as a share of the value, is added to either side.
 fn spread(values: impl Iterator<Item = f64>, value: f64, off: f64) -> Likely {

@@ -52,6 +52,7 @@ pub struct LogMel {
 debug_fields!(LogMel: framing, n_mels);
 
 impl LogMel {
+    /// Refuses settings that contradict each other.
     pub fn new(settings: &AudioSettings) -> Result<Self, AudioSettingsError> {
         settings.validate()?;
         let n_fft = settings.n_fft;

@@ -20,6 +20,7 @@ pub struct MelTables {
 }
 
 impl MelTables {
+    /// Computes them once for all clips.
     pub fn new(settings: &AudioSettings) -> MelTables {
         let n_fft = settings.n_fft;
         let bank = MelFilterbank::new(settings);

@@ -99,6 +99,7 @@ impl Vocoder for GriffinLim {
 }
 
 impl GriffinLim {
+    /// Refuses settings that contradict each other.
     pub fn new(settings: &AudioSettings) -> Result<Self, AudioSettingsError> {
         settings.validate()?;
         let n_fft = settings.n_fft;

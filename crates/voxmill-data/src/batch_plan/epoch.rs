@@ -27,6 +27,7 @@ pub struct PlannedBatch {
     pub rows: Vec<PlannedRow>,
 }
 
+/// A row of a batch: a clip, and where the style of its voice is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedRow {
     /// Number of the clip.
@@ -55,6 +56,7 @@ pub struct Rank {
     pub(crate) world: u32,
 }
 
+/// A number that no rank of so many has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rank {number} is not one of {world} (ranks count from 0)")]
 pub struct RankError {
@@ -120,6 +122,7 @@ impl EpochPlan {
         &self.masked
     }
 
+    /// What the batch is padded to.
     pub fn shape(&self, batch: &PlannedBatch) -> Shape {
         self.shapes[batch.shape]
     }

@@ -125,6 +125,7 @@ impl BatchSettings {
     }
 }
 
+/// Why no plan can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchPlanError {
     #[error("there are no clips to plan batches for")]
@@ -168,6 +169,7 @@ impl BatchPlan {
         &self.clips
     }
 
+    /// What it was made with.
     pub fn settings(&self) -> &BatchSettings {
         &self.settings
     }

@@ -24,6 +24,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// In an epoch, of all ranks.
     pub fn batches(&self) -> u64 {
         (self.clips.len() as u64).div_ceil(u64::from(self.shape.rows))
     }

@@ -38,6 +38,7 @@ pub struct KnownClip {
     pub quality: Option<Quality>,
 }
 
+/// What came of the clips that were stale.
 #[derive(Debug, Default)]
 pub struct Built {
     /// One for each stale clip that was reached and is good.
@@ -49,6 +50,7 @@ pub struct Built {
     pub interrupted: bool,
 }
 
+/// Why building ended before its last clip.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error(transparent)]

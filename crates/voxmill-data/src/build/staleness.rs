@@ -57,6 +57,7 @@ pub(crate) fn fingerprint(clip: &Clip, recipe: &Recipe, verify: bool) -> Fingerp
     }
 }
 
+/// A clip whose features must be computed, and why.
 #[derive(Debug)]
 pub struct Stale {
     pub clip: usize,
@@ -66,6 +67,7 @@ pub struct Stale {
     pub(super) audio_fresh: bool,
 }
 
+/// How a cache differs from what its clips are made from now.
 #[derive(Debug, Default)]
 pub struct Staleness {
     pub stale: Vec<Stale>,
@@ -107,6 +109,7 @@ impl Staleness {
         staleness
     }
 
+    /// Whether the cache is up to date as it is.
     pub fn nothing_to_write(&self) -> bool {
         self.stale.is_empty() && self.restamped.is_empty()
     }

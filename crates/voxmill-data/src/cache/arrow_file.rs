@@ -1,7 +1,7 @@
 //! Arrow IPC files, written through a [`Draft`] and read from bytes that were checked and mapped.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,10 +66,12 @@ impl ArrowDraft {
 
 /// Maps a file of the cache. Costs some microseconds; pages are read when they are touched.
 pub(super) fn map(path: &Path) -> io::Result<Bytes> {
-    let file = File::open(path)?;
-    if file.metadata()?.len() == 0 {
+    let found = fs::metadata(path)?;
+    // What is no file is as damaged as an empty one. Opening a pipe could wait for ever.
+    if !found.is_file() || found.len() == 0 {
         return Ok(Bytes::new());
     }
+    let file = File::open(path)?;
     #[expect(unsafe_code, reason = "a memory map is the point of the cache")]
     // SAFETY: published files are never written to again, only unlinked, which leaves the mapping
     // intact. Somebody else who writes into one while we run breaks this; no program can map a file
@@ -177,7 +179,6 @@ fn slice(buffer: &Buffer, block: &Block) -> Option<Buffer> {
 mod tests {
     use super::*;
     use arrow_array::{ArrayRef, Float32Array};
-    use std::fs;
 
     fn published(dir: &Path) -> FileName {
         let values: ArrayRef = Arc::new(Float32Array::from_iter_values((0..100).map(|i| i as f32)));
@@ -204,6 +205,21 @@ mod tests {
             assert!(file.contains(&values));
             assert_eq!(values.align_offset(ALIGNMENT), 0);
         }
+    }
+
+    /// Without the look before it, opening the pipe would wait for ever.
+    #[test]
+    fn what_is_no_file_is_damaged_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = published(dir.path());
+        let path = dir.path().join(name.to_string());
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        assert!(check_and_read(&name, &map(&path).unwrap()).is_err());
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(check_and_read(&name, &map(&path).unwrap()).is_err());
     }
 
     /// Even bytes whose hash is right, which only a forger could make, give an error, not a panic.

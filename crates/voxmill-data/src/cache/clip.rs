@@ -22,6 +22,7 @@ pub struct ClipView<'a> {
 }
 
 impl<'a> ClipView<'a> {
+    /// Borrows what was computed.
     pub fn new(text: &'a TextFeatures, audio: &'a AudioFeatures) -> Self {
         ClipView {
             language: text.language,
@@ -33,10 +34,12 @@ impl<'a> ClipView<'a> {
         }
     }
 
+    /// How many frames it has.
     pub fn frames(&self) -> usize {
         self.mel.len() / usize::from(self.mel_channels)
     }
 
+    /// A copy of its sound.
     pub fn to_audio(&self) -> AudioFeatures {
         AudioFeatures {
             mel: self.mel.to_vec(),

@@ -18,6 +18,7 @@ use voxmill_text::language::Language;
 pub struct Hash128(pub [u8; 16]);
 
 impl Hash128 {
+    /// The hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Hash128(xxh3_128(bytes).to_be_bytes())
     }
@@ -85,7 +86,7 @@ impl AudioStamp {
     }
 
     /// Reads the whole file.
-    pub fn with_content(path: &Path) -> io::Result<Self> {
+    pub(crate) fn with_content(path: &Path) -> io::Result<Self> {
         let stamp = Self::of(&fs::metadata(path)?);
         let mut hasher = Xxh3::new();
         let mut file = File::open(path)?;

@@ -162,6 +162,7 @@ impl Cache {
         Ok(true)
     }
 
+    /// The folder it was opened from.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -171,6 +172,7 @@ impl Cache {
         self.entries.len()
     }
 
+    /// Whether it has no clip.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -180,6 +182,7 @@ impl Cache {
         self.entries.iter().map(|(id, entry)| (id.as_str(), entry))
     }
 
+    /// What the index says of a clip, without reading its shard.
     pub fn entry(&self, id: &str) -> Option<&Entry> {
         self.entries.get(id)
     }

@@ -24,6 +24,7 @@ const LOCK_FILE: &str = "lock";
 /// How often a waiting writer tries again.
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
+/// How large shards and the whole cache become.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterOptions {
     /// A shard is finished when it reaches this size...

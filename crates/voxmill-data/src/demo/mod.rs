@@ -23,7 +23,9 @@ pub const MAIN_SPEAKER: &str = "rms";
 /// What the pack may cost the program.
 pub const MAX_PACK_BYTES: usize = 14_000_000;
 
+/// The manifest of the clips to train on, in the corpus's folder.
 pub const TRAIN_MANIFEST: &str = "metadata_train.csv";
+/// The manifest of the clips that are held out.
 pub const EVAL_MANIFEST: &str = "metadata_eval.csv";
 /// Ten sentences with words that were never trained on; in neither manifest.
 pub const UNSEEN_MANIFEST: &str = "unseen.csv";
@@ -41,6 +43,7 @@ pub struct DemoCorpus {
     pub files_written: usize,
 }
 
+/// Why the corpus cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("the demo corpus inside this program is damaged")]

@@ -13,6 +13,7 @@ use std::str;
 const MAGIC: &[u8; 8] = b"VOXPACK1";
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
+/// Why bytes are no pack.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PackError {
     #[error("not a pack of a known version (it should begin with VOXPACK1)")]
@@ -85,10 +86,11 @@ impl<'a> Pack<'a> {
     }
 
     /// The hash written in the pack: its content's name.
-    pub fn recorded_hash(&self) -> &'a [u8] {
+    pub(crate) fn recorded_hash(&self) -> &'a [u8] {
         &self.bytes[self.bytes.len() - HASH_BYTES..]
     }
 
+    /// How many files it holds.
     pub fn files(&self) -> usize {
         self.entries.len()
     }

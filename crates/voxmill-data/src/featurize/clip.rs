@@ -17,6 +17,7 @@ pub struct ClipFeaturizer {
 }
 
 impl ClipFeaturizer {
+    /// Refuses settings that contradict each other.
     pub fn new(audio: &AudioSettings) -> Result<ClipFeaturizer, AudioSettingsError> {
         Ok(ClipFeaturizer {
             featurizer: Featurizer::new(audio)?,

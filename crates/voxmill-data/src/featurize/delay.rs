@@ -62,6 +62,7 @@ impl InjectedDelays {
         collate.preceded_by(move |_| compute_for(self.collate))
     }
 
+    /// The work, each item of which is delayed as one that is moved to a device slowly.
     pub fn of_transfer<T: 'static, U: 'static>(self, transfer: Work<T, U>) -> Work<T, U> {
         transfer.preceded_by(move |_| sleep(self.transfer))
     }

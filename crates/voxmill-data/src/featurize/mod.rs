@@ -49,6 +49,7 @@ impl Default for Recipe {
 }
 
 impl Recipe {
+    /// The clip's own language, or the one that was set for all. `None`: it is detected from the text.
     pub fn language_of(&self, clip: &Clip) -> Option<Language> {
         clip.language.or(self.language)
     }

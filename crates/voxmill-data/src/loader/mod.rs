@@ -82,6 +82,7 @@ impl Default for LoaderSettings {
     }
 }
 
+/// Why batches cannot be made, found before the first one.
 #[derive(Debug, thiserror::Error)]
 pub enum LoaderError {
     #[error(transparent)]
@@ -213,6 +214,7 @@ impl Loader {
         clips.map(|clip| self.clip(clip).header.seconds()).sum()
     }
 
+    /// Which clips are in which batch.
     pub fn plan(&self) -> &BatchPlan {
         &self.rows.plan
     }

@@ -145,6 +145,7 @@ enum FolderListing {
 }
 
 impl AudioFolder {
+    /// Lists the folder once, so that no row asks the file system for each extension.
     pub fn list(rows: &Rows, links: FollowedLinks) -> Result<AudioFolder, ManifestError> {
         let io_error = |path, source| ManifestError::Io { path, source };
         let (folder, wavs) = (rows.folder.clone(), rows.folder.join("wavs"));

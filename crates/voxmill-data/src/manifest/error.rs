@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::layouts::Layout;
 
+/// Why a folder has no manifest that can be read. A bad row is no such error.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("there is no folder `{}`", folder.display())]

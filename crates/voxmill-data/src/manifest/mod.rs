@@ -83,6 +83,7 @@ pub struct Clip {
 }
 
 impl Clip {
+    /// The file that its sound is in.
     pub fn audio_path(&self) -> PathBuf {
         self.source.folder.join(Path::new(&*self.audio_file))
     }
@@ -120,6 +121,7 @@ impl Default for Limits {
 /// Clips shorter than this hold no speech worth aligning; they are filtered.
 pub const MIN_SECONDS: f64 = 0.1;
 
+/// The clips of a dataset, and what was left out of it.
 #[derive(Debug)]
 pub struct Manifest {
     /// In row order.
@@ -204,6 +206,7 @@ impl Manifest {
         self.quarantine.too_many(self.rows(), max_bad_share)
     }
 
+    /// The name of who speaks it.
     pub fn speaker(&self, clip: &Clip) -> &str {
         &self.speakers[clip.speaker as usize]
     }

@@ -21,28 +21,43 @@ const MAX_SHOWN_CHARS: usize = 200;
 pub struct Reason(Cow<'static, str>);
 
 impl Reason {
+    /// The line is longer than a row may be.
     pub const LINE_TOO_LONG: Reason = Reason::named("line too long");
+    /// The line has a byte that no text has.
     pub const NUL_BYTE: Reason = Reason::named("NUL byte");
+    /// The line is not text in UTF-8.
     pub const INVALID_UTF8: Reason = Reason::named("invalid UTF-8");
+    /// A column of the header is missing.
     pub const TOO_FEW_COLUMNS: Reason = Reason::named("too few columns");
+    /// There are more columns than the header names.
     pub const TOO_MANY_COLUMNS: Reason = Reason::named("too many columns");
+    /// The row names no clip.
     pub const EMPTY_ID: Reason = Reason::named("empty id");
+    /// The row has nothing to be spoken.
     pub const EMPTY_TEXT: Reason = Reason::named("empty text");
+    /// The row's language is no language code.
     pub const UNKNOWN_LANGUAGE: Reason = Reason::named("unknown language");
+    /// An earlier row has the same id.
     pub const DUPLICATE_ID: Reason = Reason::named("duplicate id");
     /// By its path or through a link.
     pub const OUTSIDE_FOLDER: Reason = Reason::named("outside the dataset folder");
+    /// There is no file of that name.
     pub const MISSING_AUDIO: Reason = Reason::named("missing audio");
+    /// The file is in no format that is read.
     pub const UNSUPPORTED_AUDIO: Reason = Reason::named("unsupported audio format");
     /// A folder, pipe, socket or device where the audio should be. Never opened.
     pub const NOT_A_FILE: Reason = Reason::named("not a file");
+    /// The file is damaged, or may not be read.
     pub const UNREADABLE_AUDIO: Reason = Reason::named("unreadable audio");
+    /// The file holds no sound.
     pub const EMPTY_AUDIO: Reason = Reason::named("empty audio");
 
+    /// A reason of another crate, by the name that is shown.
     pub const fn named(name: &'static str) -> Reason {
         Reason(Cow::Borrowed(name))
     }
 
+    /// As it is shown.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -54,6 +69,7 @@ impl fmt::Display for Reason {
     }
 }
 
+/// A clip that is left out, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantineEntry {
     /// The manifest file as it is shown.
@@ -99,14 +115,17 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
+    /// All of them, in the order in which they were found.
     pub fn entries(&self) -> &[QuarantineEntry] {
         &self.entries
     }
 
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -169,6 +188,7 @@ impl Quarantine {
         write_table(path, HEADER, rows)
     }
 
+    /// Reads a list that [`Quarantine::write_csv`] wrote.
     pub fn read_csv(path: &Path) -> Result<Quarantine, TableError> {
         let mut entries = Vec::new();
         for (line, fields) in read_table(path, HEADER)? {

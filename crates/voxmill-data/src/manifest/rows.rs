@@ -48,6 +48,7 @@ pub struct Row {
     pub(super) extension: Option<Extension>,
 }
 
+/// What the manifest files of a folder say, before any audio is looked at.
 #[derive(Debug)]
 pub struct Rows {
     pub folder: PathBuf,

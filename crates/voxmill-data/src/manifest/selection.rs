@@ -6,6 +6,7 @@ use super::{Clip, Manifest, Quarantine, Split};
 use crate::draw::draw;
 
 impl Manifest {
+    /// Its clips of one split, in the manifest's order.
     pub fn clips_of(&self, split: Split) -> impl Iterator<Item = &Clip> {
         self.clips.iter().filter(move |clip| clip.split == split)
     }

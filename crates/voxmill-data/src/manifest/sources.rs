@@ -46,6 +46,7 @@ pub fn source_formats<'a>(clips: impl IntoIterator<Item = &'a Clip>) -> Vec<Sour
 }
 
 impl Manifest {
+    /// What its files are, and how much there is of each.
     pub fn source_formats(&self) -> Vec<SourceFormat> {
         source_formats(&self.clips)
     }

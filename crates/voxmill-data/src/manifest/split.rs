@@ -12,6 +12,7 @@ use crate::draw::{draw, unit};
 /// Part of the format of a run: another value would move clips between the sets of old runs.
 const SPLIT_SEED: u64 = 0x766f_786d_696c_6c01;
 
+/// What a clip is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Split {
     Train,

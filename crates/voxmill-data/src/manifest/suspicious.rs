@@ -64,6 +64,7 @@ pub struct MeasuredClip<'a> {
     pub unread: usize,
 }
 
+/// What is odd about a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suspicion {
     /// More text than the audio has room for.
@@ -97,6 +98,7 @@ impl fmt::Display for Suspicion {
     }
 }
 
+/// A clip that a person should listen to, with the measure that says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspicious {
     pub clip: String,

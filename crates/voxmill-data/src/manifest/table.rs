@@ -17,6 +17,7 @@ use voxmill_untrusted::shown;
 /// A row for each of some million clips.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Why a list cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("cannot write `{}`", path.display())]
@@ -48,8 +49,12 @@ pub(super) fn write_table<const N: usize>(
         for row in rows {
             write_row(&mut table, row.each_ref().map(String::as_str))?;
         }
-        let is_done = match fs::read(path) {
-            Ok(before) => before == table,
+        // A pipe or a device in its place may never end: it is replaced unread.
+        let is_done = match fs::metadata(path) {
+            Ok(found) if found.is_file() && found.len() == table.len() as u64 => {
+                fs::read(path).is_ok_and(|before| before == table)
+            }
+            Ok(_) => false,
             Err(error) => error.kind() == io::ErrorKind::NotFound && table.len() == empty,
         };
         if is_done {
@@ -217,6 +222,20 @@ mod tests {
         assert!(problem("a,b\n1,\"2\n").contains("line 2: a quote is not closed"));
         assert!(problem("a,b\n1,2").contains("line 2: the last row is cut off"));
         assert!(problem("a,b\n1,\"2\"x\n").contains("line 2: text after"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_replaced_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        write_table(&path, ["a"], [["1".to_owned()]]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\n1\n");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        write_table(&path, ["a"], []).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\n");
     }
 
     #[test]

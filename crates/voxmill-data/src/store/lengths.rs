@@ -48,6 +48,7 @@ impl FeatureStore {
         self
     }
 
+    /// What clips are planned with, for a checkpoint to keep.
     pub fn lengths(&self) -> &PlannedLengths {
         &self.lengths
     }

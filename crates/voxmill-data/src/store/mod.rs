@@ -174,6 +174,7 @@ impl FeatureStore {
         store
     }
 
+    /// The clips, by number.
     pub fn clips(&self) -> &[Clip] {
         &self.clips
     }
@@ -188,6 +189,7 @@ impl FeatureStore {
         (frames * audio.n_mels * size_of::<f32>()) as u64 <= self.hold_bytes
     }
 
+    /// How features are computed.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }

@@ -23,6 +23,7 @@ pub struct CacheHome {
 }
 
 impl CacheHome {
+    /// This folder, however large it becomes.
     pub fn unbounded(dir: PathBuf) -> CacheHome {
         CacheHome {
             dir,

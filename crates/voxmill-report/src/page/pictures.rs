@@ -7,6 +7,7 @@ use super::{Part, Reported, buffers, steps, timeline};
 
 const STYLE: &str = include_str!("picture.css");
 
+/// A chart of the page that is also there by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Picture {
     StepTime,

@@ -44,6 +44,7 @@ pub struct Sample {
 }
 
 impl Samples {
+    /// Whether there is nothing to hear or to see.
     pub fn is_empty(&self) -> bool {
         self.spoken.is_empty() && self.left_out == 0
     }

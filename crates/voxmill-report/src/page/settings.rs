@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use voxmill_format::Utc;
 use voxmill_telemetry::facts::RecordedSetting;
 
 use super::markup::Html;
@@ -80,23 +81,7 @@ pub(super) fn date(unix_seconds: f64) -> String {
     if !(unix_seconds > 0.0 && unix_seconds < 1e12) {
         return "–".to_owned();
     }
-    let seconds = unix_seconds as i64;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years are counted from March, so that the leap day is a year's last.
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = era * 400 + year + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    Utc::of_unix(unix_seconds as u64).to_string()
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ impl<'a> Mel<'a> {
         }
     }
 
+    /// How many frames it has.
     pub fn frames(&self) -> usize {
         self.values.len() / self.channels
     }

@@ -16,6 +16,7 @@ use voxmill_untrusted::shown;
 
 use protobuf::Message;
 
+/// Why curves are not written.
 #[derive(Debug, thiserror::Error)]
 pub enum EventFileError {
     #[error("cannot make a TensorBoard event file in {}", folder.display())]
@@ -89,6 +90,7 @@ impl EventWriter {
         Ok(writer)
     }
 
+    /// The file that is written.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -101,6 +103,7 @@ impl EventWriter {
         self.record(&protobuf::summary_event(at, values))
     }
 
+    /// A picture; what is no PNG is refused.
     pub fn picture(&mut self, at: Moment, tag: &str, png: &[u8]) -> Result<(), EventFileError> {
         let Some((width, height)) = png_size(png) else {
             let tag = tag.to_owned();
@@ -110,6 +113,7 @@ impl EventWriter {
         self.record(&protobuf::summary_event(at, [value]))
     }
 
+    /// A sound to play.
     pub fn sound(
         &mut self,
         at: Moment,
@@ -136,6 +140,7 @@ impl EventWriter {
         self.record(&protobuf::summary_event(at, [value]))
     }
 
+    /// Hands all of it to the system.
     pub fn flush(&mut self) -> Result<(), EventFileError> {
         self.file.flush().map_err(|cause| self.write_error(cause))
     }

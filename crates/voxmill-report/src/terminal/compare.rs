@@ -23,6 +23,7 @@ const RUNS_IN_A_TABLE: usize = 3;
 const WIDEST: usize = 18;
 const INTERVAL: &str = "90 % interval";
 
+/// What `compare` prints.
 pub fn comparison_text(comparison: &Comparison, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
     runs(&mut page, comparison);

@@ -6,6 +6,7 @@ use super::page::Page;
 use super::{Mark, Paint};
 use crate::format::{Table, bar, count, counted, percent, time, whole};
 
+/// What `analyze` prints.
 pub fn data_side_text(data: &DataSide, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
     page.push(&format!(

@@ -9,6 +9,7 @@ use super::{Paint, machine};
 use crate::format::{pad_left, size, span};
 use crate::results::devices::{Copy, DevicesResult, GpuFound};
 
+/// What `devices` prints.
 pub fn devices_text(devices: &DevicesResult) -> String {
     let mut page = Page::new(LABEL, Paint::plain());
     let cpu = &devices.cpu;

@@ -3,6 +3,7 @@
 mod compare;
 mod data_side;
 mod devices;
+mod ledger;
 mod page;
 mod plan;
 mod prepare;
@@ -17,6 +18,7 @@ mod what_if;
 pub use compare::comparison_text;
 pub use data_side::data_side_text;
 pub use devices::devices_text;
+pub use ledger::ledger_text;
 pub use plan::plan_text;
 pub use prepare::prepared_text;
 pub use profile::profile_text;
@@ -51,6 +53,7 @@ enum Mark {
 }
 
 impl Paint {
+    /// Without colours.
     pub fn plain() -> Paint {
         Paint { colour: false }
     }

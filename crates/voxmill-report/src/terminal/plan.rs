@@ -10,6 +10,7 @@ use crate::format::{Table, bar, count, percent, three_digits};
 /// Columns of the longest bar.
 const BAR: usize = 24;
 
+/// What `plan` prints.
 pub fn plan_text(planned: &Planned, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
     let steps = count(planned.steps);

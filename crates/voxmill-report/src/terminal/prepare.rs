@@ -13,6 +13,7 @@ use crate::results::prepare::{
 const MOST_GROUPS: usize = 8;
 const LABEL: usize = 12;
 
+/// What `prepare` prints of one folder.
 pub fn prepared_text(report: &PreparedDataset) -> String {
     let mut page = Page::new(LABEL, Paint::plain());
     let demo = super::demo_note(report.demo);

@@ -12,6 +12,7 @@ use crate::format::{
     Table, bar, count, counted, measure, percent, size, three_digits, time, whole, whole_percent,
 };
 
+/// What `profile` prints.
 pub fn profile_text(profile: &Profile, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
     head(&mut page, profile);

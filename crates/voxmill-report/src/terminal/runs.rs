@@ -6,6 +6,7 @@ use crate::results::runs::{ListedRun, ListedState, RunList};
 /// The narrowest that a name may be cut to.
 const NARROWEST: usize = 16;
 
+/// What `runs` prints.
 pub fn runs_text(list: &RunList) -> String {
     if list.runs.is_empty() {
         return format!("no runs in `{}`", list.runs_dir.display());

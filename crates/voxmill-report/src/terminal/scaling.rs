@@ -14,6 +14,7 @@ const BAR: usize = 40;
 /// Above this share of clips whose features were computed in between, sizes are not measured alike.
 const COLD: f64 = 0.1;
 
+/// What `scale` prints.
 pub fn scaling_text(scaling: &Scaling, paint: Paint) -> String {
     let mut page = Page::new(0, paint);
     table(&mut page, scaling);

@@ -7,6 +7,7 @@ use crate::results::text::TextResult;
 
 const LABEL: usize = 12;
 
+/// What `text` prints of one text.
 pub fn front_end_text(result: &TextResult) -> String {
     let mut page = Page::new(LABEL, Paint::plain());
     page.whole_line("text", &result.text);

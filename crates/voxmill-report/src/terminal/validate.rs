@@ -12,6 +12,7 @@ fn new_page() -> Page {
     Page::new(LABEL, Paint::plain())
 }
 
+/// What `validate` prints.
 pub fn validation_text(found: &ValidateResult) -> String {
     let mut page = new_page();
     facts(&mut page, found);

@@ -25,7 +25,7 @@ pub(super) fn predicted_gain(gain: Likely) -> String {
         false => format!("{:.1}", 100.0 * share),
     });
     let value = short_percent(value.abs());
-    format!("predicted: a step takes {value} {less} time (90 % interval: {low} to {high} % {less})")
+    format!("predicted: a step takes {value} {less} time (likely {low} to {high} % {less})")
 }
 
 pub(super) fn what_if(page: &mut Page, prediction: &Prediction) {
@@ -45,7 +45,7 @@ pub(super) fn what_if(page: &mut Page, prediction: &Prediction) {
     }
     page.table(&table);
     let Likely { low, high, .. } = prediction.step_ms;
-    let interval = format!("90 % interval of the step: {} to {}", time(low), time(high));
+    let interval = format!("likely step: {} to {}", time(low), time(high));
     page.wrapped("  ", interval);
     page.wrapped("  ", predicted_gain(prediction.gain));
     let bound = match prediction.bound_by.as_str() {

@@ -23,6 +23,7 @@ pub struct Flags {
 }
 
 impl Flags {
+    /// What was typed, where it has a value of this kind.
     pub fn get<T: FromValue>(&self, key: &Key) -> Option<T> {
         T::from_value(self.typed.get(key.name)?.clone()?)
     }
@@ -37,6 +38,7 @@ impl Flags {
         self.typed.insert(key.name, Some(value));
     }
 
+    /// Whether one flag turns it on and another one off.
     pub fn contradict(&self, key: &Key) -> bool {
         self.contradictions.contains(&key)
     }

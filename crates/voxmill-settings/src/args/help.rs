@@ -200,6 +200,21 @@ Examples:
 
 Exit: 0, also where there are no runs";
 
+pub(super) const LEDGER: &str = "\
+`profile` and `plan --replay` keep each prediction that they print in
+ledger.jsonl, next to the runs. When a later `train` or `profile` has made the
+change, on the same data and machine and with nothing else changed, what it
+measured is kept as well. A change that no setting makes, such as a faster disk,
+is never scored; nor is one measured while other programs took the cores.
+
+Examples:
+  voxmill profile --what-if num_workers=4   predict
+  voxmill profile --num-workers 4           do it
+  voxmill ledger                            see how good the prediction was
+  voxmill ledger --export ledger.json       a file for others
+
+Exit: 0, also where nothing was predicted";
+
 pub(super) const WATCH: &str = "\
 It reads the run's log and changes nothing: leaving it does not stop the run.
 Without a terminal it prints a line every 5 seconds until the run ends.

@@ -86,6 +86,9 @@ pub enum Verb {
     /// Predict a run on hardware that is not there: from stage times that you state, or from a run's log
     #[command(after_help = help::PLAN)]
     Plan(PlanArgs),
+    /// Compare what was predicted with what later runs measured
+    #[command(after_help = help::LEDGER)]
+    Ledger(LedgerArgs),
     /// Show how the text front-end reads a sentence
     #[command(after_help = help::TEXT)]
     Text(TextArgs),
@@ -278,6 +281,25 @@ pub struct RunsArgs {
     /// Print the list as JSON on standard output
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct LedgerArgs {
+    /// Where runs are kept, and the ledger with them [default: runs]
+    #[arg(long, value_name = "DIR", value_parser = of::<PathBuf>(keys::RUNS_DIR.kind))]
+    runs_dir: Option<PathBuf>,
+    /// Write the JSON to this file, to be shown to others: there are no paths and no names in it
+    #[arg(long, value_name = "FILE")]
+    pub export: Option<PathBuf>,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl LedgerArgs {
+    pub fn runs_dir(&self) -> PathBuf {
+        runs_dir(self.runs_dir.as_ref())
+    }
 }
 
 impl WatchArgs {

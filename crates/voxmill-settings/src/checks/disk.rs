@@ -21,6 +21,7 @@ pub struct DiskFacts {
     pub epoch_seconds: Option<f64>,
 }
 
+/// How fast some files of the dataset were read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadSpeed {
     pub files: usize,
@@ -29,6 +30,7 @@ pub struct ReadSpeed {
 }
 
 impl ReadSpeed {
+    /// On average.
     pub fn bytes_a_second(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
     }

@@ -132,6 +132,7 @@ pub struct ClipLengths {
     pub usual: Length,
 }
 
+/// How long a clip is, as its limits count it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Length {
     pub frames: u32,

@@ -25,6 +25,7 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Of the largest batch that the plan has.
     pub fn of(settings: &TrainSettings, precision: Precision, plan: &BatchPlan) -> Needs {
         let speakers: BTreeSet<u32> = plan.clips().iter().map(|clip| clip.speaker).collect();
         let form = StepForm {
@@ -83,6 +84,7 @@ impl Needs {
         self.slots - 1
     }
 
+    /// Bytes on the model device, with all batches that wait there.
     pub fn on_model(&self) -> u64 {
         self.model.with_slots(self.slots)
     }
@@ -111,6 +113,7 @@ pub struct StepClips {
 }
 
 impl StepClips {
+    /// As the settings have it.
     pub fn of(settings: &TrainSettings) -> Self {
         Self {
             batch_size: settings.data.batches.batch_size.get(),
@@ -118,6 +121,7 @@ impl StepClips {
         }
     }
 
+    /// Of a step, at the most.
     pub fn clips(self) -> u32 {
         self.batch_size.saturating_mul(self.accumulate)
     }
@@ -130,6 +134,7 @@ impl StepClips {
         }
     }
 
+    /// As many clips, or a few more, in batches that are smaller by so many times.
     pub fn in_parts(self, parts: usize) -> Self {
         let parts = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
         let batch_size = NonZeroU32::new(self.batch_size / parts);

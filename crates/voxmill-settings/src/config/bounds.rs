@@ -1,11 +1,12 @@
-//! How deep and how large a file may be, seen before it is taken into memory: the library's loader calls
-//! itself for each level, and a file of 30,000 levels would end the program.
+//! YAML as text → values, of a file that is neither too deep nor too large. That is seen before it is taken into memory:
+//! the library's loader calls itself for each level, and a file of 30,000 levels would end the program.
 //!
 //! It also copies what an alias names, and counts a key as one value whatever is in it: aliases of groups within keys
 //! would grow tenfold with each line. A group is therefore not repeated by an alias.
 
 use std::collections::HashSet;
 
+use saphyr::{MarkedYaml, YamlLoader};
 use saphyr_parser::{Event, Parser};
 
 use super::file::FileProblem;
@@ -14,10 +15,29 @@ use super::file::FileProblem;
 const DEEPEST: usize = 16;
 
 /// With every key there is, 400.
-pub(super) const MOST_VALUES: usize = 10_000;
+const MOST_VALUES: usize = 10_000;
+
+/// The documents of a text, their scalars as they are written, so that flags and files share one parser of values.
+pub(super) fn load(text: &str) -> Result<Vec<MarkedYaml<'_>>, FileProblem> {
+    if let Some(fault) = exceeded(text) {
+        return Err(fault);
+    }
+    let mut loader = YamlLoader::<MarkedYaml>::default();
+    loader.early_parse(false);
+    loader.alias_limit(MOST_VALUES);
+    let loaded = Parser::new_from_str(text).load(&mut loader, true);
+    match loaded.err().or_else(|| loader.error().cloned()) {
+        None => Ok(loader.into_documents()),
+        Some(error) => {
+            let what = format!("this is not valid YAML: {}", error.info());
+            let hint = "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place";
+            Err(FileProblem::at(*error.marker(), 1, what, hint.into()))
+        }
+    }
+}
 
 /// The first place that is too deep, or beyond the last value. A text that is no YAML is left to the loader.
-pub(super) fn exceeded(text: &str) -> Option<FileProblem> {
+fn exceeded(text: &str) -> Option<FileProblem> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut groups = HashSet::new();
     for event in Parser::new_from_str(text) {

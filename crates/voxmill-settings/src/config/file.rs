@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use saphyr::{MarkedYaml, ScalarStyle, YamlData, YamlLoader};
-use saphyr_parser::{Marker, Parser};
+use saphyr::{MarkedYaml, ScalarStyle, YamlData};
+use saphyr_parser::Marker;
 
 use voxmill_untrusted::file::read_text;
 use voxmill_untrusted::shown::unbroken;
@@ -50,6 +50,7 @@ pub struct Place {
 }
 
 impl ConfigFile {
+    /// Reads and checks a whole file.
     pub fn read(path: &Path) -> anyhow::Result<ConfigFile> {
         Self::parse(&Self::text_of(path)?, path)
     }
@@ -83,26 +84,16 @@ impl ConfigFile {
 
     /// What is good in a text, and all that is wrong with it. `None`: it is no YAML.
     pub fn examine(text: &str, path: &Path) -> (Option<ConfigFile>, FileProblems) {
-        if let Some(fault) = bounds::exceeded(text) {
-            return (None, FileProblems::of(fault));
-        }
-        let mut loader = YamlLoader::<MarkedYaml>::default();
-        // Scalars stay as they are written, so that flags and file share one parser of values.
-        loader.early_parse(false);
-        loader.alias_limit(bounds::MOST_VALUES);
-        let loaded = Parser::new_from_str(text).load(&mut loader, true);
-        if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
-            let what = format!("this is not valid YAML: {}", error.info());
-            let hint = "check the indentation (spaces, not tabs), the colons, and that no key stands twice around this place";
-            let fault = FileProblem::at(*error.marker(), 1, what, hint.into());
-            return (None, FileProblems::of(fault));
-        }
+        let documents = match bounds::load(text) {
+            Ok(documents) => documents,
+            Err(fault) => return (None, FileProblems::of(fault)),
+        };
         let mut reader = FileReader {
             path,
             config: ConfigFile::default(),
             faults: FileProblems::default(),
         };
-        for document in &loader.into_documents() {
+        for document in &documents {
             reader.document(document);
         }
         (Some(reader.config), reader.faults)
@@ -118,6 +109,7 @@ impl ConfigFile {
         self.entries.get(key.name).map(|entry| &entry.value)
     }
 
+    /// A value with its place.
     pub fn get<T: FromValue>(&self, key: &Key) -> Option<(T, Place)> {
         let entry = self.entries.get(key.name)?;
         let value = T::from_value(entry.value.clone())?;
@@ -154,10 +146,12 @@ impl FileProblems {
         }
     }
 
+    /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
+    /// How many there are, described or not.
     pub fn count(&self) -> usize {
         self.described.len() + self.more
     }

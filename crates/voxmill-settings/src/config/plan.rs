@@ -14,8 +14,8 @@
 
 use std::path::Path;
 
-use saphyr::{MarkedYaml, YamlData, YamlLoader};
-use saphyr_parser::{Marker, Parser};
+use saphyr::{MarkedYaml, YamlData};
+use saphyr_parser::Marker;
 
 use voxmill_analysis::plan::{Each, PlannedRun, PlannedStage, Timed, With};
 use voxmill_untrusted::file::read_text;
@@ -45,25 +45,7 @@ pub fn read(path: &Path) -> anyhow::Result<PlannedRun> {
 
 fn parse(text: &str, path: &Path) -> anyhow::Result<PlannedRun> {
     let refused = |fault| to_error(FileProblems::of(fault), text, path);
-    if let Some(fault) = bounds::exceeded(text) {
-        return Err(refused(fault));
-    }
-    let mut loader = YamlLoader::<MarkedYaml>::default();
-    loader.early_parse(false);
-    loader.alias_limit(bounds::MOST_VALUES);
-    let loaded = Parser::new_from_str(text).load(&mut loader, true);
-    if let Some(error) = loaded.err().or_else(|| loader.error().cloned()) {
-        let what = format!("this is not valid YAML: {}", error.info());
-        let hint =
-            "check the indentation, the colons, and that no key stands twice around this place";
-        return Err(refused(FileProblem::at(
-            *error.marker(),
-            1,
-            what,
-            hint.into(),
-        )));
-    }
-    let documents = loader.into_documents();
+    let documents = bounds::load(text).map_err(refused)?;
     let Some(document) = documents.first() else {
         let hint = "write stages: and train: with their times";
         return Err(UserError::new(format!("the plan `{}` is empty", path.display()), hint).into());

@@ -62,6 +62,7 @@ impl Kind {
         }
     }
 
+    /// Reads a value, or says what would be one.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let text_if = |fits: bool| fits.then(|| Value::Text(text.into()));
         let value = match *self {

@@ -20,6 +20,7 @@ pub enum Devices {
 }
 
 impl Devices {
+    /// The one that trains.
     pub fn model(self) -> DeviceId {
         match self {
             Devices::Single(device) => device,
@@ -27,6 +28,7 @@ impl Devices {
         }
     }
 
+    /// The one that prepares batches.
     pub fn data(self) -> DeviceId {
         match self {
             Devices::Single(device) => device,
@@ -34,6 +36,7 @@ impl Devices {
         }
     }
 
+    /// Whether these are two.
     pub fn is_pair(self) -> bool {
         matches!(self, Devices::Pair { .. })
     }
@@ -75,6 +78,7 @@ pub struct AvailableDevices {
 }
 
 impl AvailableDevices {
+    /// Looks at every backend of this build.
     pub fn detect() -> AvailableDevices {
         let compiled = Backend::compiled().filter(|backend| *backend != Backend::Cpu);
         let backends: Vec<_> = compiled.map(|backend| (backend, found(backend))).collect();
@@ -94,7 +98,7 @@ impl AvailableDevices {
 
     /// The same, but no device is opened: for a process that does not train, and would take a share of the device
     /// from the one that does.
-    pub fn detect_closed() -> AvailableDevices {
+    pub(crate) fn detect_closed() -> AvailableDevices {
         AvailableDevices {
             identities: Identities::unasked(),
             ..AvailableDevices::detect()

@@ -25,6 +25,7 @@ pub struct LogFollower {
 }
 
 impl LogFollower {
+    /// From its first line on.
     pub fn open(path: &Path) -> Result<LogFollower, LogError> {
         let path = path.to_owned();
         match file::open(&path) {

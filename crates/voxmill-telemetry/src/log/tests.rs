@@ -125,7 +125,7 @@ fn a_resumed_run_is_a_new_segment_even_after_a_cut_line() {
     let mut writer = run_until(9);
     writer.sync().unwrap();
     let log = RunLog::read(&path).unwrap();
-    let counts: Vec<usize> = log.segments.iter().map(|s| s.events.len()).collect();
+    let counts: Vec<usize> = log.starts.iter().map(|s| s.events.len()).collect();
     assert_eq!((&counts[..], flaws(&log)), (&[1, 2][..], (1, 0)));
     let (starts, _) = replay(&path).unwrap();
     let times: Vec<Nanos> = starts.iter().map(Stats::run_time).collect();
@@ -280,11 +280,11 @@ fn a_log_of_an_earlier_program_is_read_as_the_types_of_this_one() {
     assert_eq!(sampled, [("nvidia0", Some(500.0))]);
     assert_eq!(stats.host.allowed_cores, None);
     // This program writes the same strings, and an earlier one skips what it does not know.
-    let step = serde_json::to_string(&log.segments[0].events[4]).unwrap();
+    let step = serde_json::to_string(&log.starts[0].events[4]).unwrap();
     assert!(step.contains(r#""shape":"16x640x96""#), "{step}");
     let line = include_str!("earlier.jsonl").lines().nth(9).unwrap();
     assert_eq!(
-        serde_json::to_string(&log.segments[0].events[9]).unwrap(),
+        serde_json::to_string(&log.starts[0].events[9]).unwrap(),
         line
     );
 }

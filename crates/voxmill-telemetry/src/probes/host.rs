@@ -249,7 +249,7 @@ impl Process {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemInfo {
     pub(super) total: Option<u64>,
-    available: Option<u64>,
+    pub(super) available: Option<u64>,
     swap_total: Option<u64>,
     swap_free: Option<u64>,
 }

@@ -8,6 +8,7 @@ mod amd;
 mod drm;
 mod host;
 mod intel;
+mod machine;
 mod memory;
 #[cfg(any(target_os = "linux", windows))]
 mod nvml;
@@ -31,6 +32,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use machine::{Host, cores, machine_cores, processor, status_bytes};
 pub use memory::usable_memory;
 pub use sampler::Sampler;
 

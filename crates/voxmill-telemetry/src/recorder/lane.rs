@@ -61,6 +61,7 @@ impl Lane {
         }
     }
 
+    /// A place on a device changed its state.
     pub fn slot(&self, place: u32, item: u64, at: Nanos, to: SlotState) {
         self.push(ItemEvent::Slot {
             place,

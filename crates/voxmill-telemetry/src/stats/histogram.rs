@@ -19,6 +19,7 @@ const SUBS: u64 = 1 << SUB_BITS;
 const MOST_ROOM: usize = 66;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUBS as usize;
 
+/// How often spans of each length came.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "WrittenHistogram", try_from = "WrittenHistogram")]
 pub struct Histogram {
@@ -68,7 +69,7 @@ impl Histogram {
     const COARSEST: u32 = SUB_BITS;
 
     /// Puts neighbouring buckets together until the rest fits into a line of the log.
-    pub fn coarsen(&mut self) {
+    pub(crate) fn coarsen(&mut self) {
         while self.room() > MOST_ROOM && self.coarse < Self::COARSEST {
             self.coarsen_to(self.coarse + 1);
         }
@@ -100,6 +101,7 @@ impl Histogram {
         Self::ERROR * f64::from(1u32 << self.coarse)
     }
 
+    /// One span more.
     pub fn record(&mut self, span: Nanos) {
         let Nanos(nanos) = span;
         let bucket = bucket_of(nanos) >> self.coarse;
@@ -123,6 +125,7 @@ impl Histogram {
         self.sum_of_squares = self.sum_of_squares.saturating_add(squares);
     }
 
+    /// All spans of the other, too.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -141,14 +144,17 @@ impl Histogram {
         self.add_exact(other.count, other.sum, squares, other.min, other.max);
     }
 
+    /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
+    /// How many spans there are.
     pub fn count(&self) -> u64 {
         self.count
     }
 
+    /// All of them together.
     pub fn sum(&self) -> Nanos {
         Nanos(self.sum)
     }
@@ -158,10 +164,12 @@ impl Histogram {
         Nanos(self.min)
     }
 
+    /// The longest one, exactly.
     pub fn max(&self) -> Nanos {
         Nanos(self.max)
     }
 
+    /// The mean, exactly; 0 where nothing was recorded.
     pub fn mean_nanos(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
@@ -218,14 +226,17 @@ impl Histogram {
         Nanos(self.max)
     }
 
+    /// The median.
     pub fn p50(&self) -> Nanos {
         self.quantile(0.50)
     }
 
+    /// What one in twenty is longer than.
     pub fn p95(&self) -> Nanos {
         self.quantile(0.95)
     }
 
+    /// What one in a hundred is longer than.
     pub fn p99(&self) -> Nanos {
         self.quantile(0.99)
     }

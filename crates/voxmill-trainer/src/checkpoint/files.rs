@@ -189,6 +189,7 @@ const MOST_BEST: u64 = 10_000;
 pub(super) const UNFINISHED: &str = ".unfinished";
 
 impl Checkpoints {
+    /// Those in this folder, of any run. The newest `keep` of them stay.
     pub fn new(folder: &Path, keep: usize) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -200,6 +201,7 @@ impl Checkpoints {
         }
     }
 
+    /// Where they are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -115,6 +115,7 @@ pub struct Progress {
     pub bad_steps: u64,
 }
 
+/// The validation that was best so far.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     pub step: u64,
@@ -154,6 +155,7 @@ pub struct StoredAlignments {
     pub settling: Settling,
 }
 
+/// Durations of one batch that wait to be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingDurations {
     /// The plan's number of each row's clip; `None` is a masked row.
@@ -161,6 +163,7 @@ pub struct PendingDurations {
     pub durations: Vec<Vec<u32>>,
 }
 
+/// Where sound becomes log-mel frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PrepareOn {
@@ -174,8 +177,10 @@ pub enum PrepareOn {
 }
 
 impl PrepareOn {
+    /// In the order in which help texts name them.
     pub const ALL: [PrepareOn; 3] = [Self::Host, Self::Data, Self::Model];
 
+    /// As it is typed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -289,10 +294,12 @@ impl CheckpointFolder {
         })
     }
 
+    /// The folder that it is in.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// All of it that is not a tensor.
     pub fn facts(&self) -> &CheckpointFacts {
         &self.stored.facts
     }

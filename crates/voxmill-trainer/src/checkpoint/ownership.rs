@@ -16,6 +16,7 @@ use super::{CheckpointError, CheckpointFacts, Checkpoints, JSON, untrusted};
 pub const RUN_ID: &str = "run_id";
 
 impl CheckpointFacts {
+    /// What distinguishes its run from all others; `None` in old checkpoints.
     pub fn run_id(&self) -> Option<&str> {
         self.settings.get(RUN_ID)?.as_str()
     }

@@ -15,6 +15,7 @@ pub struct KnownFolder {
 }
 
 impl KnownFolder {
+    /// Holds the folder that is there now.
     pub fn find(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -22,6 +23,7 @@ impl KnownFolder {
         })
     }
 
+    /// Where it was found.
     pub fn path(&self) -> &Path {
         &self.path
     }

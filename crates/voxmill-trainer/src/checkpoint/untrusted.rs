@@ -25,6 +25,10 @@ const MOST_STEPS: u64 = 1 << 40;
 const MOST_EPOCHS: u64 = 1 << 31;
 /// Three centuries.
 const MOST_SECONDS: f64 = 1e10;
+/// Mean and deviation of log-mel values: those of real recordings are below 15.
+const MOST_MEL: f32 = 100.0;
+/// The model's own styles are within 1.
+const MOST_STYLE: f32 = 10.0;
 
 /// What a file of tensors may take, by the voice's shape.
 pub(super) fn file_bytes(voice: &VoiceFacts, name: &str) -> RangeInclusive<u64> {
@@ -127,7 +131,8 @@ fn check_voice(voice: &VoiceFacts) -> Result<(), String> {
     voice.audio.validate().map_err(|why| why.to_string())?;
     let statistics = voice.mel_statistics;
     let (mean, deviation) = (statistics.mean, statistics.deviation);
-    if !(mean.is_finite() && deviation.is_finite() && deviation > 0.0) {
+    let is_mel = (-MOST_MEL..=MOST_MEL).contains(&mean);
+    if !is_mel || !(f32::MIN_POSITIVE..=MOST_MEL).contains(&deviation) {
         return Err(format!("`mel_statistics` are {mean} and {deviation}"));
     }
     if !(0.5..=2.0).contains(&voice.length_scale) {
@@ -135,9 +140,12 @@ fn check_voice(voice: &VoiceFacts) -> Result<(), String> {
         return Err(format!("`length_scale` is {scale}, not from 0.5 to 2"));
     }
     for (name, style) in &voice.speakers {
-        if style.len() != voice.shape.style || !style.iter().all(|value| value.is_finite()) {
+        let is_style = |value: &f32| value.abs() <= MOST_STYLE;
+        if style.len() != voice.shape.style || !style.iter().all(is_style) {
             let length = voice.shape.style;
-            return Err(format!("the style of `{name}` is not {length} numbers"));
+            return Err(format!(
+                "the style of `{name}` is not {length} numbers from -{MOST_STYLE} to {MOST_STYLE}"
+            ));
         }
     }
     if let Some(recordings) = &voice.recordings {

@@ -1,5 +1,7 @@
 //! Tensors to and from safetensors files, by their paths in the model.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ModuleMapper, Param};
@@ -81,18 +83,26 @@ pub(super) fn file(tensors: Vec<HostTensor>) -> Vec<u8> {
 struct Loaded<'a> {
     path: &'a Path,
     tensors: SafeTensors<'a>,
+    untaken: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Loaded<'a> {
     fn new(path: &'a Path, bytes: &'a [u8]) -> Result<Self, CheckpointError> {
         let damaged = |why: safetensors::SafeTensorError| CheckpointError::damaged(path, why);
         let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
-        Ok(Self { path, tensors })
+        let names = tensors.names().into_iter().map(ToString::to_string);
+        let untaken = RefCell::new(names.collect());
+        Ok(Self {
+            path,
+            tensors,
+            untaken,
+        })
     }
 
     /// The numbers of a tensor: finite, as many as the shape says and none below `least`.
     fn take(&self, name: &str, shape: &[usize], least: f32) -> Result<Vec<f32>, CheckpointError> {
         let damaged = |why: String| Err(CheckpointError::damaged(self.path, why));
+        self.untaken.borrow_mut().remove(name);
         let Ok(view) = self.tensors.tensor(name) else {
             return damaged(format!("`{name}` is missing"));
         };
@@ -113,6 +123,17 @@ impl<'a> Loaded<'a> {
     fn two(&self, name: &str) -> Result<[f32; 2], CheckpointError> {
         let values = self.take(name, &[2], 0.0)?;
         Ok(std::array::from_fn(|at| values[at]))
+    }
+
+    /// A voice without some of its layers speaks as if nothing were missing.
+    fn check_all_taken(&self) -> Result<(), CheckpointError> {
+        match self.untaken.borrow().first() {
+            None => Ok(()),
+            Some(name) => {
+                let why = format!("a voice of this shape has no `{name}`");
+                Err(CheckpointError::damaged(self.path, why))
+            }
+        }
     }
 
     /// Puts the file's weights in place of a model's own.
@@ -165,7 +186,9 @@ pub(super) fn load_voice(
 ) -> Result<Voice, CheckpointError> {
     let loaded = Loaded::new(path, bytes)?;
     let fresh = Voice::new(&facts.shape, facts.vocabulary, 0, device);
-    loaded.place_into(fresh, "")
+    let voice = loaded.place_into(fresh, "")?;
+    loaded.check_all_taken()?;
+    Ok(voice)
 }
 
 /// From the files with all that training resumes from, and with the voice.
@@ -200,6 +223,8 @@ pub(super) fn load_training(
     let lengths = loaded.two("lengths")?;
     let has_scale = loaded.tensors.tensor(LOSS_SCALE).is_ok();
     let loss_scale = has_scale.then(|| loaded.two(LOSS_SCALE)).transpose()?;
+    loaded.check_all_taken()?;
+    means.check_all_taken()?;
     Ok(Restored {
         facts,
         model,

@@ -1,59 +1,36 @@
 //! AdamW's update of one weight in one pass through memory.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, ExtensionType, Flex, backend_extension};
+use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use pulp::Arch;
 use rayon::prelude::*;
 
 use super::block_op::{contiguous, numbers};
-use crate::optimizer::Moments;
+use crate::optimizer::{AdamNumbers, Moments, WeightState, updated};
 
-/// What is the same for all numbers of a weight.
+/// What is known of a step that counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AdamNumbers {
+pub(crate) struct StepNumbers {
     pub(crate) clip: f32,
-    pub(crate) beta_1: f32,
-    pub(crate) beta_2: f32,
-    /// The learning rate, divided by the first moment's correction.
-    pub(crate) rate: f32,
     pub(crate) second_scale: f32,
-    pub(crate) epsilon: f32,
-    pub(crate) shrink: f32,
     /// How much of its distance from the new weight the mean weight keeps.
     pub(crate) mean_keeps: f32,
 }
 
-/// The new weight and its state.
+/// The new weight and its state. The rate is divided by the first moment's correction.
 pub(crate) fn adam(
     n: AdamNumbers,
+    of_step: StepNumbers,
     weight: Tensor<1>,
     gradient: Tensor<1>,
     moments: Moments,
 ) -> (Tensor<1>, Moments) {
-    let old = WeightState {
-        weight: weight.into_dispatch(),
-        first: moments.first.into_dispatch(),
-        second: moments.second.into_dispatch(),
-        mean: moments.mean_weight.into_dispatch(),
-    };
-    let new = <Dispatch as AdamOps>::adam(old, gradient.into_dispatch(), n);
-    let moments = Moments {
-        path: moments.path,
-        first: Tensor::from_dispatch(new.first),
-        second: Tensor::from_dispatch(new.second),
-        mean_weight: Tensor::from_dispatch(new.mean),
-    };
-    (Tensor::from_dispatch(new.weight), moments)
-}
-
-#[derive(ExtensionType)]
-struct WeightState<B: Backend> {
-    weight: FloatTensor<B>,
-    first: FloatTensor<B>,
-    second: FloatTensor<B>,
-    mean: FloatTensor<B>,
+    let gradient = gradient.into_dispatch();
+    updated(weight, moments, |old| {
+        <Dispatch as AdamOps>::adam(old, gradient, n, of_step)
+    })
 }
 
 #[backend_extension(Flex)]
@@ -62,6 +39,7 @@ trait AdamOps: Backend {
         #[extension_type] old: WeightState<Self>,
         gradient: FloatTensor<Self>,
         n: AdamNumbers,
+        of_step: StepNumbers,
     ) -> WeightState<Self>;
 }
 
@@ -69,7 +47,12 @@ trait AdamOps: Backend {
 const TASK: usize = 16_384;
 
 impl AdamOps for Flex {
-    fn adam(old: WeightState<Flex>, gradient: FlexTensor, n: AdamNumbers) -> WeightState<Flex> {
+    fn adam(
+        old: WeightState<Flex>,
+        gradient: FlexTensor,
+        n: AdamNumbers,
+        of_step: StepNumbers,
+    ) -> WeightState<Flex> {
         let gradient = contiguous(gradient);
         // In place where nobody else holds them, which is the rule.
         let mut new = WeightState::<Flex> {
@@ -91,13 +74,13 @@ impl AdamOps for Flex {
                         .zip(second)
                         .zip(mean)
                     {
-                        let g = g * n.clip;
+                        let g = g * of_step.clip;
                         *m = *m * n.beta_1 + g * (1.0 - n.beta_1);
                         *v = *v * n.beta_2 + g * g * (1.0 - n.beta_2);
-                        let step = n.rate * *m / ((*v * n.second_scale).sqrt() + n.epsilon);
+                        let step = n.rate * *m / ((*v * of_step.second_scale).sqrt() + n.epsilon);
                         *w = *w * n.shrink - step;
                         // In this order keeping nothing gives the weight itself, to the bit.
-                        *e = *w + (*e - *w) * n.mean_keeps;
+                        *e = *w + (*e - *w) * of_step.mean_keeps;
                     }
                 });
             });

@@ -116,7 +116,7 @@ fn seen(frame: usize, valid: usize, width: usize) -> impl Iterator<Item = (usize
 }
 
 /// Sums over the frames of one segment, or of all rows.
-struct Sums {
+struct GradientSums {
     convolution: Vec<f32>,
     norm_gain: Vec<f32>,
     norm_bias: Vec<f32>,
@@ -126,7 +126,7 @@ struct Sums {
     narrow_bias: Vec<f32>,
 }
 
-impl Sums {
+impl GradientSums {
     /// `rows`: those that a style belongs to.
     fn new(block: &BlockSlices<'_>, rows: usize) -> Self {
         let channels = |times: usize| vec![0.0; times * block.channels];
@@ -295,12 +295,12 @@ impl BlockSlices<'_> {
         let mut convolved = vec![0.0; frames * channels];
         let actives = parts(&mut active, &segments, hidden, |s| s.packed);
         let convolveds = parts(&mut convolved, &segments, channels, |s| s.packed);
-        let sums: Vec<Sums> = segments
+        let sums: Vec<GradientSums> = segments
             .par_iter()
             .zip(actives)
             .zip(convolveds)
             .map(|((segment, active), convolved)| {
-                let mut sums = Sums::new(self, 1);
+                let mut sums = GradientSums::new(self, 1);
                 let output = &output_valid[segment.packed * channels..];
                 let output = &output[..segment.frames * channels];
                 self.through_activation(segment.frames, active, output, convolved, &mut sums);
@@ -346,7 +346,7 @@ impl BlockSlices<'_> {
                 });
             });
 
-        let mut all = Sums::new(self, lengths.len());
+        let mut all = GradientSums::new(self, lengths.len());
         for (segment, sums) in segments.iter().zip(&sums) {
             let of_row = segment.row * channels..(segment.row + 1) * channels;
             add(&mut all.convolution, &sums.convolution);
@@ -379,7 +379,7 @@ impl BlockSlices<'_> {
         active: &mut [f32],
         output: &[f32],
         normed: &mut [f32],
-        sums: &mut Sums,
+        sums: &mut GradientSums,
     ) {
         let (channels, hidden) = (self.channels, self.hidden);
         let mut gradient = vec![0.0; active.len()];
@@ -416,7 +416,13 @@ impl BlockSlices<'_> {
     /// and goes out as that of the convolution's output. The convolution itself is done again: that
     /// costs less than to keep its result.
     #[inline(always)]
-    fn through_norm(&self, segment: &Segment, row: &[f32], gradient: &mut [f32], sums: &mut Sums) {
+    fn through_norm(
+        &self,
+        segment: &Segment,
+        row: &[f32],
+        gradient: &mut [f32],
+        sums: &mut GradientSums,
+    ) {
         let channels = self.channels;
         let scale = &self.scale[segment.row * channels..][..channels];
         let (gain, bias) = (&self.norm_gain[..channels], &self.norm_bias[..channels]);

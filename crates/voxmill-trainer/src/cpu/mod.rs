@@ -14,7 +14,7 @@ mod expand_op;
 mod matrix;
 mod rows;
 
-pub(crate) use adam::{AdamNumbers, adam};
+pub(crate) use adam::{StepNumbers, adam};
 pub(crate) use block::NORM_EPSILON;
 pub(crate) use block_op::{BlockInputs, block};
 pub(crate) use expand_op::expand;

@@ -90,6 +90,7 @@ pub fn signature(id: DeviceId, device: &Device) -> Option<String> {
     Some(parts.join(", "))
 }
 
+/// A build without GPUs has no device but the CPU.
 #[cfg(not(feature = "gpu"))]
 pub fn signature(_: DeviceId, _: &Device) -> Option<String> {
     None
@@ -119,6 +120,7 @@ pub fn keep_kernels_in(folder: &std::path::Path) {
     CubeClRuntimeConfig::try_set(config.override_from_env());
 }
 
+/// A build without GPUs compiles no kernels.
 #[cfg(not(feature = "gpu"))]
 pub fn keep_kernels_in(_: &std::path::Path) {}
 

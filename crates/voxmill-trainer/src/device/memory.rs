@@ -12,7 +12,7 @@ pub struct PoolMemory {
 }
 
 /// `None` where the backend does not report it, as on the CPU.
-pub fn memory_in_use(device: &Device) -> Option<PoolMemory> {
+pub(crate) fn memory_in_use(device: &Device) -> Option<PoolMemory> {
     let usage = device.clone().inner().memory_pool_usage()?;
     Some(PoolMemory {
         in_use: usage.bytes_in_use,

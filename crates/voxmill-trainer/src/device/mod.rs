@@ -23,7 +23,8 @@ pub(crate) use find::panic_message;
 pub use find::{FoundDevice, found, keep_kernels_in, open, signature, without_panic};
 pub(crate) use gradients::{tracked_on, with_gradients};
 pub use identity::{Identity, identity};
-pub use memory::{PoolMemory, memory_in_use};
+pub use memory::PoolMemory;
+pub(crate) use memory::memory_in_use;
 pub use precision::Precision;
 pub(crate) use precision::widened;
 pub(crate) use reader::{Coming, Reader};
@@ -50,6 +51,7 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// The best first.
     pub const ALL: [Backend; 6] = [
         Backend::Cuda,
         Backend::Rocm,
@@ -71,7 +73,7 @@ impl Backend {
         }
     }
 
-    pub fn is_compiled(self) -> bool {
+    pub(crate) fn is_compiled(self) -> bool {
         match self {
             Backend::Cuda => cfg!(feature = "cuda"),
             Backend::Rocm => cfg!(feature = "rocm"),
@@ -100,8 +102,10 @@ pub struct DeviceId {
 }
 
 impl DeviceId {
+    /// The one that is always there.
     pub const CPU: DeviceId = DeviceId::new(Backend::Cpu, 0);
 
+    /// The `index`-th of a backend, without logical devices.
     pub const fn new(backend: Backend, index: usize) -> DeviceId {
         DeviceId {
             backend,
@@ -110,6 +114,7 @@ impl DeviceId {
         }
     }
 
+    /// Whether it is no GPU.
     pub fn is_cpu(self) -> bool {
         self.backend == Backend::Cpu
     }
@@ -152,10 +157,12 @@ impl FromStr for DeviceId {
     }
 }
 
+/// What names no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no device called `{0}`")]
 pub struct UnknownName(pub String);
 
+/// Why a device cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     #[error("this build has no `{}` backend", .0.name())]

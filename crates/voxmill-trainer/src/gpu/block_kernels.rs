@@ -60,6 +60,52 @@ fn sum_of_units(shared: &mut Shared<[f32]>, own: f32) -> f32 {
     shared[0]
 }
 
+/// What the convolution makes of one frame, by one cube: each unit's channels go into `values`, less the mean of all, and
+/// the deviation of all is returned.
+#[cube]
+fn centred<F: Float>(
+    input: &Tensor<F>,
+    mask: &Tensor<f32>,
+    taps: &Tensor<f32>,
+    shared: &mut Shared<[f32]>,
+    values: &mut Array<f32>,
+    epsilon: f32,
+    #[comptime] channels: usize,
+    #[comptime] width: usize,
+    #[comptime] units: usize,
+) -> f32 {
+    let unit = UNIT_POS_X as usize;
+    let (at, row) = (CUBE_POS_X as usize, CUBE_POS_Y as usize);
+    let time = input.shape(1);
+    let first = row * time;
+    let each = comptime!(channels.div_ceil(units));
+    let count = f32::cast_from(channels as u32);
+    let mut sum = f32::new(0.0);
+    #[unroll]
+    for n in 0..each {
+        let channel = n * units + unit;
+        if channel < channels {
+            let value =
+                convolved::<F>(input, mask, taps, first, at, time, channel, channels, width);
+            values[n] = value;
+            sum += value;
+        }
+    }
+    let mean = sum_of_units(shared, sum) / count;
+    let mut squares = f32::new(0.0);
+    #[unroll]
+    for n in 0..each {
+        let channel = n * units + unit;
+        if channel < channels {
+            let off = values[n] - mean;
+            values[n] = off;
+            squares += off * off;
+        }
+    }
+    let variance = sum_of_units(shared, squares) / count;
+    (variance + epsilon).sqrt()
+}
+
 /// Convolution, norm and style of one frame, by one cube: its place is (time, row).
 #[cube(launch)]
 pub(super) fn mix_kernel<F: Float>(
@@ -84,36 +130,22 @@ pub(super) fn mix_kernel<F: Float>(
     let each = comptime!(channels.div_ceil(units));
     let mut shared = Shared::<[f32]>::new_slice(units);
     let mut values = Array::<f32>::new(each);
-    let count = f32::cast_from(channels as u32);
-
-    let mut sum = f32::new(0.0);
+    let deviation = centred::<F>(
+        input,
+        mask,
+        taps,
+        &mut shared,
+        &mut values,
+        epsilon,
+        channels,
+        width,
+        units,
+    );
     #[unroll]
     for n in 0..each {
         let channel = n * units + unit;
         if channel < channels {
-            let value =
-                convolved::<F>(input, mask, taps, first, at, time, channel, channels, width);
-            values[n] = value;
-            sum += value;
-        }
-    }
-    let mean = sum_of_units(&mut shared, sum) / count;
-    let mut squares = f32::new(0.0);
-    #[unroll]
-    for n in 0..each {
-        let channel = n * units + unit;
-        if channel < channels {
-            let off = values[n] - mean;
-            squares += off * off;
-        }
-    }
-    let variance = sum_of_units(&mut shared, squares) / count;
-    let deviation = (variance + epsilon).sqrt();
-    #[unroll]
-    for n in 0..each {
-        let channel = n * units + unit;
-        if channel < channels {
-            let mut value = (values[n] - mean) / deviation * gain[channel] + bias[channel];
+            let mut value = values[n] / deviation * gain[channel] + bias[channel];
             if comptime!(has_style) {
                 let scale = f32::cast_from(film[row * 2 * channels + channel]);
                 let shift = f32::cast_from(film[row * 2 * channels + channels + channel]);
@@ -226,29 +258,17 @@ pub(super) fn norm_back_kernel<F: Float>(
     let mut gradients = Array::<f32>::new(each);
     let count = f32::cast_from(channels as u32);
 
-    let mut sum = f32::new(0.0);
-    #[unroll]
-    for n in 0..each {
-        let channel = n * units + unit;
-        if channel < channels {
-            let value =
-                convolved::<F>(input, mask, taps, first, at, time, channel, channels, width);
-            values[n] = value;
-            sum += value;
-        }
-    }
-    let mean = sum_of_units(&mut shared, sum) / count;
-    let mut squares = f32::new(0.0);
-    #[unroll]
-    for n in 0..each {
-        let channel = n * units + unit;
-        if channel < channels {
-            let off = values[n] - mean;
-            squares += off * off;
-        }
-    }
-    let variance = sum_of_units(&mut shared, squares) / count;
-    let deviation = (variance + epsilon).sqrt();
+    let deviation = centred::<F>(
+        input,
+        mask,
+        taps,
+        &mut shared,
+        &mut values,
+        epsilon,
+        channels,
+        width,
+        units,
+    );
 
     let mut sum = f32::new(0.0);
     let mut along = f32::new(0.0);
@@ -256,7 +276,7 @@ pub(super) fn norm_back_kernel<F: Float>(
     for n in 0..each {
         let channel = n * units + unit;
         if channel < channels {
-            let value = (values[n] - mean) / deviation;
+            let value = values[n] / deviation;
             let mut own = f32::cast_from(gradient[(first + at) * channels + channel]);
             if comptime!(has_style) {
                 own += own * f32::cast_from(film[row * 2 * channels + channel]);

@@ -20,4 +20,4 @@ mod update_op;
 pub(crate) use block_op::{BlockInputs, block};
 pub(crate) use look_up_op::look_up;
 pub(crate) use stand_in_op::stand_in;
-pub(crate) use update_op::{AdamNumbers, PLACED_AT_ONCE, adam, place};
+pub(crate) use update_op::{PLACED_AT_ONCE, adam, place};

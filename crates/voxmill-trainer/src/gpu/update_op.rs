@@ -9,17 +9,9 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::launch::{Cube, element, empty, one_for_each, plain};
 use super::update_kernels::{adam_kernel, place_kernel};
-use crate::optimizer::Moments;
-
-/// What is the same for all numbers, known on the host.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AdamNumbers {
-    pub(crate) beta_1: f32,
-    pub(crate) beta_2: f32,
-    pub(crate) rate: f32,
-    pub(crate) shrink: f32,
-    pub(crate) epsilon: f32,
-}
+#[cfg(feature = "tuned")]
+use crate::optimizer::WeightStateMetadata;
+use crate::optimizer::{AdamNumbers, Moments, WeightState, updated};
 
 /// The new weights and their state. `control` is on the device: nobody waits to learn whether the step counts.
 pub(crate) fn adam(
@@ -29,21 +21,10 @@ pub(crate) fn adam(
     gradient: Tensor<1>,
     moments: Moments,
 ) -> (Tensor<1>, Moments) {
-    let old = WeightState {
-        weight: weight.into_dispatch(),
-        first: moments.first.into_dispatch(),
-        second: moments.second.into_dispatch(),
-        mean: moments.mean_weight.into_dispatch(),
-    };
     let (gradient, control) = (gradient.into_dispatch(), control.into_dispatch());
-    let new = <Dispatch as UpdateOps>::adam(old, gradient, control, n);
-    let moments = Moments {
-        path: moments.path,
-        first: Tensor::from_dispatch(new.first),
-        second: Tensor::from_dispatch(new.second),
-        mean_weight: Tensor::from_dispatch(new.mean),
-    };
-    (Tensor::from_dispatch(new.weight), moments)
+    updated(weight, moments, |old| {
+        <Dispatch as UpdateOps>::adam(old, gradient, control, n)
+    })
 }
 
 /// How many parts one kernel puts into a buffer: with the buffer and the sizes as many as every device binds.
@@ -67,15 +48,6 @@ pub(crate) fn place(packed: Tensor<1>, parts: Vec<(usize, Tensor<1>)>) -> Tensor
     Tensor::from_dispatch(<Dispatch as UpdateOps>::place(
         packed, parts, froms, lengths,
     ))
-}
-
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
-pub(crate) struct WeightState<B: Backend> {
-    weight: FloatTensor<B>,
-    first: FloatTensor<B>,
-    second: FloatTensor<B>,
-    mean: FloatTensor<B>,
 }
 
 #[derive(Clone, Debug, ExtensionType)]

@@ -17,14 +17,17 @@ pub struct PoolUsage {
 }
 
 impl PoolUsage {
+    /// At the last check.
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
     }
 
+    /// At any check.
     pub fn most(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
     }
 
+    /// Notes what a check found.
     pub fn record(&self, bytes: u64) {
         self.last.store(bytes, Ordering::Relaxed);
         self.most.fetch_max(bytes, Ordering::Relaxed);

@@ -26,6 +26,7 @@ pub enum MemoryFinding {
     Grows { since: u64, steps: u64, bytes: u64 },
 }
 
+/// Looks at a device's pools from step to step, for a limit and for growth that does not end.
 #[derive(Debug)]
 pub struct MemoryWatch {
     pools: Pools,
@@ -54,6 +55,7 @@ impl MemoryWatch {
         }
     }
 
+    /// What they may hold, where that was given.
     pub fn limit(&self) -> Option<u64> {
         self.limit
     }
@@ -68,6 +70,7 @@ impl MemoryWatch {
         (self.peak > 0).then_some(self.peak)
     }
 
+    /// Looks now; each finding is reported once.
     pub fn check(&mut self, step: u64) -> Option<MemoryFinding> {
         let (bytes, most) = match &self.pools {
             Pools::Model(device) => reserved(device, self.limit)?,

@@ -45,6 +45,7 @@ pub struct Vocabulary {
     pub mel_channels: usize,
 }
 
+/// The model: encoder, alignment, durations, style and decoder.
 #[derive(Module, Debug)]
 pub struct Voice {
     token_embedding: Param<Tensor<2>>,

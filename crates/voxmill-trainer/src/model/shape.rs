@@ -69,8 +69,10 @@ pub enum ModelSize {
 }
 
 impl ModelSize {
+    /// From the smallest to the largest.
     pub const ALL: [ModelSize; 5] = [Self::Nano, Self::Tiny, Self::Small, Self::Base, Self::Big];
 
+    /// As it is typed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nano => "nano",
@@ -95,6 +97,7 @@ impl ModelSize {
         }
     }
 
+    /// Steps until the learning rate is at its peak.
     pub fn warmup_steps(self) -> u64 {
         match self {
             Self::Nano | Self::Tiny => 50,
@@ -113,6 +116,7 @@ impl ModelSize {
         }
     }
 
+    /// What it is built of.
     pub fn shape(self) -> ModelShape {
         let shape = |channels, encoder: [usize; 2], decoder: [usize; 2], reference: [usize; 3]| {
             let [encoder_blocks, encoder_widen] = encoder;
@@ -145,6 +149,7 @@ impl fmt::Display for ModelSize {
     }
 }
 
+/// What names no size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no model size; there are nano, tiny, small, base (or normal) and big")]
 pub struct UnknownSize(String);

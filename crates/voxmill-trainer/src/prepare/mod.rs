@@ -37,6 +37,7 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Valid ones alone: padding counts nothing.
     pub fn of(batch: &Batch) -> Self {
         let sum = |counts: &[u32]| counts.iter().copied().map(u64::from).sum();
         Self {

@@ -30,6 +30,7 @@ impl Transfer {
         self.rate(self.seconds.iter().copied().fold(f64::INFINITY, f64::min))
     }
 
+    /// Bytes a second in the round that lies in the middle.
     pub fn median(&self) -> f64 {
         let mut sorted = self.seconds.clone();
         sorted.sort_by(f64::total_cmp);

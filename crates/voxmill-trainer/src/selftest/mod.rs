@@ -18,6 +18,7 @@ pub struct SelftestCheck {
     pub outcome: CheckOutcome,
 }
 
+/// What one check found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CheckOutcome {
     /// How far the device is from the CPU, and the most that passes.
@@ -35,6 +36,7 @@ pub enum CheckOutcome {
     NotMeasurable(String),
 }
 
+/// What a measured number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeasuredUnit {
     BytesPerSecond,
@@ -43,6 +45,7 @@ pub enum MeasuredUnit {
 }
 
 impl CheckOutcome {
+    /// Whether the device must not be trained on.
     pub fn is_failure(&self) -> bool {
         match self {
             // What is not a number is not close to anything.

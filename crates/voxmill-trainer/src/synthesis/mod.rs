@@ -9,7 +9,7 @@ use voxmill_audio::{
 };
 use voxmill_text::language::Language;
 use voxmill_text::symbols::{self, SymbolTable};
-use voxmill_text::{FrontEnd, TextError, sentences};
+use voxmill_text::{FrontEnd, TextError, cut_long_words, sentences};
 
 pub use voice::{SpokenMel, TrainedVoice};
 
@@ -34,6 +34,7 @@ pub struct Reading {
     pub problems: Vec<String>,
 }
 
+/// A sentence as the model is given it.
 #[derive(Clone, Debug)]
 pub struct ReadSentence {
     pub tokens: Vec<u16>,
@@ -50,7 +51,20 @@ pub struct Speech {
     pub model_time: Duration,
 }
 
+/// Why a text could not be spoken.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeakError {
+    #[error("the voice makes no sound: {0} is no log-mel value of speech")]
+    NoSound(f32),
+    #[error(transparent)]
+    Loudness(#[from] AudioError),
+}
+
+/// Log-mel values of the loudest recordings are below 10; far above them the vocoder overflows into silence.
+const LOUDEST_MEL: f32 = 20.0;
+
 impl<'a> Synthesizer<'a> {
+    /// `iterations` of the vocoder: more sound better and take longer.
     pub fn new(
         front_end: &'a FrontEnd,
         audio: &AudioSettings,
@@ -71,7 +85,12 @@ impl<'a> Synthesizer<'a> {
     ) -> Result<Reading, TextError> {
         let known = voice.facts().symbols.symbols.len();
         let mut reading = Reading::default();
-        for sentence in sentences(text) {
+        // Before sentences: they would make many short words of a long one.
+        let (text, long_words) = cut_long_words(text);
+        reading
+            .problems
+            .extend(long_words.iter().map(ToString::to_string));
+        for sentence in sentences(&text) {
             let utterance = self.front_end.process(sentence, language)?;
             for sign in utterance.unknown_symbols {
                 if !reading.unread.contains(&sign) {
@@ -100,7 +119,7 @@ impl<'a> Synthesizer<'a> {
         style: impl Fn(Language) -> &'s [f32],
         rate: f64,
         mut spoken: impl FnMut(),
-    ) -> Result<Speech, AudioError> {
+    ) -> Result<Speech, SpeakError> {
         let facts = voice.facts();
         let pause = Pause::of(voice, rate);
         let mut speech = Speech::default();
@@ -111,6 +130,10 @@ impl<'a> Synthesizer<'a> {
                 .speak(&sentence.tokens, sentence.language, style, rate)
                 .mel;
             speech.model_time += begin.elapsed();
+            let is_sound = |value: &f32| value.abs() <= LOUDEST_MEL;
+            if let Some(value) = mel.iter().find(|value| !is_sound(value)) {
+                return Err(SpeakError::NoSound(*value));
+            }
             let is_last = number + 1 == sentences.len();
             if !is_last {
                 mel.extend(&pause.frames);

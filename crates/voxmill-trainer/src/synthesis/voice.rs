@@ -28,12 +28,14 @@ pub struct SpokenMel {
 }
 
 impl SpokenMel {
+    /// How many frames it has.
     pub fn frames(&self) -> usize {
         self.mel.len() / self.channels.max(1)
     }
 }
 
 impl TrainedVoice {
+    /// Reads a checkpoint's voice onto a device.
     pub fn load(checkpoint: &CheckpointFolder, device: &Device) -> Result<Self, CheckpointError> {
         let facts = checkpoint.facts().voice.clone();
         Ok(Self::new(checkpoint.voice(device)?, facts, device.clone()))
@@ -53,6 +55,7 @@ impl TrainedVoice {
         }
     }
 
+    /// What is known of it besides its weights.
     pub fn facts(&self) -> &VoiceFacts {
         &self.facts
     }

@@ -69,6 +69,7 @@ impl std::fmt::Debug for Fed {
     }
 }
 
+/// Why a feed or an observer ended the run, in its own words.
 pub type FeedError = Box<dyn Error + Send + Sync>;
 
 /// Where batches come from.
@@ -95,6 +96,7 @@ pub trait Feed {
     }
 }
 
+/// Why a run ended before it was done.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     #[error("the feed of batches failed")]
@@ -177,14 +179,17 @@ impl Began {
 }
 
 impl Trainer {
+    /// How far the run is.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
+    /// What the model is built of.
     pub fn shape(&self) -> &ModelShape {
         &self.voice.shape
     }
 
+    /// How many numbers the model learns.
     pub fn parameters(&self) -> usize {
         self.model.parameters()
     }

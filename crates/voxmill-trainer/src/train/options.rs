@@ -36,6 +36,7 @@ impl RunLimits {
     }
 }
 
+/// The numbers of a run, by which the loop works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainOptions {
     pub seed: u64,

@@ -18,6 +18,7 @@ use crate::optimizer::{LEAST_LOSS_SCALE, Taken};
 use crate::prepare::ReadyBatch;
 use crate::synthesis::TrainedVoice;
 
+/// The parts of the loss, each a mean over valid frames or tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Losses {
     /// What is minimised.
@@ -105,6 +106,7 @@ impl StepReport {
     }
 }
 
+/// How long the parts of a step took, where they were timed one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepParts {
     /// The alignment search is in it.
@@ -113,6 +115,7 @@ pub struct StepParts {
     pub optimizer: Duration,
 }
 
+/// What the held-out clips said.
 #[derive(Clone, Debug)]
 pub struct Validation {
     pub step: u64,
@@ -136,6 +139,7 @@ pub struct Shown {
     pub durations: Vec<u32>,
 }
 
+/// A checkpoint that was written.
 #[derive(Clone, Debug)]
 pub struct Saved {
     pub step: u64,
@@ -157,6 +161,7 @@ pub struct NotSaved<'a> {
     pub again_in: Option<Duration>,
 }
 
+/// Why a run that did not fail has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
     MaxSteps,

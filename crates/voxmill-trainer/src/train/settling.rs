@@ -11,6 +11,7 @@ const STILL: f64 = 0.02;
 /// Settled ones are searched again once in this many epochs. Chosen, not measured.
 const SEARCH_AGAIN: u64 = 8;
 
+/// Whether alignments still move, epoch by epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settling {
     /// That is being counted.

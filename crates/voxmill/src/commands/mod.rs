@@ -4,6 +4,7 @@ pub(crate) mod analyze;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod devices;
+pub(crate) mod ledger;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod profile;
@@ -21,7 +22,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use voxmill_report::format::fit;
+use voxmill_report::format::{Table, fit};
 use voxmill_report::terminal::Paint;
 
 use voxmill_settings::ResolvedSetting;
@@ -185,12 +186,9 @@ fn show_settings(settings: &[ResolvedSetting], json: bool) -> anyhow::Result<()>
         });
         return print_json(&lines.collect::<Vec<_>>());
     }
-    let width = |cell: fn(&ResolvedSetting) -> usize| settings.iter().map(cell).max().unwrap_or(0);
-    let names = width(|line| line.key.name.chars().count());
-    let values = width(|line| line.value.chars().count());
-    let line = |line: &ResolvedSetting| {
-        let (name, value, origin) = (line.key.name, &line.value, &line.origin);
-        format!("{name:names$}  {value:values$}  {origin}")
-    };
-    print_output(&settings.iter().map(line).collect::<Vec<_>>().join("\n"))
+    let mut table = Table::new(0);
+    for line in settings {
+        table.row([line.key.name, &line.value, &line.origin.to_string()]);
+    }
+    print_output(&table.text())
 }

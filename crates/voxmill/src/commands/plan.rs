@@ -9,7 +9,8 @@ use voxmill_settings::config::plan::read;
 use voxmill_settings::error::UserError;
 
 use super::{paint, print_result};
-use crate::session::recorded::read_run;
+use crate::session::predictions;
+use voxmill_settings::recorded::read_run;
 
 /// Of a run whose length nobody stated.
 const STEPS: u64 = 100_000;
@@ -38,7 +39,9 @@ fn of_log(log: &std::path::Path, args: &PlanArgs) -> anyhow::Result<Planned> {
         |error: WhatIfError| UserError::new(format!("--what-if: {error}"), error.hint());
     let question = args.what_if.as_deref().unwrap_or_default();
     let changes = parse(question).map_err(|refusal| unanswered(refusal.into()))?;
-    let model = RunModel::of(&read_run(log)?).map_err(|error| unanswered(error.into()))?;
+    let run = read_run(log)?;
+    let model = RunModel::of(&run).map_err(|error| unanswered(error.into()))?;
     let prediction = predict(&model, &changes).map_err(unanswered)?;
+    predictions::keep(log, &run, std::slice::from_ref(&prediction), "plan");
     Ok(plan_of_log(prediction, args.steps.unwrap_or(STEPS)))
 }

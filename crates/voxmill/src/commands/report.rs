@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use voxmill_analysis::compare::{Candidate, compare};
 use voxmill_report::page::{Picture, Reported, page, picture};
 
-use super::compare::{check_steps, log_of, names};
 use super::{print_output, status};
 use crate::exit::Exit;
-use crate::session::recorded::{below, of_log};
 use crate::session::report_page::{self, REPORT};
-use crate::session::run_folder::{EVENTS, Staged, settings_of};
 use voxmill_settings::args::{Chart, ReportArgs, runs_dir};
 use voxmill_settings::error::UserError;
+use voxmill_settings::recorded::{below, check_steps, log_of, names, of_log};
+use voxmill_settings::run_folder::{EVENTS, Staged, settings_of};
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
     let paths: Vec<PathBuf> = args

@@ -12,8 +12,8 @@ use voxmill_telemetry::log::{LogReader, is_being_written};
 
 use super::{print_result, warning};
 use crate::progress::CountProgress;
-use crate::session::recorded;
-use crate::session::run_folder::EVENTS;
+use voxmill_settings::recorded;
+use voxmill_settings::run_folder::EVENTS;
 
 pub(crate) fn run(args: &RunsArgs) -> anyhow::Result<()> {
     let runs_dir = args.runs_dir();

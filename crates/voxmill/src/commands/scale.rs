@@ -15,10 +15,10 @@ use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
 
 use super::{paint, print_lines, print_result, should_run, status};
-use crate::advice;
 use crate::exit::Exit;
 use crate::interrupt;
 use child::{Child, SizeEnded};
+use voxmill_settings::advice;
 use voxmill_settings::args::ScaleArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::{ScaleSettings, for_train};

@@ -10,7 +10,7 @@ use voxmill_trainer::selftest::{self, CheckOutcome, SelftestCheck};
 
 use super::{paint, print_output, print_result, status};
 use crate::exit::Exit;
-use crate::session::devices::open_device;
+use voxmill_settings::open_device;
 
 pub(crate) fn run(args: &SelftestArgs) -> anyhow::Result<Exit> {
     let available = AvailableDevices::detect();

@@ -8,10 +8,10 @@ use voxmill_text::symbols::SymbolTable;
 use voxmill_text::{LanguageSource, Utterance, Word};
 
 use super::{print_json_line, print_output, should_run};
-use crate::session::errors::front_end;
 use voxmill_settings::TextSettings;
 use voxmill_settings::args::TextArgs;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::front_end;
 
 /// Far more than a sentence.
 const MOST_LINE_BYTES: u64 = 4_000_000;

@@ -17,8 +17,8 @@ use super::{can_redraw, status};
 use crate::dashboard::Dashboard;
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::session::recorded;
-use crate::session::run_folder::EVENTS;
+use voxmill_settings::recorded;
+use voxmill_settings::run_folder::EVENTS;
 
 /// The log is written four times a second.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);

@@ -14,12 +14,12 @@ use voxmill_text::language::Language;
 use voxmill_trainer::checkpoint::PrepareOn;
 
 use super::dataset::{folders, scan};
-use super::errors::{front_end, of_loader};
 use super::on_all_threads;
-use super::unwanted::unwanted;
 use crate::commands::note;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{front_end, of_loader};
+use voxmill_settings::unwanted::unwanted;
 
 /// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
 const HELD_SHARE: u64 = 4;

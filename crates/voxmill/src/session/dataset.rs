@@ -3,10 +3,10 @@
 use voxmill_data::manifest::{FollowedLinks, Limits, MIN_SECONDS, Manifest, Split};
 use voxmill_data::{Dataset, DatasetFolder};
 
-use super::errors::of_manifest;
 use crate::commands::note;
-use crate::demo_folder;
+use voxmill_settings::demo_folder;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::of_manifest;
 use voxmill_settings::{DataSettings, Origin};
 
 /// The folder to train on, and the folder to validate on where that is another one.

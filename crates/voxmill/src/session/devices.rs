@@ -14,7 +14,7 @@ use voxmill_trainer::device::{self, Device, DeviceId, Precision};
 use voxmill_trainer::prepare::{Preparation, Preparer, ReadyBatch};
 
 use voxmill_settings::error::UserError;
-use voxmill_settings::{DeviceSettings, Devices, TrainSettings};
+use voxmill_settings::{DeviceSettings, Devices, TrainSettings, open_device};
 use voxmill_trainer::memory::{MemoryGate, NoRoom, PoolUsage};
 
 /// The devices of a run, open. With one device both are the same.
@@ -33,14 +33,6 @@ impl OpenDevices {
             data_pools: Arc::default(),
         })
     }
-}
-
-pub(crate) fn open_device(id: DeviceId) -> Result<Device, UserError> {
-    device::open(id).map_err(|error| {
-        let what = error.to_string();
-        let hint = "give another --device; --device cpu is always there";
-        UserError::new(what, hint)
-    })
 }
 
 /// What the model computes in on its device.

@@ -13,8 +13,10 @@ use voxmill_trainer::optimizer::AdamW;
 use voxmill_trainer::schedule::Schedule;
 use voxmill_trainer::train::{RunLimits, TrainOptions};
 
-use super::{RunPlan, Session, run_folder};
-use voxmill_settings::{ResolvedSetting, TrainSettings, cores};
+use voxmill_telemetry::probes::{cores, machine_cores, processor};
+
+use super::{RunPlan, Session};
+use voxmill_settings::{ResolvedSetting, TrainSettings, run_folder};
 
 /// Every setting as it is shown, for the checkpoint.
 pub(crate) fn values(shown: &[ResolvedSetting]) -> Value {
@@ -126,6 +128,9 @@ pub(crate) fn facts(
         (fact::SECONDS_BEFORE, before.to_string()),
         (fact::PRECISION, session.precision.describe().to_owned()),
     ];
+    if let Some(delays) = feeding.delays {
+        facts.push((fact::INJECTED, format!("{delays:?}")));
+    }
     if let Some(path) = settings.start.init_from() {
         facts.push((fact::INIT_FROM, path.display().to_string()));
     }
@@ -140,6 +145,7 @@ pub(crate) fn facts(
             .map(|most| (fact::MOST_SECONDS, most.to_string())),
     );
     facts.extend(machine_cores().map(|cores| (fact::MACHINE_CORES, cores.to_string())));
+    facts.extend(processor().map(|name| (fact::PROCESSOR, name)));
     let facts = facts.into_iter();
     facts
         .map(|(name, value)| (name.to_owned(), value))
@@ -205,11 +211,4 @@ pub(crate) fn dataset(session: &Session, plan: &RunPlan) -> DatasetFacts {
             .map(|(reason, count)| (reason.to_owned(), count as u64))
             .collect(),
     }
-}
-
-/// All of them, whether this process may use them or not.
-fn machine_cores() -> Option<usize> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let cores = info.lines().filter(|line| line.starts_with("processor"));
-    Some(cores.count()).filter(|cores| *cores > 0)
 }

@@ -251,9 +251,9 @@ mod tests {
     use voxmill_trainer::memory::PoolUsage;
     use voxmill_trainer::need::ModelNeed;
 
-    use super::super::errors::of_loader;
     use super::*;
     use voxmill_settings::error::failure;
+    use voxmill_settings::error::of_library::of_loader;
 
     #[test]
     fn a_refusal_says_how_far_off_it_is_whoever_set_the_limit() {

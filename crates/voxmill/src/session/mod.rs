@@ -6,19 +6,16 @@
 pub(crate) mod data;
 pub(crate) mod dataset;
 pub(crate) mod devices;
-pub(crate) mod errors;
 pub(crate) mod facts;
 pub(crate) mod feed;
 pub(crate) mod memory;
 mod parity;
 pub(crate) mod placement;
-pub(crate) mod recorded;
+pub(crate) mod predictions;
 pub(crate) mod recording;
 pub(crate) mod report_page;
-pub(crate) mod run_folder;
 pub(crate) mod run_lock;
 pub(crate) mod steps;
-pub(crate) mod unwanted;
 pub(crate) mod voice;
 
 use std::path::{Path, PathBuf};
@@ -40,12 +37,12 @@ use voxmill_trainer::train::{Stopped, Summary, TrainOptions, Trainer};
 
 use data::{Data, loader_settings, training_loader};
 use devices::{OpenDevices, PrepareRecipe};
-use errors::{cannot_write, of_loader};
 use recording::Recording;
-use run_folder::Staged;
 use run_lock::FolderLock;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
+use voxmill_settings::error::of_library::{cannot_write, of_loader};
+use voxmill_settings::run_folder::{self, Staged};
 
 /// The checkpoint that `--resume` continues, and its run.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use voxmill_trainer::selftest::{FRAMES, PRODUCT_BITS};
 
 use super::devices::OpenDevices;
 use crate::commands::{note, print_lines, status, warning};
-use crate::demo_folder::cache_home;
+use voxmill_settings::demo_folder::cache_home;
 
 /// A device that computes as the CPU does, as far as a run depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

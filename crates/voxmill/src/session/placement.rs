@@ -19,12 +19,12 @@ use voxmill_trainer::prepare::{MelStatistics, Preparation};
 
 use super::data::{loader_settings, training_loader};
 use super::devices::{self, OpenDevices};
-use super::errors::of_loader;
 use super::memory;
 use crate::commands::status;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Needs;
+use voxmill_settings::error::of_library::of_loader;
 
 /// Batches that are taken before the clock starts: the pipeline is full then, and kernels are compiled.
 const BEFORE: u64 = 4;

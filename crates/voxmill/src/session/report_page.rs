@@ -8,9 +8,9 @@ use voxmill_analysis::history::History;
 use voxmill_report::page::{Reported, Sample, Samples, page, room_for_samples};
 use voxmill_telemetry::log::{LogError, is_being_written};
 
-use super::run_folder::{EVENTS, SAMPLES, Staged};
-use crate::advice;
 use crate::commands::warning;
+use voxmill_settings::advice;
+use voxmill_settings::run_folder::{EVENTS, SAMPLES, Staged};
 
 /// The page that `train` and `profile` write.
 pub(crate) const REPORT: &str = "report.html";

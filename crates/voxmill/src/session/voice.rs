@@ -14,9 +14,7 @@ use voxmill_trainer::prepare::LANGUAGES;
 use voxmill_trainer::train::Trainer;
 
 use super::data::Data;
-use super::errors::{of_checkpoint, with_cause};
 use super::on_all_threads;
-use super::run_folder::CheckpointPath;
 use crate::commands::warning;
 use voxmill_data::FeatureStore;
 use voxmill_settings::TrainSettings;
@@ -25,6 +23,8 @@ use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys;
 use voxmill_settings::config::value::Value::Text;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{of_checkpoint, with_cause};
+use voxmill_settings::run_folder::CheckpointPath;
 
 /// Clips that the mel statistics are taken from.
 const STATISTICS_CLIPS: usize = 128;

@@ -202,7 +202,8 @@ fn a_checkpoint_does_not_decide_where_a_run_is_written() {
     }
     let args = format!("--resume {} --max-steps 3", copy.display());
     let text = expect(&mut run.train(args), 0, &["resumes after step 2"]);
-    assert_has(&text, &[run.dir().to_str().unwrap()]);
+    let own = format!("is of the run `{}`", run.dir().display());
+    assert_has(&text, &[&own]);
 }
 
 fn seed_in(settings: &Path) -> Option<u64> {

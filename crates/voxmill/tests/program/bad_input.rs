@@ -121,6 +121,18 @@ fn settings_are_shown_with_their_origin() {
     assert!(!stderr.contains("learning_rate"), "{stderr}");
 }
 
+/// Rust pads no text to more than 65,535 columns.
+#[test]
+fn a_long_value_is_shown() {
+    let dataset = Dataset::new(1);
+    let long = "x".repeat(70_000);
+    let mut command = prepare(
+        dataset.path(),
+        format!("--cache-dir {long} --show-settings"),
+    );
+    assert!(expect(&mut command, 0, &["cache_dir"]).contains(&long));
+}
+
 #[test]
 fn a_cache_folder_that_cannot_be_made() {
     let dataset = Dataset::new(2);
@@ -156,16 +168,16 @@ fn files_without_end_are_refused() {
     assert!(made.unwrap().success());
     let large = home.path().join("large");
     let file = fs::File::create(&large).unwrap();
-    file.set_len(100_000_000).unwrap();
     let (pipe, large) = (pipe.to_str().unwrap(), large.to_str().unwrap());
     let endless = "it is not a regular file";
-    for (verb, read_in_lines) in [
-        ("train --config", false),
-        ("validate --config", false),
-        ("text hello --lexicon", false),
-        ("synthesize --text-file", false),
-        ("profile --replay", true),
-        ("compare", true),
+    // Logs are read line by line, and may be long.
+    for (verb, bytes) in [
+        ("train --config", 100_000_000),
+        ("validate --config", 100_000_000),
+        ("text hello --lexicon", 100_000_000),
+        ("synthesize --text-file", 100_000_000),
+        ("profile --replay", 20_000_000_000),
+        ("compare", 20_000_000_000),
     ] {
         for path in ["/dev/zero", pipe] {
             let mut command = voxmill(format!("{verb} {path}"));
@@ -174,11 +186,17 @@ fn files_without_end_are_refused() {
             }
             expect_refusal(&mut command, &[path, endless]);
         }
-        if !read_in_lines {
-            let limit = "it has 100000000 bytes, and at most";
-            expect_refusal(&mut voxmill(format!("{verb} {large}")), &[large, limit]);
+        file.set_len(bytes).unwrap();
+        let mut command = voxmill(format!("{verb} {large}"));
+        if verb == "compare" {
+            command.arg(large);
         }
+        let limit = format!("it has {bytes} bytes, and at most");
+        expect_refusal(&mut command, &[large, &limit]);
     }
+    let endless_value = "x".repeat(100_000);
+    let refused = printed(&mut voxmill(format!("train --config {endless_value}")));
+    assert!(refused.len() < 10_000, "{} bytes", refused.len());
     let mut text = voxmill("text");
     text.stdin(fs::File::open("/dev/zero").unwrap());
     expect_refusal(&mut text, &["has over 4000000 bytes"]);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use voxmill_untrusted::shown::is_obeyed;
 
 use crate::dataset::tone;
@@ -217,6 +217,40 @@ fn a_dataset_full_of_commands_to_a_terminal() {
         assert_harmless(&text);
         assert!(text.contains(SHOWN), "{text}");
     }
+}
+
+#[test]
+fn a_ledger_full_of_commands_to_a_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let likely = json!({"value": 1.0, "low": 0.5, "high": 2.0});
+    let key = json!({"verb": HOSTILE, "dataset": HOSTILE, "machine": HOSTILE, "values": {}});
+    let forecast = |id: &str| {
+        json!({
+            "entry": "predicted", "version": 1, "id": id, "unix_seconds": 1.0, "program": HOSTILE,
+            "verb": HOSTILE, "run": key, "changes": [format!("num_workers={HOSTILE}")],
+            "measured_step_ms": 2.0, "step_ms": likely, "gain": likely, "replay_error": 0.0,
+            "crowded": false,
+        })
+    };
+    let realised = json!({
+        "entry": "measured", "forecast": "a", "unix_seconds": 2.0, "program": HOSTILE,
+        "steps": 40, "step_ms": 1.0, "crowded": false,
+    });
+    let lines = [forecast("a"), forecast("b"), realised].map(|line| line.to_string());
+    fs::write(home.path().join("ledger.jsonl"), lines.join("\n")).unwrap();
+    for more in ["", "--json"] {
+        let args = format!("ledger {more} --runs-dir");
+        let text = harmless(&mut with_path(&args, home.path()));
+        assert!(
+            text.starts_with("exit: 0") && text.contains("num_workers="),
+            "{text}"
+        );
+    }
+    let exported = home.path().join("exported.json");
+    let mut export = with_path("ledger --runs-dir", home.path());
+    harmless(export.arg("--export").arg(&exported));
+    let exported = fs::read_to_string(exported).unwrap();
+    assert!(exported.contains("num_workers="), "{exported}");
 }
 
 #[test]

@@ -33,7 +33,8 @@ impl Bench {
     /// The folder of the only run.
     fn folder(&self) -> PathBuf {
         let runs = fs::read_dir(self.home.path().join("runs")).unwrap();
-        runs.flatten().next().unwrap().path()
+        let mut runs = runs.flatten().map(|entry| entry.path());
+        runs.find(|path| path.is_dir()).unwrap()
     }
 }
 

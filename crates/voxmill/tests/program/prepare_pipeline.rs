@@ -79,8 +79,8 @@ fn a_log_and_a_trace_say_what_happened() {
     prepared(dataset.path(), record);
 
     let read = RunLog::read(&log).unwrap();
-    assert_eq!(read.segments.len(), 1);
-    let started = read.segments[0].started.as_ref().unwrap();
+    assert_eq!(read.starts.len(), 1);
+    let started = read.starts[0].started.as_ref().unwrap();
     assert_eq!(started.plan.as_ref().unwrap().stages[1].name, "featurize");
     let events = || read.events().map(|stamped| &stamped.event);
     let made: u64 = events()

@@ -137,6 +137,9 @@ fn a_run_leaves_a_voice_that_speaks() {
     let mut unread = run.synthesize(Some("One ☃ two"), "--output out/");
     expect(&mut unread, 0, &["not read: `☃`"]);
     assert!(run.home.path().join("out/001.wav").is_file());
+    let jammed = "x".repeat(3_000);
+    let cut = ["the word `xxxxxxxxxxxxxxxxxxxx…` has 3000 letters"];
+    expect(&mut run.synthesize(Some(&jammed), "-o long.wav"), 0, &cut);
     let salam = Some("سلام دنیا");
     let refused = [
         "the text is in fa, and the voice was trained only on en",

@@ -25,6 +25,7 @@ pub use verbs::Verbs;
 use super::legacy;
 use super::value::{FromValue, Kind, Value};
 
+/// Where a key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     Data,
@@ -35,8 +36,10 @@ pub enum Section {
 }
 
 impl Section {
+    /// In the order of the example file.
     pub const OF_A_FILE: [Section; 3] = [Section::Data, Section::Model, Section::Training];
 
+    /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
             Section::Data => "data",
@@ -47,6 +50,7 @@ impl Section {
     }
 }
 
+/// What a key does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Read by at least one command; the others ignore it.
@@ -416,6 +420,7 @@ impl Key {
     }
 }
 
+/// The key of this very name.
 pub fn find(section: Section, name: &str) -> Option<&'static Key> {
     KEYS.iter()
         .copied()

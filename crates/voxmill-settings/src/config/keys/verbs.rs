@@ -32,6 +32,7 @@ impl Verbs {
         self.0 == 0
     }
 
+    /// Whether these are among them.
     pub fn has(self, verb: Verbs) -> bool {
         self.0 & verb.0 != 0
     }

@@ -31,6 +31,7 @@ impl Vendor {
         }
     }
 
+    /// As it is shown.
     pub fn name(self) -> &'static str {
         match self {
             Vendor::Amd => "AMD",

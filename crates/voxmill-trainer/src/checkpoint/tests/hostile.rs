@@ -57,7 +57,7 @@ fn what_is_not_changed_is_taken() {
 #[test]
 fn facts_that_do_not_fit_are_refused() {
     type Change = fn(&mut Value);
-    let changes: [(&str, Change); 12] = [
+    let changes: [(&str, Change); 14] = [
         ("no files", |f| f["files"] = json!({})),
         ("another file", |f| {
             f["files"] = json!({"/dev/zero": f["files"][VOICE].clone()})
@@ -80,6 +80,12 @@ fn facts_that_do_not_fit_are_refused() {
         }),
         ("no deviation", |f| {
             f["voice"]["mel_statistics"]["deviation"] = 0.0.into()
+        }),
+        ("a mean beyond all sound", |f| {
+            f["voice"]["mel_statistics"]["mean"] = 1e30.into()
+        }),
+        ("a style beyond all voices", |f| {
+            f["voice"]["speakers"]["one"][0] = 1e20.into()
         }),
         ("endless speech", |f| {
             f["voice"]["length_scale"] = 1e9.into()
@@ -139,9 +145,26 @@ fn tensors_that_do_not_fit_are_refused() {
         let (_dir, path) = with_bytes(VOICE, change);
         assert_refused(&path, what);
     }
+    for (name, tensor) in [(VOICE, "decoder.9.weight"), (TRAINING, "weight/another")] {
+        let (_dir, path) = with_bytes(name, |bytes| *bytes = with_another(bytes, tensor));
+        let training = CheckpointFolder::open(&path).and_then(|opened| opened.restore(&device()));
+        let error = training.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(&format!("has no `{tensor}`")), "{error}");
+    }
     let (_dir, path) = with_bytes(TRAINING, |bytes| last(bytes, f32::NAN));
     let opened = CheckpointFolder::open(&path).and_then(|opened| opened.restore(&device()));
     assert!(opened.is_err(), "a NaN in the training state");
+}
+
+/// The same tensors and one more: an edited shape leaves layers without a place.
+fn with_another(bytes: &[u8], name: &str) -> Vec<u8> {
+    let old = safetensors::SafeTensors::deserialize(bytes).unwrap();
+    let another = old.tensors().swap_remove(0).1;
+    let all = old
+        .tensors()
+        .into_iter()
+        .chain([(name.to_owned(), another)]);
+    safetensors::serialize(all, None).unwrap()
 }
 
 #[test]

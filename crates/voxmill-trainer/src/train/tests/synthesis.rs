@@ -6,7 +6,7 @@ use voxmill_text::language::Language;
 
 use super::*;
 use crate::checkpoint::Recordings;
-use crate::synthesis::Synthesizer;
+use crate::synthesis::{SpeakError, Synthesizer};
 
 const TOKENS: [u16; 8] = [4, 9, 12, 30, 8, 7, 21, 5];
 
@@ -153,4 +153,21 @@ fn speech_is_as_loud_as_the_recordings_and_its_pauses_are_not_empty() {
     }
     // A voice of an older program: silence, as it always was.
     assert!(longest_silence(&said(None)) > 5_000);
+}
+
+/// Facts may be anybody's: numbers that are finite, and no speech. Silence would be taken for the voice's own.
+#[test]
+fn a_voice_that_makes_no_sound_says_so() {
+    let (voice, _) = trained();
+    let mut facts = voice.facts().clone();
+    facts.mel_statistics.mean = 90.0;
+    let style = facts.speakers["one"].clone();
+    let audio = facts.audio.clone();
+    let model = Voice::new(&facts.shape, facts.vocabulary, 1, &device());
+    let voice = TrainedVoice::new(model, facts, device());
+    let front_end = FrontEnd::new(Default::default()).unwrap();
+    let mut synthesizer = Synthesizer::new(&front_end, &audio, 1).unwrap();
+    let sentences = synthesizer.read(&voice, "Hello.", None).unwrap().sentences;
+    let spoken = synthesizer.speak(&voice, &sentences, |_| &style, 1.0, || {});
+    assert!(matches!(spoken, Err(SpeakError::NoSound(_))), "{spoken:?}");
 }

@@ -14,13 +14,13 @@ use voxmill_report::terminal::data_side_text;
 
 use self::rivals::Rivals;
 use super::{paint, print_result, should_run, status};
-use crate::advice;
 use crate::exit::Exit;
 use crate::session::data::Data;
-use crate::session::recorded::newest_like;
+use voxmill_settings::advice;
 use voxmill_settings::args::{AnalyzeArgs, TrainArgs};
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
+use voxmill_settings::recorded::newest_like;
 use voxmill_settings::{TrainSettings, cores};
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<Exit> {

@@ -13,9 +13,9 @@ use voxmill_telemetry::recorder::{Recorder, RecorderOptions};
 
 use crate::commands::status;
 use crate::session::data::{Data, loader_settings};
-use crate::session::errors::of_loader;
 use voxmill_data::{Loader, LoaderSettings};
 use voxmill_settings::TrainSettings;
+use voxmill_settings::error::of_library::of_loader;
 
 /// How long the pipeline runs with each number of workers.
 const LONG_ENOUGH: Duration = Duration::from_millis(1_500);

@@ -10,10 +10,10 @@ use voxmill_data::manifest::{
 };
 
 use crate::commands::warning;
-use crate::session::errors::OWN_FOLDER;
 use voxmill_data::Recipe;
 use voxmill_data::build::KnownClip;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::OWN_FOLDER;
 
 /// By clip number: from this run where the clip was made, else from the cache's index.
 pub(super) fn all_known<'a>(
@@ -75,8 +75,26 @@ pub(super) fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::
     quarantine.write_csv(file).map_err(cannot_write)
 }
 
-pub(super) fn write_filtered(filtered: &[FilteredClip], file: &Path) -> anyhow::Result<()> {
-    voxmill_data::manifest::write_filtered(file, filtered).map_err(cannot_write)
+/// Lists in `file` what is left out for its length: by the header, and by `max_mel_frames` once frames are known.
+pub(super) fn write_filtered(
+    manifest: &Manifest,
+    known: &[Option<KnownClip>],
+    max_mel_frames: u32,
+    file: &Path,
+) -> anyhow::Result<Vec<FilteredClip>> {
+    let clips = manifest.clips.iter().zip(known);
+    let too_long = clips.filter_map(|(clip, known)| {
+        let known = known.filter(|known| known.frames > max_mel_frames)?;
+        Some(FilteredClip::too_long(clip, known.frames, max_mel_frames))
+    });
+    let filtered: Vec<_> = manifest
+        .filtered_clips
+        .iter()
+        .cloned()
+        .chain(too_long)
+        .collect();
+    voxmill_data::manifest::write_filtered(file, &filtered).map_err(cannot_write)?;
+    Ok(filtered)
 }
 
 /// Finds the clips that a person should listen to, and lists them in `file`.

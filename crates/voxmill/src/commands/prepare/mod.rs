@@ -1,8 +1,6 @@
 //! `voxmill prepare`: check a dataset, compute what is missing of its features, say what is there.
 
 mod lists;
-mod refusals;
-mod report;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -21,20 +19,20 @@ use voxmill_report::terminal::prepared_text;
 use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
 
-use self::report::{FolderFacts, Timing, counts_by};
 use super::{print_json, print_output, should_run, status, warning};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
 use crate::session::dataset::{folders, scan};
-use crate::session::errors::{OWN_FOLDER, front_end, of_cache};
 use crate::session::recording::Recording;
 use voxmill_data::DatasetFolder;
 use voxmill_data::Recipe;
 use voxmill_data::build::{BuildError, Building, Built, Fingerprints, Staleness};
-use voxmill_settings::PrepareSettings;
 use voxmill_settings::args::PrepareArgs;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{OWN_FOLDER, front_end, of_cache};
+use voxmill_settings::results::prepare::{FolderFacts, Timing, counts_by};
+use voxmill_settings::{PrepareSettings, no_room_for_cache};
 
 pub(crate) fn run(args: PrepareArgs) -> anyhow::Result<Exit> {
     let show = args.flags.show_settings;
@@ -180,7 +178,7 @@ impl PrepareRun<'_> {
         let rows = manifest.rows();
         let quarantine_file = self.folder.quarantine_list();
         let refusal = |manifest: &Manifest, usable: usize| {
-            refusals::refusal(manifest, rows, usable, self.settings, self.folder)
+            self.settings.refusal(manifest, rows, usable, self.folder)
         };
         if let Some(refusal) = refusal(&manifest, manifest.clips.len()) {
             // Nothing is built on a dataset that will be refused; the list says why.
@@ -227,7 +225,11 @@ impl PrepareRun<'_> {
         let built = work.built.known.iter();
         let built_audio = built.map(|&(clip, _)| manifest.clips[clip].header.seconds());
         let interrupted = work.interrupted || work.built.interrupted;
+        let limit = self.settings.data.max_mel_frames;
+        let list = self.folder.filtered_list();
+        let filtered_clips = lists::write_filtered(&manifest, &known, limit, &list)?;
         let report = FolderFacts {
+            filtered_clips: &filtered_clips,
             folder: self.folder,
             manifest: &manifest,
             rows,
@@ -386,7 +388,7 @@ impl PrepareRun<'_> {
         }
         let free = free_space(dir).context("cannot find out how much space is free")?;
         match needed > free {
-            true => Err(refusals::no_room(needed, free, dir).into()),
+            true => Err(no_room_for_cache(needed, free, dir).into()),
             false => Ok(()),
         }
     }

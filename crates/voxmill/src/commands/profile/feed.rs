@@ -23,8 +23,8 @@ use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::prepare::ReadyBatch;
 use voxmill_trainer::train::{Fed, Feed, FeedError};
 
-use super::phases::{BatchSource, Phases};
 use crate::session::feed::{after, in_memory, next_of};
+use voxmill_analysis::phases::{BatchSource, Phases};
 use voxmill_data::Loader;
 
 /// Batches that are kept on the device for the floor, where its memory allows: those of a block of the run.
@@ -264,16 +264,6 @@ impl Feed for ProfileFeed<'_> {
 
     fn late(&self) -> Option<String> {
         self.late.clone()
-    }
-
-    fn validation(
-        &mut self,
-    ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {
-        Ok(Box::new(std::iter::empty()))
-    }
-
-    fn quarantine(&self) -> Vec<String> {
-        Vec::new()
     }
 }
 

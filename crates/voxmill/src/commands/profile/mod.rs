@@ -3,14 +3,13 @@
 //! All that is printed comes from the log: what was just measured is read back as `--replay` reads it.
 
 mod feed;
-mod inject;
 mod observer;
-mod phases;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
+use voxmill_analysis::phases::Phases;
 use voxmill_analysis::profile::{Profile, predict_gains};
 use voxmill_analysis::simulate::model::RunModel;
 use voxmill_analysis::simulate::what_if::{Change, WhatIfError, parse, predict};
@@ -20,22 +19,21 @@ use voxmill_trainer::checkpoint::Checkpoints;
 use voxmill_trainer::train::{RunLimits, Stopped, TrainOptions, Trainer};
 
 use super::{note, paint, print_result, should_run, status, warning};
-use crate::advice::profile;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::{Data, loader_settings};
-use crate::session::errors::{cannot_write, of_training};
 use crate::session::memory;
-use crate::session::recorded::read_run;
 use crate::session::run_lock::FolderLock;
-use crate::session::{Session, compute_pool, report_page, run_folder};
+use crate::session::{Session, compute_pool, predictions, report_page};
 use feed::{KEPT, ProfileFeed};
 use observer::Profiling;
-use phases::Phases;
-use voxmill_settings::TrainSettings;
+use voxmill_settings::advice::profile;
 use voxmill_settings::args::ProfileArgs;
 use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{cannot_write, of_training};
+use voxmill_settings::recorded::read_run;
+use voxmill_settings::{TrainSettings, inject, run_folder};
 
 /// Steps that are measured, and steps before them, by default.
 const STEPS: u64 = 100;
@@ -99,12 +97,15 @@ fn replayed(path: &Path, question: Option<&[Change]>) -> anyhow::Result<Profile>
         );
     }
     let mut profile = profile(&run);
-    predict_gains(&mut profile, &run);
+    let mut predictions = predict_gains(&mut profile, &run);
     if let Some(changes) = question {
         let answer = RunModel::of(&run).map_err(WhatIfError::from);
         let answer = answer.and_then(|model| predict(&model, changes));
-        profile.what_if = Some(answer.map_err(|error| unanswered(&error))?);
+        let answer = answer.map_err(|error| unanswered(&error))?;
+        predictions.push(answer.clone());
+        profile.what_if = Some(answer);
     }
+    predictions::keep(path, &run, &predictions, "profile");
     Ok(profile)
 }
 
@@ -177,6 +178,7 @@ fn measure(
     let _ = std::fs::remove_dir_all(&discarded);
     session.finish(recording, &outcome);
     let _ = report_page::write(&folder);
+    predictions::score(&folder);
     let summary = outcome.map_err(|error| of_training(error, &folder, &checkpoints, clips))?;
     Ok((folder, summary.stopped))
 }

@@ -9,10 +9,10 @@ use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
-use super::phases::Phases;
 use crate::commands::{can_redraw, status, warning};
 use crate::progress::bar_style;
 use crate::session::steps::{split_warning, step_event};
+use voxmill_analysis::phases::Phases;
 use voxmill_report::format::{clock, counted};
 use voxmill_settings::checks::need::StepClips;
 

@@ -17,13 +17,13 @@ use voxmill_trainer::synthesis::{Reading, Synthesizer, TrainedVoice, symbols_fit
 use super::{print_json, print_output, should_run, status, warning};
 use crate::exit::Exit;
 use crate::session::compute_pool;
-use crate::session::errors::{front_end, of_checkpoint};
-use crate::session::run_folder::{self, CheckpointPath};
 use player::Player;
 use progress::SentenceProgress;
 use speakers::{SpeakerStyles, check_languages};
 use voxmill_settings::args::SynthesizeArgs;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{front_end, of_checkpoint};
+use voxmill_settings::run_folder::{self, CheckpointPath};
 use voxmill_settings::{Output, SynthesizeSettings, TextSource};
 use voxmill_untrusted::file::{read_text, read_text_from};
 

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::commands::{note, warning};
-use crate::session::run_folder;
+use voxmill_settings::run_folder;
 
 /// They come back when it is dropped, unless they are to stay there.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 use voxmill_report::format::{percent, size, whole_percent};
 
-use crate::advice::profile;
 use voxmill_analysis::bottleneck::{Finding, thresholds};
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
 use voxmill_analysis::timing::{Line, variation};
+use voxmill_settings::advice::profile;
 use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::train::StepReport;

@@ -8,7 +8,6 @@ mod observer;
 mod opening;
 mod output;
 mod resume;
-mod sentences;
 mod summary;
 
 use std::sync::Arc;
@@ -22,14 +21,15 @@ use super::{note, should_run, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::data::Data;
-use crate::session::errors::of_loader;
 use crate::session::feed::{HeldOut, PipelineFeed};
 use crate::session::voice::take_size_of_other_voice;
-use crate::session::{Resumed, Session, compute_pool, frozen_before, report_page};
+use crate::session::{Resumed, Session, compute_pool, frozen_before, predictions, report_page};
 use observer::{Prepared, RunObserver, Starting};
 use opening::Opening;
 use output::PlannedOutput;
 use voxmill_settings::args::TrainArgs;
+use voxmill_settings::error::of_library::of_loader;
+use voxmill_settings::sentences;
 use voxmill_settings::{MEASURED, TrainSettings};
 
 pub(crate) fn run(mut args: TrainArgs) -> anyhow::Result<Exit> {
@@ -145,7 +145,11 @@ fn train(
     let report = match observer.has_lost_its_folder() {
         // What is there may be somebody else's.
         true => None,
-        false => report_page::write(&output.folder),
+        false => {
+            let report = report_page::write(&output.folder);
+            predictions::score(&output.folder);
+            report
+        }
     };
     let summary = outcome?;
     if summary.step == 0 {

@@ -10,11 +10,11 @@ use voxmill_data::cache::free_space;
 use voxmill_trainer::checkpoint::{Checkpoints, KnownFolder, checkpoint_bytes};
 
 use super::aside::Aside;
-use crate::session::errors::{cannot_write, of_checkpoint};
 use crate::session::run_lock::FolderLock;
-use crate::session::{Resumed, Session, run_folder};
+use crate::session::{Resumed, Session};
 use voxmill_settings::error::UserError;
-use voxmill_settings::{Start, TrainSettings};
+use voxmill_settings::error::of_library::{cannot_write, of_checkpoint};
+use voxmill_settings::{Start, TrainSettings, run_folder};
 
 /// Where a run will be written. Nothing is written yet but the locks of folders that are there.
 pub(super) struct PlannedOutput<'a> {

@@ -11,8 +11,6 @@ use voxmill_trainer::train::{TrainOptions, Trainer};
 
 use super::summary;
 use crate::commands::{note, warning};
-use crate::session::errors::{of_checkpoint, with_cause};
-use crate::session::run_folder::{self, CheckpointPath};
 use crate::session::run_lock::FolderLock;
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
@@ -20,6 +18,8 @@ use voxmill_settings::args::TrainArgs;
 use voxmill_settings::config::file::ConfigFile;
 use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::{of_checkpoint, with_cause};
+use voxmill_settings::run_folder::{self, CheckpointPath};
 use voxmill_settings::{Start, TrainSettings};
 
 /// More than any run trains on.
@@ -98,20 +98,32 @@ fn run_of(named: &CheckpointPath) -> anyhow::Result<PathBuf> {
         return Ok(run.to_owned());
     }
     let stored = found.facts().settings["run"].as_str().map(Path::new);
-    let knows_it = |run: &&Path| {
-        let theirs = run_folder::checkpoints_of(run);
+    let is_its_folder = |run: &Path| {
         let real = |path: &Path| path.canonicalize().ok();
         let folder = named.folder().and_then(|folder| real(&folder));
-        let is_its_folder = folder.is_some_and(|ours| real(&theirs) == Some(ours));
-        is_its_folder || id.is_some_and(|id| Checkpoints::new(&theirs, 1).of_run(id).has_own())
+        folder.is_some_and(|ours| real(&run_folder::checkpoints_of(run)) == Some(ours))
     };
-    let stored = stored.filter(has_settings).filter(may_be);
-    let run = stored.filter(knows_it);
-    run.map(Path::to_owned).ok_or_else(|| {
-        let what = format!("`{}` does not show which run it belongs to", found.path().display());
-        let hint = "put it into the folder `checkpoints` of its run; --init-from takes its weights into a new run";
-        UserError::new(what, hint).into()
-    })
+    let knows_it = |run: &Path| {
+        let theirs = Checkpoints::new(&run_folder::checkpoints_of(run), 1);
+        id.is_some_and(|id| theirs.of_run(id).has_own())
+    };
+    let asked = found.path().display();
+    match stored.filter(has_settings).filter(may_be) {
+        Some(run) if is_its_folder(run) => Ok(run.to_owned()),
+        Some(run) if knows_it(run) => {
+            // Who resumes a copy may think that the copy grows.
+            warning!(
+                "`{asked}` is of the run `{}`, which is resumed where it is",
+                run.display()
+            );
+            Ok(run.to_owned())
+        }
+        _ => {
+            let what = format!("`{asked}` does not show which run it belongs to");
+            let hint = "put it into the folder `checkpoints` of its run; --init-from takes its weights into a new run";
+            Err(UserError::new(what, hint).into())
+        }
+    }
 }
 
 /// The model, new or as it was, and where its batches begin.

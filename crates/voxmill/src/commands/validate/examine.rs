@@ -11,7 +11,6 @@ use voxmill_trainer::checkpoint::checkpoint_bytes;
 use super::File;
 use super::probe::{ProbedMachine, folder_room};
 use crate::session::data::{Data, loader_settings, training_loader};
-use crate::session::recorded;
 use voxmill_data::{DatasetFolder, Loader, LoaderSettings};
 use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{
@@ -21,6 +20,7 @@ use voxmill_settings::config::edit::Edit;
 use voxmill_settings::config::file::{ConfigFile, FileProblems, Place};
 use voxmill_settings::config::keys::{self, Key, Role};
 use voxmill_settings::error::{UserError, failure};
+use voxmill_settings::recorded;
 use voxmill_settings::{Repairs, TrainSettings};
 
 /// What was found.

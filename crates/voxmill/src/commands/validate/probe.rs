@@ -12,9 +12,9 @@ use voxmill_report::results::validate::FolderRoom;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts};
 
-use crate::machine::Host;
 use voxmill_settings::AvailableDevices;
 use voxmill_settings::checks::ReadSpeed;
+use voxmill_telemetry::probes::Host;
 
 /// The machine, looked at once for the file and its corrected copy.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use voxmill_trainer::train::FeedError;
 
 use super::screen::Screen;
 use crate::session::Session;
-use crate::session::errors::with_cause;
+use voxmill_settings::error::of_library::with_cause;
 
 pub(super) struct ClipWatch<'a> {
     store: &'a FeatureStore,

@@ -29,9 +29,7 @@ use voxmill_trainer::train::{
 
 use super::measures::Measures;
 use super::output::RunOutput;
-use crate::session::errors::{of_checkpoint, of_training};
 use crate::session::memory::DeviceWatch;
-use crate::session::run_folder;
 use crate::session::steps::{losses, split_warning, step_event};
 use crate::session::{RunPlan, Session};
 use clips::ClipWatch;
@@ -43,6 +41,8 @@ use screen::{Screen, Sources};
 use tensorboard::TensorBoard;
 pub(super) use totals::Totals;
 use voxmill_settings::checks::need::StepClips;
+use voxmill_settings::error::of_library::{of_checkpoint, of_training};
+use voxmill_settings::run_folder;
 
 pub(super) struct RunObserver<'a> {
     pub(super) recorder: Recorder,

@@ -3,7 +3,7 @@
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::KnownFolder;
 
-use crate::session::errors::with_cause;
+use voxmill_settings::error::of_library::with_cause;
 
 /// A folder may be moved, removed or replaced under a run. Then nothing more is written by its path: what is there may
 /// be somebody else's.

@@ -10,10 +10,10 @@ use voxmill_trainer::train::{FeedError, Shown};
 
 use super::screen::Screen;
 use super::tensorboard::{TensorBoard, moment};
-use crate::commands::train::sentences::{self, Sentence};
 use crate::interrupt;
 use crate::session::Session;
 use crate::session::report_page::{ALIGNMENT, HELD_OUT};
+use voxmill_settings::sentences::{self, Sentence};
 
 pub(super) struct Samples<'a> {
     folder: PathBuf,

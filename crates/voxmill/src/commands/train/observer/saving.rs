@@ -11,7 +11,7 @@ use voxmill_trainer::checkpoint::CheckpointError;
 use voxmill_trainer::train::{NotSaved, Saved};
 
 use super::screen::Screen;
-use crate::session::errors::with_cause;
+use voxmill_settings::error::of_library::with_cause;
 
 /// Asking costs little, but may go over a network.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);

@@ -16,11 +16,11 @@ use crate::commands;
 use crate::dashboard::{BestValidation, Dashboard, DeviceLoad, Goal, StepTimes};
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::machine::status_bytes;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Level;
 use voxmill_settings::error::UserError;
 use voxmill_settings::note::Note;
+use voxmill_telemetry::probes::status_bytes;
 
 /// Lines are not printed more often than this.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);

@@ -11,11 +11,11 @@ use voxmill_trainer::train::{StepReport, Validation};
 
 use super::screen::Screen;
 use super::totals::Pace;
-use crate::machine::status_bytes;
-use crate::session::errors::with_cause;
 use crate::session::memory::DeviceWatch;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
+use voxmill_settings::error::of_library::with_cause;
+use voxmill_telemetry::probes::status_bytes;
 
 pub(super) struct TensorBoard {
     /// `None` once a write has failed.

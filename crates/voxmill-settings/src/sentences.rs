@@ -3,19 +3,20 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::UserError;
 use voxmill_data::manifest::{Clip, Manifest, Split};
-use voxmill_settings::error::UserError;
 use voxmill_text::language::Language;
 use voxmill_untrusted::file::read_text;
 
+/// A sentence that a voice speaks, and who speaks it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sentence {
-    pub(crate) text: String,
+pub struct Sentence {
+    pub text: String,
     /// `None`: whoever speaks its language.
-    pub(crate) speaker: Option<String>,
-    pub(crate) language: Option<Language>,
+    pub speaker: Option<String>,
+    pub language: Option<Language>,
     /// How somebody really said it.
-    pub(crate) recording: Option<PathBuf>,
+    pub recording: Option<PathBuf>,
 }
 
 const SENTENCES: usize = 3;
@@ -23,11 +24,8 @@ const SENTENCES: usize = 3;
 const MOST_OWN: usize = 20;
 const MOST_BYTES: u64 = 100_000;
 
-pub(super) fn choose(
-    train: &Manifest,
-    held_out: &Manifest,
-    language: Option<Language>,
-) -> Vec<Sentence> {
+/// The first held-out clips; where there are none, the first to train on.
+pub fn choose(train: &Manifest, held_out: &Manifest, language: Option<Language>) -> Vec<Sentence> {
     let sentence = |manifest: &Manifest, clip: &Clip| Sentence {
         text: clip.text.to_string(),
         speaker: Some(manifest.speaker(clip).to_owned()),
@@ -44,7 +42,7 @@ pub(super) fn choose(
 }
 
 /// `--sample-text`: a sentence a line.
-pub(super) fn read(file: &Path, language: Option<Language>) -> Result<Vec<Sentence>, UserError> {
+pub fn read(file: &Path, language: Option<Language>) -> Result<Vec<Sentence>, UserError> {
     let hint = "give a text file in UTF-8 with a sentence on each line, at most 20";
     let text = read_text(file, MOST_BYTES).map_err(|error| {
         let what = format!("cannot read the sentences of `{}`", file.display());

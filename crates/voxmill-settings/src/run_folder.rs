@@ -8,26 +8,30 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use voxmill_format::Utc;
 use voxmill_trainer::checkpoint::{
     CheckpointError, CheckpointFolder, Checkpoints, FoundCheckpoint,
 };
 
-use voxmill_settings::config::file::ConfigFile;
-use voxmill_settings::config::keys::{self, Role};
-use voxmill_settings::config::value::Kind;
-use voxmill_settings::error::UserError;
-use voxmill_settings::{Origin, ResolvedSetting, RunFolder};
+use crate::config::file::ConfigFile;
+use crate::config::keys::{self, Role};
+use crate::config::value::Kind;
+use crate::error::UserError;
+use crate::{Origin, ResolvedSetting, RunFolder};
 use voxmill_untrusted::shown;
 
-pub(crate) const SETTINGS: &str = "settings.yaml";
-pub(crate) const EVENTS: &str = "events.jsonl";
-pub(crate) const SAMPLES: &str = "samples";
+/// The settings of the run, as a configuration file.
+pub const SETTINGS: &str = "settings.yaml";
+/// The log.
+pub const EVENTS: &str = "events.jsonl";
+/// The folder of what the voice spoke while it learnt.
+pub const SAMPLES: &str = "samples";
 /// The list of bad clips.
-pub(crate) const QUARANTINE: &str = "quarantine.csv";
+pub const QUARANTINE: &str = "quarantine.csv";
 const CHECKPOINTS: &str = "checkpoints";
 
 /// Makes `<runs>/<time>-<name>`, or the folder that was asked for, which may be there.
-pub(crate) fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
+pub fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
     let failed = |path: &Path, error: io::Error| {
         let what = format!("cannot make the run's folder `{}`", path.display());
         let hint = "give a folder that can be written with --run-dir";
@@ -43,7 +47,7 @@ pub(crate) fn create(wanted: &RunFolder) -> anyhow::Result<PathBuf> {
 }
 
 /// A folder that nobody has: of several that ask for one name at once, each gets another.
-pub(crate) fn create_numbered(parent: &Path, name: &str) -> io::Result<PathBuf> {
+pub fn create_numbered(parent: &Path, name: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(parent)?;
     let mut path = parent.join(name);
     for number in 2.. {
@@ -58,13 +62,15 @@ pub(crate) fn create_numbered(parent: &Path, name: &str) -> io::Result<PathBuf> 
 
 /// A file that is on the disk and has not got its name yet: under that there is the old content or the new, whatever ends
 /// the program. Dropped, it leaves the old.
-pub(crate) struct Staged {
+#[derive(Debug)]
+pub struct Staged {
     unfinished: PathBuf,
     path: PathBuf,
 }
 
 impl Staged {
-    pub(crate) fn write(path: &Path, content: &str) -> io::Result<Staged> {
+    /// Writes it under another name, and waits until the disk has it.
+    pub fn write(path: &Path, content: &str) -> io::Result<Staged> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let staged = Staged {
             unfinished: folder_of(path).join(format!(".unfinished-{name}")),
@@ -82,7 +88,8 @@ impl Staged {
         Ok(staged)
     }
 
-    pub(crate) fn put(self) -> io::Result<()> {
+    /// Gives it its name.
+    pub fn put(self) -> io::Result<()> {
         fs::rename(&self.unfinished, &self.path)?;
         File::open(folder_of(&self.path))?.sync_all()
     }
@@ -104,24 +111,24 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// What distinguishes a run from all others, also from one in the same folder before it: 64 random bits.
-pub(crate) fn new_id() -> String {
+pub fn new_id() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// Where a new run's checkpoints are, unless they are moved.
-pub(crate) fn own_checkpoints(run: &Path) -> PathBuf {
+pub fn own_checkpoints(run: &Path) -> PathBuf {
     run.join(CHECKPOINTS)
 }
 
 /// In the run's folder, unless its settings moved them.
-pub(crate) fn checkpoints_of(run: &Path) -> PathBuf {
+pub fn checkpoints_of(run: &Path) -> PathBuf {
     let settings = ConfigFile::read(&run.join(SETTINGS)).ok();
     let moved = settings.and_then(|file| file.get::<PathBuf>(&keys::CHECKPOINT_DIR));
     moved.map_or_else(|| run.join(CHECKPOINTS), |(dir, _)| dir)
 }
 
 /// The checkpoints of a run, wherever it has them, and no other's.
-pub(crate) fn own_of(run: &Path) -> Checkpoints {
+fn own_of(run: &Path) -> Checkpoints {
     let checkpoints = Checkpoints::new(&checkpoints_of(run), 1);
     match id_of(run) {
         Some(id) => checkpoints.of_run(&id),
@@ -131,7 +138,7 @@ pub(crate) fn own_of(run: &Path) -> Checkpoints {
 
 /// Where the run that a folder holds has its checkpoints, if there is one that has any: who begins another run in the
 /// folder takes its settings away, and with them the way back to it.
-pub(crate) fn checkpoints_to_lose(run: &Path) -> io::Result<Option<PathBuf>> {
+pub fn checkpoints_to_lose(run: &Path) -> io::Result<Option<PathBuf>> {
     if !run.join(SETTINGS).is_file() {
         return Ok(None);
     }
@@ -147,7 +154,7 @@ fn is_run(path: &Path) -> bool {
 }
 
 /// The run below a folder whose newest checkpoint is the newest. A run's name says nothing: it may be any.
-pub(crate) fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
+pub fn newest(runs_dir: &Path) -> anyhow::Result<PathBuf> {
     let entries = fs::read_dir(runs_dir).into_iter().flatten().flatten();
     let runs = entries.filter_map(|entry| {
         let run = entry.path();
@@ -175,14 +182,18 @@ const FACTS: &str = "checkpoint.json";
 
 /// How a checkpoint may be named: by its folder, a run's folder, a folder of checkpoints.
 #[derive(Debug)]
-pub(crate) enum CheckpointPath {
+pub enum CheckpointPath {
+    /// One checkpoint's own folder.
     Checkpoint(PathBuf),
+    /// A run's folder.
     Run(PathBuf),
+    /// A folder of checkpoints.
     Folder(PathBuf),
 }
 
 impl CheckpointPath {
-    pub(crate) fn find(path: &Path) -> CheckpointPath {
+    /// By what is in the folder.
+    pub fn find(path: &Path) -> CheckpointPath {
         if path.join(FACTS).is_file() {
             return CheckpointPath::Checkpoint(path.to_owned());
         }
@@ -194,7 +205,7 @@ impl CheckpointPath {
     }
 
     /// The run that it belongs to, as far as its place shows.
-    pub(crate) fn run(&self) -> Option<&Path> {
+    pub fn run(&self) -> Option<&Path> {
         match self {
             CheckpointPath::Checkpoint(path) => path.parent()?.parent(),
             CheckpointPath::Run(path) => Some(path),
@@ -203,7 +214,7 @@ impl CheckpointPath {
     }
 
     /// The folder that its checkpoints are in.
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
+    pub fn folder(&self) -> Option<PathBuf> {
         match self {
             CheckpointPath::Checkpoint(path) => path.parent().map(Path::to_owned),
             CheckpointPath::Run(path) => Some(checkpoints_of(path)),
@@ -212,7 +223,7 @@ impl CheckpointPath {
     }
 
     /// To be resumed: the newest.
-    pub(crate) fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
+    pub fn newest(&self) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
             CheckpointPath::Checkpoint(path) => CheckpointFolder::open(path).map(alone),
             CheckpointPath::Run(path) => own_of(path).newest(),
@@ -221,7 +232,7 @@ impl CheckpointPath {
     }
 
     /// To speak: the voice of the best.
-    pub(crate) fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
+    pub fn best(&self) -> Result<FoundCheckpoint, CheckpointError> {
         match self {
             CheckpointPath::Checkpoint(path) => CheckpointFolder::open_voice(path).map(alone),
             CheckpointPath::Run(path) => own_of(path).best(),
@@ -241,7 +252,7 @@ fn alone(checkpoint: CheckpointFolder) -> FoundCheckpoint {
 const OF_ONE_START: [&str; 2] = ["runs_dir", "dashboard"];
 
 /// The settings as a config file: what was given as it is, the rest as comments. `--resume` reads it.
-pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> String {
+pub fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> String {
     let mut text =
         String::from("# The settings of this run. Settings that were not given are comments.\n");
     if let Some(id) = id {
@@ -270,7 +281,7 @@ pub(crate) fn settings_yaml(shown: &[ResolvedSetting], id: Option<&str>) -> Stri
 }
 
 /// A value that somebody gave, as a file has it.
-pub(crate) fn given_in_a_file(line: &ResolvedSetting) -> Option<String> {
+pub fn given_in_a_file(line: &ResolvedSetting) -> Option<String> {
     let given = matches!(line.origin, Origin::Flag | Origin::File(_));
     given.then(|| in_a_file(line.key.kind, &line.value))
 }
@@ -279,14 +290,14 @@ pub(crate) fn given_in_a_file(line: &ResolvedSetting) -> Option<String> {
 const ID: &str = "# run ";
 
 /// What distinguishes a run from all others, as its settings have it. Runs from before there was one have none.
-pub(crate) fn id_of(run: &Path) -> Option<String> {
+pub fn id_of(run: &Path) -> Option<String> {
     let text = ConfigFile::text_of(&run.join(SETTINGS)).ok()?;
     let id = text.lines().find_map(|line| line.strip_prefix(ID))?;
     Some(id.trim().to_owned())
 }
 
 /// Every setting that a run's file names, also what nobody gave. `None` where there is no such file.
-pub(crate) fn settings_of(run: &Path) -> Option<BTreeMap<String, String>> {
+pub fn settings_of(run: &Path) -> Option<BTreeMap<String, String>> {
     let text = ConfigFile::text_of(&run.join(SETTINGS)).ok()?;
     Some(text.lines().filter_map(setting).collect())
 }
@@ -319,31 +330,7 @@ fn quoted(value: &str) -> String {
 /// The time of day in UTC, so that names sort.
 fn now() -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    stamp(since_1970.map_or(0, |since| since.as_secs()))
-}
-
-fn stamp(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days as i64);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
-}
-
-/// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that the
-/// leap day is a year's last.
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    (era * 400 + year + i64::from(month <= 2), month, day)
+    Utc::of_unix(since_1970.map_or(0, |since| since.as_secs())).stamp()
 }
 
 #[cfg(test)]
@@ -375,12 +362,5 @@ mod tests {
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(read, expected.into());
-    }
-
-    #[test]
-    fn times_are_written_as_dates() {
-        assert_eq!(stamp(0), "19700101-000000");
-        assert_eq!(stamp(951_782_400), "20000229-000000");
-        assert_eq!(stamp(1_794_800_000), "20261116-033320");
     }
 }

@@ -4,11 +4,11 @@
 //! was measured within seconds, and a machine that gets slower or faster decides nothing. The n-th blocks of all phases
 //! are round n, also in the log; a step to settle lies before each block, which keeps two of the same phase apart.
 
-use voxmill_analysis::run::phase;
+use crate::run::phase;
 
 /// Where a step's batches come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BatchSource {
+pub enum BatchSource {
     /// One batch of each shape.
     Shapes,
     /// The pipeline without overlap.
@@ -21,7 +21,8 @@ pub(super) enum BatchSource {
 }
 
 impl BatchSource {
-    pub(super) fn phase(self) -> &'static str {
+    /// What its steps are called in the log.
+    pub fn phase(self) -> &'static str {
         match self {
             BatchSource::Shapes => phase::WARM_UP,
             BatchSource::OneByOne => phase::NO_OVERLAP,
@@ -40,8 +41,9 @@ struct StepPart {
     steps: u64,
 }
 
+/// All steps of a profile, block by block.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Phases(Vec<StepPart>);
+pub struct Phases(Vec<StepPart>);
 
 /// Steps of the run in a block, and how many rounds these make. Fewer rounds say little about what a repeat gives.
 const BLOCK: u64 = 5;
@@ -57,7 +59,7 @@ const SETTLE_AT_REST: u64 = 3;
 
 impl Phases {
     /// `shapes`: steps that it takes to have trained on every shape once.
-    pub(super) fn new(steps: u64, warm_up: u64, overlap: bool, shapes: u64) -> Phases {
+    pub fn new(steps: u64, warm_up: u64, overlap: bool, shapes: u64) -> Phases {
         let rounds = (steps / BLOCK).clamp(LEAST_ROUNDS, MOST_ROUNDS);
         let rounds = rounds.min(steps).max(1);
         let mut phases = Phases::default();
@@ -102,28 +104,29 @@ impl Phases {
     }
 
     /// How many steps have their batches from there.
-    pub(super) fn steps_from(&self, source: BatchSource) -> u64 {
+    pub fn steps_from(&self, source: BatchSource) -> u64 {
         let of_source = self.0.iter().filter(|part| part.source == source);
         of_source.map(|part| part.steps).sum()
     }
 
-    pub(super) fn steps(&self) -> u64 {
+    /// Of all phases together.
+    pub fn steps(&self) -> u64 {
         self.0.iter().map(|part| part.steps).sum()
     }
 
     /// `step` counts from 1; `None`: the run itself.
-    pub(super) fn of(&self, step: u64) -> Option<&'static str> {
+    pub fn of(&self, step: u64) -> Option<&'static str> {
         let phase = self.at(step)?.phase;
         (phase != phase::RUN).then_some(phase)
     }
 
     /// Behind the last step: the floor.
-    pub(super) fn source(&self, step: u64) -> BatchSource {
+    pub fn source(&self, step: u64) -> BatchSource {
         self.at(step).map_or(BatchSource::Floor, |part| part.source)
     }
 
     /// The phase of a step; at the last one of a warm-up already that of the next.
-    pub(super) fn to_announce(&self, step: u64) -> Option<&'static str> {
+    pub fn to_announce(&self, step: u64) -> Option<&'static str> {
         let part = self.at(step)?;
         if part.phase != phase::WARM_UP {
             return Some(part.phase);

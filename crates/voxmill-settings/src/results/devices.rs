@@ -1,15 +1,13 @@
 //! What was found, as the result that is printed.
 
 use voxmill_report::results::devices as result;
-use voxmill_settings::NoCard;
 use voxmill_telemetry::probes::topology::GpuFacts;
 use voxmill_trainer::device::{Backend, DeviceError};
 
-use super::FoundDevices;
-use super::copy::Copied;
-use super::inventory::Gpu;
+use crate::devices::{Copied, FoundDevices, Gpu, NoCard};
 
-pub(super) fn result(devices: &FoundDevices) -> result::DevicesResult {
+/// As `voxmill devices` prints it.
+pub fn result(devices: &FoundDevices) -> result::DevicesResult {
     let host = &devices.host;
     let places = 0..devices.cards.len();
     let links = places.flat_map(|b| (0..b).map(move |a| [a, b]));
@@ -119,8 +117,9 @@ fn copy(copied: &Copied) -> result::Copy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Host;
+    use crate::devices::gpus;
     use voxmill_report::terminal::devices_text;
+    use voxmill_telemetry::probes::Host;
     use voxmill_telemetry::probes::topology::Source;
     use voxmill_telemetry::probes::topology::{
         Link, Links, PciAddress, PcieLink, Vendor, best_pair,
@@ -166,7 +165,7 @@ mod tests {
                 memory_available: Some(50_000_000_000),
             },
             // The second device is the first card.
-            gpus: super::super::inventory::gpus(&backends, &cards, |id| {
+            gpus: gpus(&backends, &cards, |id| {
                 address(2 - id.index as u32).ok_or(NoCard::NoAddress)
             }),
             pair: best_pair(&cards, &links),

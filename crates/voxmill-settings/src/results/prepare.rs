@@ -13,41 +13,46 @@ use voxmill_report::results::prepare::{
     PreparedDataset, RepairedFacts, SourceGroup, TimeFacts,
 };
 
-use super::lists;
+use crate::PrepareSettings;
 use voxmill_data::DatasetFolder;
 use voxmill_data::build::KnownClip;
-use voxmill_settings::PrepareSettings;
 
-pub(super) struct FolderFacts<'a> {
-    pub(super) folder: &'a DatasetFolder,
-    pub(super) manifest: &'a Manifest,
-    pub(super) rows: usize,
+/// What `prepare` knows of a folder when it is done.
+#[derive(Debug)]
+pub struct FolderFacts<'a> {
+    pub folder: &'a DatasetFolder,
+    pub manifest: &'a Manifest,
+    pub rows: usize,
     /// By clip number; `None` for a clip that turned out bad or was not reached.
-    pub(super) known: &'a [Option<KnownClip>],
-    pub(super) suspicious: &'a [Suspicious],
-    pub(super) suspicious_ids: HashSet<&'a str>,
-    pub(super) settings: &'a PrepareSettings,
-    pub(super) cache: &'a Cache,
-    pub(super) budget: Option<u64>,
+    pub known: &'a [Option<KnownClip>],
+    /// Those of the manifest, and those that are too long once their frames are known.
+    pub filtered_clips: &'a [FilteredClip],
+    pub suspicious: &'a [Suspicious],
+    pub suspicious_ids: HashSet<&'a str>,
+    pub settings: &'a PrepareSettings,
+    pub cache: &'a Cache,
+    pub budget: Option<u64>,
     /// Clips made in this run, by reason.
-    pub(super) rebuilt: BTreeMap<String, usize>,
-    pub(super) not_cached: usize,
-    pub(super) audio_kept: usize,
-    pub(super) collected: Option<Collected>,
-    pub(super) repaired: &'a [Warning],
-    pub(super) timing: Timing,
+    pub rebuilt: BTreeMap<String, usize>,
+    pub not_cached: usize,
+    pub audio_kept: usize,
+    pub collected: Option<Collected>,
+    pub repaired: &'a [Warning],
+    pub timing: Timing,
 }
 
-pub(super) struct Timing {
-    pub(super) scan: Duration,
-    pub(super) build: Duration,
-    pub(super) total: Duration,
-    pub(super) built_clips: usize,
-    pub(super) built_audio_seconds: f64,
+/// How long that took.
+#[derive(Debug)]
+pub struct Timing {
+    pub scan: Duration,
+    pub build: Duration,
+    pub total: Duration,
+    pub built_clips: usize,
+    pub built_audio_seconds: f64,
 }
 
 /// How often each name comes.
-pub(super) fn counts_by(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+pub fn counts_by(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     names.fold(BTreeMap::new(), |mut counts, name| {
         *counts.entry(name).or_default() += 1;
         counts
@@ -74,7 +79,8 @@ impl FolderFacts<'_> {
         noisy || data.drop_suspicious && self.suspicious_ids.contains(&*clip.id)
     }
 
-    pub(super) fn result(self) -> anyhow::Result<PreparedDataset> {
+    /// As `voxmill prepare` prints it.
+    pub fn result(self) -> anyhow::Result<PreparedDataset> {
         let facts = self;
         let manifest = facts.manifest;
         let usable: Vec<_> = facts.usable().collect();
@@ -94,17 +100,8 @@ impl FolderFacts<'_> {
         let to_train_on = usable.iter().filter(|(clip, _)| clip.split == Split::Train);
         let training = to_train_on.count();
         let (bad, mut filtered) = (manifest.quarantine.len(), manifest.filtered);
-        let limit = facts.settings.data.max_mel_frames;
-        let too_long = manifest.clips.iter().zip(facts.known);
-        let too_long = too_long.filter_map(|(clip, known)| {
-            let known = known.filter(|known| facts.is_too_long(known))?;
-            Some(FilteredClip::too_long(clip, known.frames, limit))
-        });
-        let mut filtered_clips = manifest.filtered_clips.clone();
-        filtered_clips.extend(too_long);
-        filtered.audio_too_long += filtered_clips.len() - manifest.filtered_clips.len();
+        filtered.audio_too_long += facts.filtered_clips.len() - manifest.filtered_clips.len();
         let filtered_file = facts.folder.filtered_list();
-        lists::write_filtered(&filtered_clips, &filtered_file)?;
         let clips = manifest.clips.iter().zip(facts.known);
         let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
         let dropped = clips
@@ -148,7 +145,7 @@ impl FolderFacts<'_> {
                 .map(|(reason, n)| (reason.as_str().to_owned(), n))
                 .collect(),
             quarantine_file: facts.folder.quarantine_list().display().to_string(),
-            filtered_file: (!filtered_clips.is_empty())
+            filtered_file: (!facts.filtered_clips.is_empty())
                 .then(|| filtered_file.display().to_string()),
             filtered: [
                 (FilterReason::AudioTooLong.as_str(), filtered.audio_too_long),

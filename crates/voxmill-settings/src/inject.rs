@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::error::UserError;
 use voxmill_data::featurize::InjectedDelays;
-use voxmill_settings::error::UserError;
 
 /// `read=20ms`, …; nothing is injected where nothing was asked for.
-pub(super) fn parse(asked: &[String]) -> anyhow::Result<Option<InjectedDelays>> {
+pub fn parse(asked: &[String]) -> anyhow::Result<Option<InjectedDelays>> {
     let mut all = InjectedDelays::default();
     for text in asked {
         let wrong = || {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use voxmill_data::DatasetFolder;
 use voxmill_data::manifest::{Manifest, QualityList, Quarantine, TableError, read_suspicious_ids};
-use voxmill_report::format::counted;
+use voxmill_format::counted;
 
-use voxmill_settings::DataSettings;
-use voxmill_settings::error::UserError;
+use crate::DataSettings;
+use crate::error::UserError;
 
 /// The ids of the clips that the settings do not want. What `prepare` has not measured is no guess: it is refused.
-pub(crate) fn unwanted(
+pub fn unwanted(
     manifest: &Manifest,
     folder: &DatasetFolder,
     settings: &DataSettings,

@@ -3,27 +3,27 @@
 //! A backend's device is the card at its address on the bus. One that has none is shown without a card, and
 //! why; backends that share a library then count it alike.
 
-use voxmill_settings::NoCard;
+use crate::NoCard;
 use voxmill_telemetry::probes::topology::{GpuFacts, PciAddress};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice};
 
 /// What each backend of this build found, or why nothing.
-pub(super) type Backends = [(Backend, Result<Vec<FoundDevice>, DeviceError>)];
+pub(crate) type Backends = [(Backend, Result<Vec<FoundDevice>, DeviceError>)];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Gpu {
+pub(crate) struct Gpu {
     /// As backends call it, the best first; none where no backend of this build reaches it.
-    pub(super) ids: Vec<DeviceId>,
+    pub(crate) ids: Vec<DeviceId>,
     /// It computes on the CPU's cores and only looks like a GPU.
-    pub(super) is_software: bool,
+    pub(crate) is_software: bool,
     /// Its place in the list of the machine's cards.
-    pub(super) card: Option<usize>,
+    pub(crate) card: Option<usize>,
     /// Why that is not known.
-    pub(super) no_card: Option<NoCard>,
+    pub(crate) no_card: Option<NoCard>,
 }
 
 /// `address`: where each device is on the bus.
-pub(super) fn gpus(
+pub(crate) fn gpus(
     backends: &Backends,
     cards: &[GpuFacts],
     address: impl Fn(DeviceId) -> Result<PciAddress, NoCard>,

@@ -9,24 +9,26 @@ use voxmill_text::{FrontEnd, FrontEndOptions, TextError};
 use voxmill_trainer::checkpoint::{CheckpointError, Checkpoints};
 use voxmill_trainer::train::TrainError;
 
-use voxmill_settings::checks::need::StepClips;
-use voxmill_settings::error::UserError;
+use crate::checks::need::StepClips;
+use crate::error::UserError;
 
-pub(crate) fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserError {
+/// A run's folder that does not take what belongs there.
+pub fn cannot_write(run: &Path, error: impl Into<anyhow::Error>) -> UserError {
     let what = format!("cannot write into the run's folder `{}`", run.display());
     let hint = "give a folder that can be written with --run-dir";
     UserError::new(what, hint).because(error)
 }
 
 /// An error with what lies behind it, in one line.
-pub(crate) fn with_cause(error: &dyn Error) -> String {
+pub fn with_cause(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
 }
 
-pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
+/// What to do about a checkpoint that cannot be used.
+pub fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
     let hint = match &error {
         CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
         CheckpointError::OfAnotherRun(_) => "give each run a --checkpoint-dir of its own",
@@ -39,7 +41,8 @@ pub(crate) fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
     with_causes(error, hint)
 }
 
-pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
+/// What to do where no batches can be made.
+pub fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
     use voxmill_data::LoaderError;
     let hint = match &error {
         LoaderError::TooLittleMemory { .. } => {
@@ -55,7 +58,8 @@ pub(crate) fn of_loader(error: voxmill_data::LoaderError) -> anyhow::Error {
     refused.because(error).into()
 }
 
-pub(crate) fn of_training(
+/// What to do after a run that failed: what is saved, and how to resume from it.
+pub fn of_training(
     error: TrainError,
     run: &Path,
     checkpoints: &Checkpoints,
@@ -108,7 +112,7 @@ UserError::new(what, hint).into()
 }
 
 /// The text front-end, or what is wrong with what it was given.
-pub(crate) fn front_end(options: FrontEndOptions) -> anyhow::Result<FrontEnd> {
+pub fn front_end(options: FrontEndOptions) -> anyhow::Result<FrontEnd> {
     FrontEnd::new(options).map_err(|error| match error {
         TextError::Lexicon(error) => {
             let hint = "correct it, or leave --lexicon out; a line is `word<TAB>pronunciation`";
@@ -118,14 +122,17 @@ pub(crate) fn front_end(options: FrontEndOptions) -> anyhow::Result<FrontEnd> {
     })
 }
 
-pub(crate) const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";
+/// The next move where the cache's folder is not ours to write.
+pub const OWN_FOLDER: &str = "give a folder of your own with --cache-dir";
 
-pub(crate) fn of_manifest(error: ManifestError) -> anyhow::Error {
+/// What to do about a folder that is no dataset.
+pub fn of_manifest(error: ManifestError) -> anyhow::Error {
     let hint = error.hint();
     with_causes(error, hint)
 }
 
-pub(crate) fn of_cache(error: CacheError) -> anyhow::Error {
+/// What to do about a cache that cannot be used.
+pub fn of_cache(error: CacheError) -> anyhow::Error {
     let hint = error.hint().unwrap_or(OWN_FOLDER).to_owned();
     with_causes(error, hint)
 }

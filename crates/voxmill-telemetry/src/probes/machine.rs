@@ -4,32 +4,51 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use voxmill_telemetry::probes::{Roots, usable_memory};
+use super::host::MemInfo;
+use super::{Roots, usable_memory};
 
-use voxmill_settings::cores;
+/// The cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
 
+/// As the processor calls itself. `None` where the system does not say.
+pub fn processor() -> Option<String> {
+    cpu_name(&fs::read_to_string("/proc/cpuinfo").ok()?)
+}
+
+/// All cores, whether this process may use them or not. `None` where the system does not say.
+pub fn machine_cores() -> Option<usize> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let cores = info.lines().filter(|line| line.starts_with("processor"));
+    Some(cores.count()).filter(|cores| *cores > 0)
+}
+
+/// The machine without its GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Host {
+pub struct Host {
     /// As the processor calls itself; `None` where the system does not say.
-    pub(crate) cpu: Option<String>,
+    pub cpu: Option<String>,
     /// That this process may use.
-    pub(crate) cores: usize,
-    pub(crate) numa_nodes: usize,
+    pub cores: usize,
+    /// At least one.
+    pub numa_nodes: usize,
     /// That this process may use.
-    pub(crate) memory: Option<u64>,
+    pub memory: Option<u64>,
     /// Of the whole machine, at this moment.
-    pub(crate) memory_available: Option<u64>,
+    pub memory_available: Option<u64>,
 }
 
 impl Host {
-    pub(crate) fn detect(roots: &Roots) -> Host {
+    /// Looks once. What the machine does not say is absent.
+    pub fn detect(roots: &Roots) -> Host {
         let read = |name: &str| fs::read_to_string(roots.proc.join(name)).unwrap_or_default();
         Host {
             cpu: cpu_name(&read("cpuinfo")),
             cores: cores(),
             numa_nodes: numa_nodes(&roots.sys).max(1),
             memory: usable_memory(roots),
-            memory_available: kilobytes(&read("meminfo"), "MemAvailable"),
+            memory_available: MemInfo::parse(&read("meminfo")).available,
         }
     }
 }
@@ -59,7 +78,7 @@ fn numa_nodes(sys: &Path) -> usize {
 }
 
 /// A number of kilobytes in `/proc/<process>/status`, as bytes.
-pub(crate) fn status_bytes(process: &str, name: &str) -> Option<u64> {
+pub fn status_bytes(process: &str, name: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     kilobytes(&status, name)
 }

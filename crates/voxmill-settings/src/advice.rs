@@ -1,19 +1,22 @@
-//! Advice written as this program's settings are: only here are its settings, keys and flags brought together.
+//! Advice written as this program's settings are: only here do settings, keys and flags come together.
 
+use crate::config::keys::{self, Key};
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
 use voxmill_analysis::setting::{AdvisedSetting, SettingNames};
-use voxmill_settings::config::keys::{self, Key};
 
-pub(crate) const NAMES: SettingNames = SettingNames { flag, written };
+/// The settings that advice is about, by the names that they have here.
+pub const NAMES: SettingNames = SettingNames { flag, written };
 
-pub(crate) fn profile(run: &Run) -> Profile {
+/// What a run's log says, with advice that names settings as they are typed.
+pub fn profile(run: &Run) -> Profile {
     let mut profile = voxmill_analysis::profile::profile(run);
     profile.name_settings(&NAMES);
     profile
 }
 
-pub(crate) fn flag(setting: AdvisedSetting) -> String {
+/// As it is typed.
+pub fn flag(setting: AdvisedSetting) -> String {
     key(setting).flag()
 }
 

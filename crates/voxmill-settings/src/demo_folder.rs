@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use voxmill_data::demo;
 
-use voxmill_settings::error::UserError;
+use crate::error::UserError;
 
-pub(crate) fn unpack() -> anyhow::Result<PathBuf> {
+/// Unpacks the corpus where it is not there yet, and says where it is.
+pub fn unpack() -> anyhow::Result<PathBuf> {
     let home = cache_home().ok_or_else(|| {
         let what =
             "there is no place for the built-in corpus: neither XDG_CACHE_HOME nor HOME is set";
@@ -26,7 +27,7 @@ pub(crate) fn unpack() -> anyhow::Result<PathBuf> {
 }
 
 /// Where programs keep what can be made again.
-pub(crate) fn cache_home() -> Option<PathBuf> {
+pub fn cache_home() -> Option<PathBuf> {
     let given = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
