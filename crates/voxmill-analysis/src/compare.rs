@@ -73,7 +73,8 @@ pub struct Side {
     pub frames_per_second: f64,
     pub busy: f64,
     pub stall: f64,
-    pub variation: f64,
+    /// `None`: too few steps of one shape.
+    pub variation: Option<f64>,
     /// Bytes at most.
     pub process_memory: Option<u64>,
     pub device_memory: BTreeMap<DeviceLabel, u64>,
@@ -308,7 +309,7 @@ fn against(
     }
 }
 
-/// Of fewer steps no interval can be trusted.
+/// Of fewer steps no interval can be trusted, of times or of losses.
 pub const LEAST_STEPS: usize = 5;
 
 /// Like with like: shape by shape, where most steps of both runs have shapes that both did often. A shape that
@@ -440,7 +441,7 @@ fn loss(steps: &[Step], base: &[Step], same_dataset: Option<bool>) -> Option<Los
     let mut finite = both.clone();
     finite.retain(|(_, first, this)| first.is_finite() && this.is_finite());
     let count = finite.len();
-    let width = (count / 8).clamp(1, WIDEST);
+    let width = (count / 8).clamp(LEAST_STEPS, WIDEST);
     // The quarters of what they have in common; of very few steps some fall together.
     let ends: BTreeSet<usize> = (1..=4).map(|n| n * count / 4).filter(|n| *n > 0).collect();
     Some(Loss {
@@ -468,15 +469,17 @@ fn loss_at(window: &[(u64, f64, f64)]) -> Option<LossAt> {
     let change = mean_of_pairs(&each(|(_, first, this)| this - first))?;
     let first = mean(&each(|(_, first, _)| *first));
     let slight = change.value.abs() < SMALLEST_SHOWN * first.abs();
+    let same = window.iter().all(|(_, first, this)| first == this);
     Some(LossAt {
         step: window.last()?.0,
         averaged: window.len() as u64,
         first,
         this: mean(&each(|(.., this)| *this)),
         change,
-        // One pair has no noise to compare with.
-        judgement: match window.len() < 2 || slight {
-            true => Judgement::NoDifference,
+        judgement: match window.len() < LEAST_STEPS {
+            _ if same => Judgement::NoDifference,
+            true => Judgement::NotMeasured,
+            false if slight => Judgement::NoDifference,
             false => judge(change, false),
         },
     })

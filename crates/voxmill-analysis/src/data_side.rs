@@ -87,7 +87,7 @@ impl Audio {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
-    /// Megabytes a second, after the system was asked to forget the files.
+    /// Megabytes a second, read when the page cache of the files was dropped.
     pub cold_mb_s: Option<f64>,
     /// The same files again.
     pub warm_mb_s: f64,
@@ -237,7 +237,7 @@ fn feeding_verdict(data: &DataSide) -> (Grade, String) {
     let (grade, words) = match at.lost {
         lost if lost < 0.02 => (Grade::Good, "the model would hardly ever wait"),
         lost if lost < 0.20 => (Grade::Fair, "the model would wait at times"),
-        _ => (Grade::Bad, "the model would starve"),
+        _ => (Grade::Bad, "the model would wait most of the time"),
     };
     let advice = match at.enough_workers {
         _ if grade == Grade::Good => String::new(),

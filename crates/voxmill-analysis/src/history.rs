@@ -331,7 +331,7 @@ impl Reading {
         };
         let wall = (step.overhead + step.waited + step.service).seconds();
         match history.phases.last_mut() {
-            // One after the other, but for what a lost step leaves open.
+            // One after the other, except for what a lost step leaves open.
             Some(last) if last.name == *name && end - wall - last.to < wall.max(0.5) => {
                 last.to = end;
             }

@@ -1,4 +1,4 @@
-//! A run on hardware that is not there: stage times and their spread in; step time, busy, stall, GPU hours and the first
+//! A run on hardware that is not there: stage times and their spread in; step time, busy, stall, device hours and the first
 //! bottleneck out.
 //!
 //! Each way to run it (one device or two, one after another or overlapped) is simulated by the pipeline's own rules,

@@ -51,7 +51,7 @@ pub struct Profile {
     /// As the driver reports it for each device: the share of time in which some kernel ran, in per cent.
     pub driver_utilisation_percent: BTreeMap<DeviceLabel, f64>,
     pub data_device_busy: Option<f64>,
-    pub variation: f64,
+    pub variation: Option<f64>,
     pub frames_per_second: f64,
     pub steps_per_second: f64,
     /// The share of all frames that is padding.

@@ -228,10 +228,14 @@ impl Run {
         }
     }
 
-    /// The held-out mel error where it was lowest, and its step.
+    /// The held-out mel error where it was lowest, and its step: of those that training took for the best, since only
+    /// these have a checkpoint; of all where it took none.
     pub fn best_validation(&self) -> Option<(u64, f64)> {
         let mel = |found: &Validated| Some((found.step, *found.losses.get("mel")?));
-        let all = self.validations.values().filter_map(mel);
+        let some_better = self.validations.values().any(|found| found.better);
+        let all = self.validations.values();
+        let all = all.filter(|found| found.better || !some_better);
+        let all = all.filter_map(mel);
         all.filter(|(_, mel)| mel.is_finite())
             .min_by(|a, b| a.1.total_cmp(&b.1))
     }

@@ -112,7 +112,7 @@ pub struct Measured {
     pub step_ms: Spread,
     pub busy: f64,
     pub stall: f64,
-    pub variation: f64,
+    pub variation: Option<f64>,
     /// Throughput as a multiple of the best smaller size that ran; `None` for the first.
     pub gain: Option<Ratio>,
     pub host_memory: Option<u64>,

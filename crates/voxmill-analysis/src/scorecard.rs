@@ -50,8 +50,13 @@ pub fn scorecard(profile: &Profile) -> Vec<Score> {
         let measured = Some((profile.busy, profile.busy > busy));
         rows.push(score(tier, goal, measured, percent(profile.busy)));
         let goal = format!("step time varies < {}", whole_percent(variation));
-        let measured = Some((profile.variation, profile.variation < variation));
-        rows.push(score(tier, goal, measured, percent(profile.variation)));
+        let varies = profile.variation;
+        let note = varies.map_or(
+            "not measured: too few steps of one shape".to_owned(),
+            percent,
+        );
+        let measured = varies.map(|varies| (varies, varies < variation));
+        rows.push(score(tier, goal, measured, note));
         if tier == Tier::Must {
             let note = match profile.data_device_busy {
                 None => one_device(),
@@ -96,7 +101,8 @@ fn overlap(tier: Tier, goal: String, profile: &Profile, gain: f64) -> Score {
     };
     let most = feeding.most_overlap_can_gain;
     (score.reached, score.note) = match most.filter(|most| *most < gain) {
-        Some(most) => (None, format!("little to overlap ({most:.2} ×)")),
+        // Whatever was measured: the feeding table has it next to this bound.
+        Some(most) => (None, format!("at most {most:.3} × to gain")),
         None if (feeding.rounds as usize) < LEAST_ROUNDS => {
             (None, format!("{value:.2} ×: too few steps"))
         }
@@ -144,7 +150,7 @@ mod tests {
         };
         let ungraded = gains(&idle);
         assert_eq!(ungraded[0].0, None);
-        assert!(ungraded[0].1.contains("little to overlap"), "{ungraded:?}");
+        assert!(ungraded[0].1.contains("at most 1."), "{ungraded:?}");
     }
 
     #[test]

@@ -218,8 +218,8 @@ impl Line {
 pub(crate) const UNNAMED: &str = "hand-over";
 
 /// Standard deviation of the step time as a share of its mean, within each shape and over all of them.
-/// Below 0.2: even. Above 0.3: something comes and goes.
-pub fn variation(steps: &[Step]) -> f64 {
+/// Below 0.2: even. Above 0.3: something comes and goes. `None`: too few steps share a shape.
+pub fn variation(steps: &[Step]) -> Option<f64> {
     let mut squares = 0.0;
     let mut degrees = 0.0;
     for times in by_shape(steps).into_values() {
@@ -229,8 +229,11 @@ pub fn variation(steps: &[Step]) -> f64 {
             degrees += times.len() as f64 - 1.0;
         }
     }
-    (squares / f64::max(degrees, 1.0)).sqrt()
+    (degrees >= LEAST_DEGREES).then(|| (squares / degrees).sqrt())
 }
+
+/// As five steps of one shape have: fewer say nothing of how others are spread.
+const LEAST_DEGREES: f64 = 4.0;
 
 /// The step times of each shape.
 pub(crate) type Shapes = BTreeMap<Option<StepShape>, Vec<f64>>;
@@ -459,9 +462,15 @@ mod tests {
     fn shapes_of_different_size_are_no_variation() {
         let ten = |shape, ms| vec![step(shape, 0, ms); 10];
         let steady = [ten("8x100x20", 100), ten("2x400x80", 300)].concat();
-        assert_eq!(variation(&steady), 0.0);
+        assert_eq!(variation(&steady), Some(0.0));
         let uneven = [ten("8x100x20", 50), ten("8x100x20", 150)].concat();
-        assert!((variation(&uneven) - 0.51).abs() < 0.02);
+        assert!((variation(&uneven).unwrap() - 0.51).abs() < 0.02);
+        // One step, or a few that each have a shape of their own, vary by nobody knows what.
+        assert_eq!(variation(&uneven[..1]), None);
+        assert_eq!(
+            variation(&[step("8x100x20", 0, 1), step("2x4x8", 0, 9)]),
+            None
+        );
     }
 
     #[test]

@@ -176,6 +176,29 @@ impl AudioSettings {
         ]
     }
 
+    /// The same for recordings of another rate: windows and hops that last about as long, in powers of two, as the
+    /// transform is fastest with, and rounded down, since longer ones blur what is short. `None` where no such
+    /// settings are valid.
+    pub fn at_rate(&self, sample_rate: u32) -> Option<AudioSettings> {
+        let ratio = f64::from(sample_rate) / f64::from(self.sample_rate);
+        let scaled = |samples: usize| {
+            let exact = (samples as f64 * ratio) as usize;
+            1 << exact.max(1).ilog2()
+        };
+        let at_rate = AudioSettings {
+            sample_rate,
+            n_fft: scaled(self.n_fft),
+            hop_length: scaled(self.hop_length),
+            f_max: self.f_max.min(sample_rate as f32 / 2.0),
+            ..self.clone()
+        };
+        if at_rate.validate_new().is_ok() {
+            return Some(at_rate);
+        }
+        let [n_mels, n_fft, _] = at_rate.with_full_filters();
+        n_fft.or(n_mels)
+    }
+
     /// All that shapes the frames, by name, so that the one which changed can be named.
     pub fn named_values(&self) -> BTreeMap<String, String> {
         let fields = serde_json::to_value(self).expect("numbers and options always serialise");
@@ -280,6 +303,26 @@ mod tests {
         let [n_mels, n_fft, f_min] = fine.with_full_filters();
         assert!(n_mels.is_some_and(|n| n.n_mels > 200));
         assert_eq!((n_fft.unwrap().n_fft, f_min), (2048, None));
+    }
+
+    #[test]
+    fn frames_last_about_as_long_at_another_rate() {
+        let at = |rate| {
+            let settings = AudioSettings::default().at_rate(rate).unwrap();
+            assert_eq!(settings.validate_new(), Ok(()));
+            (settings.n_fft, settings.hop_length, settings.f_max)
+        };
+        assert_eq!(at(8_000), (256, 64, 4000.0));
+        assert_eq!(at(11_025), (512, 128, 5512.5));
+        assert_eq!(at(16_000), (512, 128, 8000.0));
+        assert_eq!(at(44_100), (2048, 512, 8000.0));
+        // Many filters need the longer window.
+        let fine = AudioSettings {
+            n_mels: 200,
+            ..AudioSettings::default()
+        };
+        assert_eq!(fine.at_rate(8_000).unwrap().n_fft, 512);
+        assert_eq!(fine.at_rate(0), None);
     }
 
     #[test]

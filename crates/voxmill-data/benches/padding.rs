@@ -122,7 +122,7 @@ fn print_waste(clips: &[PlanClip]) -> Result<(), Box<dyn Error>> {
         println!("| {name} | {frames} | | | {tokens} | {batches} |");
     };
     let batches = clips.len().div_ceil(16) as u64;
-    let longest = PaddingWaste::of_longest(clips);
+    let longest = PaddingWaste::of_longest(clips, &settings(8));
     without_optimum("all padded to the longest", longest, batches);
     let random = PaddingWaste::of_random_batches(clips, &settings(8));
     without_optimum(

@@ -46,6 +46,11 @@ impl DatasetFolder {
         self.home.join("quarantine.csv")
     }
 
+    /// The list of the clips that are left out for their length.
+    pub fn filtered_list(&self) -> PathBuf {
+        self.home.join("filtered.csv")
+    }
+
     /// The list of what was measured of each clip.
     pub fn quality_list(&self) -> PathBuf {
         self.home.join("quality.csv")

@@ -22,6 +22,11 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+/// [`percent`], where it was measured.
+pub fn measured_percent(share: Option<f64>) -> String {
+    share.map_or("not measured".to_owned(), percent)
+}
+
 /// A share in a sentence: `97 %`, and small ones with a digit more.
 pub fn short_percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -59,8 +64,12 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A number of bytes as a person gives it, in the largest unit that it is a whole number of: `2GB`.
+/// A number of bytes as a person gives it, in the largest unit that it is a whole number of: `2GB`; tenths of a
+/// gigabyte too: `6.3GB`.
 pub fn given_size(bytes: u64) -> String {
+    if bytes > 1_000_000_000 && bytes.is_multiple_of(100_000_000) {
+        return format!("{}GB", bytes as f64 / 1e9);
+    }
     let unit = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")]
         .into_iter()
         .find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
@@ -387,6 +396,8 @@ mod tests {
         let sizes = [999, 12_000, 8_000_000, 1_240_000_000].map(size);
         assert_eq!(sizes, ["999 B", "12 kB", "8 MB", "1.2 GB"]);
         assert_eq!(given_size(6_318_000_000), "6318MB");
+        assert_eq!(given_size(6_300_000_000), "6.3GB");
+        assert_eq!(given_size(2_000_000_000), "2GB");
         let given = [1, 2_000_000_000].map(given_megabytes);
         assert_eq!(given, ["1MB", "2GB"]);
         assert_eq!(span(1_800.0), "30.0 min");

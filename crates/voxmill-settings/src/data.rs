@@ -52,7 +52,7 @@ impl DataSettings {
         let language = r.optional(&keys::LANGUAGE);
         let max_bad = r.pick(&keys::MAX_BAD);
         let max_text_length = r.pick(&keys::MAX_TEXT_LENGTH);
-        let max_mel_frames = r.pick(&keys::MAX_MEL_FRAMES);
+        let max_mel_frames = max_mel_frames(r);
         let drop_suspicious = r.pick(&keys::DROP_SUSPICIOUS);
         let min_snr = r.optional(&keys::MIN_SNR);
         let follow_links = r.pick(&keys::FOLLOW_LINKS);
@@ -97,6 +97,24 @@ impl DataSettings {
             cache_budget,
         })
     }
+}
+
+/// The default is a length of time: shorter frames do not leave out more clips.
+fn max_mel_frames(r: &mut Resolver) -> u32 {
+    let key = &keys::MAX_MEL_FRAMES;
+    let default = AudioSettings::default();
+    let rate = r.given(&keys::SAMPLE_RATE);
+    let rate: u32 = rate.map_or(default.sample_rate, |(rate, _)| rate);
+    let hop = r.given(&keys::HOP_LENGTH);
+    let hop: usize = hop.map_or(default.hop_length, |(hop, _)| hop);
+    if (rate, hop) == (default.sample_rate, default.hop_length) {
+        return r.pick(key);
+    }
+    let seconds = |frames: u32| {
+        f64::from(frames) * default.hop_length as f64 / f64::from(default.sample_rate)
+    };
+    let frames = seconds(key.default()) * f64::from(rate) / hop.max(1) as f64;
+    r.auto(key, frames.max(1.0) as u32, "17 s at this rate and hop")
 }
 
 fn audio(r: &mut Resolver, old_voice: bool) -> anyhow::Result<AudioSettings> {

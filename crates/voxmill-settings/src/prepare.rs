@@ -60,7 +60,11 @@ const UNKNOWN_MEMORY: u64 = 8 << 30;
 pub(super) fn spread(r: &mut Resolver, workers: usize, why: &'static str) -> BuildSettings {
     let workers = r.auto(&keys::NUM_WORKERS, workers, why);
     let memory = usable_memory(&Roots::default()).unwrap_or(UNKNOWN_MEMORY);
-    let quarter = (memory / 4).next_multiple_of(1_000_000);
+    // In as many digits as it is shown with.
+    let quarter = match memory / 4 {
+        quarter @ 1_000_000_000.. => quarter - quarter % 100_000_000,
+        quarter => quarter.next_multiple_of(1_000_000),
+    };
     let ram_budget = r.auto(&keys::RAM_BUDGET, quarter, "a quarter of the memory");
     let unordered: bool = r.pick(&keys::UNORDERED);
     let no_overlap: bool = r.pick(&keys::NO_OVERLAP);

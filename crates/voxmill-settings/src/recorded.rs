@@ -99,13 +99,16 @@ pub fn newest_like(settings: &TrainSettings) -> Option<(PathBuf, Profile)> {
     logs.into_iter().find_map(|path| {
         let run = Run::read(&path.join(run_folder::EVENTS)).ok()?;
         let like = |(name, value): &(&str, String)| run.fact(name) == Some(value);
-        let enough = run.steps.len() >= ENOUGH_STEPS;
-        (enough && wanted.iter().all(like)).then(|| (path, profile(&run)))
+        if run.steps.len() < ENOUGH_STEPS as usize || !wanted.iter().all(like) {
+            return None;
+        }
+        let profile = profile(&run);
+        (profile.steps >= ENOUGH_STEPS).then_some((path, profile))
     })
 }
 
-/// Fewer are warm-up.
-const ENOUGH_STEPS: usize = 20;
+/// In its last start, which is what is measured. Fewer are warm-up.
+const ENOUGH_STEPS: u64 = 20;
 
 /// The last part of each path; where two are alike, the paths as they were typed.
 pub fn names(paths: &[PathBuf]) -> Vec<String> {

@@ -18,33 +18,44 @@ pub fn unwanted(
     if !settings.drop_suspicious && settings.min_snr.is_none() {
         return Ok(Vec::new());
     }
-    let list = QualityList::read(&folder.quality_list()).map_err(unreadable)?;
+    let list = QualityList::read(&folder.quality_list(), &settings.audio).map_err(unreadable)?;
     let clips = &manifest.clips;
     // What could not be decoded has no measure, and is left out when training meets it.
     let bad = Quarantine::read_csv(&folder.quarantine_list()).map_err(unreadable)?;
     let bad: BTreeSet<&str> = bad.entries().iter().map(|entry| &*entry.clip).collect();
     let unknown = clips
         .iter()
-        .filter(|clip| list.of(clip, None).is_none() && !bad.contains(&*clip.id));
+        .filter(|clip| list.of(clip).is_none() && !bad.contains(&*clip.id));
     let unknown = unknown.count();
     if unknown > 0 {
-        let what = format!(
-            "--drop-suspicious and --min-snr need measures that `{}` lacks for {}",
-            folder.path.display(),
-            counted(unknown as u64, "clip")
-        );
-        let hint = "run `voxmill prepare` with the same data and audio settings first";
-        return Err(UserError::new(what, hint).into());
+        let unknown = counted(unknown as u64, "clip");
+        let elsewise = match list.elsewise {
+            0 => "",
+            _ => ": it was measured at other audio settings",
+        };
+        return Err(not_measured(folder, &unknown, elsewise).into());
     }
     let mut ids = BTreeSet::new();
     if let Some(min_snr) = settings.min_snr {
         ids.extend(manifest.below_snr(&list, min_snr).map(str::to_owned));
     }
     if settings.drop_suspicious {
-        ids.extend(read_suspicious_ids(&folder.suspicious_list()).map_err(unreadable)?);
+        let path = folder.suspicious_list();
+        let listed = read_suspicious_ids(&path, &settings.audio).map_err(unreadable)?;
+        let other = ": suspicious.csv is of other audio settings";
+        ids.extend(listed.ok_or_else(|| not_measured(folder, "its clips", other))?);
     }
     let known: BTreeSet<&str> = clips.iter().map(|clip| &*clip.id).collect();
     Ok(ids.into_iter().filter(|id| known.contains(&**id)).collect())
+}
+
+fn not_measured(folder: &DatasetFolder, clips: &str, why: &str) -> UserError {
+    let what = format!(
+        "--drop-suspicious and --min-snr need measures that `{}` lacks for {clips}{why}",
+        folder.path.display(),
+    );
+    let hint = "run `voxmill prepare` with the same data and audio settings first";
+    UserError::new(what, hint)
 }
 
 fn unreadable(error: TableError) -> anyhow::Error {

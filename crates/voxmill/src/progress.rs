@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use voxmill_report::format::{clock, count, counted};
 
@@ -23,6 +25,17 @@ pub(crate) struct ClipProgress {
     bar: Option<ProgressBar>,
 }
 
+/// A bar's looks, with the time left as it is written everywhere.
+pub(crate) fn bar_style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // There is nobody to tell that a bar cannot be drawn.
+        let _ = out.write_str(&clock(state.eta()));
+    };
+    style.with_key("eta", left)
+}
+
 impl ClipProgress {
     pub(crate) fn new(total: usize) -> Self {
         let now = Instant::now();
@@ -30,8 +43,7 @@ impl ClipProgress {
             let hidden = ProgressDrawTarget::hidden();
             let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
             let template = "{bar:16} {human_pos}/{human_len} clips  {msg}  ETA {eta}";
-            let style = ProgressStyle::with_template(template);
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            bar.with_style(bar_style(template))
         });
         ClipProgress {
             total,
@@ -62,11 +74,11 @@ impl ClipProgress {
                 self.last_shown = Instant::now();
                 let left = elapsed.mul_f64((self.total - self.done) as f64 / self.done as f64);
                 status!(
-                    "{}/{} clips  {}  ETA {:.0} s",
+                    "{}/{} clips  {}  ETA {}",
                     self.done,
                     self.total,
                     self.rate(elapsed),
-                    left.as_secs_f64()
+                    clock(left)
                 );
             }
             None => {}
@@ -106,8 +118,7 @@ impl CountProgress {
         let bar = can_redraw().then(|| {
             let hidden = ProgressDrawTarget::hidden();
             let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
-            let style = ProgressStyle::with_template("{bar:30} {msg}  ETA {eta}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            bar.with_style(bar_style("{bar:30} {msg}  ETA {eta}"))
         });
         CountProgress {
             total,

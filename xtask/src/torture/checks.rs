@@ -126,7 +126,7 @@ pub(crate) fn checkpoints(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Every file of a run with its content, but for locks, which say who was there last.
+/// Every file of a run with its content, except for locks, which say who was there last.
 pub(crate) fn contents(run: &Path) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![run.to_owned()];

@@ -193,7 +193,7 @@ impl Diagnosis<'_> {
     }
 
     pub(super) fn variation(&self) -> Option<Finding> {
-        let variation = self.profile.variation;
+        let variation = self.profile.variation?;
         // What waiting does to the steps is a finding of its own.
         if variation < VARIATION || self.line.stall() >= STALL {
             return None;

@@ -200,6 +200,23 @@ fn runs_of_different_lengths_meet_at_their_last_common_step() {
 }
 
 #[test]
+fn losses_of_too_few_steps_are_not_judged() {
+    let judged = |steps| {
+        let ours = Steady { steps, ..USUAL };
+        let mut theirs = ours.run();
+        for step in &mut theirs.run.steps {
+            *step.values.get_mut("loss").unwrap() *= 0.5;
+        }
+        let loss = later(ours.run(), theirs).loss.unwrap();
+        loss.at.last().unwrap().judgement
+    };
+    for steps in [1, 2, 4] {
+        assert_eq!(judged(steps), Judgement::NotMeasured, "{steps} steps");
+    }
+    assert_eq!(judged(40), Judgement::Better);
+}
+
+#[test]
 fn a_cut_log_and_one_that_grows_have_different_states() {
     let cut = Steady {
         ended: false,
@@ -391,5 +408,9 @@ fn held_out_losses_are_compared_at_a_common_step_and_on_the_same_clips() {
         "another seed holds others out"
     );
     assert_eq!(first.run.best_validation(), Some((40, 0.4)));
+    // What training did not take for the best is not the best, however low: it has no checkpoint.
+    let mut taken = first.clone();
+    taken.run.validations.get_mut(&20).unwrap().better = true;
+    assert_eq!(taken.run.best_validation(), Some((20, 0.5)));
     assert!(later(first, USUAL.run()).held_out.is_none());
 }

@@ -92,7 +92,7 @@ impl Forecast {
         })
     }
 
-    /// What this run says of the prediction, if it is like the one that was asked about but for the changes.
+    /// What this run says of the prediction, if it is like the one that was asked about except for the changes.
     pub fn measured_by(&self, run: &Run) -> Option<Realised> {
         let started = run.stats.started.as_ref()?;
         let is_later = started.unix_seconds > self.unix_seconds;

@@ -144,6 +144,7 @@ proptest! {
         let plan = BatchPlan::new(clips.clone(), settings).unwrap();
         let ours = PaddingWaste::of_epoch(&plan, &plan.epoch(0)).frames.padded;
         prop_assert!(ours <= PaddingWaste::of_random_batches(&clips, &settings).frames.padded);
+        prop_assert!(ours <= PaddingWaste::of_longest(&clips, &settings).frames.padded);
     }
 
     #[test]

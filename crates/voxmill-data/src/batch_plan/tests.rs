@@ -137,7 +137,7 @@ fn few_clips_use_fewer_shapes_and_a_fixed_length_uses_one() {
 fn waste_is_near_the_optimum_last_batches_included() {
     let clips = speech_like(13_100);
     let random = PaddingWaste::of_random_batches(&clips, &BatchSettings::default());
-    let longest = PaddingWaste::of_longest(&clips);
+    let longest = PaddingWaste::of_longest(&clips, &BatchSettings::default());
     for shapes in [8, 12] {
         let bucket_count = NonZeroU8::new(shapes).unwrap();
         let plan = planned_with(clips.clone(), |s| s.bucket_count = bucket_count);

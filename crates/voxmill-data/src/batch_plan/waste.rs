@@ -80,11 +80,16 @@ impl PaddingWaste {
         waste
     }
 
-    /// Every clip padded to the longest of all.
-    pub fn of_longest(clips: &[PlanClip]) -> Self {
+    /// Every clip padded to the longest of all, rounded as the plan rounds.
+    pub fn of_longest(clips: &[PlanClip], settings: &BatchSettings) -> Self {
+        let [frames, tokens] = [settings.frame_multiple.get(), settings.token_multiple.get()];
         let mut waste = Self::default();
-        waste.frames.add(clips.iter().map(|clip| clip.frames), 1);
-        waste.tokens.add(clips.iter().map(|clip| clip.tokens), 1);
+        waste
+            .frames
+            .add(clips.iter().map(|clip| clip.frames), frames);
+        waste
+            .tokens
+            .add(clips.iter().map(|clip| clip.tokens), tokens);
         waste
     }
 }

@@ -226,6 +226,11 @@ fn first_difference(
         new: new.get(name).cloned(),
     };
     let differs = |name: &&String| old.get(*name) != new.get(*name);
+    // The others follow it, given or not: f_max is at most half of it.
+    let rate = "sample_rate".to_owned();
+    if differs(&&rate) {
+        return Some(changed(&rate));
+    }
     let in_new = new.keys().find(differs);
     in_new.or_else(|| old.keys().find(differs)).map(changed)
 }
@@ -274,6 +279,13 @@ mod tests {
         assert_eq!(freshness, rebuild(changed(Some("300")), false));
         let message = "setting hop_length changed from 256 to 300";
         assert_eq!(changed(Some("300")).to_string(), message);
+        let lower = settings(&[("f_max", "4000"), ("sample_rate", "8000")]);
+        let higher = settings(&[("f_max", "8000"), ("sample_rate", "22050")]);
+        let freshness = compare((&clip, &higher), (&clip, &lower));
+        assert!(
+            format!("{freshness:?}").contains("\"sample_rate\""),
+            "not what follows from it: {freshness:?}"
+        );
         let dropped = settings(&[("n_fft", "1024")]);
         let freshness = compare((&clip, &old), (&clip, &dropped));
         assert_eq!(freshness, rebuild(changed(None), false));

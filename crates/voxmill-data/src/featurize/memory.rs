@@ -16,7 +16,7 @@ pub(crate) fn largest_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
 }
 
 /// The most that a clip takes while it is being decoded: the file, its samples of all channels and of
-/// one, and again at the rate that they are brought to.
+/// one, and again at the rate that they are resampled to.
 pub(crate) fn decoding_bytes(clip: &Clip, audio: &AudioSettings) -> u64 {
     const SAMPLE: u64 = size_of::<f32>() as u64;
     let header = &clip.header;

@@ -176,7 +176,7 @@ fn cold_or_warm_cache_or_none_and_any_workers_give_the_same_batches() {
     for workers in [1, 3] {
         let _ = fs::remove_dir_all(data.cache_dir());
         let cold = data.store(data.cached(), ROOMY);
-        assert_eq!(cold.found_in_cache(), 0);
+        assert_eq!((cold.found_in_cache(), cold.why_stale()), (0, None));
         assert!(two_epochs(&cold, settings(workers)) == plain, "cold");
         drop(cold);
         let warm = data.store(data.cached(), ROOMY);

@@ -24,6 +24,7 @@ mod audio_folder;
 mod columns;
 mod error;
 mod files;
+mod filtered;
 mod layouts;
 mod quality_list;
 mod quarantine;
@@ -43,8 +44,9 @@ use voxmill_text::language::Language;
 
 pub use audio_folder::{AudioFolder, BadAudio, FollowedLinks, ResolvedClip};
 pub use error::ManifestError;
+pub use filtered::{FilterReason, Filtered, FilteredClip, write_filtered};
 pub use layouts::Layout;
-pub use quality_list::{MeasuredQuality, QualityList};
+pub use quality_list::{QualityList, audio_settings_mark};
 pub use quarantine::{Quarantine, QuarantineEntry, Reason, TooManyBad};
 pub use rows::{DEFAULT_SPEAKER, ManifestFile, Row, Rows, read_rows};
 pub use sources::{SourceFormat, source_formats, usual_rate};
@@ -119,21 +121,6 @@ impl Default for Limits {
 /// Clips shorter than this hold no speech worth aligning; they are filtered.
 pub const MIN_SECONDS: f64 = 0.1;
 
-/// Clips left out for their length: counted apart from bad ones, and never a reason to stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filtered {
-    pub audio_too_long: usize,
-    pub audio_too_short: usize,
-    pub text_too_long: usize,
-}
-
-impl Filtered {
-    /// All of them.
-    pub fn total(&self) -> usize {
-        self.audio_too_long + self.audio_too_short + self.text_too_long
-    }
-}
-
 /// The clips of a dataset, and what was left out of it.
 #[derive(Debug)]
 pub struct Manifest {
@@ -141,6 +128,8 @@ pub struct Manifest {
     pub clips: Vec<Clip>,
     pub quarantine: Quarantine,
     pub filtered: Filtered,
+    /// In row order, as many as are counted.
+    pub filtered_clips: Vec<FilteredClip>,
     /// The speakers that have a clip, sorted by name: the order does not depend on the rows'.
     pub speakers: Vec<String>,
     /// The languages that rows name, sorted by code; clips whose language is detected add none.
@@ -162,6 +151,7 @@ impl Manifest {
         let mut undivided = Vec::new();
         let mut quarantine = Quarantine::default();
         let mut filtered = Filtered::default();
+        let mut filtered_clips = Vec::new();
         let mut speaker_ids: HashMap<Arc<str>, u32> = HashMap::new();
         let mut languages = BTreeSet::new();
 
@@ -177,8 +167,9 @@ impl Manifest {
                     continue;
                 }
             };
-            if let Some(count) = filtered.count_for(&clip, limits) {
-                *count += 1;
+            if let Some(found) = FilteredClip::find(&clip, limits) {
+                filtered.add(found.reason);
+                filtered_clips.push(found);
                 continue;
             }
             languages.extend(clip.language);
@@ -199,6 +190,7 @@ impl Manifest {
             clips,
             quarantine,
             filtered,
+            filtered_clips,
             speakers,
             languages,
         }
@@ -217,28 +209,6 @@ impl Manifest {
     /// The name of who speaks it.
     pub fn speaker(&self, clip: &Clip) -> &str {
         &self.speakers[clip.speaker as usize]
-    }
-}
-
-impl Filtered {
-    /// The count that the clip belongs to, or `None` when it stays.
-    fn count_for(&mut self, clip: &Clip, limits: &Limits) -> Option<&mut usize> {
-        // Characters are at most as many as bytes: most texts need no counting.
-        let is_longer = |max| clip.text.len() > max && clip.text.chars().nth(max).is_some();
-        if limits.max_text_length.is_some_and(is_longer) {
-            return Some(&mut self.text_too_long);
-        }
-        let frames = limits.audio.frames_for_header(&clip.header);
-        // What is trimmed may be shorter than its header says: whoever plans batches decides.
-        let by_header = limits
-            .max_mel_frames
-            .filter(|_| limits.audio.trim_db.is_none());
-        if by_header.is_some_and(|max| frames > max)
-            || limits.audio.check_length(&clip.header).is_err()
-        {
-            return Some(&mut self.audio_too_long);
-        }
-        (clip.header.seconds() < limits.min_seconds).then_some(&mut self.audio_too_short)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the audio files are before they are brought to one rate and one channel.
+//! What the audio files are before they are resampled to one rate and mixed to one channel.
 
 use std::collections::BTreeMap;
 

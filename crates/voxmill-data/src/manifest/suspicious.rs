@@ -1,24 +1,33 @@
 //! Clips that a person should listen to: listed, and dropped only where that is asked for.
 //!
 //! The surest sign that a text belongs to another audio file is its pace. Tokens per second vary
-//! little within a speaker, so a clip far from the speaker's median, measured in the speaker's own
-//! spread, is odd. Median and median absolute deviation are used because the odd clips are in the
+//! little within a speaker and a language (tokens are phones in one and characters in another), so a clip
+//! far from the median of both, measured in their own spread, is odd. Median and median absolute deviation are used because the odd clips are in the
 //! data too, and would pull a mean towards themselves; logarithms, so that half and double the
 //! pace are equally far.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::path::Path;
 
+use voxmill_audio::AudioSettings;
+use voxmill_text::language::Language;
+
+use super::audio_settings_mark;
 use super::table::{TableError, read_table, write_table};
 use crate::features::{Levels, Quality};
 
-/// Fewer clips give no norm: such speakers are compared with the norm of all clips.
+/// Fewer clips give no norm: such speakers are compared with the norm of all clips of the language.
 const MIN_CLIPS_FOR_NORM: usize = 8;
 /// Both must be passed: many deviations (or a lively speaker's list would be long) and a plain
 /// factor (or a machine-even speaker's would).
 const MAX_DEVIATIONS: f64 = 6.0;
 const MAX_PACE_FACTOR: f64 = 1.8;
+/// Nobody's liveliness goes further than this. Prompts of one word to many have deviations so large that six of them
+/// reach from 1.5 to 76 tokens a second; of 568 such prompts, whole sentences and single letters, those beyond a
+/// factor of 3 were eleven, none of which was what its text says.
+const MAX_FACTOR_OF_ANYBODY: f64 = 3.0;
 /// The deviation of a normal distribution in median absolute deviations.
 const DEVIATION_PER_MAD: f64 = 1.4826;
 
@@ -30,13 +39,22 @@ const MAX_STILL_SECONDS: f32 = 0.15;
 /// Speech ranges over more: 29 dB at least in 32 clips of LJ Speech. Tones, noise and silence stay below 4.
 const MIN_RANGE_DB: f32 = 6.0;
 
-const HEADER: [&str; 6] = ["clip", "speaker", "suspicion", "value", "usual", "unit"];
+const HEADER: [&str; 7] = [
+    "clip",
+    "speaker",
+    "suspicion",
+    "value",
+    "usual",
+    "unit",
+    "audio_settings",
+];
 
 /// What is known of a clip once its features are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredClip<'a> {
     pub clip: &'a str,
     pub speaker: &'a str,
+    pub language: Language,
     /// Phones (characters where the front-end has none), pauses and word boundaries.
     pub tokens: usize,
     pub seconds: f64,
@@ -95,18 +113,8 @@ pub struct Suspicious {
 
 /// In the order of `clips`; a clip may be suspicious for several reasons. `min_snr` is in dB.
 pub fn find_suspicious(clips: &[MeasuredClip<'_>], min_snr: Option<f64>) -> Vec<Suspicious> {
-    let mut paces_of: HashMap<&str, Vec<f64>> = HashMap::new();
-    for clip in clips {
-        let pace = log_pace(clip);
-        if pace.is_finite() {
-            paces_of.entry(clip.speaker).or_default().push(pace);
-        }
-    }
-    let mut all: Vec<f64> = paces_of.values().flatten().copied().collect();
-    let norm_of_all = UsualPace::of(&mut all);
-    let norms = paces_of.iter_mut();
-    let norms = norms.filter_map(|(speaker, paces)| Some((*speaker, UsualPace::of(paces)?)));
-    let norms: HashMap<&str, UsualPace> = norms.collect();
+    let of_speakers = usual_paces(clips, |clip| (clip.speaker, clip.language));
+    let of_languages = usual_paces(clips, |clip| clip.language);
 
     let mut found = Vec::new();
     for clip in clips {
@@ -120,7 +128,8 @@ pub fn find_suspicious(clips: &[MeasuredClip<'_>], min_snr: Option<f64>) -> Vec<
                 unit,
             });
         };
-        let norm = norms.get(clip.speaker).or(norm_of_all.as_ref());
+        let of_speaker = of_speakers.get(&(clip.speaker, clip.language));
+        let norm = of_speaker.or_else(|| of_languages.get(&clip.language));
         let pace = log_pace(clip);
         if let Some(norm) = norm
             && norm.is_far(pace)
@@ -175,8 +184,13 @@ pub fn find_suspicious(clips: &[MeasuredClip<'_>], min_snr: Option<f64>) -> Vec<
     found
 }
 
-/// Writes the list; an empty one makes no new file.
-pub fn write_suspicious(path: &Path, list: &[Suspicious]) -> Result<(), TableError> {
+/// Writes the list of what was found at these audio settings; an empty one makes no new file.
+pub fn write_suspicious(
+    path: &Path,
+    audio: &AudioSettings,
+    list: &[Suspicious],
+) -> Result<(), TableError> {
+    let mark = audio_settings_mark(audio);
     let rows = list.iter().map(|item| {
         [
             item.clip.clone(),
@@ -185,20 +199,48 @@ pub fn write_suspicious(path: &Path, list: &[Suspicious]) -> Result<(), TableErr
             format!("{:.3}", item.value),
             format!("{:.3}", item.usual),
             item.unit.to_owned(),
+            mark.clone(),
         ]
     });
     write_table(path, HEADER, rows)
 }
 
-/// The clips that a list has.
-pub fn read_suspicious_ids(path: &Path) -> Result<Vec<String>, TableError> {
-    let rows = read_table(path, HEADER)?;
-    Ok(rows.into_iter().map(|(_, [clip, ..])| clip).collect())
+/// The clips that a list has. `None`: they were found at other audio settings, or by an older program, which does
+/// not say.
+pub fn read_suspicious_ids(
+    path: &Path,
+    audio: &AudioSettings,
+) -> Result<Option<Vec<String>>, TableError> {
+    let wanted = audio_settings_mark(audio);
+    let rows = match read_table(path, HEADER) {
+        Err(TableError::OtherColumns { .. }) => return Ok(None),
+        rows => rows?.into_iter(),
+    };
+    let ids = rows.map(|(_, [clip, .., settings])| (settings == wanted).then_some(clip));
+    Ok(ids.collect())
 }
 
 /// Infinite for a clip without tokens or without length.
 fn log_pace(clip: &MeasuredClip<'_>) -> f64 {
     (clip.tokens as f64).ln() - clip.seconds.max(0.0).ln()
+}
+
+/// Of each group that has enough clips.
+fn usual_paces<'a, K: Eq + Hash>(
+    clips: &[MeasuredClip<'a>],
+    group: impl Fn(&MeasuredClip<'a>) -> K,
+) -> HashMap<K, UsualPace> {
+    let mut paces: HashMap<K, Vec<f64>> = HashMap::new();
+    for clip in clips {
+        let pace = log_pace(clip);
+        if pace.is_finite() {
+            paces.entry(group(clip)).or_default().push(pace);
+        }
+    }
+    let usual = paces.into_iter();
+    usual
+        .filter_map(|(group, mut paces)| Some((group, UsualPace::of(&mut paces)?)))
+        .collect()
 }
 
 struct UsualPace {
@@ -221,7 +263,8 @@ impl UsualPace {
 
     fn is_far(&self, pace: f64) -> bool {
         let distance = (pace - self.median).abs();
-        distance > MAX_DEVIATIONS * self.deviation && distance > MAX_PACE_FACTOR.ln()
+        let allowed = (MAX_DEVIATIONS * self.deviation).min(MAX_FACTOR_OF_ANYBODY.ln());
+        distance > allowed.max(MAX_PACE_FACTOR.ln())
     }
 }
 
@@ -256,6 +299,7 @@ mod tests {
         MeasuredClip {
             clip,
             speaker,
+            language: Language::English,
             tokens,
             seconds,
             levels: FINE,
@@ -308,6 +352,28 @@ mod tests {
     }
 
     #[test]
+    fn each_language_has_a_pace_and_liveliness_has_an_end() {
+        // Tokens of another language may be fewer: three a second are no suspects among its own.
+        let mut clips = usual("ann");
+        clips.extend((0..12).map(|n| MeasuredClip {
+            language: Language::Persian,
+            ..measured("other", "ann", 30 + n % 2, 9.5)
+        }));
+        assert_eq!(find_suspicious(&clips, None), []);
+        clips.push(measured("slow", "ann", 30, 9.5));
+        assert_eq!(find_suspicious(&clips, None)[0].clip, "slow");
+        // From 5 to 20 tokens a second: six deviations reach beyond what anybody says.
+        let lively = (0..40).map(|n| measured("lively", "bob", 50 + 4 * n, 10.0));
+        let mut clips = Vec::from_iter(lively);
+        assert_eq!(find_suspicious(&clips, None), []);
+        clips.push(measured("silence", "bob", 25, 10.0));
+        assert_eq!(
+            find_suspicious(&clips, None)[0].suspicion,
+            Suspicion::TooSlow
+        );
+    }
+
+    #[test]
     fn beeps_noise_and_what_is_below_the_limit_are_listed() {
         let mut clips = usual("ann");
         clips[3].quality.still_seconds = 0.3;
@@ -352,10 +418,19 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("suspicious.csv");
-        write_suspicious(&path, &found).unwrap();
-        assert_eq!(read_suspicious_ids(&path).unwrap(), ["usual"; 3]);
+        let audio = AudioSettings::default();
+        write_suspicious(&path, &audio, &found).unwrap();
+        let read = |audio: &AudioSettings| read_suspicious_ids(&path, audio).unwrap();
+        assert_eq!(read(&audio).unwrap(), ["usual"; 3]);
+        let other = AudioSettings {
+            hop_length: 128,
+            ..audio.clone()
+        };
+        assert_eq!(read(&other), None);
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains("usual,ann,clipped,2.000,0.100,% of samples at full scale\n"));
-        assert!(text.contains("usual,ann,nearly silent,-inf,-50.000,dBFS rms\n"));
+        assert!(text.contains("usual,ann,clipped,2.000,0.100,% of samples at full scale,"));
+        assert!(text.contains("usual,ann,nearly silent,-inf,-50.000,dBFS rms,"));
+        fs::write(&path, "clip,speaker,suspicion,value,usual,unit\n").unwrap();
+        assert_eq!(read_suspicious_ids(&path, &audio).unwrap(), None);
     }
 }

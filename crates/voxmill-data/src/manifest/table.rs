@@ -24,6 +24,9 @@ pub enum TableError {
     Write { path: PathBuf, source: io::Error },
     #[error("cannot read `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// Of another version.
+    #[error("`{}`, line 1: the columns are others", path.display())]
+    OtherColumns { path: PathBuf },
     #[error("`{}`, line {line}: {problem}", path.display())]
     Malformed {
         path: PathBuf,
@@ -121,12 +124,18 @@ pub(super) fn read_table<const N: usize>(
         let before = rest;
         let fields = take_row(&mut rest).map_err(|problem| malformed(line, problem.to_owned()))?;
         let count = fields.len();
+        let other_columns = || TableError::OtherColumns {
+            path: path.to_owned(),
+        };
+        if line == 1 && count != N {
+            return Err(other_columns());
+        }
         let row: [String; N] = fields
             .try_into()
             .map_err(|_| malformed(line, format!("{count} fields where {N} are expected")))?;
         if line == 1 {
             if row != header {
-                return Err(malformed(line, "the columns are others".to_owned()));
+                return Err(other_columns());
             }
         } else {
             rows.push((line, row));
@@ -206,7 +215,9 @@ mod tests {
             fs::write(&path, text).unwrap();
             read_table(&path, ["a", "b"]).unwrap_err().to_string()
         };
-        assert!(problem("a,c\n").contains("line 1: the columns are others"));
+        for other in ["a,c\n", "a\n", "a,b,c\n"] {
+            assert!(problem(other).contains("line 1: the columns are others"));
+        }
         assert!(problem("a,b\n\"1\n2\",3\n4\n").contains("line 4: 1 fields"));
         assert!(problem("a,b\n1,\"2\n").contains("line 2: a quote is not closed"));
         assert!(problem("a,b\n1,2").contains("line 2: the last row is cut off"));

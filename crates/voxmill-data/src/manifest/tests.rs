@@ -87,6 +87,15 @@ fn clips_are_filtered_by_length_and_counted_apart() {
         text_too_long: 2,
     };
     assert_eq!(manifest.filtered, expected);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("filtered.csv");
+    write_filtered(&path, &manifest.filtered_clips).unwrap();
+    let listed = std::fs::read_to_string(path).unwrap();
+    let rows: Vec<_> = listed.lines().collect();
+    assert_eq!(rows.len(), 7);
+    assert_eq!(rows[1], "long,audio too long,863,862,frames");
+    assert_eq!(rows[4], "short,audio too short,0.49997732426303854,0.5,s");
+    assert_eq!(rows[5], "wordy,text too long,7,6,characters");
     assert_eq!(manifest.rows(), 8);
     assert_eq!(manifest.too_many_bad(0.0), None);
 }

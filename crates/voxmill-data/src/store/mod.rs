@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use crate::cache::{Cache, FeatureSettings, Freshness};
+use crate::cache::{Cache, FeatureSettings, Freshness, RebuildReason};
 use crate::features::TextFeatures;
 use crate::manifest::{Clip, QuarantineEntry};
 use rayon::prelude::*;
@@ -50,6 +50,7 @@ pub struct FeatureStore {
     updater: Mutex<CacheUpdater>,
     bad: Mutex<BTreeMap<usize, QuarantineEntry>>,
     opened_fresh: usize,
+    why_stale: Option<RebuildReason>,
     decoded: AtomicU64,
     recorder: Recorder,
 }
@@ -118,15 +119,20 @@ impl FeatureStore {
             let trimmed = trimmed.filter(|(_, freshness)| freshness.is_audio_fresh());
             let trimmed = trimmed.map(|(entry, _)| entry.frames);
             let text = match cached {
-                Some((entry, Freshness::Reuse)) => Ok(StoredText::InCache {
-                    tokens: entry.token_count,
-                }),
+                Some((entry, Freshness::Reuse)) => {
+                    let tokens = entry.token_count;
+                    return ((Ok(StoredText::InCache { tokens }), trimmed), None);
+                }
                 _ => text_features(clip, &recipe).map(StoredText::Computed),
             };
-            (text, trimmed)
+            let stale = cached.and_then(|(_, freshness)| match freshness {
+                Freshness::Rebuild { reason, .. } => Some(reason),
+                Freshness::Reuse => None,
+            });
+            ((text, trimmed), stale)
         };
-        let found: (Vec<_>, Vec<_>) = clips.par_iter().map(find_text).unzip();
-        let (found, trimmed) = found;
+        let (found, stale): (Vec<_>, Vec<_>) = clips.par_iter().map(find_text).unzip();
+        let (found, trimmed): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut texts = Vec::with_capacity(clips.len());
         let mut bad = BTreeMap::new();
         for (number, text) in found.into_iter().enumerate() {
@@ -149,6 +155,7 @@ impl FeatureStore {
         }
         let mut store = FeatureStore {
             opened_fresh: fresh.iter().filter(|fresh| **fresh).count(),
+            why_stale: stale.into_iter().flatten().next(),
             readable: RwLock::new(Arc::new(Readable { cache, fresh })),
             held: Mutex::default(),
             decoded: AtomicU64::new(0),
@@ -190,6 +197,11 @@ impl FeatureStore {
     /// Clips whose features were found in the cache when the store was opened.
     pub fn found_in_cache(&self) -> usize {
         self.opened_fresh
+    }
+
+    /// Why the cache's features of a clip could not be taken then, of the first such clip.
+    pub fn why_stale(&self) -> Option<&RebuildReason> {
+        self.why_stale.as_ref()
     }
 
     /// Audio files that were decoded since then; each time counts.

@@ -48,8 +48,7 @@ impl WatchedRun {
                 if let Some(mel) = found.losses.get("mel").copied() {
                     let step = found.step;
                     state.validation_loss.push(step, mel);
-                    let lowest = state.best_validation;
-                    if mel.is_finite() && lowest.is_none_or(|lowest| mel < lowest.loss) {
+                    if found.better {
                         state.best_validation = Some(BestValidation { loss: mel, step });
                     }
                     let better = match found.better {

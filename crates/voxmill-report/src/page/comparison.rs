@@ -8,7 +8,9 @@ use voxmill_analysis::resampling::Change;
 use super::markup::Html;
 use super::words::Words;
 use super::{section, table};
-use crate::format::{count, counted, elapsed, percent, signed, size, time, whole};
+use crate::format::{
+    count, counted, elapsed, measured_percent, percent, signed, size, time, whole,
+};
 
 pub(super) fn part(page: &mut Html, comparison: &Comparison, words: &Words) {
     section(page, words.comparison, |section| {
@@ -69,7 +71,7 @@ fn sides(page: &mut Html, comparison: &Comparison, words: &Words) {
         }),
         (words.busy_word, &|side| percent(side.busy)),
         (words.stall, &|side| percent(side.stall)),
-        (words.variation, &|side| percent(side.variation)),
+        (words.variation, &|side| measured_percent(side.variation)),
         (words.host_memory, &|side| known(side.process_memory)),
     ];
     let row = |(name, cell): &(&str, Cell<'_>)| {
@@ -133,7 +135,10 @@ fn losses(page: &mut Html, loss: &Loss, words: &Words) {
             count(at.step),
             word.to_owned(),
             format!("{:.4} → {:.4}", at.first, at.this),
-            interval(&at.change, 1.0, 4),
+            match at.judgement {
+                Judgement::NotMeasured => String::new(),
+                _ => interval(&at.change, 1.0, 4),
+            },
         ]
     });
     let head = [words.loss_at, "", words.change, words.interval];

@@ -7,7 +7,7 @@ use super::markup::Html;
 use super::{MOST_BYTES, Part, section};
 use crate::format::count;
 
-/// Bytes that everything else takes at most, but for single steps.
+/// Bytes that everything else takes at most, except for single steps.
 const EVERYTHING_ELSE: usize = 550_000;
 /// Of one step, encoded.
 const A_STEP: usize = 11;

@@ -9,7 +9,7 @@ use super::chart::{Chart, Colour, Layer, PARTS, Row};
 use super::markup::Html;
 use super::scale::{Scale, Unit};
 use super::{Part, section};
-use crate::format::{counted, percent, time};
+use crate::format::{counted, measured_percent, percent, time};
 
 /// Shapes with a colour of their own; the rest share one.
 const MOST_SHAPES: usize = 6;
@@ -86,7 +86,7 @@ pub(super) fn step_time(part: &Part<'_>) -> Chart {
         time(spread.p95),
         time(spread.p99),
         words.variation,
-        percent(part.run.profile.variation),
+        measured_percent(part.run.profile.variation),
         counted(spread.count, "step"),
     );
     Chart {

@@ -22,7 +22,7 @@ pub struct PreparedDataset {
     pub demo: bool,
     pub clips: ClipCounts,
     pub hours: f64,
-    /// What the files are before they are brought to one rate and one channel, the most frequent first.
+    /// What the files are before they are resampled to one rate and mixed to one channel, the most frequent first.
     pub sources: Vec<SourceGroup>,
     pub languages: Vec<ClipGroup>,
     pub speakers: Vec<ClipGroup>,
@@ -30,7 +30,7 @@ pub struct PreparedDataset {
     pub tokens: Percentiles,
     /// `null` where the folder holds no training clip.
     pub batches: Option<PlannedBatches>,
-    /// Hz that clips are brought to.
+    /// Hz that clips are resampled to.
     pub sample_rate: u32,
     /// Lengths and shapes are those before trimming.
     pub trimmed: bool,
@@ -38,6 +38,8 @@ pub struct PreparedDataset {
     pub quarantine: BTreeMap<String, usize>,
     pub quarantine_file: String,
     pub filtered: BTreeMap<String, usize>,
+    /// Names those that are left out for their length, each with the limit. `null` where there are none.
+    pub filtered_file: Option<String>,
     pub suspicious: BTreeMap<String, usize>,
     pub suspicious_file: String,
     pub cache: CacheFacts,

@@ -1,4 +1,4 @@
-//! What the text front-end makes of a sentence.
+//! How the text front-end reads a sentence.
 
 use schemars::JsonSchema;
 use serde::Serialize;

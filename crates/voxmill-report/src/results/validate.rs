@@ -144,7 +144,9 @@ pub struct DatasetFacts {
     pub waiting_batches: usize,
     pub data_device_bytes: u64,
     pub making_bytes: u64,
+    /// What of `ram_budget` is for batches.
     pub batch_budget_bytes: u64,
+    pub ram_budget_bytes: u64,
     pub cached_clips: usize,
     pub all_clips: usize,
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use voxmill_analysis::bottleneck::thresholds;
 use voxmill_analysis::compare::{
-    Against, Comparison, Differing, HeldOut, Judgement, LEAST_STEPS, Loss, Matched, Measure,
-    RunState, Side, Verdict,
+    Against, Comparison, Differing, HeldOut, Judgement, LEAST_STEPS, Loss, LossAt, Matched,
+    Measure, RunState, Side, Verdict,
 };
 use voxmill_analysis::resampling::Change;
 use voxmill_analysis::timing::WARM_UP_STEPS;
@@ -13,8 +13,8 @@ use voxmill_analysis::timing::WARM_UP_STEPS;
 use super::page::Page;
 use super::{Mark, Paint};
 use crate::format::{
-    Table, count, counted, elapsed, given_percent, loss, percent, short_percent, signed, size,
-    time, truncate_left, whole,
+    Table, count, counted, elapsed, given_percent, loss, measured_percent, percent, short_percent,
+    signed, size, time, truncate_left, whole,
 };
 
 /// Runs in one table; more go into a further table.
@@ -119,7 +119,7 @@ fn measures(page: &mut Page, comparison: &Comparison) {
         }
         row("busy", &|side| percent(side.busy));
         row("stall", &|side| percent(side.stall));
-        row("variation", &|side| percent(side.variation));
+        row("variation", &|side| measured_percent(side.variation));
         row("host memory", &|side| known(side.process_memory));
         let devices = comparison
             .runs
@@ -190,11 +190,19 @@ fn interval(change: &Change, scale: f64, places: usize) -> String {
     format!("{low} to {high}")
 }
 
+/// Empty where one would say nothing.
+fn loss_interval(at: &LossAt) -> String {
+    match at.judgement {
+        Judgement::NotMeasured => String::new(),
+        _ => interval(&at.change, 1.0, 4),
+    }
+}
+
 fn losses(page: &mut Page, loss: &Loss) {
     if loss.same_to_the_last_bit {
         let text = format!(
-            "the losses of all {} steps in common are the same to the last bit",
-            count(loss.common_steps)
+            "the losses of all {} in common are the same to the last bit",
+            counted(loss.common_steps, "step")
         );
         return page.point("  ", Mark::Good, text);
     }
@@ -210,13 +218,25 @@ fn losses(page: &mut Page, loss: &Loss) {
                 _ => judgement(at.judgement, page.paint),
             },
             format!("{:.4} → {:.4}", at.first, at.this),
-            interval(&at.change, 1.0, 4),
+            loss_interval(at),
         ]);
     }
     page.table(&table);
-    let averaged = loss.at.iter().map(|at| at.averaged).max().unwrap_or(0);
-    if averaged > 1 {
-        let text = format!("each loss is the mean of the {averaged} steps up to that one");
+    let averaged = || loss.at.iter().map(|at| at.averaged);
+    let (least, most) = (averaged().min(), averaged().max().unwrap_or(0));
+    if most > 1 {
+        let of = if least == Some(most) {
+            "the"
+        } else {
+            "at most"
+        };
+        let text = format!("each loss is the mean of {of} {most} steps up to that one");
+        page.wrapped("  ", text);
+    }
+    if loss.at.iter().any(|at| at.averaged < LEAST_STEPS as u64) {
+        let text = format!(
+            "of fewer than {LEAST_STEPS} steps a difference cannot be told from chance: not measured"
+        );
         page.wrapped("  ", text);
     }
     if loss.same_dataset == Some(false) {

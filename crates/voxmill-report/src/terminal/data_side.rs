@@ -66,10 +66,10 @@ fn clips(page: &mut Page, data: &DataSide) {
     }
     page.table(&table);
     page.push(&format!(
-        "  audio of {} clips, CV {:.2}; all texts in {:.2} s on all cores",
+        "  audio of {} clips, CV {:.2}; all texts in {} on all cores",
         audio.clips,
         audio.cv(),
-        data.text.total_seconds
+        time(1e3 * data.text.total_seconds)
     ));
 }
 
@@ -90,7 +90,7 @@ fn disk(page: &mut Page, data: &DataSide) {
     page.heading("Reading the files");
     let cold = data.disk.cold_mb_s.map_or(
         "not measured: the system keeps files that it has read in memory".to_owned(),
-        |rate| format!("{} MB/s (the system was asked to forget them)", whole(rate)),
+        |rate| format!("{} MB/s (page cache dropped)", whole(rate)),
     );
     let mut table = Table::new(2);
     table.fact("cold", cold);

@@ -60,7 +60,7 @@ impl Paint {
         Paint { colour: false }
     }
 
-    /// A text without what a terminal would obey, but for our own colours. A name that holds one of these
+    /// A text without what a terminal would obey, except for our own colours. A name that holds one of these
     /// can colour the text, and no more.
     pub fn harmless(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());

@@ -71,7 +71,7 @@ fn ways(page: &mut Page, planned: &Planned) {
     let longest = longest.fold(0.0, f64::max).max(1e-9);
     let mut table = Table::new(2)
         .left([""])
-        .right(["ms a step", "busy", "stall", "GPU hours"]);
+        .right(["ms a step", "busy", "stall", "device hours"]);
     for way in &planned.ways {
         table.row([
             way.name.clone(),

@@ -45,7 +45,8 @@ pub fn prepared_text(report: &PreparedDataset, paint: Paint) -> String {
     }
     let (bad, suspicious) = (&report.quarantine, &report.suspicious);
     listed(&mut page, "Quarantine", bad, &report.quarantine_file);
-    listed(&mut page, "Filtered", &report.filtered, "");
+    let filtered = report.filtered_file.as_deref().unwrap_or_default();
+    listed(&mut page, "Filtered", &report.filtered, filtered);
     listed(&mut page, "Suspicious", suspicious, &report.suspicious_file);
     cache_lines(&mut page, &report.cache);
     times(&mut page, &report.time);
@@ -84,7 +85,10 @@ fn cache_lines(page: &mut Page, cache: &CacheFacts) {
     page.line("Cache", text);
     let mut work = format!("{reused} reused, {rebuilt} rebuilt");
     if !cache.reasons.is_empty() {
-        work += &format!(" ({})", reasons(&cache.reasons));
+        // A reason may end in a number.
+        let reasons = cache.reasons.iter();
+        let reasons = reasons.map(|(reason, n)| format!("{reason}: {}", count(n)));
+        work += &format!(" ({})", reasons.collect::<Vec<_>>().join(", "));
     }
     if cache.frames_kept > 0 {
         work += &format!("; {} kept their frames", count(cache.frames_kept));
@@ -167,7 +171,7 @@ fn sources(sources: &[SourceGroup], rate: u32) -> String {
         text += &format!(", {} in {} formats more", count(clips), rest.len());
     }
     if sources.iter().any(|source| source.sample_rate != rate) {
-        text += &format!("; brought to {} Hz", count(rate));
+        text += &format!("; resampled to {} Hz", count(rate));
     }
     text
 }

@@ -80,15 +80,20 @@ fn model_thread(page: &mut Page, profile: &Profile) {
     }
     row("step", String::new(), &profile.step_ms, String::new());
     page.table(&table);
-    let text = format!(
-        "step = load + preprocess + transfer + train; it varies by {} within a shape",
-        percent(profile.variation)
-    );
+    let varies = varies(profile.variation);
+    let text = format!("step = load + preprocess + transfer + train; {varies}");
     page.wrapped("  ", text);
     if (profile.explained - 1.0).abs() > 0.02 {
         let explained = percent(profile.explained);
         let text = format!("these add up to {explained} of the clock's time");
         page.point("  ", Mark::Warn, text);
+    }
+}
+
+fn varies(variation: Option<f64>) -> String {
+    match variation {
+        Some(share) => format!("it varies by {} within a shape", percent(share)),
+        None => "too few of one shape to measure how it varies".to_owned(),
     }
 }
 
@@ -154,9 +159,13 @@ fn feeding(page: &mut Page, profile: &Profile) {
             "  (90 % intervals, from the changes between {rounds})"
         ));
     }
-    if let Some(most) = feeding.most_overlap_can_gain.filter(|most| *most < 1.05) {
+    // The scorecard has goals beyond this.
+    if let Some(most) = feeding.most_overlap_can_gain.filter(|most| *most < 2.0) {
         let work = percent(most - 1.0);
-        let text = format!("nothing to overlap: the data side works {work} of a step");
+        let word = if most < 1.05 { "nothing" } else { "little" };
+        let text = format!(
+            "{word} to overlap: the data side works {work} of a step, so overlap gains at most {most:.3} ×"
+        );
         page.point("  ", Mark::Open, text);
     }
 }

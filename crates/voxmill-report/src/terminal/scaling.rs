@@ -85,7 +85,7 @@ fn bars(page: &mut Page, scaling: &Scaling) {
     if most <= 0.0 {
         return;
     }
-    page.heading("Frames a second");
+    page.heading("Frames a second, and the gain over the best size before");
     let mut table = Table::new(2).right([""]);
     for row in &scaling.sizes {
         let cell = row.measured.as_ref().map(|measured| {
@@ -220,7 +220,7 @@ mod tests {
                 },
                 busy: 0.981,
                 stall: 0.012,
-                variation: 0.03,
+                variation: Some(0.03),
                 gain,
                 host_memory: Some(300_000_000 + size * 11_000_000),
                 device_memory: None,

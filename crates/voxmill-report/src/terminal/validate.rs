@@ -70,16 +70,23 @@ fn dataset(page: &mut Page, data: &DatasetFacts) {
     page.line("batches", batches);
     let [rows, frames, _] = data.largest_batch;
     let memory = format!(
-        "up to {} to train, by calculation: {} for weights and their moments, {} for the largest batch ({rows} clips of {frames} frames), {} for {} batches on the device",
+        "up to {} to train, by calculation: {} for weights and their moments, {} for the largest batch ({rows} clips of {frames} frames), {} for {} on the device, the one in training included",
         size(data.model_device_bytes),
         size(data.weights_bytes),
         size(data.training_bytes),
         size(data.waiting_bytes),
-        data.waiting_batches
+        counted(data.waiting_batches as u64, "batch")
     );
     page.line("memory", memory);
-    let [one, all] = [data.making_bytes, data.batch_budget_bytes].map(size);
-    let text = format!("up to {one} to prepare one batch, of {all} that are for batches");
+    let [one, all, budget] = [
+        data.making_bytes,
+        data.batch_budget_bytes,
+        data.ram_budget_bytes,
+    ]
+    .map(size);
+    let text = format!(
+        "up to {one} to prepare one batch; of the RAM budget of {budget}, {all} are for batches"
+    );
     page.line("", text);
 }
 

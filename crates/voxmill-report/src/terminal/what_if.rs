@@ -19,9 +19,13 @@ pub(super) fn predicted_gain(gain: Likely) -> String {
         true => ("more", [-high, -low]),
         false => ("less", [low, high]),
     };
-    let [low, high] = [low, high].map(|share| signed(100.0 * share, 1));
+    // In the direction of the word; a sign only where the interval has both directions.
+    let [low, high] = [low.min(high), low.max(high)].map(|share| match low.min(high) < 0.0 {
+        true => signed(100.0 * share, 1),
+        false => format!("{:.1}", 100.0 * share),
+    });
     let value = short_percent(value.abs());
-    format!("predicted: a step takes {value} {less} time (likely {low} to {high} %)")
+    format!("predicted: a step takes {value} {less} time (likely {low} to {high} % {less})")
 }
 
 pub(super) fn what_if(page: &mut Page, prediction: &Prediction) {

@@ -82,7 +82,7 @@ pub enum Verb {
     /// Compare what was predicted with what later runs measured
     #[command(after_help = help::LEDGER)]
     Ledger(LedgerArgs),
-    /// Show what the text front-end makes of a sentence
+    /// Show how the text front-end reads a sentence
     #[command(after_help = help::TEXT)]
     Text(TextArgs),
     /// Write completions of verbs and flags for a shell
@@ -459,7 +459,7 @@ pub struct PlanArgs {
     /// The log of this run instead of a file
     #[arg(long, value_name = "RUN", requires = "what_if", value_parser = of::<PathBuf>(Kind::Path))]
     pub replay: Option<PathBuf>,
-    /// With --replay: in which world, such as "model=4x, disk=2x, cores=8"
+    /// With --replay: with which changes, such as "model=4x, disk=2x, cores=8"
     #[arg(long, value_name = "CHANGES", requires = "replay")]
     pub what_if: Option<String>,
     /// Steps of the whole run, for its hours [default: as in the file, or 100000]

@@ -47,7 +47,7 @@ fn few_batches(facts: &Facts<'_>) -> Option<Check> {
 }
 
 /// A batch size that gives enough batches, and how many. Batches grow in number as they get smaller,
-/// but for rounding, so the first guess is near.
+/// except for rounding, so the first guess is near.
 fn enough_batches(plan: &BatchPlan, size: u32, batches: u64) -> Option<(u32, u64)> {
     let guess = u64::from(size) * batches / LEAST_BATCHES;
     let mut better = u32::try_from(guess).ok()?.clamp(1, size);

@@ -32,11 +32,12 @@ fn share(left_out: usize, rows: usize) -> String {
     format!("{clips} of {rows} {verb} left out, {percent}")
 }
 
-/// A limit that somebody wrote is meant: what it leaves out is a note, which `--fix` leaves alone.
-fn level_of_limit(facts: &Facts<'_>, key: &'static Key, left_out: usize, rows: usize) -> Level {
-    match facts.given(key) {
-        true => Level::Note,
-        false => level(left_out, rows),
+/// No more than a note, and no line for the file: how much of the data a voice is trained on, and in how much memory,
+/// is for a person to say.
+fn other_limit(check: Check, key: &Key, limit: u32, usual: u32) -> Check {
+    match usual > limit {
+        true => check.hint(format!("`{}: {usual}` would keep 99 %", key.name)),
+        false => check,
     }
 }
 
@@ -52,7 +53,7 @@ fn too_long(facts: &Facts<'_>) -> Option<Check> {
         |frames: u32| f64::from(frames) * audio.hop_length as f64 / f64::from(audio.sample_rate);
     let (left_out, at) = (share(n, data.rows), seconds(limit));
     let what = format!("{left_out}: longer than {limit} frames ({at:.1} s)");
-    let check = facts.about(level_of_limit(facts, key, n, data.rows), key, what);
+    let check = facts.note(key, what);
     let Some(ClipLengths { longest, usual }) = data.lengths else {
         return Some(check);
     };
@@ -62,11 +63,7 @@ fn too_long(facts: &Facts<'_>) -> Option<Check> {
         seconds(usual),
         seconds(longest)
     );
-    let check = check.costs(costs);
-    Some(match usual > limit {
-        true => check.suggest(key, usual),
-        false => check,
-    })
+    Some(other_limit(check.costs(costs), key, limit, usual))
 }
 
 fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
@@ -78,18 +75,14 @@ fn text_too_long(facts: &Facts<'_>) -> Option<Check> {
     let (key, limit) = (&keys::MAX_TEXT_LENGTH, facts.settings.data.max_text_length);
     let left_out = share(n, data.rows);
     let what = format!("{left_out}: text of more than {limit} characters");
-    let check = facts.about(level_of_limit(facts, key, n, data.rows), key, what);
+    let check = facts.note(key, what);
     let Some(ClipLengths { longest, usual }) = data.lengths else {
         return Some(check);
     };
     let [longest, usual] = [longest, usual].map(|length| length.characters);
     let costs =
         format!("99 % of the texts have at most {usual} characters, the longest has {longest}");
-    let check = check.costs(costs);
-    Some(match usual > limit {
-        true => check.suggest(key, usual),
-        false => check,
-    })
+    Some(other_limit(check.costs(costs), key, limit, usual))
 }
 
 /// Recordings of a lower rate have nothing above half of it: the model would learn to say nothing there.
@@ -118,16 +111,38 @@ fn below_the_rate(facts: &Facts<'_>) -> Option<Check> {
         // The mel filters see all that there is.
         return None;
     }
-    let key = &keys::SAMPLE_RATE;
     let (top, f_max) = (hertz(top), hertz(f_max));
     let costs =
         format!("the spectrum from {top} to {f_max} is empty in them, and will be in the voice");
-    let check = facts.warning(key, what).costs(costs);
-    let better: u32 = usual.max(LEAST_RATE);
-    Some(match better < rate {
-        true => check.suggest(key, better),
-        false => check,
-    })
+    let check = facts.warning(&keys::SAMPLE_RATE, what).costs(costs);
+    let better = audio.at_rate(usual.max(LEAST_RATE));
+    let Some(better) = better.filter(|better| better.sample_rate < rate) else {
+        return Some(check);
+    };
+    let suggest = |check: Check, (key, new, old): (&'static Key, f64, f64)| match new == old {
+        true => check,
+        false => check.suggest(key, new),
+    };
+    let changes = [
+        (
+            &keys::SAMPLE_RATE,
+            f64::from(better.sample_rate),
+            f64::from(rate),
+        ),
+        (&keys::N_FFT, better.n_fft as f64, audio.n_fft as f64),
+        (
+            &keys::HOP_LENGTH,
+            better.hop_length as f64,
+            audio.hop_length as f64,
+        ),
+        (&keys::N_MELS, better.n_mels as f64, audio.n_mels as f64),
+        (
+            &keys::F_MAX,
+            f64::from(better.f_max),
+            f64::from(audio.f_max),
+        ),
+    ];
+    Some(changes.into_iter().fold(check, suggest))
 }
 
 /// The lowest that the setting takes.
@@ -187,8 +202,8 @@ fn most_held_out(facts: &Facts<'_>) -> Option<Check> {
 mod tests {
     use voxmill_data::manifest::SourceFormat;
 
-    use super::super::Length;
     use super::super::tests::{Machine, finding, found};
+    use super::super::{Length, Suggestion};
     use super::*;
 
     #[test]
@@ -205,38 +220,32 @@ mod tests {
     }
 
     #[test]
-    fn clips_left_out_are_counted_and_the_limit_that_takes_most_is_suggested() {
-        let mut machine = Machine::with("", 2);
-        machine.filtered.audio_too_long = 20;
-        machine.lengths = lengths(1861, 6318);
-        let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
-        assert_eq!(check.level, Level::Warning);
-        let what = check.what;
-        assert!(
-            what.starts_with("20 clips of 100 are left out, 20 %"),
-            "{what}"
-        );
-        let flag = check.suggestions[0].flag().unwrap();
-        assert_eq!(flag, "--max-mel-frames 1861");
-        machine.filtered.text_too_long = 1;
-        let text = found(&machine.facts(), &keys::MAX_TEXT_LENGTH).unwrap();
-        assert_eq!(text.level, Level::Note, "one of a hundred");
-    }
-
-    #[test]
-    fn a_limit_that_somebody_wrote_is_never_a_warning() {
-        let mut machine = Machine::with("--max-mel-frames 800 --max-text-length 300", 2);
-        machine.filtered.audio_too_long = 40;
-        machine.filtered.text_too_long = 40;
-        machine.lengths = lengths(900, 6318);
-        for key in [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH] {
-            let check = found(&machine.facts(), key).unwrap();
-            assert_eq!(check.level, Level::Note);
+    fn what_a_limit_leaves_out_is_a_note_that_names_another_limit() {
+        for given in ["", "--max-mel-frames 800 --max-text-length 300"] {
+            let mut machine = Machine::with(given, 2);
+            machine.filtered.audio_too_long = 20;
+            machine.filtered.text_too_long = 1;
+            machine.lengths = lengths(1861, 6318);
+            for (key, left_out, hint) in [
+                (
+                    &keys::MAX_MEL_FRAMES,
+                    "20 clips of 100 are left out, 20 %",
+                    1861,
+                ),
+                (&keys::MAX_TEXT_LENGTH, "1 clip of 100 is left out", 930),
+            ] {
+                let check = found(&machine.facts(), key).unwrap();
+                assert_eq!(check.level, Level::Note);
+                assert!(check.suggestions.is_empty(), "nobody else sets limits");
+                assert!(check.what.starts_with(left_out), "{}", check.what);
+                let hint = format!("`{}: {hint}` would keep 99 %", key.name);
+                assert_eq!(check.hint.unwrap(), hint);
+            }
+            // Where the limit holds for 99 % already, none is named: one long clip moves nothing.
+            machine.lengths = lengths(290, 6318);
+            let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
+            assert!(check.hint.is_none());
         }
-        // Where the limit holds for 99 % already, none is proposed: one long clip moves nothing.
-        machine.lengths = lengths(790, 6318);
-        let check = found(&machine.facts(), &keys::MAX_MEL_FRAMES).unwrap();
-        assert!(check.suggestions.is_empty());
     }
 
     #[test]
@@ -252,7 +261,16 @@ mod tests {
         machine.sources = vec![source(8_000, 60), source(22_050, 40)];
         let check = found(&machine.facts(), &keys::SAMPLE_RATE).unwrap();
         assert_eq!(check.level, Level::Warning);
-        assert_eq!(check.suggestions[0].flag().unwrap(), "--sample-rate 8000");
+        let flags = check.suggestions.iter().filter_map(Suggestion::flag);
+        let flags = flags.collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            flags,
+            "--sample-rate 8000 --n-fft 256 --hop-length 64 --f-max 4000"
+        );
+        // As they stand, and without a further word on the rate.
+        let mut at_once = Machine::with(&flags, 2);
+        at_once.sources = machine.sources.clone();
+        assert!(found(&at_once.facts(), &keys::SAMPLE_RATE).is_none());
         assert!(check.costs.unwrap().contains("from 4,000 Hz to 8,000 Hz"));
         // The filters end at 8,000 Hz: nothing is missing of what was recorded at 16,000.
         let whole = vec![source(16_000, 60), source(22_050, 40)];

@@ -191,7 +191,7 @@ fn every_key_is_in_the_table_of_flags() {
     }
 }
 
-/// A file with every key that acts, as the file of examples has it, but for some.
+/// A file with every key that acts, as the file of examples has it, except for some.
 pub(crate) fn every_key_but(left_out: &[&str]) -> String {
     let mut text = String::new();
     for section in Section::OF_A_FILE {

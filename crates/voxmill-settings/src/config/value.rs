@@ -160,7 +160,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * scale;
-    (bytes < 9e18).then_some(bytes as u64)
+    (bytes < 9e18).then_some(bytes.round() as u64)
 }
 
 /// The Rust types that settings are made of. `None` means that the key's kind and the type asked

@@ -115,7 +115,7 @@ impl AvailableDevices {
         address.ok_or(NoCard::NoAddress)
     }
 
-    /// A device by all its names, but for that of its samples: the probes know that one.
+    /// A device by all its names, except for that of its samples: the probes know that one.
     pub fn identity(&self, id: DeviceId) -> DeviceIdentity {
         let card = self.card(id).ok();
         let known = match id.is_cpu() {

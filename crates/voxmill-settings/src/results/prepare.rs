@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use voxmill_data::batch_plan::{BatchPlan, PaddingWaste, PlanClip};
 use voxmill_data::cache::{Cache, Collected, Warning};
-use voxmill_data::manifest::{Clip, Manifest, Split, Suspicious, source_formats};
+use voxmill_data::manifest::{
+    Clip, FilterReason, FilteredClip, Manifest, Split, Suspicious, source_formats,
+};
 use voxmill_report::results::prepare::{
     CacheFacts, ClipCounts, ClipGroup, CollectedFacts, PaddedShape, Percentiles, PlannedBatches,
     PreparedDataset, RepairedFacts, SourceGroup, TimeFacts,
@@ -23,6 +25,8 @@ pub struct FolderFacts<'a> {
     pub rows: usize,
     /// By clip number; `None` for a clip that turned out bad or was not reached.
     pub known: &'a [Option<KnownClip>],
+    /// Those of the manifest, and those that are too long once their frames are known.
+    pub filtered_clips: &'a [FilteredClip],
     pub suspicious: &'a [Suspicious],
     pub suspicious_ids: HashSet<&'a str>,
     pub settings: &'a PrepareSettings,
@@ -96,8 +100,8 @@ impl FolderFacts<'_> {
         let to_train_on = usable.iter().filter(|(clip, _)| clip.split == Split::Train);
         let training = to_train_on.count();
         let (bad, mut filtered) = (manifest.quarantine.len(), manifest.filtered);
-        let known = facts.known.iter().flatten();
-        filtered.audio_too_long += known.filter(|known| facts.is_too_long(known)).count();
+        filtered.audio_too_long += facts.filtered_clips.len() - manifest.filtered_clips.len();
+        let filtered_file = facts.folder.filtered_list();
         let clips = manifest.clips.iter().zip(facts.known);
         let clips = clips.filter_map(|(clip, known)| Some((clip, (*known)?)));
         let dropped = clips
@@ -141,10 +145,15 @@ impl FolderFacts<'_> {
                 .map(|(reason, n)| (reason.as_str().to_owned(), n))
                 .collect(),
             quarantine_file: facts.folder.quarantine_list().display().to_string(),
+            filtered_file: (!facts.filtered_clips.is_empty())
+                .then(|| filtered_file.display().to_string()),
             filtered: [
-                ("audio too long", filtered.audio_too_long),
-                ("audio too short", filtered.audio_too_short),
-                ("text too long", filtered.text_too_long),
+                (FilterReason::AudioTooLong.as_str(), filtered.audio_too_long),
+                (
+                    FilterReason::AudioTooShort.as_str(),
+                    filtered.audio_too_short,
+                ),
+                (FilterReason::TextTooLong.as_str(), filtered.text_too_long),
                 ("noisy or suspicious", dropped),
             ]
             .into_iter()
@@ -240,7 +249,7 @@ fn batches(facts: &FolderFacts) -> anyhow::Result<Option<PlannedBatches>> {
     let plan = BatchPlan::new(clips, settings.data.batches)?;
     let batch_size = settings.data.batches.batch_size.get();
     let random = PaddingWaste::of_random_batches(plan.clips(), plan.settings());
-    let longest = PaddingWaste::of_longest(plan.clips());
+    let longest = PaddingWaste::of_longest(plan.clips(), plan.settings());
     let shapes = plan.buckets().iter().map(|bucket| PaddedShape {
         frames: bucket.shape.frames,
         tokens: bucket.shape.tokens,

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_hangs_does_not_keep_the_run_from_ending() {
-        // An empty machine but for memory, so that there is one event to deliver.
+        // An empty machine except for memory, so that there is one event to deliver.
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("meminfo"), "MemTotal: 16 kB\n").unwrap();
         let roots = Roots {

@@ -81,7 +81,7 @@ pub struct VoiceFacts {
     /// wrote it: then nothing is known of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub languages: BTreeMap<String, String>,
-    /// How the recordings sound, which speech is brought to. Older programs stored nothing of it.
+    /// How the recordings sound, which speech is scaled to. Older programs stored nothing of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recordings: Option<Recordings>,
 }

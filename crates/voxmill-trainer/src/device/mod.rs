@@ -190,7 +190,7 @@ fn count(id: DeviceId, found: usize) -> String {
 
 /// The values of a tensor, copied to the host at once.
 ///
-/// The way in which this crate reads from a device, but for what it does not wait for (`train::alignments`). The bytes
+/// The way in which this crate reads from a device, except for what it does not wait for (`train::alignments`). The bytes
 /// that the library hands out may be filled in at the first access only, and a later operation on the same memory would
 /// then show through; [`open`] turns that off, and this one reads at once.
 pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

@@ -96,7 +96,7 @@ impl ReadyBatch {
         self.clone()
     }
 
-    /// The same rows in this many batches, of equal size but for the last ones; at least one row in each.
+    /// The same rows in this many batches, of equal size except for the last ones; at least one row in each.
     pub(crate) fn split(&self, parts: usize) -> Vec<ReadyBatch> {
         let rows = self.clips.len();
         let of_one = rows.div_ceil(parts.max(1)).max(1);

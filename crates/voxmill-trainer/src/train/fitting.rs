@@ -5,7 +5,7 @@
 //! more: after the first step of all, which makes the optimizer's moments, and after the last step that is
 //! aligned under the prior. Where it fails, what the device keeps for later is released, and the same batch is
 //! tried in two parts, then in four, down to single rows. Losses are sums over the whole step, so parts add up
-//! to the same step but for rounding. Every start of a run finds its parts anew.
+//! to the same step except for rounding. Every start of a run finds its parts anew.
 
 use std::collections::{HashMap, HashSet};
 

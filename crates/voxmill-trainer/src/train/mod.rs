@@ -84,7 +84,7 @@ pub trait Feed {
     fn late(&self) -> Option<String> {
         None
     }
-    /// The held-out clips, always the same batches; prepared as those of training are, but for augmentation.
+    /// The held-out clips, always the same batches; prepared as those of training are, except for augmentation.
     fn validation(
         &mut self,
     ) -> Result<Box<dyn Iterator<Item = Result<ReadyBatch, FeedError>> + '_>, FeedError> {

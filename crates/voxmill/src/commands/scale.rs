@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use voxmill_analysis::resampling::StepSums;
 use voxmill_analysis::scaling::{SizeOutcome, Tried, scaling};
-use voxmill_analysis::timing::{WARM_UP_STEPS, warmed};
+use voxmill_analysis::timing::{Spread, WARM_UP_STEPS, step_time, warmed};
 use voxmill_report::format::{size, time, whole, wrap};
 use voxmill_report::terminal::scaling_text;
 use voxmill_telemetry::probes::{Roots, usable_memory};
@@ -134,18 +135,14 @@ impl SweepProgress {
                 steps, host_memory, ..
             } => {
                 let steps = warmed(steps);
-                let times = steps
-                    .iter()
-                    .map(|step| step.waited + step.service + step.overhead);
-                let seconds: f64 = times.map(|time| time.seconds()).sum();
-                let frames = steps.iter().filter_map(|step| step.values.get("frames"));
-                let frames: f64 = frames.sum();
-                let count = steps.len().max(1);
+                // As the table has it in the end.
+                let step_ms = Spread::of(steps.iter().map(step_time)).mean;
+                let frames = StepSums::all(&steps).frames_per_second();
                 let memory = host_memory.map_or(String::new(), |peak| format!(", {}", size(peak)));
                 format!(
                     "{} frames/s, {} a step{memory}",
-                    whole(frames / seconds.max(1e-9)),
-                    time(seconds * 1e3 / count as f64)
+                    whole(if frames.is_finite() { frames } else { 0.0 }),
+                    time(step_ms)
                 )
             }
             SizeOutcome::Died(failure) => format!("died: {}", failure.reason),

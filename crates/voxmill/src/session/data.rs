@@ -1,11 +1,11 @@
 //! What a run learns from: the dataset, its features, and the batches of both splits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use voxmill_data::manifest::{Manifest, Split};
+use voxmill_data::manifest::{Manifest, Quarantine, Split};
 use voxmill_data::store::{CacheHome, PlannedLengths};
 use voxmill_data::{DatasetFolder, FeatureStore, Loader, LoaderError, LoaderSettings, Recipe};
 use voxmill_telemetry::recorder::Recorder;
@@ -95,6 +95,17 @@ impl Data {
     pub(crate) fn held_out(&self) -> &Manifest {
         let other = self.held_out.as_ref();
         other.map_or(&self.train, |(_, manifest)| manifest)
+    }
+
+    /// How many clips the cache can have: all, without those that `prepare` found bad in decoding them. A list that
+    /// cannot be read is as good as none: the next `prepare` writes it anew.
+    pub(crate) fn to_cache(&self, store: &FeatureStore) -> usize {
+        let listed = Quarantine::read_csv(&self.folder.quarantine_list()).unwrap_or_default();
+        let listed: BTreeSet<&str> = listed.entries().iter().map(|entry| &*entry.clip).collect();
+        let clips = store.clips();
+        let bad = clips.iter().filter(|clip| listed.contains(&*clip.id));
+        // A clip that was mended since may be in the cache, and in the list still.
+        clips.len() - bad.count().min(clips.len() - store.found_in_cache())
     }
 
     /// The languages of the training clips, and who has the most clips in each.

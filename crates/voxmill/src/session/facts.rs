@@ -92,7 +92,7 @@ pub(crate) fn facts(
     } else {
         "one device"
     };
-    let cache = match (store.found_in_cache(), store.clips().len()) {
+    let cache = match (store.found_in_cache(), session.data.to_cache(store)) {
         _ if !feeding.caching => "off",
         (0, _) => "cold",
         (found, all) if found == all => "warm",

@@ -79,6 +79,20 @@ fn training_leaves_out_what_was_listed_and_keeps_to_it() {
     prepared(dataset.path(), "");
     let text = expect(&mut train(new), 0, &["2 clips noisy or suspicious"]);
     assert!(!text.contains("quarantine.csv"), "{text}");
+    // What was measured at other settings is no measure of these frames, nor is what an older list has.
+    let other = new.replace("run-dir run", "run-dir other --hop-length 200");
+    expect_refusal(&mut train(&other), &["measured at other audio settings"]);
+    // A cache of other settings is not an empty one.
+    let stale = "--run-dir stale --sample-rate 16000 --max-steps 1";
+    let said = "has nothing for this run (setting sample_rate changed from 22050 to 16000)";
+    expect(&mut train(stale), 0, &[said]);
+    let lists = dataset.path().join("voxmill-cache");
+    let older = "clip,audio_bytes,audio_modified_ns,frames,snr_db,still_seconds\n";
+    let quality = fs::read_to_string(lists.join("quality.csv")).unwrap();
+    fs::write(lists.join("quality.csv"), older).unwrap();
+    let other = new.replace("run-dir run", "run-dir older");
+    expect_refusal(&mut train(&other), &["lacks for 6 clips"]);
+    fs::write(lists.join("quality.csv"), quality).unwrap();
     // A list that has changed since changes no run that has begun.
     fs::remove_file(dataset.path().join("voxmill-cache/suspicious.csv")).unwrap();
     fs::remove_file(dataset.path().join("voxmill-cache/quality.csv")).unwrap();
@@ -146,7 +160,7 @@ fn recordings_of_a_low_rate_are_shown_and_warned_of() {
     for n in 0..6 {
         fs::write(dataset.wav(n), bursts(1.0, 8_000, 0.0005, n as u32 + 1)).unwrap();
     }
-    let shown = "Sources     6 wav 8,000 Hz mono; brought to 22,050 Hz";
+    let shown = "Sources     6 wav 8,000 Hz mono; resampled to 22,050 Hz";
     expect(&mut prepare(dataset.path(), ""), 0, &[shown]);
     let data = dataset.path().display();
     let mut validate = voxmill(format!("validate --train-data {data}"));
@@ -157,6 +171,7 @@ fn recordings_of_a_low_rate_are_shown_and_warned_of() {
         &[
             "6 of 6 clips were recorded at less than 22,050 Hz",
             "from 4,000 Hz to 8,000 Hz",
+            "--sample-rate 8000 --n-fft 256 --hop-length 64 --f-max 4000",
         ],
     );
 }

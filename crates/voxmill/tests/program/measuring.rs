@@ -181,3 +181,22 @@ fn the_data_side_is_measured_without_a_model() {
     let text = "no step time is known: give --step-ms";
     expect(&mut without, 0, &[text]);
 }
+
+#[test]
+fn a_bad_clip_is_not_missing_from_the_cache() {
+    let dataset = Dataset::new(30);
+    let mut silent = crate::dataset::tone(1.0, 200.0);
+    silent[44..].fill(0);
+    fs::write(dataset.wav(3), silent).unwrap();
+    expect(&mut prepare(dataset.path(), ""), 0, &["1 bad"]);
+    let data = dataset.path().display();
+    let found = json_of(
+        &mut voxmill(format!("analyze --train-data {data} --json")),
+        "analyze",
+    );
+    assert_eq!(
+        (&found["cached"], &found["all_clips"]),
+        (&29.into(), &29.into())
+    );
+    assert!(!found["warm"].as_array().unwrap().is_empty());
+}

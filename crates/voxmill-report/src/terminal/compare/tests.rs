@@ -28,7 +28,7 @@ fn side(name: &str, state: RunState) -> Side {
         frames_per_second: 10_345.0,
         busy: 0.978,
         stall: 0.011,
-        variation: 0.046,
+        variation: Some(0.046),
         process_memory: Some(812_000_000),
         device_memory: BTreeMap::new(),
         others: Some(0.04),

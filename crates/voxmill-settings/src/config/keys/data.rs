@@ -21,7 +21,7 @@ settings! { DATASET: Data, "Dataset", Verbs::DATASET;
     MAX_TEXT_LENGTH = key("max_text_length", whole(1, 1_000_000), "Leave out clips whose text has more characters than this")
         .is("400");
     MAX_MEL_FRAMES = key("max_mel_frames", whole(1, 1_000_000), "Leave out clips with more frames than this")
-        .is("1500").note(", 17 s at the default rate; never above 10 minutes");
+        .is("1500").note(", 17 s; at another rate or hop as many as 17 s have; never above 10 minutes");
     DROP_SUSPICIOUS = switch("drop_suspicious", "Leave out the clips that `prepare` lists in suspicious.csv");
     MIN_SNR = key("min_snr", number(0.0, 120.0), "Leave out clips whose level ranges over less than this from quiet to loud, as `prepare` measured it")
         .value("DB").absent("off").example("20");

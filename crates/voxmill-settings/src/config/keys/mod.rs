@@ -4,7 +4,7 @@
 //! that take it. From the table come the flags (`args/flags.rs`), the keys of the file, the defaults
 //! that `settings/` resolves with, `config.example.yaml`, `docs/flags.md` and
 //! `docs/schemas/config.schema.json` (`config/documents.rs`). Everything that a flag sets can also be
-//! set in the file, but for what belongs to one call ([`Section::Call`]).
+//! set in the file, except for what belongs to one call ([`Section::Call`]).
 
 mod data;
 mod devices;

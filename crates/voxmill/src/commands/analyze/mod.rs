@@ -67,8 +67,10 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
     };
     let cold = pipeline.capacities(false, cores)?;
     let caching = settings.feeding.caching;
-    let cached = caching.then(|| dataset.store(settings).found_in_cache());
-    let warm = match cached == Some(manifest.clips.len()) {
+    let store = dataset.store(settings);
+    let cached = caching.then(|| store.found_in_cache());
+    let all_clips = dataset.to_cache(&store);
+    let warm = match cached == Some(all_clips) {
         true => pipeline.capacities(true, cores)?,
         false => Vec::new(),
     };
@@ -101,7 +103,7 @@ fn measure(settings: &TrainSettings, step_ms: Option<f64>) -> anyhow::Result<Dat
         warm,
         feeding,
         cached: cached.map(|cached| cached as u64),
-        all_clips: manifest.clips.len() as u64,
+        all_clips: all_clips as u64,
         other_programs: rivals.found(cores),
         verdicts: Vec::new(),
     };

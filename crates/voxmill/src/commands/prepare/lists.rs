@@ -5,7 +5,8 @@ use std::path::Path;
 use rayon::prelude::*;
 use voxmill_data::cache::Cache;
 use voxmill_data::manifest::{
-    Clip, Manifest, MeasuredClip, QualityList, Quarantine, Suspicious, TableError, find_suspicious,
+    Clip, FilteredClip, Manifest, MeasuredClip, QualityList, Quarantine, Suspicious, TableError,
+    find_suspicious,
 };
 
 use crate::commands::warning;
@@ -52,19 +53,19 @@ pub(super) fn measure(
     file: &Path,
 ) {
     // A list that cannot be read is written anew.
-    let before = QualityList::read(file).unwrap_or_default();
+    let before = QualityList::read(file, &recipe.audio).unwrap_or_default();
     clips.par_iter().zip(&mut *known).for_each(|(clip, known)| {
         if let Some(known) = known {
-            let listed = || before.of(clip, Some(known.frames));
+            let listed = || before.of(clip);
             let cached = || Some(recipe.quality(cache.get(&clip.id).ok()??.mel));
             known.quality = known.quality.or_else(listed).or_else(cached);
         }
     });
     let rows = clips.iter().zip(&*known).filter_map(|(clip, known)| {
         let known = (*known)?;
-        Some((clip, known.frames, known.quality?))
+        Some((clip, known.quality?))
     });
-    if let Err(error) = QualityList::write(file, rows) {
+    if let Err(error) = QualityList::write(file, &recipe.audio, rows) {
         // Nothing of this run depends on it, and a folder that cannot be written is still good.
         warning!("what was measured of the clips is not kept: {error}");
     }
@@ -72,6 +73,28 @@ pub(super) fn measure(
 
 pub(super) fn write_quarantine(quarantine: &Quarantine, file: &Path) -> anyhow::Result<()> {
     quarantine.write_csv(file).map_err(cannot_write)
+}
+
+/// Lists in `file` what is left out for its length: by the header, and by `max_mel_frames` once frames are known.
+pub(super) fn write_filtered(
+    manifest: &Manifest,
+    known: &[Option<KnownClip>],
+    max_mel_frames: u32,
+    file: &Path,
+) -> anyhow::Result<Vec<FilteredClip>> {
+    let clips = manifest.clips.iter().zip(known);
+    let too_long = clips.filter_map(|(clip, known)| {
+        let known = known.filter(|known| known.frames > max_mel_frames)?;
+        Some(FilteredClip::too_long(clip, known.frames, max_mel_frames))
+    });
+    let filtered: Vec<_> = manifest
+        .filtered_clips
+        .iter()
+        .cloned()
+        .chain(too_long)
+        .collect();
+    voxmill_data::manifest::write_filtered(file, &filtered).map_err(cannot_write)?;
+    Ok(filtered)
 }
 
 /// Finds the clips that a person should listen to, and lists them in `file`.
@@ -91,6 +114,7 @@ pub(super) fn write_suspicious(
             Some(MeasuredClip {
                 unread: recipe.unread(clip, known.language),
                 clip: &clip.id,
+                language: known.language,
                 speaker: manifest.speaker(clip),
                 tokens: known.tokens as usize,
                 seconds: clip.header.seconds(),
@@ -100,7 +124,8 @@ pub(super) fn write_suspicious(
         })
         .collect();
     let suspicious = find_suspicious(&measured, min_snr);
-    voxmill_data::manifest::write_suspicious(file, &suspicious).map_err(cannot_write)?;
+    voxmill_data::manifest::write_suspicious(file, &recipe.audio, &suspicious)
+        .map_err(cannot_write)?;
     Ok(suspicious)
 }
 

@@ -225,7 +225,11 @@ impl PrepareRun<'_> {
         let built = work.built.known.iter();
         let built_audio = built.map(|&(clip, _)| manifest.clips[clip].header.seconds());
         let interrupted = work.interrupted || work.built.interrupted;
+        let limit = self.settings.data.max_mel_frames;
+        let list = self.folder.filtered_list();
+        let filtered_clips = lists::write_filtered(&manifest, &known, limit, &list)?;
         let report = FolderFacts {
+            filtered_clips: &filtered_clips,
             folder: self.folder,
             manifest: &manifest,
             rows,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::Progress;
@@ -10,6 +10,7 @@ use voxmill_trainer::synthesis::TrainedVoice;
 use voxmill_trainer::train::{FeedError, Observer, Saved, StepReport, Validation};
 
 use crate::commands::{can_redraw, status, warning};
+use crate::progress::bar_style;
 use crate::session::steps::{split_warning, step_event};
 use voxmill_analysis::phases::Phases;
 use voxmill_report::format::{clock, counted};
@@ -32,9 +33,9 @@ impl Profiling {
     pub(super) fn new(recorder: Recorder, phases: Phases, clips: StepClips) -> Profiling {
         let bar = can_redraw().then(|| {
             // How long it takes is not known before the first are reported.
-            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}");
+            let style = bar_style("{bar:30} {pos}/{len} steps  {msg}");
             let bar = ProgressBar::new(phases.steps()).with_message("the first steps");
-            let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            let bar = bar.with_style(style);
             // Steps are reported some at a time.
             bar.enable_steady_tick(Duration::from_millis(500));
             bar

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use voxmill_report::format::clock;
+
+use crate::progress::bar_style;
 
 use crate::commands::{can_redraw, status};
 
@@ -25,8 +28,7 @@ impl SentenceProgress {
         let bar = can_redraw().then(|| {
             let hidden = ProgressDrawTarget::hidden();
             let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
-            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} sentences  ETA {eta}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            bar.with_style(bar_style("{bar:30} {pos}/{len} sentences  ETA {eta}"))
         });
         SentenceProgress {
             total,
@@ -53,8 +55,8 @@ impl SentenceProgress {
             None if self.last_shown.elapsed() >= BETWEEN_LINES => {
                 self.last_shown = Instant::now();
                 let left = elapsed.mul_f64((self.total - self.done) as f64 / self.done as f64);
-                let (done, total, left) = (self.done, self.total, left.as_secs_f64());
-                status!("{done}/{total} sentences  ETA {left:.0} s");
+                let (done, total, left) = (self.done, self.total, clock(left));
+                status!("{done}/{total} sentences  ETA {left}");
             }
             None => {}
         }

@@ -9,7 +9,7 @@ use voxmill_settings::error::UserError;
 use voxmill_text::language::Language;
 use voxmill_trainer::synthesis::{Reading, TrainedVoice};
 
-use crate::commands::warning;
+use crate::commands::{note, warning};
 
 /// The styles to speak in.
 #[derive(Debug)]
@@ -52,7 +52,11 @@ impl SpeakerStyles {
         match wanted {
             VoiceChoice::Reference(path) => {
                 let style = style_of_recording(path, voice)?;
-                if let Some(warning) = never_heard(&facts.speakers, &style) {
+                if let [only] = Vec::from_iter(facts.speakers.keys())[..] {
+                    note!(
+                        "this voice has one speaker, `{only}`: it follows how the recording is spoken, not who speaks"
+                    );
+                } else if let Some(warning) = never_heard(&facts.speakers, &style) {
                     warning!("{warning}");
                 }
                 let name = format!("as in {}", path.display());
@@ -114,8 +118,8 @@ fn never_heard(speakers: &BTreeMap<String, Vec<f32>>, style: &[f32]) -> Option<S
         let others = known[number + 1..].iter();
         others.map(move |(_, b)| distance(a, b))
     });
-    // With one speaker there is nothing to measure by, and no other voice to choose.
-    let apart = pairs.min_by(f32::total_cmp).unwrap_or(0.0);
+    // With one speaker there is nothing to measure by.
+    let apart = pairs.min_by(f32::total_cmp)?;
     (to(&nearest) > apart).then(|| {
         format!(
             "this recording is like none of the speakers in training; voices that were never heard are not cloned. \
@@ -212,5 +216,7 @@ mod tests {
         assert_eq!(never_heard(&speakers, &[0.5, 0.5]), None);
         let warning = never_heard(&speakers, &[3.0, 9.0]).unwrap();
         assert!(warning.ends_with("The nearest is `b`"), "{warning}");
+        let one = BTreeMap::from([("a".to_owned(), vec![0.0, 0.0])]);
+        assert_eq!(never_heard(&one, &[0.1, 0.0]), None);
     }
 }

@@ -43,7 +43,9 @@ impl Measures {
         let (stall, varies) = (Line::of(&steps).stall(), variation(&steps));
         let (what, share) = match () {
             () if stall > thresholds::STALL => ("the model waited", stall),
-            () if varies > thresholds::VARIATION => ("steps of one shape varied by", varies),
+            () if varies.is_some_and(|share| share > thresholds::VARIATION) => {
+                ("steps of one shape varied by", varies?)
+            }
             () => return None,
         };
         self.warned = true;
@@ -87,14 +89,23 @@ fn sentence(finding: &Finding) -> String {
 pub(super) fn closing(profile: &Profile) -> Vec<String> {
     let time = |ms: f64| Duration::from_secs_f64(ms / 1e3).as_millis();
     let step = &profile.step_ms;
+    let times = match step.count {
+        0 | 1 => format!("one of {} ms", time(step.mean)),
+        _ => format!(
+            "{} ms on average ± {}, from {} to {}",
+            time(step.mean),
+            time(step.std),
+            time(step.min),
+            time(step.max)
+        ),
+    };
+    let varies = profile.variation.map_or(
+        "how they vary within a shape is not measured".to_owned(),
+        |share| format!("within a shape they vary by {}", whole_percent(share)),
+    );
+    let padding = percent(profile.padding_waste);
     let mut lines = vec![format!(
-        "steps     {} ms on average ± {}, from {} to {}; within a shape they vary by {}, {} of all frames are padding",
-        time(step.mean),
-        time(step.std),
-        time(step.min),
-        time(step.max),
-        whole_percent(profile.variation),
-        percent(profile.padding_waste),
+        "steps     {times}; {varies}; {padding} of all frames are padding"
     )];
     if let Some(peak) = profile.memory.process_peak {
         lines.push(format!("host      {} at most", size(peak)));

@@ -62,7 +62,7 @@ impl Opening<'_> {
             false => "; one after another (--no-overlap)",
         };
         status!(
-            "feeding   {}, {} batches ahead on the host, {} for the device, at most {}{overlap}",
+            "feeding   {}, {} batches ahead on the host, {} for the device, RAM budget {}{overlap}",
             counted(feeding.workers as u64, "worker"),
             feeding.buffered_batches,
             self.plan.needs.slots_ahead(),
@@ -77,7 +77,17 @@ impl Opening<'_> {
         });
         let filtered = (filtered > 0).then(|| {
             let filtered = counted(filtered as u64, "clip");
-            format!("{filtered} too long or too short")
+            let named = train.filtered_clips.iter().take(3).map(|one| &*one.clip);
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = if train.filtered_clips.len() > 3 {
+                ", …"
+            } else {
+                ""
+            };
+            match named.is_empty() {
+                true => format!("{filtered} too long or too short"),
+                false => format!("{filtered} too long or too short ({named}{more})"),
+            }
         });
         let dropped = self.session.data.dropped.len();
         let dropped = (dropped > 0).then(|| {
@@ -95,12 +105,15 @@ impl Opening<'_> {
             );
         }
         let store = &self.session.store;
-        let (found, clips) = (store.found_in_cache(), store.clips().len());
+        let (found, clips) = (store.found_in_cache(), self.session.data.to_cache(store));
         let cache = match (feeding.caching, found) {
             (false, _) => "off".to_owned(),
             (true, found) if found == clips => format!("warm: all {clips} clips"),
             (true, 0) => {
-                "empty: the first epoch computes the features as it goes and keeps them".to_owned()
+                let what = store.why_stale().map_or("empty".to_owned(), |why| {
+                    format!("has nothing for this run ({why})")
+                });
+                format!("{what}: the first epoch computes the features as it goes and keeps them")
             }
             (true, found) => {
                 format!("{found} of {clips} clips; the rest is computed as it is needed")

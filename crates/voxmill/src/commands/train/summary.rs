@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use voxmill_report::format::{counted, percent, size, whole};
+use voxmill_report::format::{counted, elapsed, percent, size, whole};
 use voxmill_report::results::train::{self, BestStep, Trained};
 use voxmill_trainer::checkpoint::Best;
 use voxmill_trainer::train::{Stopped, Summary};
 
 use super::measures::{closing, top};
-use super::observer::{RunObserver, short_time};
+use super::observer::RunObserver;
 use super::output::RunOutput;
 use crate::commands::{print_json, status};
 use crate::session::Session;
@@ -67,7 +67,7 @@ pub(super) fn print(
             length_scale: summary.voice.length_scale,
             samples: totals.samples.clone(),
             step_ms: measured.map(|profile| profile.step_ms),
-            variation: measured.map(|profile| profile.variation),
+            variation: measured.and_then(|profile| profile.variation),
             padding_waste: measured.map(|profile| profile.padding_waste),
             peak_host_bytes: measured.and_then(|profile| profile.memory.process_peak),
             finding: measured.and_then(top).cloned(),
@@ -82,7 +82,7 @@ pub(super) fn print(
         "done      {}: step {}, {} in this session",
         reason(summary.stopped),
         summary.step,
-        short_time(summary.seconds)
+        elapsed(summary.seconds.as_secs_f64())
     );
     status!(
         "speed     {} frames/s; the model trained {} of the time, waited {}, {} went into saving, \

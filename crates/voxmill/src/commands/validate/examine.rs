@@ -218,7 +218,10 @@ fn check_data(
             facts.disk = Some(planned.disk(settings, machine, epoch));
             facts.data = Some(planned.facts(settings));
             found.checks.extend(checks::check(&facts));
-            found.data = facts.data.as_ref().map(|data| planned.report(data));
+            found.data = facts
+                .data
+                .as_ref()
+                .map(|data| planned.report(data, settings));
             found.disk = facts.disk;
         }
         Err(error) => {
@@ -241,6 +244,8 @@ struct Planned {
     data: Data,
     batches: Loader,
     found_in_cache: usize,
+    /// As many as it can have.
+    to_cache: usize,
     lengths: Option<ClipLengths>,
 }
 
@@ -260,6 +265,7 @@ impl Planned {
         };
         Ok(Planned {
             found_in_cache: store.found_in_cache(),
+            to_cache: data.to_cache(&store),
             data,
             batches,
             lengths,
@@ -314,8 +320,8 @@ impl Planned {
                 clip.text.len() as u64,
             )
         });
-        let missing =
-            (clips.len() - self.found_in_cache.min(clips.len())) as f64 / clips.len().max(1) as f64;
+        let missing = self.to_cache.saturating_sub(self.found_in_cache);
+        let missing = missing as f64 / clips.len().max(1) as f64;
         let cache = (sizes.sum::<u64>() as f64 * missing) as u64;
         DiskFacts {
             checkpoints: folder_room(folder, kept * checkpoint_bytes(parameters)),
@@ -326,7 +332,7 @@ impl Planned {
         }
     }
 
-    fn report(&self, data: &DataFacts<'_>) -> DatasetFacts {
+    fn report(&self, data: &DataFacts<'_>, settings: &TrainSettings) -> DatasetFacts {
         let plan = data.plan;
         let mut clips: Vec<_> = (self.data.train.clips.iter())
             .map(|clip| (clip.id.to_string(), clip.header.seconds()))
@@ -348,9 +354,12 @@ impl Planned {
             batches_an_epoch: plan.batches_per_epoch(),
             shapes: plan.buckets().len(),
             padding_waste: checks::waste(plan),
-            padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(plan.clips())
-                .frames
-                .waste(),
+            padding_waste_of_padding_to_the_longest: PaddingWaste::of_longest(
+                plan.clips(),
+                plan.settings(),
+            )
+            .frames
+            .waste(),
             largest_batch: [largest.rows, largest.frames, largest.tokens],
             model_device_bytes: data.needs.on_model(),
             weights_bytes: data.needs.model.weights,
@@ -360,8 +369,9 @@ impl Planned {
             data_device_bytes: data.needs.data,
             making_bytes: data.making,
             batch_budget_bytes: data.batch_budget,
+            ram_budget_bytes: settings.feeding.ram_budget,
             cached_clips: self.found_in_cache,
-            all_clips: self.data.train.clips.len(),
+            all_clips: self.to_cache,
         }
     }
 }

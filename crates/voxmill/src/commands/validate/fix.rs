@@ -12,7 +12,6 @@ use voxmill_settings::args::TrainArgs;
 use voxmill_settings::checks::{Check, Level, Where};
 use voxmill_settings::config::edit::{Edit, apply};
 use voxmill_settings::config::file::ConfigFile;
-use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 
 /// What was written.
@@ -87,16 +86,10 @@ pub(super) fn fix(
 enum FixStage {
     Faults,
     Errors,
-    Limits,
     Warnings,
 }
 
-const STAGES: [FixStage; 4] = [
-    FixStage::Faults,
-    FixStage::Errors,
-    FixStage::Limits,
-    FixStage::Warnings,
-];
+const STAGES: [FixStage; 3] = [FixStage::Faults, FixStage::Errors, FixStage::Warnings];
 
 /// What a stage asks for, each setting once; notes are left to the person.
 fn edits(
@@ -114,14 +107,9 @@ fn edits(
         }
         return edits;
     }
-    let limits = [&keys::MAX_MEL_FRAMES, &keys::MAX_TEXT_LENGTH];
     let of_stage = |check: &&Check| match stage {
         FixStage::Faults => false,
         FixStage::Errors => check.level == Level::Error,
-        FixStage::Limits => {
-            let key = check.key.is_some_and(|key| limits.contains(&key));
-            key && check.level == Level::Warning
-        }
         FixStage::Warnings => check.level == Level::Warning,
     };
     let mut edits = Vec::new();

@@ -37,7 +37,6 @@ use place::{LogWatch, PlaceWatch};
 use pulse::Pulse;
 use samples::Samples;
 use saving::SavingWatch;
-pub(super) use screen::short_time;
 use screen::{Screen, Sources};
 use tensorboard::TensorBoard;
 pub(super) use totals::Totals;

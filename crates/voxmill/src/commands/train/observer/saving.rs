@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use voxmill_data::cache::free_space;
-use voxmill_report::format::size;
+use voxmill_report::format::{elapsed, size};
 use voxmill_telemetry::event::{Event, Fault, FaultAction, FaultKind};
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::CheckpointError;
 use voxmill_trainer::train::{NotSaved, Saved};
 
-use super::screen::{Screen, short_time};
+use super::screen::Screen;
 use voxmill_settings::error::of_library::with_cause;
 
 /// Asking costs little, but may go over a network.
@@ -104,7 +104,7 @@ impl SavingWatch {
         } = *failed;
         let why = with_cause(failed.why);
         let next = match failed.again_in {
-            Some(pause) => format!("the next attempt is in {}", short_time(pause)),
+            Some(pause) => format!("the next attempt is in {}", elapsed(pause.as_secs_f64())),
             None => "the run ends".to_owned(),
         };
         let free = free_space(&self.folder).map(|free| format!(", {} are free", size(free)));

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use voxmill_telemetry::event::Event;
 use voxmill_telemetry::log::LogFollower;
 use voxmill_telemetry::recorder::Recorder;
-use voxmill_trainer::checkpoint::Progress;
+use voxmill_trainer::checkpoint::{Best, Progress};
 use voxmill_trainer::train::{RunLimits, Saved, StepReport, Validation};
 
 use super::pulse::{Pulse, PulseLines};
@@ -160,6 +160,9 @@ impl Screen {
             dashboard.update(|state| {
                 state.step = state.step.max(last.step);
                 state.epoch = Some(progress.position.epoch as u32 + 1);
+                // A resumed run has one from the start.
+                state.best_validation =
+                    (progress.best).map(|Best { step, loss }| BestValidation { loss, step });
                 state.learning_rate = Some(last.rate);
                 state.gradient_norm = Some(last.gradient_norm);
                 state.total_loss.push(last.step, last.losses.total);
@@ -346,16 +349,5 @@ impl HostCpu {
             (self.samples, self.sum) = (now.samples, now.sum);
         }
         self.percent
-    }
-}
-
-/// `3 min 20 s`
-pub(in crate::commands::train) fn short_time(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 60.0 => format!("{s:.0} s"),
-        s if s < 3_600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
-        s => format!("{} h {:02} min", s as u64 / 3_600, s as u64 / 60 % 60),
     }
 }
