@@ -209,6 +209,7 @@ fn what_verbs_print_fits_80_columns() {
         (on("analyze --step-ms 20"), 0),
         ("compare a b".to_owned(), 0),
         ("runs".to_owned(), 0),
+        ("ledger".to_owned(), 0),
         ("devices".to_owned(), 0),
         (
             "text Hello,_Dr._Smith,_of_1999_or_so,_who_paid_$3.50_for_it".to_owned(),
