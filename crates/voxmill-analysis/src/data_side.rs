@@ -247,7 +247,7 @@ fn feeding_verdict(data: &DataSide) -> (Grade, String) {
         None => "; no number of workers that was tried keeps up: keep features in the cache (`voxmill prepare`)".to_owned(),
     };
     let text = format!(
-        "at {:.0} ms a step, {} lose {} of the time: {words}{advice}",
+        "at {:.0} ms a step and with {}, {} of the time is lost: {words}{advice}",
         at.step_ms,
         counted(at.workers, "worker"),
         percent(at.lost)

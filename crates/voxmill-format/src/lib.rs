@@ -278,22 +278,22 @@ pub fn wrap_at(head: &str, text: &str, columns: usize) -> String {
 }
 
 /// A line for a terminal of so many columns: a longer one is broken between words, and goes on below its text, behind a label
-/// such as `error: ` or `data      `. A line with a shell command in it stays whole, to be copied.
+/// such as `error: ` or `data      `. A command stays whole, to be copied: one in backticks, or alone behind its label.
 pub fn fit(line: &str, columns: usize) -> String {
     if width(line) <= columns {
         return line.to_owned();
     }
     let (head, rest) = line.split_at(label(line));
-    let has_command = rest.contains("  ") || rest.contains(['|', '$']);
+    let is_command = head.ends_with("  ") && rest.starts_with("voxmill ");
     // Of a terminal that narrow nothing can be made.
-    if has_command || width(head) + 20 > columns {
+    if is_command || width(head) + 20 > columns {
         return line.to_owned();
     }
     wrap_at(head, rest, columns)
 }
 
 /// The bytes of a line's label, and of the blanks behind it.
-fn label(line: &str) -> usize {
+pub fn label(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let indent = line.len() - text.len();
     let word = text.find(' ').unwrap_or(0);
@@ -302,6 +302,27 @@ fn label(line: &str) -> usize {
         true => indent + word + behind,
         false => indent,
     }
+}
+
+/// Where a word ends: a command in backticks is one, with all its blanks.
+fn word_end(text: &str) -> usize {
+    let blank = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+    let end = blank(text);
+    let Some(open) = text[..end].find('`') else {
+        return end;
+    };
+    match text[open + 1..].find('`') {
+        Some(length) if is_command(&text[open + 1..][..length]) => {
+            let close = open + length + 2;
+            close + blank(&text[close..])
+        }
+        _ => end,
+    }
+}
+
+fn is_command(text: &str) -> bool {
+    let signs = [" | ", " > ", " && ", "$("];
+    text.starts_with("voxmill ") || signs.iter().any(|sign| text.contains(sign))
 }
 
 /// A number and its unit are one word: they are read together.
@@ -315,7 +336,10 @@ fn words(text: &str) -> Vec<String> {
         )
     };
     let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (word, behind) = rest.split_at(word_end(rest));
+        rest = behind.trim_start();
         match words.last_mut() {
             Some(last) if is_unit(word) && last.ends_with(|c: char| c.is_ascii_digit()) => {
                 last.push(' ');
@@ -343,8 +367,17 @@ mod tests {
     fn long_lines_go_on_below_their_text() {
         let error = "error: one two three four five six";
         assert_eq!(fit(error, 80), error);
-        let command = "hint: run in that folder: tr '\\n|' '  ' < a > b";
-        assert_eq!(fit(command, 30), command);
+        let command = "hint: run in that folder: `tr '\\n|' '  ' < a > b`";
+        assert_eq!(
+            fit(command, 30),
+            "hint: run in that folder:\n      `tr '\\n|' '  ' < a > b`"
+        );
+        let again = "again     voxmill profile --replay runs/a";
+        assert_eq!(fit(again, 30), again);
+        assert_eq!(
+            fit("error: ids are written id|text  at $1 each", 32),
+            "error: ids are written id|text\n       at $1 each"
+        );
         assert_eq!(fit(error, 28), "error: one two three four\n       five six");
         assert_eq!(
             fit("data      12 to train on, 3 held out", 31),

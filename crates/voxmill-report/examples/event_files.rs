@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use voxmill_report::picture::{Mel, alignment_png, mel_png, two_mels_png};
+use voxmill_report::picture::{Labels, Mel, alignment_png, mel_png, two_mels_png};
 use voxmill_report::tensorboard::{EventWriter, Moment, RunStart, WavFile};
 
 const SAMPLE_RATE_HZ: u32 = 22_050;
@@ -35,8 +35,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             if step % 10 == 5 {
                 let mel = glide(200, step as f32);
                 let mel = Mel::new(&mel, 80);
+                let labels = Labels {
+                    title: "real above spoken",
+                    frame_seconds: 0.0116,
+                };
                 writer.picture(at, "mel", &mel_png(mel))?;
-                writer.picture(at, "real above spoken", &two_mels_png(mel, mel))?;
+                writer.picture(at, "real above spoken", &two_mels_png(mel, mel, labels))?;
                 writer.picture(at, "alignment", &alignment_png(&[3, 5, 2, 8]))?;
                 let wav = tone(SAMPLE_RATE_HZ as usize / 2);
                 let sound = WavFile {

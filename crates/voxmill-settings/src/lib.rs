@@ -47,7 +47,7 @@ pub use devices::{
 };
 pub use optimization::Optimization;
 pub(crate) use optimization::{for_each_size, steps_between_checkpoints, steps_between_samples};
-pub use prepare::{PrepareSettings, no_room_for_cache};
+pub use prepare::{PrepareSettings, hint_for_bad, no_room_for_cache};
 pub use resolver::Repairs;
 pub use scale::{MEASURED, ScaleSettings, for_train};
 pub use synthesize::{Output, SynthesizeSettings, TextSource, VoiceChoice};

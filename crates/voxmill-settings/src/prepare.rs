@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use voxmill_pipeline::plan::Order;
 use voxmill_telemetry::probes::{Roots, cores, usable_memory};
 
-pub use refusals::no_room_for_cache;
+pub use refusals::{hint_for_bad, no_room_for_cache};
 
 use super::resolver::Resolver;
 use super::{DataSettings, ResolvedSetting};

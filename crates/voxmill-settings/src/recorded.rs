@@ -10,6 +10,9 @@ use voxmill_telemetry::log::LogError;
 
 use crate::TrainSettings;
 use crate::advice::profile;
+use crate::args::Flags;
+use crate::config::file::ConfigFile;
+use crate::config::keys;
 use crate::error::UserError;
 use crate::run_folder;
 
@@ -53,13 +56,31 @@ pub fn last_written(run: &Path) -> SystemTime {
         .unwrap_or(UNIX_EPOCH)
 }
 
-/// A run may be named without the folder that runs are in.
-pub fn below(runs_dir: &Path, run: &Path) -> PathBuf {
+/// A run may be named without the folder that runs are in, and so may what is in its folder.
+pub fn find(runs_dir: &Path, run: &Path) -> Result<PathBuf, UserError> {
     let below = runs_dir.join(run);
-    match !run.exists() && below.exists() {
-        true => below,
-        false => run.to_owned(),
+    let places = [run, &below].into_iter();
+    let found = { places }.find(|path| path.exists()).map(Path::to_owned);
+    found.ok_or_else(|| {
+        let below = match run.components().count() {
+            1 if !run.is_absolute() => format!(", here or in `{}`", runs_dir.display()),
+            _ => String::new(),
+        };
+        let what = format!("there is no `{}`{below}", run.display());
+        let hint = "give the folder of a run, or its name: `voxmill runs` lists them";
+        UserError::new(what, hint)
+    })
+}
+
+/// Where runs are kept, before there are settings.
+pub fn runs_dir_of(flags: &Flags) -> anyhow::Result<PathBuf> {
+    let key = &keys::RUNS_DIR;
+    if let Some(typed) = flags.get(key) {
+        return Ok(typed);
     }
+    let file = flags.config.as_deref().map(ConfigFile::read);
+    let in_file = file.transpose()?.and_then(|file| file.get(key));
+    Ok(in_file.map_or_else(|| key.default(), |(dir, _)| dir))
 }
 
 /// The newest run that is like the one asked for: the same model, batches and device. What it measured is
@@ -117,12 +138,7 @@ pub fn names(paths: &[PathBuf]) -> Vec<String> {
 /// The log of a run that is named by its folder or by the log itself.
 pub fn log_of(path: &Path) -> anyhow::Result<PathBuf> {
     if !path.is_dir() {
-        if path.exists() {
-            return Ok(path.to_owned());
-        }
-        let what = format!("there is no `{}`", path.display());
-        let hint = "give the folder of a run, such as runs/<time>-<name>, or its log";
-        return Err(UserError::new(what, hint).into());
+        return Ok(path.to_owned());
     }
     let log = path.join(run_folder::EVENTS);
     if log.is_file() {

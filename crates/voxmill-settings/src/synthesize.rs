@@ -20,7 +20,7 @@ pub struct SynthesizeSettings {
     pub source: TextSource,
     pub language: Option<Language>,
     pub text: FrontEndOptions,
-    /// A checkpoint or a run; `None`: the newest run under `runs_dir`.
+    /// A checkpoint or a run, also by its name under `runs_dir`; `None`: the newest run there.
     pub checkpoint: Option<PathBuf>,
     pub runs_dir: PathBuf,
     pub voice: VoiceChoice,
@@ -78,11 +78,6 @@ impl SynthesizeSettings {
         let text = front_end(r);
         let checkpoint: Option<PathBuf> = r.optional(&keys::CHECKPOINT);
         let runs_dir = r.pick(&keys::RUNS_DIR);
-        if checkpoint.is_some() && r.is_typed(&keys::RUNS_DIR) {
-            let what = "--checkpoint names the voice; --runs-dir has no effect with it";
-            let hint = "leave one of the two out";
-            return Err(UserError::new(what, hint).into());
-        }
         let reference = r.optional(&keys::REFERENCE_AUDIO);
         let speaker = r.optional(&keys::SPEAKER);
         let who = match (reference, speaker) {
@@ -253,10 +248,6 @@ mod tests {
             ("Hello. -o - --json", "--json does not go with it"),
             ("Hello. -o - --play", "--play does not go with it"),
             ("--reference-audio me.wav --speaker slt", "whose voice"),
-            (
-                "--checkpoint runs/a --runs-dir elsewhere",
-                "--runs-dir has no effect",
-            ),
         ] {
             let flags: Vec<&str> = flags.split(' ').collect();
             let refused = refused(&flags);

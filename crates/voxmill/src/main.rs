@@ -3,6 +3,7 @@
 mod commands;
 mod dashboard;
 mod exit;
+mod hang_up;
 mod interrupt;
 mod progress;
 mod session;
@@ -10,10 +11,10 @@ mod session;
 use std::io::Write as _;
 
 use clap::Parser as _;
+use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as MissingVerb;
 
 use exit::Exit;
 use voxmill_settings::{args, demo_folder, error};
-use voxmill_untrusted::shown::is_obeyed;
 
 /// A step allocates and frees hundreds of large buffers of a few dozen sizes, on several threads. The
 /// system's allocator lets memory grow by a third over 2,000 steps of that; this one stays level.
@@ -31,18 +32,31 @@ fn keep_freed_memory() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) };
 }
 
+/// Where no desktop set it, a library below the GPU's driver complains of that on the terminal, several times.
+#[expect(
+    unsafe_code,
+    reason = "other threads could read the environment meanwhile"
+)]
+fn name_runtime_folder() {
+    const NAME: &str = "XDG_RUNTIME_DIR";
+    if std::env::var_os(NAME).is_none() {
+        // SAFETY: there is no other thread yet.
+        unsafe { std::env::set_var(NAME, "/nonexistent") };
+    }
+}
+
 fn main() {
+    name_runtime_folder();
     keep_freed_memory();
     let cli = args::Cli::try_parse().unwrap_or_else(|error| {
-        if error.use_stderr() {
-            error::write_failure(&error::command_line_failure(&error));
+        if !error.use_stderr() || error.kind() == MissingVerb {
+            error.exit()
         }
-        // The parser repeats what was typed, in colours: only where nothing in it is obeyed.
-        if std::env::args_os().any(|arg| arg.to_string_lossy().contains(is_obeyed)) {
-            commands::print_lines(error.render().to_string().trim_end());
-            std::process::exit(error.exit_code());
-        }
-        error.exit()
+        error::write_failure(&error::command_line_failure(&error));
+        let verb = std::env::args_os().nth(1);
+        let verb = verb.as_deref().and_then(|verb| verb.to_str());
+        commands::print_lines(&args::refusal(&error, verb));
+        std::process::exit(error.exit_code())
     });
     if let Some(cache) = demo_folder::cache_home() {
         voxmill_trainer::device::keep_kernels_in(&cache.join("voxmill").join("kernels"));

@@ -245,7 +245,7 @@ impl AudioFolder {
                     "`wavs/{subfolder}` is a link to `{}`; --follow-links allows it",
                     target.display()
                 );
-                Err((Reason::OUTSIDE_FOLDER, detail))
+                Err((Reason::LINK_OUTSIDE, detail))
             }
             Some(FolderListing::Unreadable(error)) => {
                 let detail = format!("`wavs/{subfolder}`: {error}");
@@ -272,7 +272,7 @@ impl AudioFolder {
                     "the file is a link to `{}`; --follow-links allows it",
                     target.display()
                 );
-                return Err((Reason::OUTSIDE_FOLDER, detail));
+                return Err((Reason::LINK_OUTSIDE, detail));
             }
             metadata = fs::metadata(&target).map_err(unreadable)?;
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::layouts::Layout;
+use super::layouts::{Layout, hint_for_missing_audio};
 
 /// Why a folder has no manifest that can be read. A bad row is no such error.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ impl ManifestError {
             Self::Utf16 { file } => {
                 let file = file.display();
                 return format!(
-                    "save it as UTF-8: iconv -f UTF-16 -t UTF-8 '{file}' > new && mv new '{file}'"
+                    "save it as UTF-8: `iconv -f UTF-16 -t UTF-8 '{file}' > new && mv new '{file}'`"
                 );
             }
             Self::Empty { .. } => "write one `id|text` line per clip",
@@ -96,9 +96,7 @@ impl ManifestError {
                 "name each column once, with at least `id` and `text`, as in \
                  `id|text|normalized|speaker|language`"
             }
-            Self::MissingAudioFolder { .. } => {
-                "put the audio into wavs/<id>.wav (or .flac, .ogg, .mp3)"
-            }
+            Self::MissingAudioFolder { folder, .. } => return hint_for_missing_audio(folder),
             Self::Io { .. } => "check that the path is right and that you may read it",
         };
         hint.to_owned()

@@ -76,22 +76,40 @@ impl Layout {
     /// Commands to run in the folder, or what to do where texts need a parser.
     pub(super) fn hint(self) -> String {
         match self {
-            Layout::CommonVoice => "run in that folder: awk -F'\\t' 'NR==1 {for (i=1; i<=NF; i++) c[$i]=i; \
+            Layout::CommonVoice => "run in that folder: `awk -F'\\t' 'NR==1 {for (i=1; i<=NF; i++) c[$i]=i; \
                  print \"id|text|speaker\"; next} {gsub(/\\|/, \" \"); print $c[\"path\"] \"|\" $c[\"sentence\"] \
-                 \"|\" $c[\"client_id\"]}' validated.tsv > metadata.csv && ln -s clips wavs"
+                 \"|\" $c[\"client_id\"]}' validated.tsv > metadata.csv && ln -s clips wavs`"
                 .to_owned(),
             Layout::Vctk { audio, suffix } => format!(
-                "run in that folder: (echo 'id|text|speaker'; for t in txt/*/*.txt; do i=${{t#txt/}}; \
+                "run in that folder: `(echo 'id|text|speaker'; for t in txt/*/*.txt; do i=${{t#txt/}}; \
                  i=${{i%.txt}}; echo \"${{i}}{suffix}|$(tr '\\n|' '  ' < \"$t\")|${{i%%/*}}\"; done) > metadata.csv \
-                 && ln -s {audio} wavs"
+                 && ln -s {audio} wavs`"
             ),
-            Layout::AudioFolder => "write metadata.csv with the header `id|text|speaker` and a line for each clip, \
-                 separated by `|`; put the audio into wavs/, or make wavs a link to its folder"
-                .to_owned(),
-            Layout::TextPerClip => "run in that folder: for t in *.txt; do echo \"${t%.txt}|$(tr '\\n|' '  ' < \
-                 \"$t\")\"; done > metadata.csv && ln -s . wavs"
+            Layout::AudioFolder => AUDIO_FOLDER.to_owned(),
+            Layout::TextPerClip => "run in that folder: `for t in *.txt; do echo \"${t%.txt}|$(tr '\\n|' '  ' < \
+                 \"$t\")\"; done > metadata.csv && ln -s . wavs`"
                 .to_owned(),
         }
+    }
+}
+
+/// Its metadata may be JSON lines or a table with quotes, and the texts have one of several names.
+const AUDIO_FOLDER: &str = "run in that folder: `python3 -c \"import csv, json, os; j = 'metadata.jsonl'; \
+     rows = [json.loads(x) for x in open(j)] if os.path.exists(j) else list(csv.DictReader(open('metadata.csv'))); \
+     get = lambda r, *names: ' '.join(next((str(r[n]) for n in names if r.get(n)), '').replace('|', ' ').split()); \
+     out = open('metadata.csv', 'w'); out.write('id|text|speaker\\n'); \
+     out.writelines(os.path.splitext(r['file_name'])[0] + '|' + get(r, 'transcription', 'text', 'sentence', \
+     'transcript') + '|' + get(r, 'speaker_id', 'speaker') + '\\n' for r in rows)\" && ln -s . wavs`";
+
+/// Folders that others keep the audio in.
+const AUDIO_FOLDERS: [&str; 5] = ["wav", "audio", "clips", "flac", "mp3"];
+
+/// What to do where there is a manifest and no `wavs`.
+pub(super) fn hint_for_missing_audio(folder: &Path) -> String {
+    let named = AUDIO_FOLDERS.iter();
+    match { named }.find(|name| folder.join(name).is_dir()) {
+        Some(name) => format!("run in that folder: `ln -s {name} wavs`"),
+        None => "put the audio into wavs/<id>.wav (or .flac, .ogg, .mp3)".to_owned(),
     }
 }
 

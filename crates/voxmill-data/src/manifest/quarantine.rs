@@ -39,8 +39,10 @@ impl Reason {
     pub const UNKNOWN_LANGUAGE: Reason = Reason::named("unknown language");
     /// An earlier row has the same id.
     pub const DUPLICATE_ID: Reason = Reason::named("duplicate id");
-    /// By its path or through a link.
+    /// By its path.
     pub const OUTSIDE_FOLDER: Reason = Reason::named("outside the dataset folder");
+    /// Read where links are followed everywhere.
+    pub const LINK_OUTSIDE: Reason = Reason::named("link to outside the dataset folder");
     /// There is no file of that name.
     pub const MISSING_AUDIO: Reason = Reason::named("missing audio");
     /// The file is in no format that is read.

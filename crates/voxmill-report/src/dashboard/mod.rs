@@ -14,4 +14,4 @@ pub use state::{
     BestValidation, BudgetLevel, BufferLevel, DashboardState, DeviceLoad, Goal, Look, ShownMessage,
     StepTimes, View, Watching,
 };
-pub use watched::{WatchedRun, ended};
+pub use watched::{StepLine, WatchedRun, doing, ended, step_line};

@@ -99,7 +99,10 @@ fn render_progress(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
         _ => clock(state.elapsed),
     };
     let epoch = state.epoch.map(|epoch| format!("  epoch {epoch}"));
-    let mut label = format!(" {step}{}  {time}", epoch.unwrap_or_default());
+    let mut label = match &state.doing {
+        Some(doing) => format!(" {doing}  {time}"),
+        None => format!(" {step}{}  {time}", epoch.unwrap_or_default()),
+    };
     if let Some(left) = state.time_left {
         label += &format!("  ETA {}", clock(left));
     }
@@ -192,10 +195,18 @@ fn drawn(state: &DashboardState, height: u16) -> Vec<Drawn<'_>> {
 /// The losses on a logarithmic scale: they start ten times as high as they end, and the parts differ as much.
 fn render_curves(state: &DashboardState, frame: &mut Frame<'_>, area: Rect) {
     let drawn = drawn(state, area.height);
-    let block = Block::bordered().title(curves_title(&drawn, area.width));
+    let [title, rest] = curves_titles(&drawn, area.width);
+    let block = Block::bordered().title(title).title_bottom(rest);
     let points: Vec<_> = drawn.iter().map(|drawn| logarithms(drawn.curve)).collect();
     let Some([steps, losses]) = bounds(points.iter().flatten()) else {
-        let waiting = Paragraph::new(" no losses yet: they are read every --log-every steps");
+        let mut lines = vec![Line::from(
+            " no losses yet: they are read every --log-every steps",
+        )];
+        let doing = state.doing.as_ref();
+        lines.extend(
+            doing.map(|doing| Line::from(format!(" {doing}, for {}", clock(state.elapsed)))),
+        );
+        let waiting = Paragraph::new(lines);
         return frame.render_widget(waiting.block(block), area);
     };
     let inner = block.inner(area);
@@ -300,10 +311,11 @@ fn marked(points: &[(f64, f64)], place: usize, [first, last]: [f64; 2]) -> Vec<(
     nearest.copied().collect()
 }
 
-/// The newest values of what is drawn, with its marks and colours: a legend that covers nothing.
-/// A value that does not fit is left out whole; cut, it would be another number.
-fn curves_title(drawn: &[Drawn<'_>], width: u16) -> Line<'static> {
-    let mut title = Line::from(" loss, log scale: ");
+/// The newest values of what is drawn, with its marks and colours: a legend that covers nothing. What does not fit above
+/// the curves is below them. A value that fits in neither is left out whole; cut, it would be another number.
+fn curves_titles(drawn: &[Drawn<'_>], width: u16) -> [Line<'static>; 2] {
+    let mut titles = [Line::from(" loss, log scale: "), Line::from(" ")];
+    let mut at = 0;
     for Drawn {
         name,
         mark,
@@ -314,12 +326,17 @@ fn curves_title(drawn: &[Drawn<'_>], width: u16) -> Line<'static> {
     {
         let Some(last) = curve.last() else { continue };
         let value = Span::from(format!("{mark} {name} {}  ", loss(last))).fg(*colour);
-        if title.width() + value.width() > usize::from(width) {
+        let fits = |title: &Line<'_>| title.width() + value.width() <= usize::from(width);
+        if at == 0 && !fits(&titles[0]) {
+            at = 1;
+        }
+        if !fits(&titles[at]) {
             break;
         }
-        title.push_span(value);
+        titles[at].push_span(value);
     }
-    title
+    let [title, rest] = titles;
+    [title, if at == 0 { Line::default() } else { rest }]
 }
 
 fn logarithms(curve: &Curve) -> Vec<(f64, f64)> {

@@ -18,6 +18,8 @@ pub struct DashboardState {
     pub mode: String,
 
     pub step: u64,
+    /// What is being done before the first step of this session has ended, which may take minutes.
+    pub doing: Option<String>,
     pub goal: Goal,
     pub epoch: Option<u32>,
     pub elapsed: Duration,
@@ -219,12 +221,18 @@ impl DashboardState {
             let lines = wrapped.lines().map(|line| line.to_owned());
             lines.map(|line| (line, message.is_warning)).collect()
         };
-        let mut shown: Vec<_> = self.messages.iter().take(last).flat_map(lines).collect();
-        shown.drain(..shown.len().saturating_sub(rows));
-        let newer = self.messages.iter().skip(last).flat_map(lines);
-        let room = rows - shown.len().min(rows);
-        shown.extend(newer.take(room));
-        shown
+        // The first in sight is seen from its beginning.
+        let mut first = last;
+        let mut taken = 0;
+        for (at, message) in self.messages.iter().enumerate().take(last).rev() {
+            taken += lines(message).len();
+            if taken > rows && first < last {
+                break;
+            }
+            first = at;
+        }
+        let shown = self.messages.iter().skip(first).flat_map(lines);
+        shown.take(rows).collect()
     }
 
     /// How far the run has come, where it is known when it ends.
@@ -258,6 +266,25 @@ mod tests {
         );
         state.look(Look::Oldest);
         assert_eq!(state.lines_in_sight(2, 20)[0].0, "  0");
+    }
+
+    #[test]
+    fn a_message_is_seen_from_its_beginning() {
+        let mut state = DashboardState::default();
+        state.note("a message of some words");
+        state.note("another of some words");
+        let seen = |state: &DashboardState, rows| -> Vec<String> {
+            let lines = state.lines_in_sight(rows, 15).into_iter();
+            lines.map(|(line, _)| line.trim().to_owned()).collect()
+        };
+        assert_eq!(seen(&state, 3), ["another of", "some words"]);
+        assert_eq!(seen(&state, 4).len(), 4);
+        assert_eq!(seen(&state, 1), ["another of"], "none fits");
+        state.look(Look::Up(1));
+        assert_eq!(
+            seen(&state, 3),
+            ["a message of", "some words", "another of"]
+        );
     }
 
     #[test]

@@ -8,6 +8,8 @@ use voxmill_telemetry::event::{
     DecidedChange, Decision, Event, FaultAction, Nanos, Outcome, RunStarted, Stamped, Step,
 };
 
+use crate::format::{COLUMNS, clock, count, whole_percent, width};
+
 use super::state::{
     BestValidation, BudgetLevel, BufferLevel, DashboardState, DeviceLoad, Goal, StepTimes, Watching,
 };
@@ -228,6 +230,8 @@ impl WatchedRun {
             }
             _ => self.latest.duration(),
         };
+        let first = self.steps == 0 && watching == Watching::Running;
+        self.state.doing = first.then(|| doing(self.state.step + 1, None));
         self.state.watching = Some(watching);
         self.state.tick(session, self.earlier, self.steps);
         if watching != Watching::Running {
@@ -244,32 +248,66 @@ impl WatchedRun {
     pub fn line(&self) -> String {
         let state = &self.state;
         if self.steps == 0 {
-            let clock = crate::format::clock(state.elapsed);
+            let clock = clock(state.elapsed);
             return format!(
                 "step {:>5}  no steps of this session yet  {clock}",
                 state.step
             );
         }
-        let mut line = format!("step {:>5}", state.step);
-        if let Some(epoch) = state.epoch {
-            line += &format!("  epoch {epoch:>3}");
-        }
-        let curves = [("loss", &state.total_loss), ("mel", &state.mel_loss)];
-        for (name, curve) in curves {
-            if let Some(value) = curve.last() {
-                line += &format!("  {name} {value:.3}");
-            }
-        }
-        if let Some(times) = state.step_times {
-            line += &format!("  {:.0} ms/step", times.median.as_secs_f64() * 1e3);
-        }
-        if let Some(stall) = state.stall_share {
-            line += &format!("  stall {:.0} %", stall * 100.0);
-        }
-        if let Some(left) = state.time_left {
-            line += &format!("  ETA {}", crate::format::clock(left));
-        }
-        line
+        step_line(&StepLine {
+            step: state.step,
+            epoch: state.epoch,
+            loss: state.total_loss.last(),
+            mel: state.mel_loss.last(),
+            step_time: state.step_times.map(|times| times.median),
+            stall: state.stall_share,
+            left: state.time_left,
+        })
+    }
+}
+
+/// What a run does before the first step of its session has ended; which of the batches of that step.
+pub fn doing(step: u64, batch: Option<(u64, u64)>) -> String {
+    let batch = batch.map(|(batch, all)| format!(", batch {batch} of {all}"));
+    let batch = batch.unwrap_or_default();
+    format!("step {} is being computed{batch}", count(step))
+}
+
+/// What a line says of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct StepLine {
+    pub step: u64,
+    pub epoch: Option<u32>,
+    pub loss: Option<f64>,
+    pub mel: Option<f64>,
+    pub step_time: Option<Duration>,
+    pub stall: Option<f64>,
+    pub left: Option<Duration>,
+}
+
+/// A step without a dashboard, within the page.
+pub fn step_line(of: &StepLine) -> String {
+    let parts = [
+        Some(format!("step {:>5}", of.step)),
+        of.epoch.map(|epoch| format!("epoch {epoch}")),
+        of.loss.map(|value| format!("loss {value:.3}")),
+        of.mel.map(|value| format!("mel {value:.3}")),
+        (of.step_time).map(|time| format!("{:.0} ms/step", time.as_secs_f64() * 1e3)),
+        of.stall
+            .map(|stall| format!("stall {}", whole_percent(stall))),
+        of.left.map(|left| format!("ETA {}", clock(left))),
+    ];
+    let joined = |parts: &[Option<String>], between| {
+        let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+        parts.join(between)
+    };
+    let line = joined(&parts, "  ");
+    match width(&line) > COLUMNS {
+        // The epoch matters least.
+        true => [&parts[..1], &parts[2..]]
+            .map(|parts| joined(parts, " "))
+            .join(" "),
+        false => line,
     }
 }
 
@@ -280,7 +318,7 @@ pub fn ended(outcome: Outcome, step: u64) -> String {
         Outcome::Interrupted => "was interrupted",
         Outcome::Failed => "failed",
     };
-    format!("the run {how} at step {}", crate::format::count(step))
+    format!("the run {how} at step {}", count(step))
 }
 
 fn decided(decision: &Decision) -> Option<String> {
@@ -334,6 +372,20 @@ mod tests {
     }
 
     #[test]
+    fn the_line_of_a_long_run_fits_the_page() {
+        let long = step_line(&StepLine {
+            step: 1_234_567,
+            epoch: Some(1_234),
+            loss: Some(12.345),
+            mel: Some(10.123),
+            step_time: Some(Duration::from_millis(12_345)),
+            stall: Some(1.0),
+            left: Some(Duration::from_secs(400_000)),
+        });
+        assert!(width(&long) <= COLUMNS, "{long}");
+    }
+
+    #[test]
     fn the_clock_of_a_running_run_goes_on_and_that_of_an_ended_one_stands() {
         let mut run = WatchedRun::default();
         run.add(&at(0, started(1_000.0)));
@@ -358,7 +410,7 @@ mod tests {
         assert_eq!(run.state.elapsed.as_secs(), 16);
         assert_eq!(run.state.time_left, None);
         assert!(
-            run.line().starts_with("step    11  epoch   3  loss 2.000"),
+            run.line().starts_with("step    11  epoch 3  loss 2.000"),
             "{}",
             run.line()
         );

@@ -44,7 +44,14 @@ impl<'a> Mel<'a> {
 /// The colours span the bulk of the values, so that a few extremes do not wash out the rest. Values that are
 /// not finite are green, which no other value is.
 pub fn mel_png(mel: Mel<'_>) -> Vec<u8> {
-    stacked_png(&[mel])
+    let frame_width = pixels_per_frame(mel.frames());
+    let (width, height) = (
+        mel.frames() * frame_width,
+        mel.channels * pixels_per_row(mel.channels),
+    );
+    let mut canvas = Canvas::new(width, height, BACKGROUND);
+    draw_mel(&mut canvas, mel, (0, 0), frame_width, Range::of(mel.values));
+    canvas.into_png()
 }
 
 /// What is written around a mel.
@@ -60,76 +67,62 @@ const TICK_PIXELS: usize = 4;
 
 /// A mel as in [`mel_png`], with a title above it, seconds below and mel channels at its left.
 pub fn labelled_mel_png(mel: Mel<'_>, labels: Labels<'_>) -> Vec<u8> {
-    let frame_width = pixels_per_frame(mel.frames());
-    let row_height = pixels_per_row(mel.channels);
-    let (width, height) = (mel.frames() * frame_width, mel.channels * row_height);
-    let title_width = labels.title.chars().count() * letters::ADVANCE;
-    let whole_width = LEFT_PIXELS + width.max(title_width) + letters::ADVANCE;
-    let whole_height = 2 * LINE_PIXELS + height;
-    let mut canvas = Canvas::new(whole_width, whole_height, BACKGROUND);
-    letters::write(&mut canvas, LEFT_PIXELS, 2, labels.title, SEPARATOR);
-    draw_mel(
-        &mut canvas,
-        mel,
-        (LEFT_PIXELS, LINE_PIXELS),
-        frame_width,
-        Range::of(mel.values),
-    );
-
-    let below = LINE_PIXELS + height;
-    let seconds = mel.frames() as f64 * labels.frame_seconds;
-    letters::write(&mut canvas, 2, below + TICK_PIXELS + 2, "s", SEPARATOR);
-    let between = if seconds > 8.0 { 2.0 } else { 0.5 };
-    for tick in 0..=(seconds / between) as usize {
-        let at = tick as f64 * between;
-        let x = LEFT_PIXELS + (at / labels.frame_seconds) as usize * frame_width;
-        canvas.fill(x, below, 2, TICK_PIXELS, SEPARATOR);
-        let label = format!("{at:.1}");
-        letters::write(&mut canvas, x, below + TICK_PIXELS + 2, &label, SEPARATOR);
-    }
-    letters::write(&mut canvas, 2, 2, "mel", SEPARATOR);
-    for channel in (0..mel.channels).step_by(20) {
-        let y = below - (channel + 1) * row_height;
-        canvas.fill(LEFT_PIXELS - TICK_PIXELS, y, TICK_PIXELS, 2, SEPARATOR);
-        letters::write(
-            &mut canvas,
-            2,
-            y.saturating_sub(letters::HEIGHT / 2),
-            &channel.to_string(),
-            SEPARATOR,
-        );
-    }
-    canvas.into_png()
+    labelled(&[mel], labels)
 }
 
 /// The real recording above, what the model speaks below, on one time axis and one colour scale.
 ///
 /// The scale is the recording's, so that pictures of one sentence at many steps can be compared.
-pub fn two_mels_png(real: Mel<'_>, spoken: Mel<'_>) -> Vec<u8> {
-    stacked_png(&[real, spoken])
+pub fn two_mels_png(real: Mel<'_>, spoken: Mel<'_>, labels: Labels<'_>) -> Vec<u8> {
+    labelled(&[real, spoken], labels)
 }
 
 /// Mels from top to bottom with a line between each two, in the colours of the first.
-fn stacked_png(mels: &[Mel<'_>]) -> Vec<u8> {
+fn labelled(mels: &[Mel<'_>], labels: Labels<'_>) -> Vec<u8> {
     let frames = mels.iter().map(Mel::frames).max().unwrap_or(0);
     let frame_width = pixels_per_frame(frames);
     let width = frames * frame_width;
-    let heights = mels
-        .iter()
-        .map(|mel| mel.channels * pixels_per_row(mel.channels));
+    let height = |mel: &Mel<'_>| mel.channels * pixels_per_row(mel.channels);
     let lines = SEPARATOR_PIXELS * mels.len().saturating_sub(1);
-    let mut canvas = Canvas::new(width, heights.clone().sum::<usize>() + lines, BACKGROUND);
+    let all_heights = mels.iter().map(height).sum::<usize>() + lines;
+    let title_width = labels.title.chars().count() * letters::ADVANCE;
+    let whole_width = LEFT_PIXELS + width.max(title_width) + letters::ADVANCE;
+    let whole_height = 2 * LINE_PIXELS + all_heights;
+    let mut canvas = Canvas::new(whole_width, whole_height, BACKGROUND);
+    letters::write(&mut canvas, LEFT_PIXELS, 2, labels.title, SEPARATOR);
+    letters::write(&mut canvas, 2, 2, "mel", SEPARATOR);
     let range = Range::of(mels.first().map_or(&[], |mel| mel.values));
-    let mut top = 0;
-    for (mel, height) in mels.iter().zip(heights) {
-        if top > 0 {
-            canvas.fill(0, top, width, SEPARATOR_PIXELS, SEPARATOR);
+    let mut top = LINE_PIXELS;
+    for (number, mel) in mels.iter().enumerate() {
+        if number > 0 {
+            canvas.fill(LEFT_PIXELS, top, width, SEPARATOR_PIXELS, SEPARATOR);
             top += SEPARATOR_PIXELS;
         }
-        draw_mel(&mut canvas, *mel, (0, top), frame_width, range);
-        top += height;
+        draw_mel(&mut canvas, *mel, (LEFT_PIXELS, top), frame_width, range);
+        top += height(mel);
+        draw_channels(&mut canvas, *mel, top);
+    }
+    let seconds = frames as f64 * labels.frame_seconds;
+    letters::write(&mut canvas, 2, top + TICK_PIXELS + 2, "s", SEPARATOR);
+    let between = if seconds > 8.0 { 2.0 } else { 0.5 };
+    for tick in 0..=(seconds / between) as usize {
+        let at = tick as f64 * between;
+        let x = LEFT_PIXELS + (at / labels.frame_seconds) as usize * frame_width;
+        canvas.fill(x, top, 2, TICK_PIXELS, SEPARATOR);
+        let label = format!("{at:.1}");
+        letters::write(&mut canvas, x, top + TICK_PIXELS + 2, &label, SEPARATOR);
     }
     canvas.into_png()
+}
+
+/// The numbers of some channels at the left of a mel that ends above `below`.
+fn draw_channels(canvas: &mut Canvas, mel: Mel<'_>, below: usize) {
+    for channel in (0..mel.channels).step_by(20) {
+        let y = below - (channel + 1) * pixels_per_row(mel.channels);
+        canvas.fill(LEFT_PIXELS - TICK_PIXELS, y, TICK_PIXELS, 2, SEPARATOR);
+        let label_top = y.saturating_sub(letters::HEIGHT / 2);
+        letters::write(canvas, 2, label_top, &channel.to_string(), SEPARATOR);
+    }
 }
 
 /// Which token each frame belongs to: frames to the right, tokens upwards, from how many frames each token lasts.

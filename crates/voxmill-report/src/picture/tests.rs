@@ -58,18 +58,28 @@ fn what_is_not_finite_is_green() {
     assert_eq!(colours, [DARKEST, GREEN, GREEN, BRIGHTEST]);
 }
 
+const PLAIN: Labels<'_> = Labels {
+    title: "",
+    frame_seconds: 0.01,
+};
+
 #[test]
 fn two_mels_share_time_and_the_recordings_colours() {
     let real = [0.0, 1.0, 0.0];
     let spoken = [0.5, 9.0];
-    let seen = Seen::of(&two_mels_png(Mel::new(&real, 1), Mel::new(&spoken, 1)));
-    assert_eq!((seen.width, seen.height), (3 * 4, 16 + 4 + 16));
-    assert_eq!(seen.at(4, 0), BRIGHTEST);
-    assert_eq!(seen.at(0, 17), [255, 255, 255], "the line between them");
-    let half = seen.at(0, 20);
+    let seen = Seen::of(&two_mels_png(
+        Mel::new(&real, 1),
+        Mel::new(&spoken, 1),
+        PLAIN,
+    ));
+    assert_eq!(seen.height, 16 + 4 + 16 + 2 * LINE_PIXELS);
+    let at = |x, y| seen.at(LEFT_PIXELS + x, LINE_PIXELS + y);
+    assert_eq!(at(4, 0), BRIGHTEST);
+    assert_eq!(at(0, 17), [255, 255, 255], "the line between them");
+    let half = at(0, 20);
     assert!(half != DARKEST && half != BRIGHTEST, "{half:?}");
-    assert_eq!(seen.at(4, 20), BRIGHTEST, "louder than the recording");
-    assert_eq!(seen.at(8, 20), GREY, "the model has stopped speaking");
+    assert_eq!(at(4, 20), BRIGHTEST, "louder than the recording");
+    assert_eq!(at(8, 20), GREY, "the model has stopped speaking");
 }
 
 #[test]
@@ -90,7 +100,7 @@ fn nothing_is_a_picture_too() {
     for bytes in [
         mel_png(Mel::new(&[], 80)),
         mel_png(Mel::new(&[], 0)),
-        two_mels_png(Mel::new(&[], 80), Mel::new(&[], 80)),
+        two_mels_png(Mel::new(&[], 80), Mel::new(&[], 80), PLAIN),
         alignment_png(&[]),
         alignment_png(&[0, 0]),
     ] {

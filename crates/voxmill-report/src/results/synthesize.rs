@@ -19,6 +19,8 @@ pub struct Synthesized {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SpokenFile {
     pub path: PathBuf,
+    /// Who speaks in it.
+    pub speakers: Vec<String>,
     /// The length of the speech.
     pub seconds: f64,
     pub took_seconds: f64,

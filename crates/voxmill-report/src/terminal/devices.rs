@@ -10,8 +10,8 @@ use crate::format::{pad_left, size, span};
 use crate::results::devices::{Copy, DevicesResult, GpuFound};
 
 /// What `devices` prints.
-pub fn devices_text(devices: &DevicesResult) -> String {
-    let mut page = Page::new(LABEL, Paint::plain());
+pub fn devices_text(devices: &DevicesResult, paint: Paint) -> String {
+    let mut page = Page::new(LABEL, paint);
     let cpu = &devices.cpu;
     let memory = (cpu.memory_bytes, cpu.memory_available_bytes);
     page.line("cpu", machine(cpu.name.as_deref(), cpu.cores, memory));
@@ -35,20 +35,21 @@ pub fn devices_text(devices: &DevicesResult) -> String {
         page.blank();
         copy(&mut page, copied);
     }
-    page.text()
+    paint.marks(&page.text())
 }
 
 fn gpu(page: &mut Page, number: usize, gpu: &GpuFound) {
     let name = match (gpu.card, gpu.software) {
         (Some(_), _) => gpu.model.as_deref().unwrap_or_default(),
-        (None, true) => {
-            "a software GPU: it computes on the CPU's cores and is never chosen automatically"
-        }
+        (None, true) => "a GPU that computes on the CPU's cores: it is only taken by name",
         (None, false) => "a GPU; no details known",
     };
     let at = gpu.pci_address.as_ref().map(|pci| format!(" at {pci}"));
     let name = format!("{name}{}", at.unwrap_or_default());
-    page.line(&format!("gpu {number}"), name);
+    match gpu.software {
+        true => page.line("software", name),
+        false => page.line(&format!("gpu {number}"), name),
+    }
     match gpu.names.is_empty() {
         true => page.line("", "! no backend of this build reaches it"),
         false => page.line("", format!("called {}", gpu.names.join(", "))),
@@ -151,6 +152,9 @@ fn used(page: &mut Page, devices: &DevicesResult) {
     let mut gpu_backends = devices.backends.iter().filter(|other| other.name != "cpu");
     let why = match gpu_backends.any(|other| other.compiled_in) {
         _ if devices.used != "cpu" => "the best GPU found",
+        true if devices.gpus.iter().any(|gpu| gpu.software) => {
+            "no GPU but a software one was found"
+        }
         true => "no GPU that this build can use was found",
         false => "the only device of this build",
     };

@@ -11,6 +11,7 @@ mod profile;
 mod runs;
 mod scaling;
 mod selftest;
+mod settings;
 mod text;
 mod validate;
 mod what_if;
@@ -25,12 +26,13 @@ pub use profile::profile_text;
 pub use runs::runs_text;
 pub use scaling::scaling_text;
 pub use selftest::{check_text, self_test_summary};
+pub use settings::settings_text;
 pub use text::front_end_text;
 pub use validate::validation_text;
 
 use voxmill_untrusted::shown;
 
-use crate::format::{counted, size};
+use crate::format::{counted, label, size};
 
 const ESCAPE: char = '\u{1b}';
 
@@ -93,7 +95,7 @@ impl Paint {
         text.split('\n').map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The word that a message begins with.
+    /// The word that a message begins with, or its label.
     pub fn message(self, line: &str) -> String {
         let words = [
             ("error:", "31"),
@@ -102,10 +104,15 @@ impl Paint {
             ("note:", "1"),
         ];
         let found = words.iter().find(|(word, _)| line.starts_with(word));
-        found.map_or_else(
-            || line.to_owned(),
-            |(word, code)| self.painted(word, code) + &line[word.len()..],
-        )
+        if let Some((word, code)) = found {
+            return self.painted(word, code) + &line[word.len()..];
+        }
+        let (head, rest) = line.split_at(label(line));
+        let word = head.trim_end();
+        match head.len() == page::LABEL && !head.starts_with(' ') && !word.is_empty() {
+            true => self.heading(word) + &head[word.len()..] + rest,
+            false => line.to_owned(),
+        }
     }
 
     fn mark(self, mark: Mark) -> String {
@@ -173,6 +180,10 @@ mod tests {
         assert_eq!(Paint::plain().marks(text), text);
         assert_eq!(colours.message("error: no"), "\u{1b}[31merror:\u{1b}[0m no");
         assert_eq!(colours.message("an error: no"), "an error: no");
+        assert_eq!(
+            colours.message("data      12 clips"),
+            "\u{1b}[1mdata\u{1b}[0m      12 clips"
+        );
     }
 
     #[test]

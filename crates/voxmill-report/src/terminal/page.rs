@@ -3,7 +3,7 @@
 use voxmill_untrusted::shown::unbroken;
 
 use super::{Mark, Paint};
-use crate::format::{Table, pad, pad_left, wrap};
+use crate::format::{Table, pad, pad_left, width, wrap};
 
 /// Columns of a label.
 pub(super) const LABEL: usize = 10;
@@ -40,13 +40,30 @@ impl Page {
 
     /// A label and a text that continues below itself.
     pub(super) fn line(&mut self, label: &str, text: impl AsRef<str>) {
-        self.wrapped(&pad(label, self.label), text);
+        self.wrapped(&self.label(label), text);
     }
 
     /// A label and a text that is not broken into lines.
     pub(super) fn whole_line(&mut self, label: &str, text: impl AsRef<str>) {
         let text = unbroken(text.as_ref());
-        self.push(&format!("{}{text}", pad(label, self.label)));
+        self.push(&format!("{}{text}", self.label(label)));
+    }
+
+    /// A value behind its label, and behind that, or below where it is too wide, a text that starts at a column.
+    pub(super) fn settled(&mut self, label: &str, value: &str, column: usize, text: &str) {
+        let head = format!("{}{}  ", self.label(label), unbroken(value));
+        if width(&head) == column {
+            return self.wrapped(&head, text);
+        }
+        self.push(&head);
+        self.wrapped(&" ".repeat(column), text);
+    }
+
+    fn label(&self, label: &str) -> String {
+        match label.is_empty() {
+            true => pad("", self.label),
+            false => pad(&self.paint.heading(label), self.label),
+        }
     }
 
     /// A text that continues below itself, behind a head of any length.

@@ -14,10 +14,10 @@ const MOST_GROUPS: usize = 8;
 const LABEL: usize = 12;
 
 /// What `prepare` prints of one folder.
-pub fn prepared_text(report: &PreparedDataset) -> String {
-    let mut page = Page::new(LABEL, Paint::plain());
+pub fn prepared_text(report: &PreparedDataset, paint: Paint) -> String {
+    let mut page = Page::new(LABEL, paint);
     let demo = super::demo_note(report.demo);
-    page.whole_line("Dataset", format!("{}{demo}", report.folder));
+    page.line("Dataset", format!("{}{demo}", report.folder));
     let clips = &report.clips;
     let rows = counted(clips.rows as u64, "row");
     let [usable, bad, filtered] = [clips.usable, clips.bad, clips.filtered].map(count);
@@ -28,34 +28,28 @@ pub fn prepared_text(report: &PreparedDataset) -> String {
     if clips.not_reached > 0 {
         usable += &format!(", {} not reached", count(clips.not_reached));
     }
-    page.whole_line("Clips", usable);
-    page.whole_line("Audio", hours(report.hours));
+    page.line("Clips", usable);
+    page.line("Audio", hours(report.hours));
     if !report.sources.is_empty() {
-        page.whole_line("Sources", sources(&report.sources, report.sample_rate));
+        page.line("Sources", sources(&report.sources, report.sample_rate));
     }
-    page.whole_line("Languages", groups(&report.languages));
-    page.whole_line("Speakers", groups(&report.speakers));
-    page.whole_line("Length", format!("seconds  {}", spread(&report.seconds, 1)));
-    page.whole_line("", format!("tokens   {}", spread(&report.tokens, 0)));
+    page.line("Languages", groups(&report.languages));
+    page.line("Speakers", groups(&report.speakers));
+    page.line("Length", format!("seconds: {}", spread(&report.seconds, 1)));
+    page.line("", format!("tokens: {}", spread(&report.tokens, 0)));
     if report.trimmed {
-        page.whole_line("", "lengths and shapes are those before trimming");
+        page.line("", "lengths and shapes are those before trimming");
     }
     if let Some(batches) = &report.batches {
         batch_lines(&mut page, batches);
     }
-    let bad = listed(&report.quarantine, &report.quarantine_file);
-    page.whole_line("Quarantine", bad);
-    page.whole_line(
-        "Filtered",
-        listed(
-            &report.filtered,
-            report.filtered_file.as_deref().unwrap_or_default(),
-        ),
-    );
-    let suspicious = listed(&report.suspicious, &report.suspicious_file);
-    page.whole_line("Suspicious", suspicious);
+    let (bad, suspicious) = (&report.quarantine, &report.suspicious);
+    listed(&mut page, "Quarantine", bad, &report.quarantine_file);
+    let filtered_file = report.filtered_file.as_deref().unwrap_or_default();
+    listed(&mut page, "Filtered", &report.filtered, filtered_file);
+    listed(&mut page, "Suspicious", suspicious, &report.suspicious_file);
     cache_lines(&mut page, &report.cache);
-    page.whole_line("Time", time(&report.time));
+    times(&mut page, &report.time);
     if report.cache.up_to_date {
         page.push("up to date");
     }
@@ -66,7 +60,7 @@ fn batch_lines(page: &mut Page, batches: &PlannedBatches) {
     let (per_epoch, batch_size) = (batches.per_epoch, batches.batch_size);
     let shapes = counted(batches.shapes.len() as u64, "shape");
     let text = format!("{per_epoch} an epoch at --batch-size {batch_size}, padded to {shapes}");
-    page.whole_line("Batches", text);
+    page.line("Batches", text);
     let columns = [8, 8, 6, 9, 9];
     page.cells(columns, ["frames", "tokens", "rows", "clips", "batches"]);
     for shape in &batches.shapes {
@@ -81,14 +75,14 @@ fn batch_lines(page: &mut Page, batches: &PlannedBatches) {
         percent(batches.padding_waste_of_random_batches),
         percent(batches.padding_waste_of_padding_to_the_longest)
     );
-    page.whole_line("Padding", text);
+    page.line("Padding", text);
 }
 
 fn cache_lines(page: &mut Page, cache: &CacheFacts) {
     let [reused, rebuilt] = [cache.reused, cache.rebuilt].map(count);
     let clips = counted(cache.clips as u64, "clip");
     let text = format!("{clips}, {} in {}", size(cache.bytes), cache.folder);
-    page.whole_line("Cache", text);
+    page.line("Cache", text);
     let mut work = format!("{reused} reused, {rebuilt} rebuilt");
     if !cache.reasons.is_empty() {
         // A reason may end in a number.
@@ -99,46 +93,49 @@ fn cache_lines(page: &mut Page, cache: &CacheFacts) {
     if cache.frames_kept > 0 {
         work += &format!("; {} kept their frames", count(cache.frames_kept));
     }
-    page.whole_line("", work);
+    page.line("", work);
     if let (Some(budget), beyond @ 1..) = (cache.budget, cache.not_cached_for_budget) {
         let text = format!(
             "{} of them did not fit into the budget of {}: they are computed again each time",
             count(beyond),
             size(budget)
         );
-        page.whole_line("", text);
+        page.line("", text);
     }
     if let Some(budget) = cache.budget.filter(|budget| cache.bytes > *budget) {
         let budget = size(budget);
         let text = format!(
             "it is larger than the budget of {budget}: `--gc` drops what is no longer used"
         );
-        page.whole_line("", text);
+        page.line("", text);
     }
     if let Some(repaired) = cache.repaired {
         let shards = (repaired.shards, "damaged shard");
         let indexes = (repaired.indexes, "damaged index");
         let files = [shards, indexes].into_iter().filter(|(n, _)| *n > 0);
         let files: Vec<String> = files.map(|(n, what)| format!("{n} × {what}")).collect();
-        page.whole_line("", format!("repaired: {}", files.join(", ")));
+        page.line("", format!("repaired: {}", files.join(", ")));
     }
     if let Some(collected) = &cache.collected {
         let clips = counted(collected.clips as u64, "deleted clip");
         let freed = size(collected.bytes_freed);
-        page.whole_line("", format!("collected {clips}, {freed} freed"));
+        page.line("", format!("collected {clips}, {freed} freed"));
     }
 }
 
-fn time(time: &TimeFacts) -> String {
-    let mut text = format!(
+fn times(page: &mut Page, time: &TimeFacts) {
+    let text = format!(
         "{:.2} s: scan {:.2} s, features {:.2} s",
         time.total_seconds, time.scan_seconds, time.features_seconds
     );
+    page.line("Time", text);
     if let (Some(clips), Some(hours)) = (time.clips_per_second, time.audio_hours_per_hour) {
         let [clips, hours] = [clips, hours].map(|rate| whole(rate.floor()));
-        text += &format!("; {clips} clips/s, {hours} hours of audio an hour");
+        page.line(
+            "",
+            format!("{clips} clips/s, {hours} hours of audio an hour"),
+        );
     }
-    text
 }
 
 fn groups(groups: &[ClipGroup]) -> String {
@@ -190,11 +187,14 @@ fn spread(p: &Percentiles, decimals: usize) -> String {
     )
 }
 
-fn listed(counts: &BTreeMap<String, usize>, file: &str) -> String {
-    match (counts.is_empty(), file) {
-        (true, _) => "none".to_owned(),
-        (_, "") => reasons(counts),
-        _ => format!("{} — see {file}", reasons(counts)),
+/// Reasons, and below them the file with the clips.
+fn listed(page: &mut Page, label: &str, counts: &BTreeMap<String, usize>, file: &str) {
+    if counts.is_empty() {
+        return page.line(label, "none");
+    }
+    page.line(label, reasons(counts));
+    if !file.is_empty() {
+        page.line("", format!("see {file}"));
     }
 }
 

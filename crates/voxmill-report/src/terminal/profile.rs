@@ -42,12 +42,13 @@ fn head(page: &mut Page, profile: &Profile) {
         fact("cache"),
     );
     page.wrapped("", head);
-    page.push(&format!(
+    let text = format!(
         "{} frames/s, {:.2} steps/s; first step after {:.1} s",
         whole(profile.frames_per_second),
         profile.steps_per_second,
         profile.time_to_first_step_seconds.unwrap_or(0.0)
-    ));
+    );
+    page.wrapped("", text);
     if let Some(why) = (profile.other_programs).and_then(OtherPrograms::why_ungraded) {
         let text = format!(
             "{why}, and none was free: times are not this program's own, and nothing is graded"
@@ -79,10 +80,9 @@ fn model_thread(page: &mut Page, profile: &Profile) {
     }
     row("step", String::new(), &profile.step_ms, String::new());
     page.table(&table);
-    page.push(&format!(
-        "  step = load + preprocess + transfer + train; {}",
-        varies(profile.variation)
-    ));
+    let varies = varies(profile.variation);
+    let text = format!("step = load + preprocess + transfer + train; {varies}");
+    page.wrapped("  ", text);
     if (profile.explained - 1.0).abs() > 0.02 {
         let explained = percent(profile.explained);
         let text = format!("these add up to {explained} of the clock's time");
@@ -252,8 +252,8 @@ fn doing_word(part: &str) -> &str {
         "resample" => "resampling",
         "mel" => "the mel frames of",
         "featurize" => "the features of",
-        "collate" => "putting together batch",
-        "prepare" => "bringing to the device batch",
+        "collate" => "putting together",
+        "prepare" => "bringing to the device:",
         other => other,
     }
 }

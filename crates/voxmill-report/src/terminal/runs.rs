@@ -1,5 +1,6 @@
 //! The list of runs, as text.
 
+use super::Paint;
 use crate::format::{COLUMNS, Table, count, elapsed, loss, size, truncate_left, width};
 use crate::results::runs::{ListedRun, ListedState, RunList};
 
@@ -7,25 +8,29 @@ use crate::results::runs::{ListedRun, ListedState, RunList};
 const NARROWEST: usize = 16;
 
 /// What `runs` prints.
-pub fn runs_text(list: &RunList) -> String {
+pub fn runs_text(list: &RunList, paint: Paint) -> String {
     if list.runs.is_empty() {
         return format!("no runs in `{}`", list.runs_dir.display());
     }
     // What the other columns leave of a line.
-    let whole = table(list, usize::MAX);
+    let whole = table(list, usize::MAX, paint);
     let widest = whole.lines().map(width).max().unwrap_or(0);
     if widest <= COLUMNS {
         return whole;
     }
     let names = list.runs.iter().map(|run| width(&run.name));
     let name = names.max().unwrap_or(0);
-    table(list, name.saturating_sub(widest - COLUMNS).max(NARROWEST))
+    table(
+        list,
+        name.saturating_sub(widest - COLUMNS).max(NARROWEST),
+        paint,
+    )
 }
 
-fn table(list: &RunList, name: usize) -> String {
+fn table(list: &RunList, name: usize, paint: Paint) -> String {
     let mut table = Table::new(0)
-        .left(["run", "state"])
-        .right(["steps", "best mel", "time", "size"]);
+        .left(["run", "state"].map(|heading| paint.heading(heading)))
+        .right(["steps", "best mel", "time", "size"].map(|heading| paint.heading(heading)));
     for run in &list.runs {
         let best = run.best_held_out;
         table.row([
@@ -82,7 +87,7 @@ mod tests {
                 run("c", ListedState::Running, false, None),
             ],
         };
-        let short = runs_text(&list("20261118-200921-my-voice"));
+        let short = runs_text(&list("20261118-200921-my-voice"), Paint::plain());
         assert!(
             short.contains("20261118-200921-my-voice  finished"),
             "{short}"
@@ -91,7 +96,7 @@ mod tests {
             short.contains("stopped (killed)") && short.contains("0.412"),
             "{short}"
         );
-        let long = runs_text(&list(&"x".repeat(90)));
+        let long = runs_text(&list(&"x".repeat(90)), Paint::plain());
         assert!(long.lines().all(|line| width(line) <= COLUMNS), "{long}");
         assert!(long.contains('…'));
     }

@@ -1,4 +1,4 @@
-//! What `validate` found, as text: no colours, a word next to every sign.
+//! What `validate` found, as text: a word next to every sign.
 
 use super::page::{LABEL, Page};
 use super::{Paint, machine};
@@ -8,13 +8,9 @@ use crate::results::validate::{
     SettingPlace, ValidateResult,
 };
 
-fn new_page() -> Page {
-    Page::new(LABEL, Paint::plain())
-}
-
 /// What `validate` prints.
-pub fn validation_text(found: &ValidateResult) -> String {
-    let mut page = new_page();
+pub fn validation_text(found: &ValidateResult, paint: Paint) -> String {
+    let mut page = Page::new(LABEL, paint);
     facts(&mut page, found);
     for check in &found.checks {
         page.blank();
@@ -25,7 +21,7 @@ pub fn validation_text(found: &ValidateResult) -> String {
         changes(&mut page, fixed, found.passed);
     }
     verdict(&mut page, found);
-    page.text()
+    paint.marks(&page.text())
 }
 
 fn facts(page: &mut Page, found: &ValidateResult) {
@@ -293,7 +289,7 @@ mod tests {
     }
 
     fn verdict_text(found: &ValidateResult) -> String {
-        let mut page = new_page();
+        let mut page = Page::new(LABEL, Paint::plain());
         verdict(&mut page, found);
         page.text()
     }
@@ -333,7 +329,7 @@ mod tests {
             checks: vec![left_out, warning(), note],
             ..ValidateResult::default()
         };
-        let mut page = new_page();
+        let mut page = Page::new(LABEL, Paint::plain());
         for check in &found.checks {
             page.blank();
             finding(&mut page, check);

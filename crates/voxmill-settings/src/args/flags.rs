@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::parser::MatchesError;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
 
+use super::parser::parsed;
 use crate::config::keys::{self, Key, Section, Usage, Verbs};
 use crate::config::value::{FromValue, Kind, Value};
 
@@ -72,6 +73,14 @@ impl Args for Flags {
     }
 }
 
+/// A flag that may stand without its value.
+fn bare(key: &Key, arg: Arg) -> Arg {
+    match key.bare {
+        true => arg.num_args(0..=1),
+        false => arg,
+    }
+}
+
 /// The flag of a setting, and the one that turns it off where there is one.
 fn flags(key: &'static Key, usage: &Usage) -> Vec<Arg> {
     let arg = Arg::new(key.name)
@@ -81,7 +90,8 @@ fn flags(key: &'static Key, usage: &Usage) -> Vec<Arg> {
         .help(key.help(usage))
         .help_heading(usage.heading)
         .hide(key.hidden)
-        .hide_short_help(!key.common);
+        .hide_short_help(!key.common)
+        .hide_possible_values(true);
     let arg = match key.short {
         Some(letter) => arg.short(letter),
         None => arg,
@@ -91,16 +101,19 @@ fn flags(key: &'static Key, usage: &Usage) -> Vec<Arg> {
         (kind, _) => {
             let arg = arg
                 .value_name(key.value_name())
-                .value_parser(move |text: &str| kind.parse(text));
+                .value_parser(parsed(kind, move |text| kind.parse(text)));
             match kind {
                 // `=` keeps a switch from swallowing what stands behind it.
                 Kind::Switch => arg
                     .num_args(0..=1)
                     .require_equals(true)
                     .default_missing_value("true"),
-                Kind::Number { min, .. } if min < 0.0 => arg.allow_negative_numbers(true),
-                _ if key.bare => arg.num_args(0..=1),
-                _ => arg,
+                // Where they are out of range, that is the error.
+                Kind::Number { .. } | Kind::Whole { .. } | Kind::Share | Kind::Bytes => {
+                    arg.allow_negative_numbers(true)
+                }
+                Kind::Path => bare(key, arg.value_hint(ValueHint::AnyPath)),
+                _ => bare(key, arg),
             }
         }
     };

@@ -158,8 +158,9 @@ Examples:
 Exit: 0 compared, 1 failed, or a run is worse than --fail-above";
 
 pub(super) const REPORT: &str = "\
-One file without anything from elsewhere: it opens from disk and can be sent. All of it comes from the log, but for
-samples, which are taken from the run's folder while they fit. `train` and `profile` write it when they end.
+One file without anything from elsewhere: it opens from disk and can be sent.
+All of it comes from the log, except the samples, which are taken from the run's
+folder while they fit. `train` and `profile` write it when they end.
 
 Examples:
   voxmill report runs/a                             runs/a/report.html

@@ -5,6 +5,8 @@
 
 mod flags;
 mod help;
+mod parser;
+mod refusal;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -13,27 +15,18 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::config::keys;
-use crate::config::value::{FromValue, Kind, Value};
+use crate::config::value::{Kind, Value};
 use crate::{DeviceChoice, DeviceFlags};
 
 pub use flags::Flags;
-
-/// A parser for clap that takes what a setting of this kind takes.
-fn of<T: FromValue + Clone + Send + Sync + 'static>(
-    kind: Kind,
-) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let value = kind.parse(text)?;
-        T::from_value(value).ok_or_else(|| format!("`{text}` is not {}", kind.expects()))
-    }
-}
+use parser::of;
+pub use refusal::refusal;
 
 #[derive(Debug, Parser)]
 #[command(
     name = "voxmill",
     version,
     about = "Trains text-to-speech voices and keeps the GPUs busy while it does",
-    disable_help_subcommand = true,
     arg_required_else_help = true,
     max_term_width = 100
 )]
@@ -150,10 +143,10 @@ impl TrainArgs {
 #[derive(Debug, Default, Args)]
 pub struct ProfileArgs {
     /// Steps to measure [default: 100]
-    #[arg(long, value_name = "N", help_heading = "Profile")]
+    #[arg(long, value_name = "N", help_heading = "Profile", allow_negative_numbers = true, value_parser = of::<NonZero<u32>>(Kind::Whole { min: 1, max: 1_000_000 }))]
     pub num_steps: Option<NonZero<u32>>,
     /// Steps before that, which are not counted [default: 5]
-    #[arg(long, value_name = "N", help_heading = "Profile")]
+    #[arg(long, value_name = "N", help_heading = "Profile", allow_negative_numbers = true, value_parser = of::<u32>(Kind::Whole { min: 0, max: 1_000_000 }))]
     pub warmup: Option<u32>,
     /// Measure nothing: report what the log of this run says
     #[arg(long, id = "replayed", value_name = "RUN", help_heading = "Profile", value_parser = of::<PathBuf>(Kind::Path))]
@@ -188,7 +181,12 @@ impl ProfileArgs {
 #[derive(Debug, Default, Args)]
 pub struct AnalyzeArgs {
     /// What a step of the model takes [default: as in the newest run of the same size, batch and device]
-    #[arg(long, value_name = "MS", help_heading = "Analyze")]
+    #[arg(
+        long,
+        value_name = "MS",
+        help_heading = "Analyze",
+        allow_negative_numbers = true
+    )]
     pub step_ms: Option<f64>,
     /// Print everything as JSON on standard output
     #[arg(long, help_heading = "Analyze")]
@@ -232,19 +230,19 @@ impl ValidateArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct DevicesArgs {
     /// Show what a run with this device would use, such as cpu or vulkan:0
-    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::DEVICE.kind))]
+    #[arg(long, value_name = "DEVICE", hide_possible_values = true, value_parser = of::<DeviceChoice>(keys::DEVICE.kind))]
     pub device: Option<DeviceChoice>,
     /// The GPU that prepares batches, or auto; needs --model-gpu
-    #[arg(long, value_name = "N", value_parser = of::<String>(keys::DATA_GPU.kind))]
+    #[arg(long, value_name = "N", hide_possible_values = true, value_parser = of::<String>(keys::DATA_GPU.kind))]
     pub data_gpu: Option<String>,
     /// The GPU that trains, or auto; needs --data-gpu
-    #[arg(long, value_name = "N", value_parser = of::<String>(keys::MODEL_GPU.kind))]
+    #[arg(long, value_name = "N", hide_possible_values = true, value_parser = of::<String>(keys::MODEL_GPU.kind))]
     pub model_gpu: Option<String>,
     /// Measure how fast batches get from this device to --model-device
-    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::DATA_DEVICE.kind))]
+    #[arg(long, value_name = "DEVICE", hide_possible_values = true, value_parser = of::<DeviceChoice>(keys::DATA_DEVICE.kind))]
     pub data_device: Option<DeviceChoice>,
     /// The device that trains; needs --data-device
-    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::MODEL_DEVICE.kind))]
+    #[arg(long, value_name = "DEVICE", hide_possible_values = true, value_parser = of::<DeviceChoice>(keys::MODEL_DEVICE.kind))]
     pub model_device: Option<DeviceChoice>,
     /// Print the result as JSON on standard output
     #[arg(long)]
@@ -348,7 +346,7 @@ pub fn completions(shell: CompletedShell) -> Vec<u8> {
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelftestArgs {
     /// The device to test [default: the one that training takes]
-    #[arg(long, value_name = "DEVICE", value_parser = of::<DeviceChoice>(keys::DEVICE.kind))]
+    #[arg(long, value_name = "DEVICE", hide_possible_values = true, value_parser = of::<DeviceChoice>(keys::DEVICE.kind))]
     pub device: Option<DeviceChoice>,
     /// Only compare what the device computes, as before a run; measure nothing
     #[arg(long)]
@@ -449,7 +447,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = of::<usize>(keys::PREFETCH_BUFFER_SIZE.kind))]
     pub prefetch: Vec<usize>,
     /// Steps of each size that are measured, after 3 to warm up
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = of::<u64>(Kind::Whole { min: 5, max: 100_000 }))]
     pub num_steps: u64,
 }
 
@@ -465,7 +463,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "CHANGES", requires = "replay")]
     pub what_if: Option<String>,
     /// Steps of the whole run, for its hours [default: as in the file, or 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = of::<u64>(Kind::Whole { min: 1, max: 1_000_000_000_000 }))]
     pub steps: Option<u64>,
     /// Print the result as JSON on standard output
     #[arg(long, help_heading = "Output")]

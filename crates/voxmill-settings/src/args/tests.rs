@@ -108,7 +108,11 @@ fn what_is_out_of_range_is_refused_in_words() {
     for (line, words) in [
         ("prepare --batch-size 0", "a whole number from 1 to 4096"),
         ("train --model-size huge", sizes),
-        ("train --lr 3", "a number from 0.000000001 to 1"),
+        ("train --lr 3", "a number from 1e-9 to 1"),
+        ("train --lr -3", "`-3` is not a number from 1e-9 to 1"),
+        ("train --max-steps -1", "`-1` is not a whole number from 1"),
+        ("profile --num-steps 0", "`0` is not a whole number from 1"),
+        ("scale --num-steps 3", "`3` is not a whole number from 5"),
         ("train --device gpu", "auto, cpu, or one of wgpu"),
         ("synthesize --speaking-rate 5", "a number from 0.25 to 4"),
     ] {

@@ -46,6 +46,9 @@ impl Kind {
     pub(crate) fn expects(&self) -> String {
         match self {
             Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            &Kind::Number { min, max } if min > 0.0 && min < 1e-3 => {
+                format!("a number from {min:e} to {max}")
+            }
             Kind::Number { min, max } => format!("a number from {min} to {max}"),
             Kind::Share => "a share such as 0.05 or 5%".into(),
             Kind::Bytes => "a size above 0, such as 500MB, 10GB or 2GiB".into(),
@@ -59,6 +62,18 @@ impl Kind {
             Kind::Name => "a name of up to 100 characters without `/`, `\\` or line ends".into(),
             Kind::Language => "a language code such as en or fa".into(),
             Kind::Path => "a path".into(),
+        }
+    }
+
+    /// The words that a shell can complete; none where anything may stand.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        match *self {
+            Kind::OneOf(words) => words.to_vec(),
+            Kind::Switch => vec!["true", "false"],
+            Kind::DeviceIndex => vec!["auto"],
+            Kind::Device => ["auto", "cpu"].into_iter().chain(GPU_BACKENDS).collect(),
+            Kind::Language => vec!["en", "fa"],
+            _ => Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! From what was asked and what is there to the devices of a run.
 
+use voxmill_format::counted;
 use voxmill_telemetry::probes::Roots;
 use voxmill_telemetry::probes::topology::{self, GpuFacts, GpuPair, Link, Links};
 use voxmill_trainer::device::{Backend, DeviceError, DeviceId, FoundDevice, found};
@@ -114,6 +115,22 @@ impl AvailableDevices {
         };
         let mut all = self.backends.iter().map(of_backend);
         all.find(|gpus| !gpus.is_empty()).unwrap_or_default()
+    }
+
+    /// Software GPUs are listed, and only taken by name.
+    fn beside_software(&self) -> String {
+        let found = self
+            .backends
+            .iter()
+            .filter_map(|(_, found)| found.as_deref().ok());
+        let software = found.map(|all| all.iter().filter(|device| device.is_software).count());
+        match software.max().unwrap_or(0) {
+            0 => String::new(),
+            n => format!(
+                " (and {}, which does not count)",
+                counted(n as u64, "software GPU")
+            ),
+        }
     }
 
     /// The two of them that share the work best, by the places of their cards. Opens them all.
@@ -231,6 +248,9 @@ fn one_device(asked: Option<DeviceId>, available: &AvailableDevices) -> Chosen {
     let device = asked.unwrap_or_else(|| available.usual());
     let why = match (device.is_cpu(), available.backends.is_empty()) {
         (true, true) => "the only device of this build",
+        (true, false) if !available.beside_software().is_empty() => {
+            "no GPU but a software one was found"
+        }
         (true, false) => "no GPU was found",
         (false, _) => "the best GPU found",
     };
@@ -263,8 +283,9 @@ fn two_gpus(
             (n, _) => format!("GPUs are numbered from 0 to {}", n - 1),
         };
         let what = format!(
-            "Insufficient GPUs for Multi-GPU Mode: found {}, asked for {data_gpu} {data} and {model_gpu} {model}",
-            gpus.len()
+            "Insufficient GPUs for Multi-GPU Mode: found {}{}, asked for {data_gpu} {data} and {model_gpu} {model}",
+            gpus.len(),
+            available.beside_software()
         );
         return Err(UserError::new(what, hint)
             .fix(&keys::DATA_GPU, None)

@@ -93,7 +93,7 @@ fn by_itself_the_best_gpu_trains_and_software_never_does() {
     assert_eq!(one.why, "the best GPU found");
     let none = chosen(AskedDevices::default(), &machine(0)).unwrap();
     assert_eq!(none.devices, Devices::Single(DeviceId::CPU));
-    assert_eq!(none.why, "no GPU was found");
+    assert_eq!(none.why, "no GPU but a software one was found");
     let cpu_only = chosen(AskedDevices::default(), &AvailableDevices::default()).unwrap();
     assert_eq!(cpu_only.why, "the only device of this build");
 }

@@ -30,7 +30,9 @@ pub fn with_cause(error: &dyn Error) -> String {
 /// What to do about a checkpoint that cannot be used.
 pub fn of_checkpoint(error: CheckpointError) -> anyhow::Error {
     let hint = match &error {
-        CheckpointError::None(_) => "give a run's folder or one of its checkpoints",
+        CheckpointError::None(_) => {
+            "give a run's folder or one of its checkpoints; `voxmill runs` lists the runs"
+        }
         CheckpointError::OfAnotherRun(_) => "give each run a --checkpoint-dir of its own",
         CheckpointError::Version { .. } => "a newer voxmill wrote it; take that one",
         CheckpointError::Damaged { .. } => "take another checkpoint of the run",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use voxmill_data::manifest::{Manifest, Reason};
+use voxmill_data::manifest::{Manifest, Reason, TooManyBad};
 use voxmill_format::size;
 
 use crate::PrepareSettings;
@@ -21,17 +21,8 @@ impl PrepareSettings {
     ) -> Option<UserError> {
         let list = folder.quarantine_list();
         if let Some(bad) = manifest.quarantine.too_many(rows, self.data.max_bad) {
-            let too_large = Reason::named(TOO_LARGE);
-            let hint = match bad.counts.iter().max_by_key(|(_, count)| count) {
-                Some((reason, _)) if *reason == too_large => {
-                    "the clips are good; give them more memory with --ram-budget".to_owned()
-                }
-                _ => format!(
-                    "fix the rows listed in `{}`, or allow more with --max-bad",
-                    list.display()
-                ),
-            };
-            return Some(UserError::new(bad.to_string(), hint));
+            let fix = format!("fix the rows listed in `{}`", list.display());
+            return Some(UserError::new(bad.to_string(), hint_for_bad(&bad, &fix)));
         }
         if usable > 0 {
             return None;
@@ -51,6 +42,20 @@ impl PrepareSettings {
             "raise --max-mel-frames or --max-text-length".to_owned()
         };
         Some(UserError::new(what, hint))
+    }
+}
+
+/// The next move where too many rows are bad, by what most of them are; else what to do with the `list` of them.
+pub fn hint_for_bad(bad: &TooManyBad, list: &str) -> String {
+    let most = bad.counts.iter().max_by_key(|(_, count)| count);
+    match most.map(|(reason, _)| reason) {
+        Some(reason) if *reason == Reason::named(TOO_LARGE) => {
+            "the clips are good; give them more memory with --ram-budget".to_owned()
+        }
+        Some(reason) if *reason == Reason::LINK_OUTSIDE => {
+            "the links lead outside the dataset's folder: --follow-links reads them".to_owned()
+        }
+        _ => format!("{list}, or allow more with --max-bad"),
     }
 }
 

@@ -118,7 +118,7 @@ fn copy(copied: &Copied) -> result::Copy {
 mod tests {
     use super::*;
     use crate::devices::gpus;
-    use voxmill_report::terminal::devices_text;
+    use voxmill_report::terminal::{Paint, devices_text};
     use voxmill_telemetry::probes::Host;
     use voxmill_telemetry::probes::topology::Source;
     use voxmill_telemetry::probes::topology::{
@@ -184,7 +184,7 @@ mod tests {
 
     /// The list of missing backends left out: it grows with the program.
     fn seen(devices: &FoundDevices) -> String {
-        let text = devices_text(&result(devices));
+        let text = devices_text(&result(devices), Paint::plain());
         let fits = |line: &str| line.chars().count() <= 80;
         assert!(text.lines().all(fits), "{text}");
         let missing = text.find("          ✗").unwrap_or(text.len());

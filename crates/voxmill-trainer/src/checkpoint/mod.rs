@@ -240,19 +240,19 @@ pub(crate) struct Restored {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    #[error("cannot read {}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("cannot write {}", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("cannot remove {}", path.display())]
+    #[error("cannot remove `{}`", path.display())]
     Remove { path: PathBuf, source: io::Error },
-    #[error("there is no checkpoint in {}", .0.display())]
+    #[error("there is no checkpoint in `{}`", .0.display())]
     None(PathBuf),
-    #[error("{} is another run's", .0.display())]
+    #[error("`{}` is another run's", .0.display())]
     OfAnotherRun(PathBuf),
-    #[error("{} is of version {found}; this program reads versions 1 to {CHECKPOINT_VERSION}", path.display())]
+    #[error("`{}` is of version {found}; this program reads versions 1 to {CHECKPOINT_VERSION}", path.display())]
     Version { path: PathBuf, found: u32 },
-    #[error("{} is damaged: {why}", path.display())]
+    #[error("`{}` is damaged: {why}", path.display())]
     Damaged { path: PathBuf, why: String },
 }
 

@@ -10,7 +10,7 @@ use super::{paint, print_result};
 use crate::exit::Exit;
 use voxmill_settings::args::{CompareArgs, runs_dir};
 use voxmill_settings::error::UserError;
-use voxmill_settings::recorded::{below, check_steps, log_of, names, read_run};
+use voxmill_settings::recorded::{check_steps, find, log_of, names, read_run};
 use voxmill_settings::run_folder::{EVENTS, settings_of};
 
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
@@ -19,9 +19,7 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         let hint = "give two runs or more: voxmill compare runs/a runs/b";
         return Err(UserError::new(what, hint).into());
     }
-    let paths = args.runs.iter();
-    let paths = paths.map(|run| below(&runs_dir(None), run));
-    let paths: Vec<PathBuf> = paths.collect();
+    let paths = found(&args.runs)?;
     let runs = paths.iter().zip(names(&paths));
     let candidates = runs.map(|(path, name)| candidate(path, name));
     let candidates = candidates.collect::<anyhow::Result<Vec<Candidate>>>()?;
@@ -31,6 +29,12 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<Exit> {
         true => Exit::Failed,
         false => Exit::Done,
     })
+}
+
+/// Runs by their folders or names.
+pub(super) fn found(runs: &[PathBuf]) -> Result<Vec<PathBuf>, UserError> {
+    let runs = runs.iter();
+    runs.map(|run| find(&runs_dir(None), run)).collect()
 }
 
 fn candidate(path: &Path, name: String) -> anyhow::Result<Candidate> {

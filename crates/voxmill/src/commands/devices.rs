@@ -17,6 +17,6 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
         devices.choose(chosen)?;
     }
     print_result(&result(&devices), args.json, |found| {
-        paint().marks(&devices_text(found))
+        devices_text(found, paint())
     })
 }

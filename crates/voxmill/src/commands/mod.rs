@@ -18,16 +18,18 @@ pub(crate) mod train;
 pub(crate) mod validate;
 pub(crate) mod watch;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{Error, ErrorKind, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use voxmill_report::format::{Table, fit};
-use voxmill_report::terminal::Paint;
+use voxmill_report::format::fit;
+use voxmill_report::terminal::{Paint, settings_text};
 
 use voxmill_settings::ResolvedSetting;
 use voxmill_settings::note::Note;
 use voxmill_untrusted::shown;
+
+use crate::hang_up::has_hung_up;
 
 /// Writes to standard output: results only. What a terminal would obey in ids, names and texts is written
 /// out on the way, here and in [`print_status`]: nothing else in this program prints.
@@ -44,11 +46,12 @@ fn print_json_line(result: &impl Serialize) -> anyhow::Result<()> {
     write_output(&shown::json(&serde_json::to_string(result)?))
 }
 
-/// A reader that has gone (`| head`) is no error.
+/// A reader that has gone (`| head`, a closed terminal) is no error.
 fn write_output(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let has_gone = |error: &Error| error.kind() == ErrorKind::BrokenPipe || has_hung_up();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if has_gone(&error) => Ok(()),
         done => Ok(done?),
     }
 }
@@ -186,9 +189,7 @@ fn show_settings(settings: &[ResolvedSetting], json: bool) -> anyhow::Result<()>
         });
         return print_json(&lines.collect::<Vec<_>>());
     }
-    let mut table = Table::new(0);
-    for line in settings {
-        table.row([line.key.name, &line.value, &line.origin.to_string()]);
-    }
-    print_output(&table.text())
+    let lines = settings.iter();
+    let lines = lines.map(|line| (line.key.name, line.value.clone(), line.origin.to_string()));
+    print_output(&settings_text(&lines.collect::<Vec<_>>(), paint()))
 }

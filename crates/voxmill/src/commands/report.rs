@@ -5,24 +5,21 @@ use std::path::{Path, PathBuf};
 use voxmill_analysis::compare::{Candidate, compare};
 use voxmill_report::page::{Picture, Reported, page, picture};
 
+use super::compare::found;
 use super::{print_output, status};
 use crate::exit::Exit;
 use crate::session::report_page::{self, REPORT};
-use voxmill_settings::args::{Chart, ReportArgs, runs_dir};
+use voxmill_settings::args::{Chart, ReportArgs};
 use voxmill_settings::error::UserError;
-use voxmill_settings::recorded::{below, check_steps, log_of, names, of_log};
+use voxmill_settings::recorded::{check_steps, log_of, names, of_log};
 use voxmill_settings::run_folder::{EVENTS, Staged, settings_of};
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
-    let paths: Vec<PathBuf> = args
-        .runs
-        .iter()
-        .map(|run| below(&runs_dir(None), run))
-        .collect();
-    if let (Some(_), true) = (args.svg, paths.len() > 1) {
+    if let (Some(_), true) = (args.svg, args.runs.len() > 1) {
         let what = "--svg draws a chart of one run, and there are several";
         return Err(UserError::new(what, "give one run").into());
     }
+    let paths = found(&args.runs)?;
     let named = paths.iter().zip(names(&paths));
     let mut runs = named
         .map(|(path, name)| read(path, name))

@@ -10,7 +10,7 @@ use voxmill_settings::args::RunsArgs;
 use voxmill_telemetry::event::{Event, Outcome};
 use voxmill_telemetry::log::{LogReader, is_being_written};
 
-use super::{print_result, warning};
+use super::{paint, print_result, warning};
 use crate::progress::CountProgress;
 use voxmill_settings::recorded;
 use voxmill_settings::run_folder::EVENTS;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &RunsArgs) -> anyhow::Result<()> {
         runs_dir,
         runs: runs.into_iter().map(|(_, run)| run).collect(),
     };
-    print_result(&list, args.json, runs_text)
+    print_result(&list, args.json, |list| runs_text(list, paint()))
 }
 
 /// A log that cannot be read costs what it would have said, with a warning.

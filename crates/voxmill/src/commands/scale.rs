@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use voxmill_analysis::resampling::Sums;
+use voxmill_analysis::resampling::StepSums;
 use voxmill_analysis::scaling::{SizeOutcome, Tried, scaling};
 use voxmill_analysis::timing::{Spread, WARM_UP_STEPS, step_time, warmed};
 use voxmill_report::format::{size, time, whole, wrap};
@@ -137,7 +137,7 @@ impl SweepProgress {
                 let steps = warmed(steps);
                 // As the table has it in the end.
                 let step_ms = Spread::of(steps.iter().map(step_time)).mean;
-                let frames = Sums::all(&steps).frames_per_second();
+                let frames = StepSums::all(&steps).frames_per_second();
                 let memory = host_memory.map_or(String::new(), |peak| format!(", {}", size(peak)));
                 format!(
                     "{} frames/s, {} a step{memory}",

@@ -7,7 +7,7 @@ use voxmill_report::terminal::front_end_text;
 use voxmill_text::symbols::SymbolTable;
 use voxmill_text::{LanguageSource, Utterance, Word};
 
-use super::{print_json_line, print_output, should_run};
+use super::{paint, print_json_line, print_output, should_run};
 use voxmill_settings::TextSettings;
 use voxmill_settings::args::TextArgs;
 use voxmill_settings::error::UserError;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: TextArgs) -> anyhow::Result<()> {
         let result = result(text, &utterance);
         match args.json {
             true => print_json_line(&result),
-            false => print_output(&front_end_text(&result)),
+            false => print_output(&front_end_text(&result, paint())),
         }
     };
     let nothing = || UserError::new("there is no text to show", "voxmill text \"Hello there.\"");

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let folder = match &args.run {
-        Some(run) => recorded::below(&args.runs_dir(), run),
+        Some(run) => recorded::find(&args.runs_dir(), run)?,
         None => newest(&args.runs_dir())?,
     };
     let log = match folder.is_dir() {

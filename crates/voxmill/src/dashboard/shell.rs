@@ -4,6 +4,7 @@
 //! for stopping. Everything goes to standard error; standard output stays the program's result.
 
 use std::io::{self, Stderr};
+use std::mem::ManuallyDrop;
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,10 +23,16 @@ use voxmill_trainer::panics;
 
 use voxmill_report::dashboard::{DashboardState, Look, render};
 
+use crate::hang_up::has_hung_up;
+
 /// Often enough to look alive, rarely enough to cost nothing next to training.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(250);
 /// Also where nothing was reported: the clock goes on.
 const TICK: Duration = Duration::from_secs(1);
+/// A key is noticed after this long.
+const BETWEEN_KEYS: Duration = Duration::from_millis(25);
+/// For the last drawing. A terminal that takes nothing any more must not keep a run from ending.
+const TO_CLOSE: Duration = Duration::from_secs(10);
 /// Messages that a page key moves by.
 const PAGE: usize = 8;
 
@@ -102,7 +109,8 @@ impl Dashboard {
             .spawn(move || {
                 let drawn = draw_until_finished(terminal, &for_drawer, &stop, &stop_now, &tick);
                 restore_terminal();
-                drawn
+                // Nobody is there to see it any more; the run may go on.
+                drawn.or_else(|error| if has_hung_up() { Ok(()) } else { Err(error) })
             });
         match drawer {
             Ok(drawer) => Ok(Dashboard {
@@ -138,11 +146,7 @@ impl Dashboard {
 
     fn close(&mut self) -> io::Result<()> {
         self.shared.finished.store(true, Ordering::Release);
-        let drawn = match self.drawer.take().map(JoinHandle::join) {
-            Some(Ok(drawn)) => drawn,
-            Some(Err(_)) => Err(io::Error::other("the dashboard's thread panicked")),
-            None => Ok(()),
-        };
+        let drawn = self.drawer.take().map_or(Ok(()), ended);
         restore_terminal();
         drawn
     }
@@ -152,6 +156,20 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         let _ = self.close();
     }
+}
+
+/// What became of the drawing, for which it is too late after a while.
+fn ended(drawer: JoinHandle<io::Result<()>>) -> io::Result<()> {
+    let begin = Instant::now();
+    while !drawer.is_finished() {
+        if begin.elapsed() > TO_CLOSE {
+            let why = "the terminal takes no output";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let panicked = |_| Err(io::Error::other("the dashboard's thread panicked"));
+    drawer.join().unwrap_or_else(panicked)
 }
 
 fn take_terminal() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
@@ -166,12 +184,14 @@ fn take_terminal() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
 }
 
 fn draw_until_finished(
-    mut terminal: Terminal<CrosstermBackend<Stderr>>,
+    terminal: Terminal<CrosstermBackend<Stderr>>,
     shared: &Shared,
     stop: &dyn Fn(),
     stop_now: &dyn Fn(),
     tick: &dyn Fn(&mut DashboardState),
 ) -> io::Result<()> {
+    // Dropped, it shows the cursor, which we do ourselves, and panics where the terminal was closed.
+    let mut terminal = ManuallyDrop::new(terminal);
     let mut shown = shared.snapshot(tick);
     shared.changed.store(true, Ordering::Release);
     let mut last_drawn: Option<Instant> = None;
@@ -190,10 +210,11 @@ fn draw_until_finished(
             terminal.draw(|frame| render(&shown, frame))?;
             last_drawn = Some(Instant::now());
         }
-        if !event::poll(BETWEEN_DRAWINGS)? {
-            continue;
-        }
-        let event = event::read()?;
+        let event = match wait_for_input()? {
+            Input::Event(event) => event,
+            Input::Nothing => continue,
+            Input::HungUp => return Ok(()),
+        };
         if matches!(event, Event::Resize(..)) {
             shared.changed.store(true, Ordering::Release);
             last_drawn = None;
@@ -209,6 +230,28 @@ fn draw_until_finished(
         }
     }
     Ok(())
+}
+
+enum Input {
+    Event(Event),
+    Nothing,
+    HungUp,
+}
+
+/// The library reads on and on from a terminal that was closed, and never returns. So it is asked only while there is
+/// one, and never waits.
+fn wait_for_input() -> io::Result<Input> {
+    let begin = Instant::now();
+    while begin.elapsed() < BETWEEN_DRAWINGS {
+        if has_hung_up() {
+            return Ok(Input::HungUp);
+        }
+        if event::poll(Duration::ZERO)? {
+            return event::read().map(Input::Event);
+        }
+        thread::sleep(BETWEEN_KEYS);
+    }
+    Ok(Input::Nothing)
 }
 
 /// Asks to stop if a key says so, and shows it.

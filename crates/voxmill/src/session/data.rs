@@ -19,6 +19,7 @@ use crate::commands::note;
 use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
 use voxmill_settings::error::of_library::{front_end, of_loader};
+use voxmill_settings::hint_for_bad;
 use voxmill_settings::unwanted::unwanted;
 
 /// Of the memory for feeding, what features may take that wait for the cache; the rest is for batches.
@@ -54,11 +55,12 @@ impl Data {
         let mut train = scan(&folder, &settings.data)?;
         let rows = train.rows();
         if let Some(bad) = train.too_many_bad(settings.data.max_bad) {
-            let hint = format!(
-                "`voxmill prepare` lists them in `{}`; correct them, or allow more with --max-bad",
-                folder.quarantine_list().display()
+            let list = folder.quarantine_list();
+            let list = format!(
+                "`voxmill prepare` lists them in `{}`; correct them",
+                list.display()
             );
-            return Err(UserError::new(bad.to_string(), hint).into());
+            return Err(UserError::new(bad.to_string(), hint_for_bad(&bad, &list)).into());
         }
         let dropped = match frozen {
             None => unwanted(&train, &folder, &settings.data)?,
@@ -213,7 +215,7 @@ fn held_out(
     let mut manifest = scan(&folder, &settings.data)?;
     if let Some(bad) = manifest.too_many_bad(settings.data.max_bad) {
         let what = format!("of `{}`, {bad}", folder.path.display());
-        return Err(UserError::new(what, "correct them, or allow more with --max-bad").into());
+        return Err(UserError::new(what, hint_for_bad(&bad, "correct them")).into());
     }
     let dropped = unwanted(&manifest, &folder, &settings.data)?;
     manifest.exclude(&dropped);

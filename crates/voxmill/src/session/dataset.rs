@@ -1,9 +1,10 @@
 //! The folders that the settings name, and what their manifests say.
 
-use voxmill_data::manifest::{FollowedLinks, Limits, MIN_SECONDS, Manifest, Split};
+use voxmill_data::manifest::{FollowedLinks, Limits, MIN_SECONDS, Manifest, Reason, Split};
 use voxmill_data::{Dataset, DatasetFolder};
+use voxmill_report::format::counted;
 
-use crate::commands::note;
+use crate::commands::{note, warning};
 use voxmill_settings::demo_folder;
 use voxmill_settings::error::UserError;
 use voxmill_settings::error::of_library::of_manifest;
@@ -56,6 +57,15 @@ pub(crate) fn scan(folder: &DatasetFolder, settings: &DataSettings) -> anyhow::R
         .map_err(of_manifest)?;
     for note in notes {
         note!("{note}");
+    }
+    let counts = manifest.quarantine.counts();
+    let links = counts.iter().find(|(why, _)| *why == Reason::LINK_OUTSIDE);
+    if let Some((_, links)) = links {
+        let clips = counted(*links as u64, "clip");
+        let folder = folder.path.display();
+        warning!(
+            "{clips} of `{folder}` left out: links that lead outside it; --follow-links reads them"
+        );
     }
     if has_own_split {
         let what = format!(

@@ -8,7 +8,6 @@ use voxmill_analysis::ledger::{Forecast, Ledger, LedgerError};
 use voxmill_analysis::run::Run;
 use voxmill_analysis::simulate::what_if::Prediction;
 use voxmill_settings::args::runs_dir;
-use voxmill_settings::run_folder::EVENTS;
 
 use crate::commands::{status, warning};
 use voxmill_settings::run_folder::EVENTS;

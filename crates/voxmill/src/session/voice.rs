@@ -24,6 +24,7 @@ use voxmill_settings::config::keys;
 use voxmill_settings::config::value::Value::Text;
 use voxmill_settings::error::UserError;
 use voxmill_settings::error::of_library::{of_checkpoint, with_cause};
+use voxmill_settings::recorded;
 use voxmill_settings::run_folder::CheckpointPath;
 
 /// Clips that the mel statistics are taken from.
@@ -96,17 +97,29 @@ fn recordings(
     }))
 }
 
-/// A voice that is fine-tuned decides the size, unless a flag or the file does: then [`from_other_voice`]
+/// Finds the run that a voice is fine-tuned from. That voice decides the size, unless a flag or the file does: then [`from_other_voice`]
 /// refuses another one. A resumed run has its own.
 pub(crate) fn take_size_of_other_voice(args: &mut TrainArgs) -> anyhow::Result<()> {
+    if args.resume().is_some() {
+        return Ok(());
+    }
     let file = args.flags.config.as_deref();
     let file = file.map(ConfigFile::read).transpose()?.unwrap_or_default();
     let of_file = || file.get(&keys::INIT_FROM).map(|(path, _)| path);
     let path: Option<PathBuf> = args.flags.get(&keys::INIT_FROM).or_else(of_file);
     let is_given = args.flags.has(&keys::SIZE) || file.value(&keys::SIZE).is_some();
-    let Some(path) = path.filter(|_| !is_given && args.resume().is_none()) else {
+    let Some(path) = path else {
         return Ok(());
     };
+    let found = recorded::find(&recorded::runs_dir_of(&args.flags)?, &path)?;
+    if found != path {
+        let found = found.to_string_lossy().into_owned();
+        args.flags.set(&keys::INIT_FROM, Text(found));
+    }
+    if is_given {
+        return Ok(());
+    }
+    let path = found;
     let found = CheckpointPath::find(&path).best().map_err(of_checkpoint)?;
     let size = found.checkpoint.facts().voice.size;
     args.flags.set(&keys::SIZE, Text(size.name().to_owned()));

@@ -86,7 +86,7 @@ fn a_clip_through_a_link_that_leaves_the_folder_is_refused() {
     std::os::unix::fs::symlink(&target, dataset.path().join("wavs/c003.wav")).unwrap();
     dataset.append("c003|Through a link.");
     let report = prepared(dataset.path(), "--max-bad 50%");
-    let expected = json!({"outside the dataset folder": 1});
+    let expected = json!({"link to outside the dataset folder": 1});
     assert_eq!(report["quarantine"], expected);
 }
 

@@ -125,8 +125,17 @@ fn a_linked_audio_folder_is_read_and_links_in_it_by_a_flag() {
     let refused = prepared(dataset.path(), "--max-bad 50%");
     assert_eq!(
         refused["quarantine"],
-        json!({"outside the dataset folder": 1})
+        json!({"link to outside the dataset folder": 1})
     );
+    for verb in ["prepare", "validate", "train --max-steps 1 --run-dir"] {
+        let data = dataset.path().display();
+        let run = match verb.ends_with("dir") {
+            true => disk.path().join("run").display().to_string(),
+            false => String::new(),
+        };
+        let args = format!("{verb} {run} --train-data {data}");
+        expect(&mut voxmill(args), 1, &["--follow-links reads them"]);
+    }
     assert_eq!(
         prepared(dataset.path(), "--follow-links")["clips"]["usable"],
         6

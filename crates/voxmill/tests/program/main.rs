@@ -27,6 +27,7 @@ mod scale;
 mod schema;
 mod selftest;
 mod taken;
+mod terminal;
 mod text;
 mod train;
 mod two_devices;
@@ -125,7 +126,7 @@ macro_rules! assert_printed {
         insta::with_settings!({filters => vec![
             (regex_escape(&folder).as_str(), "[folder]"),
             (r"\d+\.\d\d s: scan \d+\.\d\d s, features \d+\.\d\d s", "[time]"),
-            (r"; [\d,]+ clips/s, [\d,]+ hours of audio an hour", "; [rate]"),
+            (r"[\d,]+ clips/s, [\d,]+ hours of audio an hour", "[rate]"),
             (r"\d+(\.\d+)? [kM]?B in", "[size] in"),
         ]}, {
             insta::assert_snapshot!($text);

@@ -128,7 +128,12 @@ fn a_run_leaves_a_voice_that_speaks() {
 
     let text = Some("Hello there. How are you?");
     let mut hello = run.synthesize(text, "--output hello.wav");
-    expect(&mut hello, 0, &["real-time factor"]);
+    let says = [
+        "real-time factor",
+        "of speech by default",
+        "trained for 6 steps only",
+    ];
+    expect(&mut hello, 0, &says);
     let wav = fs::read(run.home.path().join("hello.wav")).unwrap();
     assert_eq!(&wav[..4], b"RIFF");
     assert!(wav.len() > 10_000);
@@ -270,7 +275,10 @@ fn what_does_not_fit_is_refused_with_a_hint() {
             "is of size nano, not tiny",
         ),
         (run.train("--max-steps 2"), "there are checkpoints"),
-        (run.train("--resume nowhere"), "there is no checkpoint"),
+        (
+            run.train("--resume nowhere"),
+            "there is no `nowhere`, here or in `runs`",
+        ),
         (speak("  ", ""), "text"),
         (run.synthesize(None, ""), "no text to speak"),
         (speak("☃☃", ""), "can be read aloud"),

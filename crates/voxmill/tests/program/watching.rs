@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::train::Run;
 use crate::{assert_fits_page, assert_has, expect, expect_refusal, json_of, transcript, voxmill};
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 16] = [
     "prepare",
     "train",
     "profile",
@@ -22,6 +22,8 @@ const VERBS: [&str; 14] = [
     "scale",
     "text",
     "completions",
+    "report",
+    "plan",
 ];
 
 #[test]
@@ -81,7 +83,7 @@ fn a_run_that_has_ended_is_shown_as_it_ended() {
     );
     let newest = expect(&mut voxmill(format!("watch --runs-dir {home}")), 0, &says);
     assert_eq!(watched, newest);
-    let hint = ["no run to watch", "voxmill runs"];
+    let hint = ["there is no `other`", "voxmill runs"];
     expect_refusal(
         &mut voxmill(format!("watch other --runs-dir {home}")),
         &hint,
@@ -134,7 +136,9 @@ fn a_run_is_watched_to_its_end() {
 fn shells_are_told_verbs_and_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let script = expect(&mut voxmill(format!("completions {shell}")), 0, &VERBS);
+        let values = ["plateau_breaker", "nano", "vulkan"];
         assert_has(&script, &["train-data", "checkpoint"]);
+        assert_has(&script, &values);
     }
     expect(
         &mut voxmill("completions tcsh"),

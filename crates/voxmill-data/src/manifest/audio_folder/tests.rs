@@ -109,7 +109,7 @@ fn only_regular_files_are_opened() {
         "not a file: wavs/folder.wav",
         "not a file: wavs/fifo.wav",
         "not a file: wavs/socket.wav",
-        "outside the dataset folder: wavs/device.wav",
+        "link to outside the dataset folder: wavs/device.wav",
         "empty audio: wavs/empty.wav",
         "unreadable audio: wavs/loop.wav",
         "missing audio: wavs/dangling.wav",
@@ -130,8 +130,8 @@ fn links_may_not_leave_the_folder() {
     symlink("../more", wavs.join("near")).unwrap();
     let expected = [
         "wavs/inside.wav",
-        "outside the dataset folder: wavs/outside.wav",
-        "outside the dataset folder: ",
+        "link to outside the dataset folder: wavs/outside.wav",
+        "link to outside the dataset folder: ",
         "wavs/near/x.wav",
     ];
     assert_eq!(resolve_all(&folder), expected);
@@ -145,7 +145,7 @@ fn links_may_not_leave_the_folder() {
     fs::write(set.join("metadata.csv"), "x|Hello.\n").unwrap();
     symlink(sibling.join("x.wav"), set.join("wavs/x.wav")).unwrap();
     let entry = resolve_one(&set).unwrap_err();
-    assert_eq!(entry.reason, Reason::OUTSIDE_FOLDER);
+    assert_eq!(entry.reason, Reason::LINK_OUTSIDE);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_dataset_folder_and_its_audio_folder_may_be_links() {
     let wavs = folder.path().join("wavs");
     symlink(elsewhere.path().join("y.wav"), wavs.join("y.wav")).unwrap();
     symlink("x.wav", wavs.join("z.wav")).unwrap();
-    let refused = "outside the dataset folder: wavs/y.wav";
+    let refused = "link to outside the dataset folder: wavs/y.wav";
     assert_eq!(resolve_all(&linked), ["wavs/x.wav", refused, "wavs/z.wav"]);
 }
 

@@ -51,12 +51,16 @@ fn refused(folder: &Path) -> Layout {
     let ManifestError::ForeignLayout { layout, .. } = error else {
         panic!("{error}");
     };
-    if let Some(commands) = error.hint().strip_prefix("run in that folder: ") {
-        let mut shell = Command::new("sh");
-        let done = shell.arg("-c").arg(commands).current_dir(folder).status();
-        assert!(done.unwrap().success(), "{commands}");
-    }
+    follow(&error.hint(), folder);
     layout
+}
+
+fn follow(hint: &str, folder: &Path) {
+    let commands = hint.strip_prefix("run in that folder: `").unwrap();
+    let commands = commands.strip_suffix('`').unwrap();
+    let mut shell = Command::new("sh");
+    let done = shell.arg("-c").arg(commands).current_dir(folder).status();
+    assert!(done.unwrap().success(), "{commands}");
 }
 
 #[test]
@@ -112,19 +116,40 @@ fn a_text_for_each_clip_is_refused_by_name_and_its_commands_bring_it_in() {
 }
 
 #[test]
-fn an_audiofolder_is_refused_by_name() {
-    let lines = "{\"file_name\": \"a.wav\", \"transcription\": \"Hello | you.\"}\n";
-    assert_eq!(
-        refused(folder(&[("metadata.jsonl", lines), ("a.wav", "s")]).path()),
-        Layout::AudioFolder
-    );
-    for table in [
-        "file_name,transcription\na.wav,Hello.\n",
-        "\"text\",\"file_name\"\n\"A | b\",\"a.wav\"\n",
+fn an_audiofolder_is_refused_by_name_and_its_commands_bring_it_in() {
+    for (name, table, text, speaker) in [
+        (
+            "metadata.jsonl",
+            "{\"file_name\": \"data/a.wav\", \"transcription\": \"Hello | you.\", \"speaker_id\": 7}\n",
+            "Hello you.",
+            "7",
+        ),
+        (
+            "metadata.csv",
+            "file_name,transcription\ndata/a.wav,Hello.\n",
+            "Hello.",
+            "default",
+        ),
+        (
+            "metadata.csv",
+            "\"text\",\"file_name\"\n\"A | \"\"b\"\"\",\"data/a.wav\"\n",
+            "A \"b\"",
+            "default",
+        ),
     ] {
-        let folder = folder(&[("metadata.csv", table), ("wavs/a.wav", "s")]);
+        let folder = folder(&[(name, table), ("data/a.wav", "s")]);
         assert_eq!(refused(folder.path()), Layout::AudioFolder, "{table}");
+        assert_eq!(read(folder.path()), [row("data/a", text, speaker)]);
     }
+}
+
+#[test]
+fn audio_in_a_folder_of_another_name_is_linked() {
+    let folder = folder(&[("metadata.csv", "a|Hello there.\n"), ("wav/a.wav", "s")]);
+    let rows = read_rows(folder.path(), None).unwrap();
+    let error = AudioFolder::list(&rows, FollowedLinks::Inside).unwrap_err();
+    follow(&error.hint(), folder.path());
+    assert_eq!(read(folder.path()), [row("a", "Hello there.", "default")]);
 }
 
 #[test]

@@ -117,6 +117,24 @@ fn a_key_turns_a_curve_on_where_it_is_not_drawn_and_off_where_it_is() {
     assert_eq!(names(&state, 10), [VALIDATION, "mel"]);
     state.look(super::super::Look::AllCurves);
     assert_eq!(names(&state, 10).len(), 5);
+    let seen = screen(&state, 80, 24);
+    for (name, mark, _) in LOOKS {
+        assert!(seen.contains(&format!("{mark} {name} ")), "{name}:\n{seen}");
+    }
+}
+
+#[test]
+fn a_long_first_step_is_seen_to_go_on() {
+    let state = DashboardState {
+        doing: Some(super::super::doing(1, Some((3, 64)))),
+        elapsed: Duration::from_secs(75),
+        goal: Goal::Steps(100),
+        ..DashboardState::default()
+    };
+    let seen = screen(&state, 80, 24);
+    let doing = "step 1 is being computed, batch 3 of 64";
+    assert!(seen.contains(&format!("{doing}, for 1:15")), "{seen}");
+    assert!(seen.contains(&format!("{doing}  1:15")), "{seen}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use voxmill_report::terminal::prepared_text;
 use voxmill_telemetry::event::Outcome;
 use voxmill_telemetry::recorder::Recorder;
 
-use super::{print_json, print_output, should_run, status, warning};
+use super::{paint, print_json, print_output, should_run, status, warning};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::ClipProgress;
@@ -108,7 +108,7 @@ fn prepare(
         })?;
     } else {
         for folder in &prepared {
-            print_output(&prepared_text(&folder.report))?;
+            print_output(&prepared_text(&folder.report, paint()))?;
         }
     }
     if let Some(error) = failure {

@@ -32,7 +32,7 @@ use voxmill_settings::args::ProfileArgs;
 use voxmill_settings::checks::need::StepClips;
 use voxmill_settings::error::UserError;
 use voxmill_settings::error::of_library::{cannot_write, of_training};
-use voxmill_settings::recorded::read_run;
+use voxmill_settings::recorded::{self, read_run};
 use voxmill_settings::{TrainSettings, inject, run_folder};
 
 /// Steps that are measured, and steps before them, by default.
@@ -45,7 +45,8 @@ pub(crate) fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let question = args.what_if.as_deref().map(parse).transpose();
     let question = question.map_err(|refusal| unanswered(&refusal.into()))?;
     if let Some(path) = &args.replay {
-        let profile = replayed(path, question.as_deref())?;
+        let run = recorded::find(&recorded::runs_dir_of(&args.flags)?, path)?;
+        let profile = replayed(&run, question.as_deref())?;
         print(&profile, json)?;
         return Ok(Exit::Done);
     }

@@ -32,7 +32,8 @@ pub(super) struct Profiling {
 impl Profiling {
     pub(super) fn new(recorder: Recorder, phases: Phases, clips: StepClips) -> Profiling {
         let bar = can_redraw().then(|| {
-            let style = bar_style("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
+            // How long it takes is not known before the first are reported.
+            let style = bar_style("{bar:30} {pos}/{len} steps  {msg}");
             let bar = ProgressBar::new(phases.steps()).with_message("the first steps");
             let bar = bar.with_style(style);
             // Steps are reported some at a time.
@@ -84,16 +85,16 @@ impl Observer for Profiling {
             return Ok(());
         };
         let phase = self.phases.of(last.step).unwrap_or("the run itself");
+        let (done, all) = (last.step, self.phases.steps());
+        let share = all.saturating_sub(done) as f64 / done.max(1) as f64;
+        let left = clock(self.began.elapsed().mul_f64(share));
         match &self.bar {
             Some(bar) => {
-                bar.set_message(phase.to_owned());
-                bar.set_position(last.step);
+                bar.set_message(format!("{phase}  ETA {left}"));
+                bar.set_position(done);
             }
             None if (self.last_line).is_none_or(|line| line.elapsed() > BETWEEN_LINES) => {
                 self.last_line = Some(Instant::now());
-                let (done, all) = (last.step, self.phases.steps());
-                let share = all.saturating_sub(done) as f64 / done.max(1) as f64;
-                let left = clock(self.began.elapsed().mul_f64(share));
                 status!("step {done} of {all}: {phase}  ETA {left}");
             }
             None => {}

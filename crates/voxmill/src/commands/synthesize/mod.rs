@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use voxmill_audio::wav_bytes;
+use voxmill_report::format::counted;
 use voxmill_report::results::synthesize::{self, SpokenFile, Synthesized};
 use voxmill_trainer::checkpoint::CheckpointFolder;
 use voxmill_trainer::synthesis::{Reading, Synthesizer, TrainedVoice, symbols_fit};
@@ -23,6 +24,7 @@ use speakers::{SpeakerStyles, check_languages};
 use voxmill_settings::args::SynthesizeArgs;
 use voxmill_settings::error::UserError;
 use voxmill_settings::error::of_library::{front_end, of_checkpoint};
+use voxmill_settings::recorded;
 use voxmill_settings::run_folder::{self, CheckpointPath};
 use voxmill_settings::{Output, SynthesizeSettings, TextSource};
 use voxmill_untrusted::file::{read_text, read_text_from};
@@ -55,6 +57,7 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
         let hint = "take the version of voxmill that trained it";
         return Err(UserError::new(what, hint).into());
     }
+    warn_of_little_training(&found);
     warn_of_other_front_end(settings, &found);
     let speakers = SpeakerStyles::choose(&settings.voice, &voice)?;
     let front_end = front_end(settings.text.clone())?;
@@ -69,7 +72,8 @@ fn synthesize(settings: &SynthesizeSettings) -> anyhow::Result<Exit> {
     let written = match &settings.output {
         Output::File(path) => vec![speaking.write(path, &text)?],
         Output::StandardOutput => {
-            let wav = speaking.speak(&text)?.wav;
+            let SpokenWav { wav, speakers, .. } = speaking.speak(&text)?;
+            status!("speaker   {}", speakers.join(", "));
             let mut out = std::io::stdout().lock();
             let wrote = out.write_all(&wav).and_then(|()| out.flush());
             wrote.context("cannot write the speech to standard output")?;
@@ -130,7 +134,7 @@ fn no_text() -> UserError {
 /// The checkpoint that holds the voice.
 fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
     let named = match &settings.checkpoint {
-        Some(path) => CheckpointPath::find(path),
+        Some(path) => CheckpointPath::find(&recorded::find(&settings.runs_dir, path)?),
         None => {
             let run = run_folder::newest(&settings.runs_dir)?;
             status!("voice     {}", run.display());
@@ -142,6 +146,21 @@ fn find(settings: &SynthesizeSettings) -> anyhow::Result<CheckpointFolder> {
         warning!("{damaged}; taking `{}`", found.checkpoint.path().display());
     }
     Ok(found.checkpoint)
+}
+
+/// Below this share of the usual steps a voice makes noise.
+const LITTLE: f64 = 0.01;
+
+fn warn_of_little_training(found: &CheckpointFolder) {
+    let (steps, size) = (found.facts().progress.step, found.facts().voice.size);
+    let usual = size.usual_steps();
+    if (steps as f64) < LITTLE * usual as f64 {
+        let steps = counted(steps, "step");
+        let usual = counted(usual, "step");
+        warning!(
+            "the voice was trained for {steps} only: expect noise (usual for {size}: {usual})"
+        );
+    }
 }
 
 /// A voice speaks best what the front-end of its training makes of a text.
@@ -163,9 +182,10 @@ fn warn_of_other_front_end(settings: &SynthesizeSettings, found: &CheckpointFold
 
 fn line(file: &SpokenFile) -> String {
     format!(
-        "{}  {:.2} s of speech in {:.2} s, real-time factor {:.3}",
+        "{}  {:.2} s of speech by {} in {:.2} s, real-time factor {:.3}",
         file.path.display(),
         file.seconds,
+        file.speakers.join(", "),
         file.took_seconds,
         file.real_time_factor
     )
@@ -182,6 +202,7 @@ struct Speaking<'a> {
 /// A text as a wav file in memory.
 struct SpokenWav {
     wav: Vec<u8>,
+    speakers: Vec<String>,
     seconds: f64,
     model_time: Duration,
 }
@@ -225,6 +246,7 @@ impl Speaking<'_> {
         let took_seconds = begin.elapsed().as_secs_f64();
         Ok(SpokenFile {
             path: path.to_owned(),
+            speakers: spoken.speakers,
             seconds: spoken.seconds,
             took_seconds,
             model_seconds: spoken.model_time.as_secs_f64(),
@@ -252,7 +274,14 @@ impl Speaking<'_> {
         }
         let mut progress = SentenceProgress::new(sentences.len());
         let (speakers, rate) = (&self.speakers, self.settings.speaking_rate);
-        let style = |language| speakers.style(language);
+        let mut names: Vec<String> = Vec::new();
+        for sentence in sentences {
+            let name = &speakers.of(sentence.language).name;
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        let style = |language| &*speakers.of(language).style;
         let speech = self
             .synthesizer
             .speak(self.voice, sentences, style, rate, || progress.sentence())?;
@@ -265,6 +294,7 @@ impl Speaking<'_> {
         let rate = facts.audio.sample_rate;
         Ok(SpokenWav {
             wav: wav_bytes(&speech.samples, rate),
+            speakers: names,
             seconds: speech.samples.len() as f64 / f64::from(rate),
             model_time: speech.model_time,
         })

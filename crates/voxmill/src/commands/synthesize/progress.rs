@@ -1,6 +1,5 @@
 //! Progress over the sentences of a long text: a bar on a terminal, plain lines elsewhere, nothing for a short one.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -8,7 +7,7 @@ use voxmill_report::format::clock;
 
 use crate::progress::bar_style;
 
-use crate::commands::status;
+use crate::commands::{can_redraw, status};
 
 /// Shorter work shows nothing.
 const QUIET: Duration = Duration::from_secs(1);
@@ -26,7 +25,7 @@ pub(super) struct SentenceProgress {
 impl SentenceProgress {
     pub(super) fn new(total: usize) -> Self {
         let now = Instant::now();
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = can_redraw().then(|| {
             let hidden = ProgressDrawTarget::hidden();
             let bar = ProgressBar::with_draw_target(Some(total as u64), hidden);
             bar.with_style(bar_style("{bar:30} {pos}/{len} sentences  ETA {eta}"))

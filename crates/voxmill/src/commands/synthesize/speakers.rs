@@ -14,9 +14,16 @@ use crate::commands::{note, warning};
 /// The styles to speak in.
 #[derive(Debug)]
 pub(super) struct SpeakerStyles {
-    usual: Vec<f32>,
+    usual: NamedStyle,
     /// Where nobody is named: the style of whoever speaks a language best, by its code.
-    by_language: BTreeMap<String, Vec<f32>>,
+    by_language: BTreeMap<String, NamedStyle>,
+}
+
+#[derive(Debug)]
+pub(super) struct NamedStyle {
+    /// Of the speaker, or of the recording in words.
+    pub(super) name: String,
+    pub(super) style: Vec<f32>,
 }
 
 impl SpeakerStyles {
@@ -26,7 +33,12 @@ impl SpeakerStyles {
     ) -> anyhow::Result<SpeakerStyles> {
         let facts = voice.facts();
         let named = |name: &str| {
-            voice.style_named(name).map(<[f32]>::to_vec).ok_or_else(|| {
+            let style = voice.style_named(name).map(<[f32]>::to_vec);
+            let name_it = |style| NamedStyle {
+                name: name.to_owned(),
+                style,
+            };
+            style.map(name_it).ok_or_else(|| {
                 let known: Vec<_> = facts.speakers.keys().map(String::as_str).collect();
                 let what = format!("the voice knows no speaker `{name}`");
                 let hint = format!("it knows: {}", known.join(", "));
@@ -47,7 +59,8 @@ impl SpeakerStyles {
                 } else if let Some(warning) = never_heard(&facts.speakers, &style) {
                     warning!("{warning}");
                 }
-                Ok(always(style))
+                let name = format!("as in {}", path.display());
+                Ok(always(NamedStyle { name, style }))
             }
             VoiceChoice::Speaker(name) => Ok(always(named(name)?)),
             VoiceChoice::Main => {
@@ -56,10 +69,8 @@ impl SpeakerStyles {
                 let known = facts.speakers.contains_key(&facts.main_speaker);
                 let usual = named(if known { &facts.main_speaker } else { any })?;
                 let heard = facts.languages.iter();
-                let by_language = heard.filter_map(|(code, speaker)| {
-                    let style = voice.style_named(speaker)?;
-                    Some((code.clone(), style.to_vec()))
-                });
+                let by_language =
+                    heard.filter_map(|(code, speaker)| Some((code.clone(), named(speaker).ok()?)));
                 Ok(SpeakerStyles {
                     usual,
                     by_language: by_language.collect(),
@@ -68,7 +79,7 @@ impl SpeakerStyles {
         }
     }
 
-    pub(super) fn style(&self, language: Language) -> &[f32] {
+    pub(super) fn of(&self, language: Language) -> &NamedStyle {
         self.by_language.get(language.code()).unwrap_or(&self.usual)
     }
 }

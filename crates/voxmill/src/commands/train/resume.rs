@@ -15,10 +15,9 @@ use crate::session::run_lock::FolderLock;
 use crate::session::voice::from_other_voice;
 use crate::session::{Resumed, RunPlan, Session, facts};
 use voxmill_settings::args::TrainArgs;
-use voxmill_settings::config::file::ConfigFile;
-use voxmill_settings::config::keys;
 use voxmill_settings::error::UserError;
 use voxmill_settings::error::of_library::{of_checkpoint, with_cause};
+use voxmill_settings::recorded;
 use voxmill_settings::run_folder::{self, CheckpointPath};
 use voxmill_settings::{Start, TrainSettings};
 
@@ -30,9 +29,10 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
     let Some(from) = args.resume() else {
         return Ok(None);
     };
+    let runs_dir = recorded::runs_dir_of(&args.flags)?;
     let named = match from {
-        Some(path) => CheckpointPath::find(&path),
-        None => CheckpointPath::find(&run_folder::newest(&runs_dir(args)?)?),
+        Some(path) => CheckpointPath::find(&recorded::find(&runs_dir, &path)?),
+        None => CheckpointPath::find(&run_folder::newest(&runs_dir)?),
     };
     let run = run_of(&named)?;
     // Before the checkpoint is read: a run that still trains has another one soon.
@@ -61,17 +61,6 @@ pub(super) fn find_resumed(args: &mut TrainArgs) -> anyhow::Result<Option<Resume
         checkpoint: found.checkpoint,
         _lock: lock,
     }))
-}
-
-/// Where runs are kept, before there are settings: those of the run that is looked for come later.
-fn runs_dir(args: &TrainArgs) -> anyhow::Result<PathBuf> {
-    let key = &keys::RUNS_DIR;
-    if let Some(typed) = args.flags.get::<PathBuf>(key) {
-        return Ok(typed);
-    }
-    let file = args.flags.config.as_deref().map(ConfigFile::read);
-    let in_file = file.transpose()?.and_then(|file| file.get::<PathBuf>(key));
-    Ok(in_file.map_or_else(|| key.default(), |(dir, _)| dir))
 }
 
 /// The run that a checkpoint belongs to: by its place, which is right also where the run was moved, unless either says

@@ -69,9 +69,7 @@ pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<Exit> {
         _ => &examined,
     };
     let result = report::result(file.as_ref(), &examined, fixed.as_ref(), last, &machine);
-    print_result(&result, json, |found| {
-        paint().marks(&validation_text(found))
-    })?;
+    print_result(&result, json, |found| validation_text(found, paint()))?;
     Ok(match result.ready {
         true => Exit::Done,
         false => Exit::Failed,

@@ -277,12 +277,14 @@ impl Observer for RunObserver<'_> {
             took: found.took.into(),
         }));
         self.totals.first_validation.get_or_insert(found.losses.mel);
-        if let Some(shown) = &found.shown
-            && self.is_in_place()
-        {
-            self.samples.show_held_out(shown, &self.screen);
+        let mut picture = Vec::new();
+        if let Some(shown) = &found.shown {
+            picture = self.samples.held_out_png(found.step, shown);
+            if self.is_in_place() {
+                self.samples.show_held_out(&picture, shown, &self.screen);
+            }
         }
-        self.tensorboard.validated(&self.screen, found);
+        self.tensorboard.validated(&self.screen, found, &picture);
         self.screen.validated(found);
         Ok(())
     }

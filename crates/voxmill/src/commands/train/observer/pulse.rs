@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use voxmill_pipeline::control::Control;
-use voxmill_report::dashboard::{BudgetLevel, BufferLevel, DashboardState};
+use voxmill_report::dashboard::{BudgetLevel, BufferLevel, DashboardState, doing};
 use voxmill_report::format::clock;
 
 use super::Starting;
@@ -40,6 +40,10 @@ impl Pulse {
         }
     }
 
+    pub(super) fn first_step(&self) -> u64 {
+        self.first_step
+    }
+
     /// Of this session. A batch that was taken is in training: those before it are done.
     fn steps_done(&self) -> u64 {
         let taken = self.taken.load(Ordering::Relaxed);
@@ -49,6 +53,7 @@ impl Pulse {
     pub(super) fn tick(&self, state: &mut DashboardState) {
         let done = self.steps_done();
         state.step = state.step.max(self.first_step + done);
+        state.doing = (done == 0).then(|| self.doing());
         state.tick(self.opened.elapsed(), self.earlier, done);
         let snapshot = self.control.snapshot();
         // The model itself has nothing behind it.
@@ -68,17 +73,17 @@ impl Pulse {
 
     /// What is being done, for a line.
     fn line(&self) -> String {
+        format!("{}, for {}", self.doing(), clock(self.opened.elapsed()))
+    }
+
+    fn doing(&self) -> String {
         let taken = self.taken.load(Ordering::Relaxed);
-        let time = clock(self.opened.elapsed());
         let step = self.first_step + self.steps_done() + 1;
+        let all = self.accumulate;
         match taken {
-            0 => format!("waiting for the first batch  {time}"),
-            _ if self.accumulate == 1 => format!("step {step:>5}  being computed  {time}"),
-            _ => {
-                let batch = (taken - 1) % self.accumulate + 1;
-                let all = self.accumulate;
-                format!("step {step:>5}  being computed, batch {batch} of {all}  {time}")
-            }
+            0 => "waiting for the first batch".to_owned(),
+            _ if all == 1 => doing(step, None),
+            _ => doing(step, Some(((taken - 1) % all + 1, all))),
         }
     }
 }

@@ -19,6 +19,7 @@ pub(super) struct Samples<'a> {
     folder: PathBuf,
     sentences: Vec<Sentence>,
     synthesizer: Synthesizer<'a>,
+    frame_seconds: f64,
     /// Whether the recordings and texts are there to compare with.
     has_recordings: bool,
 }
@@ -35,6 +36,7 @@ impl<'a> Samples<'a> {
             folder,
             sentences,
             has_recordings: false,
+            frame_seconds: settings.audio.hop_length as f64 / f64::from(settings.audio.sample_rate),
             synthesizer: Synthesizer::new(&data.recipe.front_end, &settings.audio, ITERATIONS)?,
         })
     }
@@ -79,13 +81,22 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// A held-out clip as the model makes it now, for the report: the last one stays.
-    pub(super) fn show_held_out(&self, shown: &Shown, screen: &Screen) {
+    /// A held-out clip, and as the model makes it now.
+    pub(super) fn held_out_png(&self, step: u64, shown: &Shown) -> Vec<u8> {
         let real = Mel::new(&shown.real, shown.channels);
         let made = Mel::new(&shown.made, shown.channels);
+        let labels = Labels {
+            title: &format!("step {step}, held out: recording above, model below"),
+            frame_seconds: self.frame_seconds,
+        };
+        two_mels_png(real, made, labels)
+    }
+
+    /// The same and its alignment, for the report: the last ones stay.
+    pub(super) fn show_held_out(&self, png: &[u8], shown: &Shown, screen: &Screen) {
         let pictures = [
-            (HELD_OUT, two_mels_png(real, made)),
-            (ALIGNMENT, alignment_png(&shown.durations)),
+            (HELD_OUT, png),
+            (ALIGNMENT, &alignment_png(&shown.durations)),
         ];
         let written = || -> Result<(), FeedError> {
             std::fs::create_dir_all(&self.folder)?;
@@ -169,7 +180,7 @@ impl<'a> Samples<'a> {
         let sample_rate_hz = facts.audio.sample_rate;
         let labels = Labels {
             title: &format!("step {step}: {text}"),
-            frame_seconds: facts.audio.hop_length as f64 / f64::from(sample_rate_hz),
+            frame_seconds: self.frame_seconds,
         };
         Ok(Some(Sample {
             text: format!("{text}\n"),

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use voxmill_report::format::{clock, whole_percent};
+use voxmill_report::dashboard::{DashboardState, StepLine, WatchedRun, step_line};
 
 use anyhow::Context as _;
 use voxmill_telemetry::event::Event;
+use voxmill_telemetry::log::LogFollower;
 use voxmill_telemetry::recorder::Recorder;
 use voxmill_trainer::checkpoint::{Best, Progress};
 use voxmill_trainer::train::{RunLimits, Saved, StepReport, Validation};
@@ -20,6 +21,7 @@ use voxmill_settings::TrainSettings;
 use voxmill_settings::checks::Level;
 use voxmill_settings::error::UserError;
 use voxmill_settings::note::Note;
+use voxmill_settings::run_folder::EVENTS;
 use voxmill_telemetry::probes::status_bytes;
 
 /// Lines are not printed more often than this.
@@ -129,16 +131,16 @@ impl Screen {
             return;
         }
         self.last_line = Some(Instant::now());
-        let left = left.map_or(String::new(), |left| format!("  ETA {}", clock(left)));
-        self.line(&format_args!(
-            "step {:>5}  epoch {:>3}  loss {:.3}  mel {:.3}  {:.0} ms/step  stall {}{left}",
-            last.step,
-            progress.position.epoch + 1,
-            last.losses.total,
-            last.losses.mel,
-            pace.median.as_secs_f64() * 1e3,
-            whole_percent(pace.stall),
-        ));
+        let line = step_line(&StepLine {
+            step: last.step,
+            epoch: Some(progress.position.epoch as u32 + 1),
+            loss: Some(last.losses.total),
+            mel: Some(last.losses.mel),
+            step_time: Some(pace.median),
+            stall: Some(pace.stall),
+            left,
+        });
+        self.line(&format_args!("{line}"));
     }
 
     /// The time that is left by the limits, at the pace so far.
@@ -268,6 +270,7 @@ fn dashboard(
     limits: RunLimits,
     pulse: Pulse,
 ) -> anyhow::Result<Option<Dashboard>> {
+    let first_step = pulse.first_step();
     if !wants_dashboard(settings)? {
         return Ok(None);
     }
@@ -276,7 +279,16 @@ fn dashboard(
     let dashboard = Dashboard::start(interrupt::request_stop, leave, tick)
         .context("the dashboard cannot be drawn; --no-dashboard does without")?;
     let devices = settings.devices.devices;
+    let before = earlier(run, first_step);
     dashboard.update(|state| {
+        state.step = first_step;
+        state.total_loss = before.total_loss;
+        state.mel_loss = before.mel_loss;
+        state.mean_loss = before.mean_loss;
+        state.duration_loss = before.duration_loss;
+        state.validation_loss = before.validation_loss;
+        state.best_validation = before.best_validation;
+        state.last_checkpoint = before.last_checkpoint;
         let name = run.file_name();
         state.run_name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         state.model_size = settings.model_size.name().to_owned();
@@ -294,6 +306,31 @@ fn dashboard(
         };
     });
     Ok(Some(dashboard))
+}
+
+/// What earlier sessions of the run left in its log, up to the step that this one begins after: its curves, its best and
+/// last checkpoint. Steps after that were lost, and come again.
+fn earlier(run: &Path, first_step: u64) -> DashboardState {
+    let mut before = WatchedRun::default();
+    let is_kept = |event: &Event| match event {
+        Event::Step(step) => step.step <= first_step,
+        Event::Validated(found) => found.step <= first_step,
+        Event::Checkpoint { position, .. } => *position <= first_step,
+        _ => false,
+    };
+    // Without them the dashboard shows less, and the run is the same. Who writes the log says what is wrong with it.
+    let log = (first_step > 0).then(|| LogFollower::open(&run.join(EVENTS)).ok());
+    let Some(mut log) = log.flatten() else {
+        return before.state;
+    };
+    while let Ok(events) = log.read() {
+        if events.is_empty() && log.is_at_end() {
+            break;
+        }
+        let kept = events.iter().filter(|stamped| is_kept(&stamped.event));
+        kept.for_each(|stamped| before.add(stamped));
+    }
+    before.state
 }
 
 /// The mean of the host's readings since the last one taken.

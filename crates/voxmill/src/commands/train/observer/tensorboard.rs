@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use voxmill_pipeline::control::Control;
-use voxmill_report::picture::{Mel, alignment_png, two_mels_png};
+use voxmill_report::picture::alignment_png;
 use voxmill_report::tensorboard::{EventFileError, EventWriter, Moment, RunStart};
 use voxmill_trainer::checkpoint::Progress;
 use voxmill_trainer::train::{StepReport, Validation};
@@ -145,7 +145,8 @@ impl TensorBoard {
         self.write(screen, |writer| writer.scalars(moment(last.step), &values));
     }
 
-    pub(super) fn validated(&mut self, screen: &Screen, found: &Validation) {
+    /// `held_out`: a picture of what is shown of it.
+    pub(super) fn validated(&mut self, screen: &Screen, found: &Validation, held_out: &[u8]) {
         let values = [
             ("validation/total", found.losses.total as f32),
             ("validation/mel", found.losses.mel as f32),
@@ -156,10 +157,7 @@ impl TensorBoard {
             let at = moment(found.step);
             writer.scalars(at, &values)?;
             if let Some(shown) = &found.shown {
-                let real = Mel::new(&shown.real, shown.channels);
-                let made = Mel::new(&shown.made, shown.channels);
-                let both = two_mels_png(real, made);
-                writer.picture(at, "held out: recording above, model below", &both)?;
+                writer.picture(at, "held out: recording above, model below", held_out)?;
                 let alignment = alignment_png(&shown.durations);
                 writer.picture(at, "held out: alignment", &alignment)?;
             }
