@@ -33,7 +33,7 @@ use epochs::Epochs;
 use rows::{FeaturizedRow, RowSource};
 
 /// The name of the budget, as it stands in messages.
-const MEMORY: &str = "batches on the host";
+const MEMORY: &str = "batches";
 
 /// Stages of one worker: rows, keep, batch, collate, prepare.
 const SINGLE_WORKERS: usize = 5;
