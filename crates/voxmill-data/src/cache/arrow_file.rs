@@ -67,8 +67,8 @@ impl ArrowDraft {
 /// Maps a file of the cache. Costs some microseconds; pages are read when they are touched.
 pub(super) fn map(path: &Path) -> io::Result<Bytes> {
     let found = fs::metadata(path)?;
-    // What is no file is as damaged as an empty one. Opening a pipe could wait for ever.
-    if !found.is_file() || found.len() == 0 {
+    // A pipe or a device is as damaged as an empty file: opening it could wait for ever. A folder cannot be mapped.
+    if !(found.is_file() || found.is_dir()) || found.len() == 0 {
         return Ok(Bytes::new());
     }
     let file = File::open(path)?;

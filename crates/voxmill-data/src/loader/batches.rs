@@ -41,7 +41,7 @@ impl Batches<'_> {
     }
 
     /// Marks the last batch as done without asking for another: before a checkpoint, or at the end.
-    pub(crate) fn finish_batch(&mut self) {
+    pub fn finish_batch(&mut self) {
         if let Some(receipt) = self.handed_out.take() {
             receipt.done();
         }

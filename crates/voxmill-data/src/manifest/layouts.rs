@@ -93,10 +93,12 @@ impl Layout {
     }
 }
 
-/// Its metadata may be JSON lines or a table with quotes, and the texts have one of several names.
+/// Its metadata may be JSON lines or a table with quotes, and the texts have one of several names. A table that ours takes
+/// the name of is kept.
 const AUDIO_FOLDER: &str = "run in that folder: `python3 -c \"import csv, json, os; j = 'metadata.jsonl'; \
      rows = [json.loads(x) for x in open(j)] if os.path.exists(j) else list(csv.DictReader(open('metadata.csv'))); \
      get = lambda r, *names: ' '.join(next((str(r[n]) for n in names if r.get(n)), '').replace('|', ' ').split()); \
+     os.path.exists('metadata.csv') and os.rename('metadata.csv', 'audiofolder.csv'); \
      out = open('metadata.csv', 'w'); out.write('id|text|speaker\\n'); \
      out.writelines(os.path.splitext(r['file_name'])[0] + '|' + get(r, 'transcription', 'text', 'sentence', \
      'transcript') + '|' + get(r, 'speaker_id', 'speaker') + '\\n' for r in rows)\" && ln -s . wavs`";

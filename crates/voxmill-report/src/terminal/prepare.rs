@@ -45,8 +45,8 @@ pub fn prepared_text(report: &PreparedDataset, paint: Paint) -> String {
     }
     let (bad, suspicious) = (&report.quarantine, &report.suspicious);
     listed(&mut page, "Quarantine", bad, &report.quarantine_file);
-    let filtered_file = report.filtered_file.as_deref().unwrap_or_default();
-    listed(&mut page, "Filtered", &report.filtered, filtered_file);
+    let filtered = report.filtered_file.as_deref().unwrap_or_default();
+    listed(&mut page, "Filtered", &report.filtered, filtered);
     listed(&mut page, "Suspicious", suspicious, &report.suspicious_file);
     cache_lines(&mut page, &report.cache);
     times(&mut page, &report.time);

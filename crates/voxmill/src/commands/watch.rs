@@ -204,11 +204,11 @@ fn closing(watch: &Watch, folder: &Path) {
     match watch.run.outcome {
         Some(outcome) => status!("{}", ended(outcome, state.step)),
         None if watch.is_over() => status!(
-            "the run was killed after step {}: its log has no end; voxmill train --resume {folder} continues it",
+            "the run was killed after step {}: its log has no end; `voxmill train --resume {folder}` continues it",
             count(state.step)
         ),
         None => status!(
-            "the run goes on, at step {}; voxmill watch {folder} shows it again",
+            "the run goes on, at step {}; `voxmill watch {folder}` shows it again",
             count(state.step)
         ),
     }

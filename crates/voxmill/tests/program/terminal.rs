@@ -128,6 +128,41 @@ fn with_nohup_a_run_outlives_its_terminal() {
     assert_eq!(run.losses().len(), 30);
 }
 
+/// It is shown until a key leaves it, or there is nothing to show it on.
+#[test]
+fn watch_ends_with_its_terminal() {
+    let run = Run::new();
+    run.trained("--max-steps 2");
+    let watch = voxmill(format!("watch {}", run.dir().display()));
+    let mut terminal = Terminal::open(run.home.path(), &watch, "trap '' HUP;");
+    let pid = terminal.pid();
+    wait_for("its dashboard", || draws(pid));
+    terminal.close();
+    wait_for("its end", || has_ended(pid));
+}
+
+fn draws(pid: u32) -> Option<()> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let names = tasks.flat_map(|task| fs::read_to_string(task.path().join("comm")));
+    { names }
+        .any(|name| name.trim() == "dashboard")
+        .then_some(())
+}
+
+/// Of what went before nothing is measured again: it is in the log.
+#[test]
+fn the_dashboard_of_a_resumed_run_begins_with_what_was_before() {
+    let run = Run::new();
+    run.trained("--max-steps 4 --evaluation-interval 2");
+    let resumed = run.train(format!(
+        "--resume {} --max-steps 6 --no-evaluation",
+        run.dir().display()
+    ));
+    let (shown, code) = Terminal::open(run.home.path(), &resumed, "").wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert_has(&shown, &["step-000000004", "held-out mel", "@4"]);
+}
+
 /// Each line as it stood on the screen, without colours and cursor movements.
 fn lines(shown: &str) -> Vec<String> {
     let mut parts = shown.split('\u{1b}');
@@ -142,7 +177,7 @@ fn lines(shown: &str) -> Vec<String> {
 /// A command is not broken, for it is copied; neither is a path.
 fn may_be_long(line: &str) -> bool {
     let longest = line.split_whitespace().filter(|word| word.contains('/'));
-    line.contains("`") && line.contains(" > ")
+    line.contains(" && ")
         || line.contains("  voxmill ")
         || line.contains("`voxmill ")
         || longest.map(|word| word.chars().count()).max() > Some(40)
@@ -174,12 +209,17 @@ fn what_verbs_print_fits_80_columns() {
         (on("analyze --step-ms 20"), 0),
         ("compare a b".to_owned(), 0),
         ("runs".to_owned(), 0),
+        ("ledger".to_owned(), 0),
         ("devices".to_owned(), 0),
         (
             "text Hello,_Dr._Smith,_of_1999_or_so,_who_paid_$3.50_for_it".to_owned(),
             0,
         ),
         ("synthesize Hello. -c a".to_owned(), 0),
+        (
+            "train --resume a --max-steps 32 --no-dashboard".to_owned(),
+            0,
+        ),
         // What goes wrong.
         ("synthesize Hello. -c nowhere".to_owned(), 1),
         ("synthesize سلام. -c a".to_owned(), 1),

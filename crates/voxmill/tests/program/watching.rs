@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::train::Run;
 use crate::{assert_fits_page, assert_has, expect, expect_refusal, json_of, transcript, voxmill};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "prepare",
     "train",
     "profile",
@@ -24,6 +24,7 @@ const VERBS: [&str; 16] = [
     "completions",
     "report",
     "plan",
+    "ledger",
 ];
 
 #[test]

@@ -140,6 +140,8 @@ fn an_audiofolder_is_refused_by_name_and_its_commands_bring_it_in() {
         let folder = folder(&[(name, table), ("data/a.wav", "s")]);
         assert_eq!(refused(folder.path()), Layout::AudioFolder, "{table}");
         assert_eq!(read(folder.path()), [row("data/a", text, speaker)]);
+        let kept = fs::read_to_string(folder.path().join("audiofolder.csv"));
+        assert_eq!(kept.is_ok_and(|kept| kept == table), name == "metadata.csv");
     }
 }
 
