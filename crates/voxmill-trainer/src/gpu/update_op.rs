@@ -1,6 +1,6 @@
 //! The update of all weights of a buffer in one kernel, and gradients put into such a buffer, several at once.
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata as _, backend_extension};
@@ -70,7 +70,7 @@ pub(crate) fn place(packed: Tensor<1>, parts: Vec<(usize, Tensor<1>)>) -> Tensor
 }
 
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct WeightState<B: Backend> {
     weight: FloatTensor<B>,
     first: FloatTensor<B>,
@@ -79,7 +79,7 @@ pub(crate) struct WeightState<B: Backend> {
 }
 
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct Parts<B: Backend> {
     a: FloatTensor<B>,
     b: FloatTensor<B>,
@@ -89,7 +89,7 @@ pub(crate) struct Parts<B: Backend> {
     f: FloatTensor<B>,
 }
 
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"))]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"))]
 pub(crate) trait UpdateOps: Backend {
     #[fusion(meta = like_the_old)]
     fn adam(
@@ -108,7 +108,7 @@ pub(crate) trait UpdateOps: Backend {
     ) -> FloatTensor<Self>;
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn like_the_old(
     old: &WeightStateMetadata,
     _gradient: &TensorSpec,
@@ -118,7 +118,7 @@ fn like_the_old(
     old.clone()
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn like_before(
     packed: &TensorSpec,
     _parts: &PartsMetadata,
