@@ -311,6 +311,7 @@ pub(super) fn frames_apart(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::test_devices;
 
     #[test]
     fn a_step_that_is_missing_or_reversed_is_far_off() {
@@ -319,6 +320,18 @@ mod tests {
         assert_eq!(turned(&step, &step), 0.0);
         assert_eq!(turned(&step, &[0.0; 3]), 1.0);
         assert_eq!(turned(&step, &reversed), 2.0);
+    }
+
+    /// Neither the CPU nor a software GPU rounds factors; that sums are rounded must not look like it.
+    #[test]
+    fn products_keep_all_bits_of_their_factors_on_every_device() {
+        for device in test_devices() {
+            let bits = CheckOutcome::Measured {
+                value: 23.0,
+                unit: MeasuredUnit::Bits,
+            };
+            assert_eq!(product_bits(&device)[0].outcome, bits, "{device:?}");
+        }
     }
 
     #[test]
