@@ -13,13 +13,14 @@ Usage: cargo xtask test [PARTS]
        cargo xtask fuzz [TARGETS] [--seconds N] [--seed N] [--jobs N] [--input FILE]
        cargo xtask torture [--minutes N] [--seed N] [--round N] [--only DISTURBANCE] [--program FILE]
 
-test: without a part named, all but --vulkan run: what a change must pass.
+test: without a part named, all but --tuned run: what a change must pass.
 
   --lints        format and clippy with every GPU backend that can be checked here
   --models       the model checker (loom)
   --cpu          the tests on the CPU
   --gpu          the tests that a GPU can change, with wgpu; installs Mesa's software GPU where no Vulkan driver is
-  --vulkan       training with `vulkan`, whose kernels are fused, tuned and compiled in another way (20 minutes)
+  --vulkan       training with `vulkan`, whose kernels are fused and compiled in another way; not tuned here
+  --tuned        the same with kernels tuned, as `vulkan` is shipped (20 minutes)
   --page         the report in a real browser; installs Debian's chromium and its driver where they are not
   --tests-only   the same as --cpu --gpu
   --fuzz         ten seconds of changed inputs for each kind of file that is read

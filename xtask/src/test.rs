@@ -20,6 +20,7 @@ use xtask::{project_root, python, tell};
 use crate::torture::{self, Asked};
 use background::Background;
 use clock::Clock;
+use vulkan::Kernels;
 
 /// Which parts of the check to run.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Parts {
     cpu: bool,
     gpu: bool,
     vulkan: bool,
+    tuned: bool,
     page: bool,
     fuzz: bool,
     torture: bool,
@@ -46,8 +48,9 @@ impl Parts {
             models: false,
             cpu: all,
             gpu: all,
-            // Ten minutes, most of them one thread that compiles and tunes kernels: only when asked for.
-            vulkan: false,
+            vulkan: all,
+            // Twenty minutes, half of them one thread that compiles and tunes kernels: only when asked for.
+            tuned: false,
             page: all,
             fuzz: false,
             torture: false,
@@ -60,6 +63,7 @@ impl Parts {
                 "--cpu" => parts.cpu = true,
                 "--gpu" => parts.gpu = true,
                 "--vulkan" => parts.vulkan = true,
+                "--tuned" => parts.tuned = true,
                 "--page" => parts.page = true,
                 "--fuzz" => parts.fuzz = true,
                 "--torture" => parts.torture = true,
@@ -155,7 +159,7 @@ impl Check {
         if parts.models {
             self.model_checker()?;
         }
-        if parts.gpu || parts.vulkan {
+        if parts.gpu || parts.vulkan || parts.tuned {
             self.clock.time("Vulkan driver", install_vulkan_driver)?;
         }
         if parts.cpu || parts.gpu {
@@ -166,8 +170,12 @@ impl Check {
         if parts.page {
             self.page_tests()?;
         }
+        // After all that runs the program of the other build: both lie in one place.
         if parts.vulkan {
-            self.vulkan_tests()?;
+            self.vulkan_tests(Kernels::Chosen)?;
+        }
+        if parts.tuned {
+            self.vulkan_tests(Kernels::Tuned)?;
         }
         if parts.fuzz {
             let seconds = FUZZ_SECONDS.to_string();
@@ -294,21 +302,19 @@ impl Check {
         self.cargo("page in a browser", &args, &[])
     }
 
-    /// Fused and tuned kernels in SPIR-V, which `wgpu` does without.
-    fn vulkan_tests(&mut self) -> anyhow::Result<()> {
+    /// Fused kernels in SPIR-V, which `wgpu` does without.
+    fn vulkan_tests(&mut self, kernels: Kernels) -> anyhow::Result<()> {
         let compiler = vulkan::mended_compiler(&self.root)?;
         let instead = format!("paths=[{compiler:?}]");
-        let build = [&["test"], &vulkan::BUILD[..], &["--config", &instead]].concat();
+        let build = [&["test"], &kernels.build()[..], &["--config", &instead]].concat();
         let tests = [&build[..], &["--test", "program"]].concat();
-        self.cargo(
-            "build for vulkan",
-            &[&tests[..], &["--no-run"]].concat(),
-            &[],
-        )?;
+        let name = kernels.name();
+        let no_run = [&tests[..], &["--no-run"]].concat();
+        self.cargo(&format!("build for {name}"), &no_run, &[])?;
         // How fast a kernel is does not matter here.
         let env = [("CUBECL_AUTOTUNE_LEVEL", "minimal")];
-        let only = ["on_vulkan", "--", "--test-threads=1"];
-        self.cargo("program on vulkan", &[&tests[..], &only].concat(), &env)
+        let only = [&tests[..], &["on_vulkan", "--", "--test-threads=1"]].concat();
+        self.cargo(&format!("program on {name}"), &only, &env)
     }
 
     fn cargo(&mut self, part: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<()> {

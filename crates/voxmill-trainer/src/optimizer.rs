@@ -21,7 +21,7 @@ use crate::model::Voice;
 use crate::{cpu, device};
 pub(crate) use loss_scale::{LEAST as LEAST_LOSS_SCALE, LossScale};
 use packing::Packing;
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 pub(crate) use update::WeightStateMetadata;
 pub(crate) use update::{AdamNumbers, WeightState, updated};
 

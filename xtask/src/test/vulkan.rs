@@ -13,12 +13,31 @@ use xtask::python;
 
 use super::cargo_command;
 
-pub(super) const BUILD: [&str; 4] = [
-    "--workspace",
-    "--locked",
-    "--features",
-    "voxmill/vulkan,voxmill-trainer/vulkan",
-];
+/// Which build is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernels {
+    /// By rules: a build that shares most dependencies with that of the other tests.
+    Chosen,
+    /// By time, as `vulkan` is shipped: minutes on a software driver, and two hundred crates more.
+    Tuned,
+}
+
+impl Kernels {
+    pub(super) fn build(self) -> [&'static str; 4] {
+        let features = match self {
+            Kernels::Chosen => "voxmill/spirv,voxmill-trainer/spirv",
+            Kernels::Tuned => "voxmill/vulkan,voxmill-trainer/vulkan",
+        };
+        ["--workspace", "--locked", "--features", features]
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kernels::Chosen => "vulkan",
+            Kernels::Tuned => "tuned vulkan",
+        }
+    }
+}
 
 const COMPILER: &str = "cubecl-spirv";
 

@@ -292,6 +292,25 @@ fn statistics_are_the_same_to_the_last_bit_on_any_number_of_threads() {
 }
 
 #[test]
+fn a_few_waveforms_stand_for_all_lengths_of_a_split() {
+    let data = Tones::new();
+    let samples = |count: usize, longest: u32| -> Vec<usize> {
+        let store = data.store(None, ROOMY);
+        let found = store.waveforms_by_length(Split::Train, count, longest);
+        found.unwrap().iter().map(Vec::len).collect()
+    };
+    let of = |number: usize| 4_000 + 900 * number;
+    // Clips 5 to 23 are for training, each longer than the last.
+    assert_eq!(samples(4, u32::MAX), [of(5), of(11), of(17), of(23)]);
+    // 60 frames are up to 15,359 samples.
+    assert_eq!(samples(3, 60), [of(5), of(9), of(12)]);
+    assert_eq!(samples(9, 34), [of(5)]);
+    assert!(samples(4, 1).is_empty());
+    data.break_clip();
+    assert_eq!(samples(3, 60), [of(5), of(12)]);
+}
+
+#[test]
 fn a_plain_loop_resumes_where_it_stopped() {
     let data = Tones::new();
     let store = data.store(None, ROOMY);

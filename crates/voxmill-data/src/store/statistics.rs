@@ -51,6 +51,27 @@ impl FeatureStore {
         drawn
     }
 
+    /// The samples of a few clips of a split, from the shortest to the longest among those of at most `longest` frames.
+    /// A clip that cannot be read is left out here, and listed as bad.
+    pub fn waveforms_by_length(
+        &self,
+        split: Split,
+        count: usize,
+        longest: u32,
+    ) -> Result<Vec<Vec<f32>>, AudioSettingsError> {
+        let mut clips = self.sample_clips(split, usize::MAX, 0);
+        clips.retain(|&clip| self.planned_frames(clip) <= longest);
+        clips.sort_by_key(|&clip| self.planned_frames(clip));
+        let steps = count.saturating_sub(1).max(1);
+        let last = clips.len().saturating_sub(1);
+        let mut places: Vec<usize> = (0..count).map(|n| (n * last).div_ceil(steps)).collect();
+        places.dedup();
+        let mut featurizer = ClipFeaturizer::new(&self.recipe().audio)?;
+        let chosen = places.into_iter().filter_map(|place| clips.get(place));
+        let read = |&clip| self.with_waveform(clip, &mut featurizer, <[f32]>::to_vec);
+        Ok(chosen.map(read).filter_map(Result::ok).collect())
+    }
+
     /// In parallel on the current rayon pool; the same to the last bit on any number of threads. New
     /// features are kept. `None`: no clip could be read.
     pub fn mel_statistics(

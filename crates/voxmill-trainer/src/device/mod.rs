@@ -78,7 +78,7 @@ impl Backend {
             Backend::Cuda => cfg!(feature = "cuda"),
             Backend::Rocm => cfg!(feature = "rocm"),
             Backend::Metal => cfg!(feature = "metal"),
-            Backend::Vulkan => cfg!(feature = "vulkan"),
+            Backend::Vulkan => cfg!(feature = "spirv"),
             Backend::Wgpu => cfg!(feature = "wgpu"),
             Backend::Cpu => true,
         }

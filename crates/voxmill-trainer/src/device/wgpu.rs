@@ -16,7 +16,7 @@ const MOST: usize = 16;
 /// The adapters that a backend reaches, GPUs first.
 pub(super) fn kinds(backend: Backend) -> Vec<DeviceKind> {
     let there = match backend {
-        #[cfg(feature = "vulkan")]
+        #[cfg(feature = "spirv")]
         Backend::Vulkan => Device::enumerate(DeviceType::Vulkan),
         #[cfg(feature = "metal")]
         Backend::Metal => Device::enumerate(DeviceType::Metal),
@@ -38,7 +38,7 @@ pub(super) fn is_software(kind: &DeviceKind) -> bool {
 /// Names a device; opens nothing.
 fn device(backend: Backend, kind: DeviceKind) -> Device {
     match backend {
-        #[cfg(feature = "vulkan")]
+        #[cfg(feature = "spirv")]
         Backend::Vulkan => Device::vulkan(kind),
         #[cfg(feature = "metal")]
         Backend::Metal => Device::metal(kind),
@@ -141,7 +141,7 @@ fn second_logical(first: &WgpuSetup, limits: wgpu::Limits) -> Result<WgpuSetup, 
 type Opened = (wgpu::Device, wgpu::Queue);
 
 /// Kernels in SPIR-V need a device with extensions that wgpu does not know of; the library asks for those.
-#[cfg(feature = "vulkan")]
+#[cfg(feature = "spirv")]
 fn native_vulkan(first: &WgpuSetup) -> Result<Option<Opened>, String> {
     use burn_cubecl::cubecl::wgpu::vulkan::try_request_vulkan_device;
     if first.backend != wgpu::Backend::Vulkan {
@@ -150,7 +150,7 @@ fn native_vulkan(first: &WgpuSetup) -> Result<Option<Opened>, String> {
     now(try_request_vulkan_device(&first.adapter))?.map_err(|error| error.to_string())
 }
 
-#[cfg(not(feature = "vulkan"))]
+#[cfg(not(feature = "spirv"))]
 fn native_vulkan(_: &WgpuSetup) -> Result<Option<Opened>, String> {
     Ok(None)
 }

@@ -3,7 +3,7 @@
 use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
@@ -20,7 +20,7 @@ use crate::cpu::NORM_EPSILON;
 
 /// The inputs of a block.
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct BlockInputs<B: Backend> {
     /// rows × time × channels; this, the style and the two products' weights and biases are all of one type.
     pub(crate) input: FloatTensor<B>,
@@ -43,7 +43,7 @@ pub(crate) struct BlockInputs<B: Backend> {
 
 /// What the forward pass makes.
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct Made<B: Backend> {
     output: FloatTensor<B>,
     /// What goes into the first product, frames × channels.
@@ -54,7 +54,7 @@ pub(crate) struct Made<B: Backend> {
 
 /// What the backward pass makes: a gradient for each input but the mask.
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct BlockGradients<B: Backend> {
     input: FloatTensor<B>,
     taps: FloatTensor<B>,
@@ -72,14 +72,14 @@ pub(crate) fn block(inputs: BlockInputs<Dispatch>) -> Tensor<3> {
     Tensor::from_dispatch(<Dispatch as BlockOps>::block(inputs))
 }
 
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"), Autodiff)]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"), Autodiff)]
 pub(crate) trait BlockOps: Backend {
     #[fusion(meta = |inputs| inputs.input.clone())]
     fn block(#[extension_type] inputs: BlockInputs<Self>) -> FloatTensor<Self>;
 }
 
 /// Both passes, for backends without gradients.
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"))]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"))]
 pub(crate) trait BlockPasses: Backend {
     #[fusion(meta = shapes_made)]
     fn block_forward(#[extension_type] inputs: BlockInputs<Self>) -> Made<Self>;
@@ -93,7 +93,7 @@ pub(crate) trait BlockPasses: Backend {
     ) -> BlockGradients<Self>;
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn shapes_made(inputs: &BlockInputsMetadata) -> MadeMetadata {
     let (input, widen) = (&inputs.input, &inputs.widen);
     let [rows, time, channels] = input.shape.dims();
@@ -106,7 +106,7 @@ fn shapes_made(inputs: &BlockInputsMetadata) -> MadeMetadata {
     }
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn shapes_of_gradients(
     inputs: &BlockInputsMetadata,
     _bent: &TensorSpec,

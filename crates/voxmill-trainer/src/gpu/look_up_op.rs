@@ -8,7 +8,7 @@
 use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Autodiff, Backend, Dispatch, TensorMetadata as _, backend_extension};
@@ -36,7 +36,7 @@ pub(crate) fn look_up(
     Tensor::from_dispatch(rows)
 }
 
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"), Autodiff)]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"), Autodiff)]
 pub(crate) trait LookUpOps: Backend {
     #[fusion(meta = rows_found)]
     fn look_up(
@@ -48,7 +48,7 @@ pub(crate) trait LookUpOps: Backend {
 }
 
 /// The backward pass, for backends without gradients.
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"))]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"))]
 pub(crate) trait LookUpPasses: Backend {
     #[fusion(meta = table_again)]
     fn look_up_backward(
@@ -60,7 +60,7 @@ pub(crate) trait LookUpPasses: Backend {
     ) -> FloatTensor<Self>;
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn rows_found(
     table: &TensorSpec,
     ids: &TensorSpec,
@@ -72,7 +72,7 @@ fn rows_found(
     TensorSpec::new([count, columns].into(), table.dtype)
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn table_again(
     gradient: &TensorSpec,
     _ids: &TensorSpec,

@@ -18,7 +18,7 @@ pub(crate) fn stand_in<const D: usize>(weight: Tensor<D>, copy: Tensor<D>) -> Te
     Tensor::from_dispatch(copy)
 }
 
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"), Autodiff)]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"), Autodiff)]
 pub(crate) trait StandInOps: Backend {
     #[fusion(default)]
     fn stand_in(_weight: FloatTensor<Self>, copy: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -1,6 +1,6 @@
 //! The update of all weights of a buffer in one kernel, and gradients put into such a buffer, several at once.
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata as _, backend_extension};
@@ -9,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::launch::{Cube, element, empty, one_for_each, plain};
 use super::update_kernels::{adam_kernel, place_kernel};
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 use crate::optimizer::WeightStateMetadata;
 use crate::optimizer::{AdamNumbers, Moments, WeightState, updated};
 
@@ -51,7 +51,7 @@ pub(crate) fn place(packed: Tensor<1>, parts: Vec<(usize, Tensor<1>)>) -> Tensor
 }
 
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct Parts<B: Backend> {
     a: FloatTensor<B>,
     b: FloatTensor<B>,
@@ -61,7 +61,7 @@ pub(crate) struct Parts<B: Backend> {
     f: FloatTensor<B>,
 }
 
-#[backend_extension(Cube, Fusion: cfg(feature = "tuned"))]
+#[backend_extension(Cube, Fusion: cfg(feature = "fused"))]
 pub(crate) trait UpdateOps: Backend {
     #[fusion(meta = like_the_old)]
     fn adam(
@@ -80,7 +80,7 @@ pub(crate) trait UpdateOps: Backend {
     ) -> FloatTensor<Self>;
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn like_the_old(
     old: &WeightStateMetadata,
     _gradient: &TensorSpec,
@@ -90,7 +90,7 @@ fn like_the_old(
     old.clone()
 }
 
-#[cfg(feature = "tuned")]
+#[cfg(feature = "fused")]
 fn like_before(
     packed: &TensorSpec,
     _parts: &PartsMetadata,

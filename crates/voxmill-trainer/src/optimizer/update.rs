@@ -18,7 +18,7 @@ pub(crate) struct AdamNumbers {
 
 /// A weight and its state, as a backend has them.
 #[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "tuned"))]
+#[extension_type(fusion: cfg(feature = "fused"))]
 pub(crate) struct WeightState<B: Backend> {
     pub(crate) weight: FloatTensor<B>,
     pub(crate) first: FloatTensor<B>,

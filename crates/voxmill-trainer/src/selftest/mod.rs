@@ -9,6 +9,8 @@ pub(crate) mod launches;
 mod machinery;
 pub(crate) mod parity;
 
+use voxmill_audio::AudioSettings;
+
 use crate::device::{Device, without_panic};
 
 /// One line of the report.
@@ -109,6 +111,19 @@ const MACHINERY: [CheckGroup; 6] = [
 /// each check as soon as it is made.
 pub fn parity(device: &Device, report: &mut dyn FnMut(&SelftestCheck)) -> Vec<SelftestCheck> {
     run(&PARITY, device, report)
+}
+
+/// The most by which log-mel frames made on a device may differ from the CPU's, as promised: natural logarithms.
+pub const SAME_FRAMES: f64 = 1e-3;
+
+/// By how much log-mel frames that the device computes of these clips differ at most from the CPU's; or why it cannot.
+pub fn frames_apart(
+    settings: &AudioSettings,
+    device: &Device,
+    clips: &[Vec<f32>],
+) -> Result<f32, String> {
+    let device = device.clone().inner();
+    without_panic(|| parity::frames_apart(settings, &device, clips)).and_then(|apart| apart)
 }
 
 /// All checks there are.

@@ -5,7 +5,7 @@ use voxmill_audio::{AudioSettings, LogMel};
 use voxmill_data::batch::Batch;
 use voxmill_data::draw::{draw, unit};
 
-use super::{CheckOutcome, FRAMES, MeasuredUnit, PRODUCT_BITS, SelftestCheck};
+use super::{CheckOutcome, FRAMES, MeasuredUnit, PRODUCT_BITS, SAME_FRAMES, SelftestCheck};
 use crate::device::{Device, cpu, read};
 use crate::loss::pass;
 use crate::model::{Voice, expand};
@@ -23,8 +23,6 @@ const SAME_GRADIENTS: f64 = 5e-3;
 const SAME_STEP: f64 = 0.1;
 /// After some steps of that.
 const SAME_LOSSES: f64 = 1e-2;
-/// What is promised of frames: natural logarithms.
-const SAME_FRAMES: f64 = 1e-3;
 
 const STEPS: usize = 5;
 
@@ -37,7 +35,10 @@ pub(crate) fn apart(a: &[f32], b: &[f32]) -> f32 {
 /// The largest difference; not a number if any is not.
 fn worst(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len(), "values");
-    let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    furthest(a.iter().zip(b).map(|(a, b)| (a - b).abs()))
+}
+
+fn furthest(off: impl Iterator<Item = f32>) -> f32 {
     off.fold(0.0, |worst, off| {
         if off > worst || off.is_nan() {
             off
@@ -128,13 +129,16 @@ pub(super) fn product_bits(device: &Device) -> Vec<SelftestCheck> {
     const INNER: usize = 128;
     const COLUMNS: usize = 128;
     let bits = |row: usize| 1 + row % BITS;
-    // Each row's sums are exact in 32 bits: 128 and 128 times the last bit.
+    // One number in each row, so that no sum rounds what the product kept.
     let last = |row: usize| 0.5f32.powi(bits(row) as i32);
-    let values: Vec<f32> = (0..ROWS * INNER).map(|at| 1.0 + last(at / INNER)).collect();
+    let mut values = vec![0.0; ROWS * INNER];
+    for (row, values) in values.chunks_exact_mut(INNER).enumerate() {
+        values[row % INNER] = 1.0 + last(row);
+    }
     let factor = Tensor::<2>::from_data(TensorData::new(values, [ROWS, INNER]), device);
     let sums = factor.matmul(Tensor::ones([INNER, COLUMNS], device));
     let sums = read(sums.narrow(1, 0, 1));
-    let kept = |row: usize| sums[row] == INNER as f32 * (1.0 + last(row));
+    let kept = |row: usize| sums[row] == 1.0 + last(row);
     let lost = (0..BITS).find(|&row| !kept(row));
     let outcome = CheckOutcome::Measured {
         value: lost.unwrap_or(BITS) as f64,
@@ -276,28 +280,38 @@ pub(super) fn steps(device: &Device) -> Vec<SelftestCheck> {
 
 /// Frames as matrix products are where products in TF32 would show.
 pub(super) fn frames(device: &Device) -> Vec<SelftestCheck> {
-    let settings = AudioSettings::default();
     let clip = speech_like(22_050);
-    let mut real = Vec::new();
-    match LogMel::new(&settings) {
-        Ok(mut log_mel) => log_mel.log_mel(&clip, &mut real),
-        Err(why) => return vec![SelftestCheck::failed(FRAMES, why.to_string())],
+    vec![
+        match frames_apart(&AudioSettings::default(), device, &[clip]) {
+            Ok(off) => SelftestCheck::compared(FRAMES, off, SAME_FRAMES),
+            Err(why) => SelftestCheck::failed(FRAMES, why),
+        },
+    ]
+}
+
+/// By how much log-mel frames that the device computes of some clips differ at most from the CPU's own transform.
+pub(super) fn frames_apart(
+    settings: &AudioSettings,
+    device: &Device,
+    clips: &[Vec<f32>],
+) -> Result<f32, String> {
+    let mut log_mel = LogMel::new(settings).map_err(|why| why.to_string())?;
+    let (framing, on_device) = (settings.framing(), FramesOnDevice::new(settings, device));
+    let of_clip = |clip: &Vec<f32>| {
+        let mut real = Vec::new();
+        log_mel.log_mel(clip, &mut real);
+        let frames = framing.frames_of_clip(clip.len());
+        let mut row = framing.lay_out(clip, 0..frames);
+        row.resize(framing.row_width(frames), 0.0);
+        worst(&real, &read(on_device.of_samples(row, 1, frames)))
     };
-    let framing = settings.framing();
-    let frames = framing.frames_of_clip(clip.len());
-    let mut row = framing.lay_out(&clip, 0..frames);
-    row.resize(framing.row_width(frames), 0.0);
-    let made = read(FramesOnDevice::new(&settings, device).of_samples(row, 1, frames));
-    vec![SelftestCheck::compared(
-        FRAMES,
-        worst(&real, &made),
-        SAME_FRAMES,
-    )]
+    Ok(furthest(clips.iter().map(of_clip)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::test_devices;
 
     #[test]
     fn a_step_that_is_missing_or_reversed_is_far_off() {
@@ -306,6 +320,18 @@ mod tests {
         assert_eq!(turned(&step, &step), 0.0);
         assert_eq!(turned(&step, &[0.0; 3]), 1.0);
         assert_eq!(turned(&step, &reversed), 2.0);
+    }
+
+    /// Neither the CPU nor a software GPU rounds factors; that sums are rounded must not look like it.
+    #[test]
+    fn products_keep_all_bits_of_their_factors_on_every_device() {
+        for device in test_devices() {
+            let bits = CheckOutcome::Measured {
+                value: 23.0,
+                unit: MeasuredUnit::Bits,
+            };
+            assert_eq!(product_bits(&device)[0].outcome, bits, "{device:?}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ use voxmill_data::manifest::Quarantine;
 use voxmill_data::{FeatureStore, Loader, LoaderSettings};
 use voxmill_pipeline::stage::Work;
 use voxmill_telemetry::event::{Event, Outcome};
-use voxmill_trainer::checkpoint::{CheckpointFolder, VoiceFacts};
+use voxmill_trainer::checkpoint::{CheckpointFolder, PrepareOn, VoiceFacts};
 use voxmill_trainer::device::Precision;
 use voxmill_trainer::prepare::{Augment, ReadyBatch};
 use voxmill_trainer::train::{Stopped, Summary, TrainOptions, Trainer};
@@ -95,8 +95,9 @@ pub(crate) struct Session {
     pub(crate) bad: Quarantine,
     pub(crate) devices: OpenDevices,
     pub(crate) precision: Precision,
-    /// A line that says where frames are computed and why, where there was a choice.
-    pub(crate) placement: Option<String>,
+    /// Lines that say where frames are computed and why, where there was a choice, and how far those of a device are
+    /// from the CPU's.
+    pub(crate) placement: Vec<String>,
     began: Instant,
 }
 
@@ -134,10 +135,11 @@ impl Session {
         bad.extend(store.bad());
         let devices = OpenDevices::open(settings.devices.devices)?;
         let precision = devices::precision(&settings.devices, &devices)?;
-        let settings = &parity::check(settings, &devices)?;
+        let (settings, compared) = parity::check(settings, &devices, &store)?;
         let before = resumed.map(|resumed| resumed.checkpoint.facts().prepare_on);
         let (settings, placement) =
-            placement::decide(settings, before, &store, &devices, precision, stop)?;
+            placement::decide(&settings, before, &store, &devices, precision, stop)?;
+        let on_device = settings.devices.prepare_on != PrepareOn::Host;
         Ok(Session {
             settings,
             data,
@@ -145,7 +147,10 @@ impl Session {
             bad,
             devices,
             precision,
-            placement,
+            placement: placement
+                .into_iter()
+                .chain(compared.filter(|_| on_device))
+                .collect(),
             began,
         })
     }

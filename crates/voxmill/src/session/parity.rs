@@ -4,19 +4,25 @@
 //! before its first step, once for each device, driver and build of the program; the answer is kept in the cache folder.
 //! The comparison is a process of its own: a driver that crashes ends that one, and what it takes of the device's memory
 //! is not the run's.
+//!
+//! How far frames are off depends on the sound too. Where a device computes those, some of the run's own clips are
+//! compared in every run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use voxmill_data::FeatureStore;
+use voxmill_data::manifest::Split;
+use voxmill_report::format::counted;
 use voxmill_report::results::selftest::{CheckVerdict, DeviceCheck, SelfTest};
 use voxmill_report::terminal::{Paint, check_text};
-use voxmill_settings::TrainSettings;
 use voxmill_settings::error::UserError;
+use voxmill_settings::{DeviceSettings, TrainSettings};
 use voxmill_trainer::checkpoint::PrepareOn;
 use voxmill_trainer::device::{self, Device, DeviceId};
-use voxmill_trainer::selftest::{FRAMES, PRODUCT_BITS};
+use voxmill_trainer::selftest::{FRAMES, PRODUCT_BITS, SAME_FRAMES, frames_apart};
 
 use super::devices::OpenDevices;
 use crate::commands::{note, print_lines, status, warning};
@@ -40,11 +46,13 @@ struct Passed {
 const ALL_BITS: u32 = 23;
 
 /// Refuses a device of the run that differs from the CPU. Where only frames differ, they are computed by the workers
-/// instead, unless the device was asked for.
+/// instead, unless the device was asked for. The line says how far its frames are from the CPU's, where it may compute
+/// them.
 pub(super) fn check(
     settings: &TrainSettings,
     opened: &OpenDevices,
-) -> Result<TrainSettings, UserError> {
+    store: &FeatureStore,
+) -> Result<(TrainSettings, Option<String>), UserError> {
     let (data, model) = (
         settings.devices.devices.data(),
         settings.devices.devices.model(),
@@ -52,8 +60,7 @@ pub(super) fn check(
     let mut settings = settings.clone();
     let mut checked = Vec::new();
     for (id, device) in [(model, &opened.model), (data, &opened.data)] {
-        // Logical devices of one GPU are that GPU.
-        let gpu = DeviceId { logical: 0, ..id };
+        let gpu = whole(id);
         if id.is_cpu() || checked.contains(&gpu) {
             continue;
         }
@@ -64,25 +71,97 @@ pub(super) fn check(
                 "{gpu} keeps {bits} of {ALL_BITS} bits of the numbers in a product (10 bits: TF32)"
             );
         }
-        let computes_frames = match settings.devices.prepare_on {
-            PrepareOn::Host => settings.devices.measures_prepare_on && id == data,
-            PrepareOn::Data => id == data,
-            PrepareOn::Model => id == model,
-        };
-        if passed.frames || !computes_frames {
-            continue;
+        let makes_frames = computes_frames(&settings.devices).filter(|id| whole(*id) == gpu);
+        if let Some(id) = makes_frames.filter(|_| !passed.frames) {
+            leave_to_workers(&mut settings.devices, id, "")?;
         }
-        if !settings.devices.measures_prepare_on {
-            return Err(UserError::new(
-                format!("{id} computes frames that differ from the CPU's by more than 1e-3"),
-                "leave out --prepare-on: the workers then compute frames",
-            ));
-        }
-        status!("frames computed by {id} would differ from the CPU's: the workers compute them");
-        settings.devices.measures_prepare_on = false;
-        settings.devices.prepare_on = PrepareOn::Host;
     }
-    Ok(settings)
+    let Some(id) = computes_frames(&settings.devices) else {
+        return Ok((settings, None));
+    };
+    let device = if id == model {
+        &opened.model
+    } else {
+        &opened.data
+    };
+    let line = compare_frames(&mut settings, id, device, store)?;
+    Ok((settings, line))
+}
+
+/// Logical devices of one GPU are that GPU.
+fn whole(id: DeviceId) -> DeviceId {
+    DeviceId { logical: 0, ..id }
+}
+
+/// The device that computes frames, or may.
+fn computes_frames(devices: &DeviceSettings) -> Option<DeviceId> {
+    match devices.prepare_on {
+        PrepareOn::Host => (devices.measures_prepare_on).then(|| devices.devices.data()),
+        PrepareOn::Data => Some(devices.devices.data()),
+        PrepareOn::Model => Some(devices.devices.model()),
+    }
+}
+
+/// Clips of the run that are compared in each run: how far frames are off depends on the sound.
+const CLIPS: usize = 4;
+
+/// Of clips that the run trains on, from its shortest to its longest, each by itself.
+fn compare_frames(
+    settings: &mut TrainSettings,
+    id: DeviceId,
+    device: &Device,
+    store: &FeatureStore,
+) -> Result<Option<String>, UserError> {
+    let (audio, longest) = (&settings.data.audio, settings.data.max_mel_frames);
+    let clips = store.waveforms_by_length(Split::Train, CLIPS, longest);
+    let clips =
+        clips.map_err(|why| UserError::new(why.to_string(), "give other audio settings"))?;
+    if clips.is_empty() {
+        note!("no clip could be read to compare frames of {id} with the CPU's");
+        return Ok(None);
+    }
+    let off = frames_apart(audio, device, &clips);
+    device.memory_cleanup();
+    let off = off.map_err(|why| {
+        let what = format!("{id} cannot compute frames of the run's clips: {why}");
+        UserError::new(what, WITHOUT_FRAMES)
+    })?;
+    // What is not a number is not close to anything.
+    if f64::from(off) <= SAME_FRAMES {
+        let framing = audio.framing();
+        let frames = clips.iter().map(|clip| framing.frames_of_clip(clip.len()));
+        let (least, most) = (frames.clone().min(), frames.max());
+        return Ok(Some(format!(
+            "compared  frames of {}, {} to {} long, by {id} and by the workers: at most {off:.0e} apart",
+            counted(clips.len() as u64, "clip"),
+            least.unwrap_or_default(),
+            most.unwrap_or_default(),
+        )));
+    }
+    let how_far = format!(", on clips of this run by {off:.0e}");
+    leave_to_workers(&mut settings.devices, id, &how_far)?;
+    Ok(None)
+}
+
+const WITHOUT_FRAMES: &str = "leave out --prepare-on: the workers then compute frames";
+
+/// Frames of this device would be wrong: it is refused where it was asked for.
+fn leave_to_workers(
+    devices: &mut DeviceSettings,
+    id: DeviceId,
+    how_far: &str,
+) -> Result<(), UserError> {
+    if !devices.measures_prepare_on {
+        let what =
+            format!("{id} computes frames that differ from the CPU's by more than 1e-3{how_far}");
+        return Err(UserError::new(what, WITHOUT_FRAMES));
+    }
+    status!(
+        "frames computed by {id} would differ from the CPU's{how_far}: the workers compute them"
+    );
+    devices.measures_prepare_on = false;
+    devices.prepare_on = PrepareOn::Host;
+    Ok(())
 }
 
 fn kept_or_tested(id: DeviceId, device: &Device) -> Result<Passed, UserError> {
@@ -190,11 +269,82 @@ fn keep(passed: &Passed, file: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use voxmill_settings::args::{Cli, Verb};
     use voxmill_trainer::device::Backend;
 
     use super::*;
+    use crate::session::data::Data;
 
     const GPU: DeviceId = DeviceId::new(Backend::Vulkan, 0);
+
+    /// What the start of a run on this dataset says of frames that the CPU's lane computes, and where they are computed.
+    fn checked(
+        dataset: &Path,
+        devices: &str,
+    ) -> Result<(PrepareOn, bool, Option<String>), UserError> {
+        let dataset = dataset.display();
+        let line = format!("voxmill train --train-data {dataset} --no-cache {devices}");
+        let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+        let Verb::Train(args) = cli.verb else {
+            panic!("another verb")
+        };
+        let settings = TrainSettings::resolve(*args).unwrap();
+        let store = Data::open(&settings, None).unwrap().store(&settings);
+        let opened = OpenDevices::open(settings.devices.devices).unwrap();
+        let (settings, line) = check(&settings, &opened, &store)?;
+        let DeviceSettings {
+            prepare_on,
+            measures_prepare_on,
+            ..
+        } = settings.devices;
+        Ok((prepare_on, measures_prepare_on, line))
+    }
+
+    const LANES: &str = "--data-device cpu --model-device cpu";
+
+    #[test]
+    fn frames_of_the_runs_own_clips_are_compared_where_a_device_computes_them() {
+        let home = tempfile::tempdir().unwrap();
+        let speech = voxmill_data::demo::unpack(home.path()).unwrap().dir;
+        let on_model = checked(&speech, "--device cpu --prepare-on model").unwrap();
+        let on_data = checked(&speech, &format!("{LANES} --prepare-on data")).unwrap();
+        let measured = checked(&speech, LANES).unwrap();
+        assert_eq!((on_model.0, on_data.0), (PrepareOn::Model, PrepareOn::Data));
+        assert!(measured.1);
+        for (_, _, line) in [on_model, on_data, measured] {
+            let line = line.unwrap();
+            assert!(line.starts_with("compared  frames of 4 clips, "), "{line}");
+            assert!(
+                line.contains(" long, by cpu and by the workers: at most "),
+                "{line}"
+            );
+        }
+        let by_workers = checked(&speech, "--device cpu").unwrap();
+        assert_eq!(by_workers, (PrepareOn::Host, false, None));
+    }
+
+    /// A loud pure tone leaves bins so empty that rounding shows in them, also in products of 32 bits.
+    #[test]
+    fn where_frames_of_the_runs_clips_differ_the_workers_compute_them_or_the_run_is_refused() {
+        let tones = tempfile::tempdir().unwrap();
+        std::fs::create_dir(tones.path().join("wavs")).unwrap();
+        let mut rows = String::new();
+        for n in 0..4 {
+            let turn = |at: i32| 0.9 * (0.11 * (n + 1) as f32 * at as f32).sin();
+            let sound: Vec<f32> = (0..22_050).map(turn).collect();
+            let file = tones.path().join(format!("wavs/c{n}.wav"));
+            std::fs::write(file, voxmill_audio::wav_bytes(&sound, 22_050)).unwrap();
+            rows += &format!("c{n}|The river runs past the old mill.\n");
+        }
+        std::fs::write(tones.path().join("metadata.csv"), rows).unwrap();
+        let measured = checked(tones.path(), LANES).unwrap();
+        assert_eq!(measured, (PrepareOn::Host, false, None));
+        let refused = checked(tones.path(), "--device cpu --prepare-on model");
+        let text = refused.expect_err("frames are wrong").to_string();
+        let what = "cpu computes frames that differ from the CPU's by more than 1e-3, on clips of this run by ";
+        assert!(text.contains(what), "{text}");
+    }
 
     #[test]
     fn a_device_that_computes_something_else_is_refused_by_what_is_wrong() {

@@ -13,9 +13,9 @@ mod dataset;
 mod devices;
 mod hostile_text;
 mod measuring;
-#[cfg(any(feature = "wgpu", feature = "vulkan"))]
+#[cfg(feature = "wgpu")]
 mod on_gpu;
-#[cfg(feature = "vulkan")]
+#[cfg(feature = "spirv")]
 mod on_vulkan;
 mod plan;
 mod prepare;

@@ -1,5 +1,6 @@
 //! `train` on a GPU, and on two logical devices of one. The software GPU of Mesa will do.
 
+use crate::dataset::Dataset;
 use crate::train::{Run, kill_after_two_checkpoints};
 use crate::{assert_has, expect_refusal};
 
@@ -54,6 +55,17 @@ fn a_gpu_is_compared_with_the_cpu_before_its_first_run_alone() {
     let compares = said.map(|text| text.contains("comparing wgpu:0 with the CPU"));
     assert_eq!(compares, [true, false]);
     assert!(cache.path().join("voxmill/selftest/wgpu-0.json").is_file());
+}
+
+#[test]
+fn frames_that_a_gpu_computes_are_compared_on_the_runs_clips() {
+    let run = Run::on(Dataset::noisy(24));
+    let args = "--max-steps 1 --device wgpu:0 --prepare-on model --no-evaluation";
+    let line = " long, by wgpu:0 and by the workers: at most ";
+    assert_has(&run.trained(args), &["compared  frames of 4 clips, ", line]);
+    // Pure tones leave bins so empty that rounding shows.
+    let said = ["wgpu:0 computes frames that differ from the CPU's by more than 1e-3"];
+    expect_refusal(&mut Run::new().train(args), &said);
 }
 
 #[test]

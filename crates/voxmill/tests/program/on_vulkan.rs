@@ -1,4 +1,4 @@
-//! `train` with kernels in SPIR-V, fused and tuned, on whatever Vulkan driver there is.
+//! `train` with kernels in SPIR-V, fused (and tuned, in the build that is), on whatever Vulkan driver there is.
 
 use std::path::Path;
 
@@ -29,10 +29,14 @@ fn the_same_voice_is_trained_on_vulkan() {
     );
     near(&cpu.losses(), &single.losses());
     near(&cpu.losses(), &pair.losses());
-    let kept = walk(&cache.path().join("voxmill/kernels"));
-    assert!(kept > 0, "tuned kernels are kept from start to start");
+    #[cfg(feature = "vulkan")]
+    {
+        let kept = walk(&cache.path().join("voxmill/kernels"));
+        assert!(kept > 0, "tuned kernels are kept from start to start");
+    }
 }
 
+#[cfg(feature = "vulkan")]
 fn walk(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.path() {

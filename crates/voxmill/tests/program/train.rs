@@ -19,9 +19,13 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new() -> Run {
+        Run::on(Dataset::new(24))
+    }
+
+    pub(crate) fn on(dataset: Dataset) -> Run {
         Run {
             home: tempfile::tempdir().unwrap(),
-            dataset: Dataset::new(24),
+            dataset,
         }
     }
 

@@ -1,6 +1,7 @@
 //! One device prepares what the other trains on. Here both are the CPU, in two lanes with threads of
 //! their own; [`crate::on_gpu`] does the same with GPUs.
 
+use crate::dataset::Dataset;
 use crate::train::{Run, kill_after_two_checkpoints};
 use crate::{assert_has, expect};
 
@@ -13,7 +14,7 @@ fn with(more: &str) -> String {
 
 #[test]
 fn where_frames_are_made_is_measured_once_and_stays_so() {
-    let run = Run::new();
+    let run = Run::on(Dataset::noisy(24));
     let text = run.trained(format!("{LANES} --max-steps 3"));
     let line = text.lines().find(|line| line.starts_with("frames    by "));
     let line = line.unwrap_or_else(|| panic!("{text}"));
@@ -23,8 +24,10 @@ fn where_frames_are_made_is_measured_once_and_stays_so() {
 
 #[test]
 fn a_resumed_run_makes_frames_where_it_made_them() {
-    let run = Run::new();
-    run.trained(format!("{LANES} --max-steps 2 --prepare-on data"));
+    let run = Run::on(Dataset::noisy(24));
+    let text = run.trained(format!("{LANES} --max-steps 2 --prepare-on data"));
+    let compared = " long, by cpu and by the workers: at most ";
+    assert_has(&text, &["compared  frames of 4 clips, ", compared]);
     let text = run.resumed("--max-steps 4 --prepare-on auto");
     assert_has(&text, &["frames    by cpu, as before the stop"]);
     assert!(!text.contains("is not what it was before"), "{text}");

@@ -125,7 +125,7 @@ fn measure(
     let data = Data::open(settings, None)?;
     let session = Session::open(settings, data, None, began, stop)?;
     let settings = &session.settings;
-    if let Some(placement) = &session.placement {
+    for placement in &session.placement {
         status!("{placement}");
     }
     let one_by_one = session.loader(LoaderSettings {

@@ -136,6 +136,7 @@ impl Opening<'_> {
             let mut lines = vec![format!(
                 "mode      single device, buffered: {model}, {threads}, {precision}"
             )];
+            lines.extend(self.session.placement.clone());
             lines.extend(self.memory());
             return lines;
         }
