@@ -208,7 +208,7 @@ fn resources(page: &mut Page, profile: &Profile) {
     table.fact("padding", padding);
     if let Some(seconds) = profile.cpu_seconds_per_audio_hour {
         let cpu = format!(
-            "{} s for each hour of audio; {} of all cores in use",
+            "{} s an hour of audio; {} of all cores",
             whole(seconds),
             whole_percent(profile.host_cpu_percent.unwrap_or(0.0) / 100.0)
         );
