@@ -9,7 +9,8 @@ use super::page::Page;
 use super::what_if::{predicted_gain, what_if};
 use super::{Mark, Paint};
 use crate::format::{
-    Table, bar, count, counted, measure, percent, size, three_digits, time, whole, whole_percent,
+    Table, bar, count, counted, measure, pad, percent, size, three_digits, time, whole,
+    whole_percent, width,
 };
 
 /// What `profile` prints.
@@ -208,7 +209,7 @@ fn resources(page: &mut Page, profile: &Profile) {
     table.fact("padding", padding);
     if let Some(seconds) = profile.cpu_seconds_per_audio_hour {
         let cpu = format!(
-            "{} s for each hour of audio; {} of all cores",
+            "{} s an hour of audio; {} of all cores",
             whole(seconds),
             whole_percent(profile.host_cpu_percent.unwrap_or(0.0) / 100.0)
         );
@@ -295,7 +296,7 @@ fn findings(page: &mut Page, profile: &Profile) {
 
 fn scorecard(page: &mut Page, profile: &Profile) {
     page.heading("Scorecard");
-    let mut table = Table::new(2);
+    let mut rows = Vec::new();
     for row in &profile.scorecard {
         let tier = match row.tier {
             Tier::Must => "must",
@@ -308,9 +309,15 @@ fn scorecard(page: &mut Page, profile: &Profile) {
             None => (Mark::Open, "open"),
         };
         let reached = format!("{} {word}", page.paint.mark(mark));
-        table.row([tier, &reached, &row.goal, &row.note]);
+        rows.push(([tier.to_owned(), reached, row.goal.to_string()], &row.note));
     }
-    page.table(&table);
+    let widest = |cell: usize| rows.iter().map(|(cells, _)| width(&cells[cell])).max();
+    let widths = [0, 1, 2].map(|cell| widest(cell).unwrap_or(0));
+    for (cells, note) in &rows {
+        let cells = cells.iter().zip(widths);
+        let cells: String = cells.map(|(cell, width)| pad(cell, width) + "  ").collect();
+        page.wrapped(&format!("  {cells}"), note);
+    }
 }
 
 #[cfg(test)]
