@@ -51,10 +51,7 @@ pub fn scorecard(profile: &Profile) -> Vec<Score> {
         rows.push(score(tier, goal, measured, percent(profile.busy)));
         let goal = format!("step time varies < {}", whole_percent(variation));
         let varies = profile.variation;
-        let note = varies.map_or(
-            "not measured: too few steps of one shape".to_owned(),
-            percent,
-        );
+        let note = varies.map_or("not measured: too few steps".to_owned(), percent);
         let measured = varies.map(|varies| (varies, varies < variation));
         rows.push(score(tier, goal, measured, note));
         if tier == Tier::Must {
