@@ -31,7 +31,7 @@ impl Scored {
             error: forecast.step_ms.value / realised.step_ms.max(1e-9) - 1.0,
             gain,
             right_sign: (gain.abs() > BETWEEN_RUNS)
-                .then(|| (gain > 0.0) == (forecast.gain.value > 0.0)),
+                .then_some((gain > 0.0) == (forecast.gain.value > 0.0)),
             inside: interval.contains(&realised.step_ms),
             forecast: forecast.clone(),
             realised: realised.clone(),
