@@ -4,7 +4,7 @@
 use crate::setting::AdvisedSetting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use voxmill_format::{counted, percent, whole_percent};
+use voxmill_format::{counted, percent, time, whole_percent};
 
 use crate::profile::OtherPrograms;
 use crate::timing::Spread;
@@ -189,8 +189,10 @@ fn text_verdict(data: &DataSide) -> (Grade, String) {
         ),
     };
     let text = format!(
-        "all {} texts are read in {total:.2} s ({:.3} ms each): {text}",
-        data.clips, data.text.ms_per_clip.mean
+        "all {} texts are read in {} ({} each): {text}",
+        data.clips,
+        time(1e3 * total),
+        time(data.text.ms_per_clip.mean)
     );
     (grade, text)
 }

@@ -194,8 +194,9 @@ impl Diagnosis<'_> {
 
     pub(super) fn variation(&self) -> Option<Finding> {
         let variation = self.profile.variation?;
-        // What waiting does to the steps is a finding of its own.
-        if variation < VARIATION || self.line.stall() >= STALL {
+        // What waiting and other programs do to the steps are findings of their own.
+        let crowded = (self.profile.other_programs).is_some_and(|others| others.oversubscribed);
+        if variation < VARIATION || self.line.stall() >= STALL || crowded {
             return None;
         }
         let what = format!(

@@ -59,7 +59,7 @@ impl SpeakerStyles {
                 } else if let Some(warning) = never_heard(&facts.speakers, &style) {
                     warning!("{warning}");
                 }
-                let name = format!("as in {}", path.display());
+                let name = format!("the voice in {}", path.display());
                 Ok(always(NamedStyle { name, style }))
             }
             VoiceChoice::Speaker(name) => Ok(always(named(name)?)),
