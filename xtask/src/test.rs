@@ -1,7 +1,7 @@
 //! The README's test command: everything that must hold before a change lands.
 //!
 //! All tests run from one build, the one with wgpu: they choose their device when they run, so the CPU and the GPU
-//! need no build each. Clippy checks the types of the backends that cannot be run here.
+//! need no build each. Only `vulkan` has one of its own. Clippy checks the types of the backends that cannot be run here.
 //!
 //! Tests leave cores idle, compilers do not. So clippy and the model checker, which compile for themselves, run at
 //! low priority next to the build and the tests ([`background`]), and take what those leave. So do fuzzing and torture,
