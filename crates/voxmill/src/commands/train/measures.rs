@@ -7,7 +7,7 @@ use voxmill_report::format::{percent, size, whole_percent};
 use voxmill_analysis::bottleneck::{Finding, thresholds};
 use voxmill_analysis::profile::Profile;
 use voxmill_analysis::run::Run;
-use voxmill_analysis::timing::{Line, variation};
+use voxmill_analysis::timing::{Line, variation, warmed};
 use voxmill_settings::advice::profile;
 use voxmill_telemetry::event::{Nanos, Step};
 use voxmill_telemetry::recorder::Recorder;
@@ -40,14 +40,7 @@ impl Measures {
             return None;
         }
         let steps: Vec<Step> = recent.map(|report| step_event(report, Nanos(0))).collect();
-        let (stall, varies) = (Line::of(&steps).stall(), variation(&steps));
-        let (what, share) = match () {
-            () if stall > thresholds::STALL => ("the model waited", stall),
-            () if varies.is_some_and(|share| share > thresholds::VARIATION) => {
-                ("steps of one shape varied by", varies?)
-            }
-            () => return None,
-        };
+        let (what, share) = noticed(&steps)?;
         self.warned = true;
         let why = match recorder.flush() {
             Ok(()) => self.read(),
@@ -69,6 +62,16 @@ impl Measures {
         let run = Run::read(&self.log).ok()?;
         (!run.steps.is_empty()).then(|| profile(&run))
     }
+}
+
+/// What is wrong with these steps, and how much. The first of a shape pay for what is done once, and say nothing.
+fn noticed(steps: &[Step]) -> Option<(&'static str, f64)> {
+    let (stall, varies) = (Line::of(steps).stall(), variation(&warmed(steps)));
+    if stall > thresholds::STALL {
+        return Some(("the model waited", stall));
+    }
+    let varies = varies.filter(|share| *share > thresholds::VARIATION)?;
+    Some(("steps of one shape varied by", varies))
 }
 
 /// What matters most, whatever its level.
@@ -114,4 +117,28 @@ pub(super) fn closing(profile: &Profile) -> Vec<String> {
         lines.push(format!("finding   {}", finding.what));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(milliseconds: impl Iterator<Item = u64>) -> Vec<Step> {
+        let step = |(number, ms): (usize, u64)| Step {
+            step: number as u64 + 1,
+            service: Nanos(ms * 1_000_000),
+            ..Step::default()
+        };
+        milliseconds.enumerate().map(step).collect()
+    }
+
+    #[test]
+    fn slow_first_steps_are_no_variation() {
+        let first = (1..=50).map(|number| if number <= 3 { 900 } else { 100 });
+        assert_eq!(noticed(&steps(first)), None);
+        let always = (1..=50).map(|number| if number % 2 == 0 { 300 } else { 100 });
+        let (what, share) = noticed(&steps(always)).unwrap();
+        assert_eq!(what, "steps of one shape varied by");
+        assert!(share > thresholds::VARIATION);
+    }
 }
