@@ -27,17 +27,19 @@ const DB: f64 = 20.0 / std::f64::consts::LN_10;
 /// `mel` is frame after frame, natural logarithms of amplitudes, not empty.
 pub fn measure_quality(mel: &[f32], channels: usize, seconds_per_frame: f64) -> Quality {
     let frames: Vec<&[f32]> = mel.chunks_exact(channels).collect();
-    let levels: Vec<f64> = frames.iter().map(|frame| level_db(frame)).collect();
+    let mut powers = vec![0.0; channels];
+    let spectra = frames.iter().map(|frame| Spectrum::of(frame, &mut powers));
+    let spectra: Vec<Spectrum> = spectra.collect();
+    let levels: Vec<f64> = spectra.iter().map(|spectrum| spectrum.level_db).collect();
     let mut sorted = levels.clone();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().saturating_sub(1) as f64;
     let at = |share: f64| sorted.get((share * last).round() as usize).copied();
     let range = at(0.95).unwrap_or(0.0) - at(0.05).unwrap_or(0.0);
     let loudest = sorted.last().copied().unwrap_or(0.0);
-    let tonal: Vec<bool> = frames
+    let tonal: Vec<bool> = spectra
         .iter()
-        .zip(&levels)
-        .map(|(frame, level)| *level > loudest - LOUD_DB && is_tonal(frame))
+        .map(|spectrum| spectrum.level_db > loudest - LOUD_DB && spectrum.is_tonal)
         .collect();
     let still = (0..frames.len()).map(|start| {
         let run = (start..frames.len())
@@ -53,19 +55,33 @@ pub fn measure_quality(mel: &[f32], channels: usize, seconds_per_frame: f64) -> 
     }
 }
 
-fn power(amplitude: f32) -> f64 {
-    (2.0 * f64::from(amplitude)).exp()
+/// What one frame says. All clips pass through here: exponentials and orders are computed once, and no more of them
+/// than is asked for.
+struct Spectrum {
+    level_db: f64,
+    is_tonal: bool,
 }
 
-fn level_db(frame: &[f32]) -> f64 {
-    10.0 * frame.iter().map(|&value| power(value)).sum::<f64>().log10()
-}
-
-fn is_tonal(frame: &[f32]) -> bool {
-    let mut powers: Vec<f64> = frame.iter().map(|&value| power(value)).collect();
-    powers.sort_by(|a, b| b.total_cmp(a));
-    let all: f64 = powers.iter().sum();
-    powers.iter().take(TONE_CHANNELS).sum::<f64>() >= TONE_SHARE * all
+impl Spectrum {
+    /// `powers` is scratch, one for each channel.
+    fn of(frame: &[f32], powers: &mut [f32]) -> Spectrum {
+        for (power, amplitude) in powers.iter_mut().zip(frame) {
+            *power = (2.0 * amplitude).exp();
+        }
+        let sum = |powers: &[f32]| powers.iter().map(|&power| f64::from(power)).sum::<f64>();
+        let all = sum(powers);
+        let most = match powers.len() > TONE_CHANNELS {
+            true => {
+                powers.select_nth_unstable_by(TONE_CHANNELS - 1, |a, b| b.total_cmp(a));
+                sum(&powers[..TONE_CHANNELS])
+            }
+            false => all,
+        };
+        Spectrum {
+            level_db: 10.0 * all.log10(),
+            is_tonal: most >= TONE_SHARE * all,
+        }
+    }
 }
 
 fn holds_still(first: &[f32], now: &[f32]) -> bool {
