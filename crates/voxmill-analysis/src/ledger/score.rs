@@ -39,7 +39,7 @@ impl Scored {
     }
 }
 
-/// So many of so many.
+/// How many cases were right, of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
     pub hits: usize,
